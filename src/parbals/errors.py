@@ -1,0 +1,44 @@
+"""One tree of errors and warnings: every message says what is wrong, where, and how to fix it."""
+
+__all__ = [
+    "InputError",
+    "LabelError",
+    "MissingDependencyError",
+    "ParbalsError",
+    "ParbalsWarning",
+    "PosteriorWarning",
+    "SampleCollapseWarning",
+    "ShapeError",
+]
+
+
+class ParbalsError(Exception):
+    """Base of every error that parbals raises on purpose."""
+
+
+class InputError(ParbalsError, ValueError):
+    """A value that was passed in cannot be used; nothing has been changed."""
+
+
+class ShapeError(InputError):
+    """An array has the wrong number of axes, or two arrays disagree on the length of one."""
+
+
+class LabelError(InputError):
+    """A label is missing or is not one of the declared classes."""
+
+
+class MissingDependencyError(ParbalsError, ImportError):
+    """An optional package is needed for this call; the message names the extra that brings it."""
+
+
+class ParbalsWarning(UserWarning):
+    """Base of every warning that parbals emits."""
+
+
+class PosteriorWarning(ParbalsWarning):
+    """The posterior draws failed one of their own diagnostics; the message names a remedy."""
+
+
+class SampleCollapseWarning(ParbalsWarning):
+    """Reweighting has left too few effective posterior samples to trust the scores."""

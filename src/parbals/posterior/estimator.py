@@ -1,0 +1,195 @@
+"""The Bayesian classifier as a scikit-learn estimator."""
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from parbals.errors import InputError, LabelError
+from parbals.posterior.diagnostics import Diagnostics, warn_if_unreliable
+from parbals.posterior.nuts import draw_nuts
+from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
+from parbals.posterior.reference import laplace_reference
+from parbals.posterior.smc import Population, condition_population, draw_population
+from parbals.randomness import Seed, derive_generator, seed_from
+from parbals.validate import check_classes, check_features, check_labels, check_positive, check_positive_int
+
+__all__ = ["BayesianLogisticRegression"]
+
+_INFERENCES = ("smc", "nuts", "laplace")
+
+
+class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
+    """Softmax regression whose every class weight and bias has an independent N(0, prior_scale²) prior.
+
+    Two classes use the exactly equivalent half-size model (see :mod:`parbals.posterior.likelihood`).
+    There may be more features than labels, a single label, or classes that no label has shown yet
+    (declare those with ``classes``).
+
+    Args:
+        n_samples: K, the number of posterior draws.
+        prior_scale: standard deviation σ of the prior of every weight and bias.
+        inference: "smc", a population of particles moved all at once (fast, default); "nuts",
+            BlackJAX's No-U-Turn sampler (the trusted reference); "laplace", a Gaussian at the mode.
+        classes: all class labels, when ``y`` may not show every one; ``None`` takes them from ``y``.
+        random_state: an integer makes every result reproducible on the same machine.
+
+    Attributes:
+        classes_: (C,) sorted class labels.
+        n_features_in_: D.
+        diagnostics_: what the draws say about their own quality.
+        coef_samples_: (K, C, D) and intercept_samples_: (K, C), weights that sum to zero over the
+            classes (the part of the prior that no data can inform is left out).
+    """
+
+    def __init__(
+        self,
+        n_samples: int = 400,
+        prior_scale: float = 1.0,
+        inference: str = "smc",
+        classes: Any = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.n_samples = n_samples
+        self.prior_scale = prior_scale
+        self.inference = inference
+        self.classes = classes
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Draw from the posterior given labelled rows X (n, D), y (n,)."""
+        check_positive_int(self.n_samples, "n_samples", least=2)
+        check_positive(self.prior_scale, "prior_scale")
+        if self.inference not in _INFERENCES:
+            raise InputError(f"inference is {self.inference!r}; choose one of {', '.join(_INFERENCES)}.")
+        if y is None:
+            raise LabelError("y is None, but this classifier requires y to be passed: one label for each row of X.")
+        X, y = validate_data(
+            self, _without_bad_values(X), y, dtype=np.float64, ensure_all_finite=False, multi_output=False
+        )
+        y = column_or_1d(y)
+        self.classes_ = self._declared_classes(y)
+        labels = check_labels(y, self.classes_, len(X))
+        self._seed = seed_from(self.random_state)
+        self._draw(add_bias(X), labels)
+        warn_if_unreliable(self.diagnostics_)
+        return self
+
+    def condition(self, X_new: Any, y_new: Any) -> Self:
+        """A NEW model whose posterior also knows these labels; this model is left as it is.
+
+        With ``inference="smc"`` the particles are reweighted by p(y_new | x_new), and resampled and
+        moved only when their effective sample size falls below 60 %.
+        """
+        check_is_fitted(self)
+        X_new = add_bias(check_features(X_new, "X_new", self.n_features_in_))
+        labels_new = check_labels(y_new, self.classes_, len(X_new), "y_new")
+        model = copy.copy(self)
+        if isinstance(self._state, Population):
+            model._state = condition_population(self._state, X_new, labels_new, self._seed)
+            model._accept_population()
+        else:
+            X = np.concatenate([self._X, X_new])
+            model._draw(X, np.concatenate([self._labels, labels_new]))
+        if model.diagnostics_.problems != self.diagnostics_.problems:
+            warn_if_unreliable(model.diagnostics_)
+        return model
+
+    def sample_proba(self, X: Any) -> np.ndarray:
+        """(N, K, C) float32: p_k(y | x) of every posterior draw. Weigh them by ``sample_weights``."""
+        return sample_proba(self._design(X), self._coefficients, len(self.classes_))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(N, C): the posterior predictive, Σ_k w_k p_k(y | x)."""
+        return mean_proba(self._design(X), self._coefficients, len(self.classes_), self.sample_weights)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(N,) most probable class of each row."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    @property
+    def sample_weights(self) -> np.ndarray:
+        """(K,) weights of the posterior draws; they sum to one and are equal after ``fit``."""
+        check_is_fitted(self)
+        return self._weights
+
+    @property
+    def coef_samples_(self) -> np.ndarray:
+        return self._class_weights()[:, :, :-1]
+
+    @property
+    def intercept_samples_(self) -> np.ndarray:
+        return self._class_weights()[:, :, -1]
+
+    @property
+    def population(self) -> Population | None:
+        """The particles behind an "smc" model, for algorithms that condition many hypothetical copies."""
+        check_is_fitted(self)
+        return self._state if isinstance(self._state, Population) else None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_coefficients")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
+        """Replace the posterior by one of design rows X (n, D+1)."""
+        arguments = (X, labels, len(self.classes_), float(self.prior_scale))
+        self._X, self._labels, self._state = X, labels, None
+        self._weights = np.full(self.n_samples, 1.0 / self.n_samples)
+        if self.inference == "smc":
+            self._state = draw_population(self._seed, *arguments, self.n_samples)
+            self._accept_population()
+        elif self.inference == "nuts":
+            self._coefficients, self.diagnostics_ = draw_nuts(self._seed, *arguments, self.n_samples)
+        else:
+            reference = laplace_reference(*arguments)
+            generator = derive_generator(self._seed, "laplace", len(X))
+            self._coefficients = reference.colour(generator.standard_normal((*reference.mean.shape, self.n_samples)))
+            self.diagnostics_ = Diagnostics("laplace", self.n_samples, float(self.n_samples))
+
+    def _accept_population(self) -> None:
+        population = self._state
+        self._X, self._labels = population.X, population.labels
+        self._coefficients = population.coefficients()
+        self._weights = population.weights
+        self.diagnostics_ = population.diagnostics
+
+    def _declared_classes(self, y: np.ndarray) -> np.ndarray:
+        if self.classes is not None:
+            return check_classes(self.classes)
+        check_classification_targets(y)
+        seen = np.array([False, True]) if y.dtype.kind == "b" else np.unique(y)
+        if len(seen) < 2:
+            raise LabelError(
+                f"y holds the single class {seen[0]!r}, so the other classes are unknown; "
+                "declare all of them with BayesianLogisticRegression(classes=[...])."
+            )
+        return seen
+
+    def _design(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, _without_bad_values(X), reset=False, dtype=np.float64, ensure_all_finite=False)
+        return add_bias(X)
+
+    def _class_weights(self) -> np.ndarray:
+        from parbals.posterior.likelihood import contrast_basis
+
+        check_is_fitted(self)
+        return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), self._coefficients)
+
+
+def _without_bad_values(X: Any) -> Any:
+    """Refuse what cannot be a feature matrix in our own words, and hand the rest to scikit-learn.
+
+    Data frames pass through whole, so that scikit-learn can check their column names.
+    """
+    check_features(X)
+    return X

@@ -1,0 +1,255 @@
+"""The default posterior: a population of particles that is drawn once and then follows the labels.
+
+``draw_population`` starts K particles at a Gaussian around the mode and moves them all at once until
+they have forgotten it. ``condition_population`` takes in new labels by multiplying each particle's
+weight by p(y | x) of that particle (iterated batch importance sampling); only when the effective
+sample size falls too low are the particles resampled and moved. Both end in the same ``_relax``.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from parbals.numerics import bucket, effective_sample_size, normalise_log_weights
+from parbals.posterior.diagnostics import Diagnostics
+from parbals.posterior.hmc import MoveResult, make_target, move_population
+from parbals.posterior.likelihood import contrast_basis
+from parbals.posterior.reference import Reference, laplace_reference, matched_reference
+from parbals.randomness import derive_generator
+
+__all__ = [
+    "MOVE_BELOW",
+    "Population",
+    "condition_population",
+    "draw_population",
+    "jax_key",
+    "log_likelihoods",
+    "systematic_resample",
+]
+
+MOVE_BELOW = 0.6
+"""Particles are resampled and moved when the effective sample size falls below this share of K."""
+_REFIT_BELOW = 0.1
+"""Below this share too few ancestors are left to resample from: the population is drawn afresh."""
+_GRADIENT_BUDGET = 20_000
+_WARM_UP_ROUNDS = 12
+_SMALLEST_POPULATION = 128
+"""The step size and the stopping rule read the population, so it is never smaller than this."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """Weighted particles of the posterior given design rows X (n, D+1) and their class numbers."""
+
+    X: np.ndarray
+    labels: np.ndarray
+    n_classes: int
+    reference: Reference
+    whitened: np.ndarray  # z (D+1, J, K), float32
+    log_weights: np.ndarray  # (K,), unnormalised
+    step_size: float
+    diagnostics: Diagnostics
+
+    @property
+    def n_samples(self) -> int:
+        return self.whitened.shape[2]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(K,) normalised particle weights."""
+        return normalise_log_weights(self.log_weights)
+
+    def coefficients(self) -> np.ndarray:
+        """Contrast weights V (D+1, J, K), float64."""
+        return self.reference.colour(self.whitened)
+
+
+class _Relaxed(NamedTuple):
+    reference: Reference
+    whitened: np.ndarray
+    step_size: float
+    diagnostics: Diagnostics
+
+
+def jax_key(generator: np.random.Generator) -> jax.Array:
+    """A JAX key drawn from a NumPy generator."""
+    return jax.random.key(int(generator.integers(2**32)))
+
+
+def draw_population(
+    seed: int, X: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float, n_samples: int
+) -> Population:
+    """K equally weighted draws from the posterior of design rows X (n, D+1)."""
+    generator = derive_generator(seed, "draw", len(X))
+    reference = laplace_reference(X, labels, n_classes, prior_scale)
+    shape = (X.shape[1], n_classes - 1, max(n_samples, _SMALLEST_POPULATION))
+    start = generator.standard_normal(shape, np.float32)
+    relaxed = _relax(generator, reference, start, X, labels, n_classes)
+    return _population(X, labels, n_classes, relaxed, n_samples)
+
+
+def condition_population(
+    population: Population, X_new: np.ndarray, labels_new: np.ndarray, seed: int
+) -> Population:
+    """The population that also knows the labels of design rows X_new (n_new, D+1)."""
+    X = np.concatenate([population.X, X_new])
+    labels = np.concatenate([population.labels, labels_new])
+    contrasts = np.tensordot(X_new, population.coefficients(), axes=1)
+    log_weights = population.log_weights + log_likelihoods(contrasts, labels_new, population.n_classes).sum(axis=0)
+    weights = normalise_log_weights(log_weights)
+    share = effective_sample_size(weights) / population.n_samples
+    if share >= MOVE_BELOW:
+        old = population.diagnostics
+        diagnostics = replace(
+            old,
+            effective_sample_size=float(share * population.n_samples),
+            n_reweighted=old.n_reweighted + len(X_new),
+        )
+        return replace(population, X=X, labels=labels, log_weights=log_weights, diagnostics=diagnostics)
+    n_classes, n_samples = population.n_classes, population.n_samples
+    if share < _REFIT_BELOW:
+        return draw_population(seed, X, labels, n_classes, population.reference.prior_scale, n_samples)
+    generator = derive_generator(seed, "condition", len(X))
+    ancestors = systematic_resample(generator, weights, max(n_samples, _SMALLEST_POPULATION))
+    old_reference = population.reference
+    reference = laplace_reference(X, labels, n_classes, old_reference.prior_scale, old_reference.mean)
+    start = reference.whiten(population.coefficients()[:, :, ancestors]).astype(np.float32)
+    relaxed = _relax(generator, reference, start, X, labels, n_classes)
+    return _population(X, labels, n_classes, relaxed, n_samples)
+
+
+def log_likelihoods(contrasts: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """ln p_k(y_n | x_n), (n, K), from contrast logits (n, J, K); float64 on the host."""
+    logits = np.einsum("cj,njk->nck", contrast_basis(n_classes), contrasts)
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    chosen = np.take_along_axis(shifted, labels[:, None, None], axis=1)[:, 0]
+    return chosen - np.log(np.exp(shifted).sum(axis=1))
+
+
+def systematic_resample(generator: np.random.Generator, weights: np.ndarray, n_samples: int) -> np.ndarray:
+    """Ancestor indices: particle k appears ⌊K w_k⌋ or ⌈K w_k⌉ times, in expectation K w_k.
+
+    The order is shuffled so that the first few survivors are as good a sample as any.
+    """
+    points = (generator.random() + np.arange(n_samples)) / n_samples
+    ancestors = np.searchsorted(np.cumsum(weights) / weights.sum(), points, side="right")
+    return generator.permutation(np.minimum(ancestors, len(weights) - 1))
+
+
+def _relax(
+    generator: np.random.Generator,
+    reference: Reference,
+    whitened: np.ndarray,
+    X: np.ndarray,
+    labels: np.ndarray,
+    n_classes: int,
+) -> _Relaxed:
+    """Move particles until they are draws from the posterior.
+
+    Warm-up: a few moves at a time; while the population's moments disagree with the reference, the
+    reference is re-fitted to the population. Then a measured run: it must forget where it began and
+    must not drift while it does; if it drifts, it was still warming up, and runs again.
+    """
+    rows = bucket(len(X))
+    step, spent = 0.5, 0
+    # What is left of the start is a bias; keep it a small part of the Monte-Carlo error of K draws.
+    forgotten = min(0.1, 2.0 / np.sqrt(whitened.shape[2]))
+
+    def moves(z: np.ndarray, max_moves: int, tolerance: float) -> MoveResult:
+        target = make_target(reference, X, labels, rows)
+        result = move_population(
+            jax_key(generator), z, target, np.float32(step), max_moves, np.float32(tolerance), n_classes=n_classes
+        )
+        return jax.tree.map(np.asarray, result)
+
+    for _ in range(_WARM_UP_ROUNDS):
+        result = moves(whitened, 3, 0.3)
+        whitened, step, spent = result.whitened, float(result.step_size), spent + int(result.n_gradients)
+        if not _disagrees(result.logits[: len(X)], reference, X):
+            break
+        weights = reference.colour(whitened)
+        reference = matched_reference(reference, X, weights)
+        whitened = reference.whiten(weights).astype(np.float32)
+
+    n_moves = 0
+    while True:
+        before = (X @ reference.factor) @ whitened.reshape(len(reference.root), -1)
+        before = before.reshape(len(X), *whitened.shape[1:])
+        result = moves(whitened, 24, forgotten)
+        whitened, step, spent = result.whitened, float(result.step_size), spent + int(result.n_gradients)
+        n_moves += int(result.n_moves)
+        after = result.logits[: len(X)]
+        drift = _drift(before, after)
+        settled = result.correlation <= 1.5 * forgotten and drift <= _drift_allowed(whitened.shape[2])
+        if settled or spent > _GRADIENT_BUDGET:
+            break
+        if _disagrees(after, reference, X):
+            weights = reference.colour(whitened)
+            reference = matched_reference(reference, X, weights)
+            whitened = reference.whiten(weights).astype(np.float32)
+
+    diagnostics = Diagnostics(
+        inference="smc",
+        n_samples=whitened.shape[2],
+        effective_sample_size=float(whitened.shape[2]),
+        acceptance=float(result.acceptance),
+        correlation=float(result.correlation),
+        drift=float(drift),
+        n_moves=n_moves,
+        n_gradients=spent,
+        step_size=step,
+        problems=_problems(settled, result, drift),
+    )
+    return _Relaxed(reference, whitened, step, diagnostics)
+
+
+def _population(
+    X: np.ndarray, labels: np.ndarray, n_classes: int, relaxed: _Relaxed, n_samples: int
+) -> Population:
+    diagnostics = replace(
+        relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples)
+    )
+    whitened = np.ascontiguousarray(relaxed.whitened[:, :, :n_samples])
+    return Population(
+        X, labels, n_classes, relaxed.reference, whitened, np.zeros(n_samples), relaxed.step_size, diagnostics
+    )
+
+
+def _disagrees(logits: np.ndarray, reference: Reference, X: np.ndarray) -> bool:
+    """Do the particles' row logits (n, J, K) have another centre or width than the reference?
+
+    Judged by the upper decile of the rows: a few odd rows cost a little speed, never correctness.
+    """
+    if len(X) == 0:
+        return False
+    wide = np.square(X @ reference.factor).sum(axis=1)
+    misfit = np.abs(np.log(np.maximum(logits.var(axis=2).mean(axis=1), 1e-30) / wide))
+    shift = np.abs(logits.mean(axis=2)).max(axis=1) / np.sqrt(wide)
+    return bool(np.quantile(misfit, 0.9) > np.log(2.5) or np.quantile(shift, 0.9) > 0.7)
+
+
+def _drift(before: np.ndarray, after: np.ndarray) -> float:
+    """Largest change of a row logit's mean, in standard deviations."""
+    if before.size == 0:
+        return 0.0
+    spread = np.sqrt(0.5 * (before.var(axis=2) + after.var(axis=2)))
+    return float(np.max(np.abs(after.mean(axis=2) - before.mean(axis=2)) / np.maximum(spread, 1e-30)))
+
+
+def _drift_allowed(n_samples: int) -> float:
+    # Two independent samples of K differ by √(2/K) standard deviations; five of those is beyond chance
+    # even for the largest of thousands of rows.
+    return max(0.2, 5.0 * np.sqrt(2.0 / n_samples))
+
+
+def _problems(settled: bool, result: MoveResult, drift: float) -> tuple[str, ...]:
+    if settled:
+        return ()
+    return (
+        "The posterior particles did not settle: after "
+        f"{_GRADIENT_BUDGET:,} gradient evaluations a correlation of {float(result.correlation):.2f} with their start "
+        f"is left and their mean still moved by {drift:.2f} standard deviations. Standardise the features (norms "
+        'of 1 to 20 work best), use a smaller prior_scale, or use inference="nuts".',
+    )

@@ -1,0 +1,68 @@
+"""Small frozen records that travel between the layers.
+
+Axis letters everywhere: N pool points, M target points, K posterior samples, C classes, D features,
+B batch, U universes.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = ["Batch"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A chosen batch that explains itself.
+
+    Attributes:
+        indices: (B,) distinct positions in the pool, in the order of choice.
+        scores: (B,) the strategy's score of each item at the moment it was chosen (nats for
+            information scores), given the items chosen before it.
+        initial_scores: (B,) the score the same item had before the batch was begun.
+        effective_sample_size: (B,) how many equally weighted posterior samples the scores rested on
+            when the item was chosen (for ParBaLS the mean over universes).
+        strategy: the name it was chosen by.
+        n_exact: (B,) how many candidates were scored exactly; the others were ruled out by a
+            certified upper bound (see :mod:`parbals.scores.bound`).
+        n_samples: K, the number of posterior samples.
+        notes: sentences about anything the user should know, such as a collapsed sample size.
+    """
+
+    indices: np.ndarray
+    scores: np.ndarray
+    initial_scores: np.ndarray
+    effective_sample_size: np.ndarray
+    strategy: str
+    n_exact: np.ndarray
+    n_samples: int
+    notes: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def redundancy(self) -> np.ndarray:
+        """(B,) share of each item's initial score that the items before it had already explained.
+
+        0: the item is as informative as it looked at the start. 0.8: a top-B rule would have
+        overrated it five-fold.
+        """
+        start = np.where(self.initial_scores > 0, self.initial_scores, 1.0)
+        return np.where(self.initial_scores > 0, 1.0 - self.scores / start, 0.0)
+
+    def explain(self) -> str:
+        """A table for people: one line an item."""
+        lines = [f"{self.strategy}: {len(self)} items", "   item      score   at start  redundancy  eff. samples"]
+        lines += [
+            f"{i:7d}  {s:9.3g}  {s0:9.3g}  {r:9.0%}  {e:8.0f}/{self.n_samples}"
+            for i, s, s0, r, e in zip(
+                self.indices,
+                self.scores,
+                self.initial_scores,
+                self.redundancy,
+                self.effective_sample_size,
+                strict=True,
+            )
+        ]
+        return "\n".join([*lines, *self.notes])

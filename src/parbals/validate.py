@@ -1,0 +1,209 @@
+"""The one place where input is refused: each check says what is wrong, where, and how to fix it.
+
+Checks run before anything is computed or changed, and return the input in the form the core uses.
+"""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import InputError, LabelError, ShapeError
+
+__all__ = [
+    "check_batch_size",
+    "check_classes",
+    "check_features",
+    "check_labels",
+    "check_pending",
+    "check_positive",
+    "check_positive_int",
+    "check_probs",
+    "check_same_samples",
+    "check_weights",
+]
+
+# Probabilities come from other people's models: float16 softmax outputs are off by up to a few 1e-3.
+_SUM_TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-3}
+
+
+def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
+    """Predictive samples: a real array (N, K, C), C ≥ 2, every [n, k, :] a probability vector."""
+    array = _real_array(probs, name)
+    if array.ndim != 3:
+        raise ShapeError(
+            f"{name} has shape {array.shape}; pass predictive samples of shape (points, posterior samples, classes)."
+        )
+    for axis, what, least in ((0, "points", 1), (1, "posterior samples", 1), (2, "classes", 2)):
+        if array.shape[axis] < least:
+            raise ShapeError(f"{name} has {array.shape[axis]} {what} (axis {axis}); at least {least} needed.")
+    tolerance = _SUM_TOLERANCE.get(array.dtype.itemsize, 1e-3) if array.dtype.kind == "f" else 1e-3
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
+    # One pass: NaN and ±inf make the sum non-finite, so the costly look for a culprit comes only on failure.
+    off = ~(np.abs(array.sum(axis=2) - 1.0) <= tolerance)
+    if off.any():
+        n, k = np.argwhere(off)[0]
+        row = array[n, k]
+        if not np.isfinite(row).all():
+            c = int(np.flatnonzero(~np.isfinite(row))[0])
+            raise InputError(f"{name}[{n}, {k}, {c}] is {row[c]}; every probability must be a finite number.")
+        raise InputError(
+            f"{name}[{n}, {k}, :] sums to {row.sum():.6g}; class probabilities must sum to 1 (apply a softmax first)."
+        )
+    if array.min() < 0.0:
+        n, k, c = np.unravel_index(int(array.argmin()), array.shape)
+        raise InputError(f"{name}[{n}, {k}, {c}] is {array[n, k, c]:.6g}; probabilities must lie between 0 and 1.")
+    return array
+
+
+def check_same_samples(pool: np.ndarray, target: np.ndarray) -> None:
+    """Pool and target must come from the same K posterior samples and the same C classes."""
+    if pool.shape[1] != target.shape[1]:
+        raise ShapeError(
+            f"pool_probs has {pool.shape[1]} posterior samples and target_probs has {target.shape[1]}; "
+            "both must come from the same samples, in the same order."
+        )
+    if pool.shape[2] != target.shape[2]:
+        raise ShapeError(f"pool_probs has {pool.shape[2]} classes and target_probs has {target.shape[2]}.")
+
+
+def check_weights(weights: Any, n_samples: int, name: str = "sample_weights") -> np.ndarray:
+    """Normalised weights (K,) of the posterior samples; ``None`` means equal weights."""
+    if weights is None:
+        return np.full(n_samples, 1.0 / n_samples)
+    array = _real_array(weights, name).astype(np.float64)
+    if array.shape != (n_samples,):
+        raise ShapeError(f"{name} has shape {array.shape}; one weight for each of the {n_samples} samples is needed.")
+    bad = ~(np.isfinite(array) & (array >= 0))
+    if bad.any():
+        k = int(np.flatnonzero(bad)[0])
+        raise InputError(f"{name}[{k}] is {array[k]}; weights must be finite and not negative.")
+    if not array.sum() > 0:
+        raise InputError(f"{name} are all zero; at least one sample must have a positive weight.")
+    return array / array.sum()
+
+
+def check_batch_size(batch_size: Any, available: int) -> int:
+    """1 ≤ B ≤ number of points that can still be chosen."""
+    size = check_positive_int(batch_size, "batch_size")
+    if size > available:
+        raise InputError(
+            f"batch_size is {size} but only {available} pool points can be chosen; ask for at most {available}."
+        )
+    return size
+
+
+def check_pending(pending: Any, n_pool: int) -> np.ndarray:
+    """Distinct pool positions that are already out for labelling."""
+    if pending is None:
+        return np.empty(0, np.int64)
+    array = np.asarray(pending)
+    if array.size == 0:
+        return np.empty(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError("pending must be a 1-D array of integer positions in the pool.")
+    outside = (array < 0) | (array >= n_pool)
+    if outside.any():
+        raise InputError(f"pending contains {array[outside][0]}, but the pool has positions 0 to {n_pool - 1}.")
+    if len(np.unique(array)) != len(array):
+        raise InputError("pending names the same pool position twice.")
+    return array.astype(np.int64)
+
+
+def check_features(X: Any, name: str = "X", n_features: int | None = None) -> np.ndarray:
+    """A finite real matrix (N, D)."""
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise InputError(f"{name} is sparse; pass a dense array, for example {name}.toarray() or its truncated SVD.")
+    array = _real_array(X, name)
+    if array.ndim != 2:
+        raise ShapeError(
+            f"{name} has shape {array.shape}; pass a matrix (points, features). Reshape your data: "
+            f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one point."
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise ShapeError(
+            f"{name} has {array.shape[0]} sample(s) and {array.shape[1]} feature(s) (shape={array.shape}) "
+            "while a minimum of 1 is required of each."
+        )
+    if n_features is not None and array.shape[1] != n_features:
+        raise ShapeError(
+            f"{name} has {array.shape[1]} features, but BayesianLogisticRegression is expecting "
+            f"{n_features} features as input."
+        )
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise InputError(
+            f"{name}[{row}, {column}] is {array[row, column]}; features must be finite numbers without NaN or inf "
+            "(impute or drop the row)."
+        )
+    return array
+
+
+def check_classes(classes: Any) -> np.ndarray:
+    """At least two distinct class labels of one kind, sorted as NumPy sorts them."""
+    array = np.asarray(classes)
+    if array.ndim != 1 or len(array) < 2:
+        raise LabelError(f"classes is {classes!r}; declare at least two classes.")
+    unique = np.unique(array)
+    if len(unique) != len(array):
+        raise LabelError("classes names the same class twice.")
+    return unique
+
+
+def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> np.ndarray:
+    """Class numbers (n,) of labels that must all be declared classes."""
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise ShapeError(f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        row = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise LabelError(f"{name}[{row}] is {labels[row]}; a label cannot be NaN or inf, leave unlabelled rows out.")
+    try:
+        numbers = np.searchsorted(classes, labels)
+        known = classes[np.minimum(numbers, len(classes) - 1)] == labels
+    except TypeError:
+        known = np.zeros(n_rows, bool)
+    known = np.broadcast_to(known, (n_rows,))
+    if not known.all():
+        row = int(np.flatnonzero(~known)[0])
+        raise LabelError(
+            f"{name}[{row}] is {labels[row]!r}, which is not one of the classes {_shown(classes.tolist())}; "
+            "correct the label or declare it with classes=[...]."
+        )
+    return numbers.astype(np.int32)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """A finite number greater than zero."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0.")
+    return float(value)
+
+
+def check_positive_int(value: Any, name: str, least: int = 1) -> int:
+    """An integer of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} is {value!r}; it must be an integer of at least {least}.")
+    return int(value)
+
+
+def _real_array(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "OSU":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is not a rectangular array of numbers ({error}).") from None
+    if array.dtype.kind == "c":
+        raise InputError(f"{name} is complex; Complex data not supported, pass real numbers.")
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} has dtype {array.dtype}; pass real numbers.")
+    return array
+
+
+def _shown(values: Sequence[Any], most: int = 10) -> str:
+    tail = ", ..." if len(values) > most else ""
+    return "[" + ", ".join(repr(v) for v in values[:most]) + tail + "]"
