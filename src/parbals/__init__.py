@@ -1,0 +1,51 @@
+"""parbals: choose the batch of items whose labels will improve the model most.
+
+Names are loaded on first use, so that commands which need no model start at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parbals.batches.select import select_batch, select_batch_from_model
+    from parbals.posterior.estimator import BayesianLogisticRegression
+    from parbals.scores.epig import epig
+    from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
+    from parbals.types import Batch
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Batch": "parbals.types",
+    "BayesianLogisticRegression": "parbals.posterior.estimator",
+    "bald": "parbals.scores.uncertainty",
+    "epig": "parbals.scores.epig",
+    "least_confidence": "parbals.scores.uncertainty",
+    "margin": "parbals.scores.uncertainty",
+    "predictive_entropy": "parbals.scores.uncertainty",
+    "select_batch": "parbals.batches.select",
+    "select_batch_from_model": "parbals.batches.select",
+}
+
+__all__ = [
+    "Batch",
+    "BayesianLogisticRegression",
+    "__version__",
+    "bald",
+    "epig",
+    "least_confidence",
+    "margin",
+    "predictive_entropy",
+    "select_batch",
+    "select_batch_from_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'parbals' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

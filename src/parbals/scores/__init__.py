@@ -1,0 +1,1 @@
+"""Predictive samples in, one number a point out."""
