@@ -1,0 +1,63 @@
+# `make demo` and `make test` do everything on a machine that has Python 3.11+, pip, git and make.
+# The stamp files under .venv make sure that nothing is installed twice; a changed pyproject.toml installs again.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo doctor test lint format test-statistics bench clean
+
+help:  ## show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed  ## the whole story on real data: parbals-demo/report.html
+	$(BIN)/parbals demo
+
+doctor: $(VENV)/.installed  ## what is installed, what is fast
+	$(BIN)/parbals doctor
+
+test: lint  ## lint, types, layers and the fast tests
+	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calibrated?
+	$(BIN)/pytest -q -m slow tests/statistics $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove the environment, caches and demo output
+	rm -rf $(VENV) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; pass PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/.created
+	@echo "Installing parbals into $(VENV) (once) ..."
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/.created
+	@echo "Installing parbals and its development tools into $(VENV) (once) ..."
+	$(PIP) install --editable '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-bench: pyproject.toml $(VENV)/.created
+	@echo "Installing parbals and what it is compared with into $(VENV) (once) ..."
+	$(PIP) install --editable '.[bench]'
+	@touch $(VENV)/.installed $@
