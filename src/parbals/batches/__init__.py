@@ -1,0 +1,1 @@
+"""Scores and posteriors in, B indices out."""

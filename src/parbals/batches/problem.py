@@ -1,0 +1,76 @@
+"""What a strategy is given: one frozen record, checked once, the same for every strategy."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import InputError
+from parbals.numerics import effective_sample_size
+from parbals.posterior.predictive import add_bias
+from parbals.posterior.smc import Population
+from parbals.types import Batch
+
+__all__ = ["ModelView", "Problem", "batch_of"]
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """Particles and design rows, for strategies that condition the model itself."""
+
+    population: Population
+    pool: np.ndarray  # (N, D+1)
+    target: np.ndarray  # (M, D+1)
+
+    @classmethod
+    def of(cls, population: Population, X_pool: np.ndarray, X_target: np.ndarray) -> "ModelView":
+        return cls(population, add_bias(X_pool), add_bias(X_target))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Choose ``batch_size`` of N pool points.
+
+    Either predictive samples are given (``pool_probs``), or a ``model`` from which they are computed
+    block by block; ``target_probs`` likewise.
+    """
+
+    strategy: str
+    n_pool: int
+    batch_size: int
+    weights: np.ndarray  # (K,), normalised
+    pending: np.ndarray  # pool positions that are out for labelling
+    n_universes: int
+    seed: int
+    pool_probs: np.ndarray | None = None  # (N, K, C)
+    target_probs: np.ndarray | None = None  # (M, K, C)
+    model: ModelView | None = None
+
+    def candidates(self) -> np.ndarray:
+        """(N,) True where a point may still be chosen."""
+        free = np.ones(self.n_pool, bool)
+        free[self.pending] = False
+        return free
+
+    def require_target(self) -> np.ndarray:
+        if self.target_probs is None:
+            raise InputError(
+                f"{self.strategy} needs target_probs: predictive samples of points from the distribution "
+                "the model will be judged on (without a shift, a random part of the pool)."
+            )
+        return self.target_probs
+
+
+def batch_of(problem: Problem, indices: np.ndarray, scores: np.ndarray, **overrides: Any) -> Batch:
+    """A batch whose scores did not change while it was built."""
+    n = len(indices)
+    fields: dict[str, Any] = {
+        "indices": indices.astype(np.int64),
+        "scores": scores.astype(np.float64),
+        "initial_scores": scores.astype(np.float64),
+        "effective_sample_size": np.full(n, float(effective_sample_size(problem.weights))),
+        "strategy": problem.strategy,
+        "n_exact": np.full(n, int(problem.candidates().sum())),
+        "n_samples": len(problem.weights),
+    }
+    return Batch(**{**fields, **overrides})
