@@ -20,7 +20,16 @@ from parbals.scores.bound import BoundStats, bound_of_block, bound_stats
 from parbals.scores.epig import TargetStats, epig_of_block, target_stats
 from parbals.scores.rows import class_rows, pool_block, target_rows
 
-__all__ = ["Cloud", "HeldRows", "WhitenedRows", "hold_rows", "held_cloud", "rows_of", "whitened_rows"]
+__all__ = [
+    "Cloud",
+    "HeldRows",
+    "WhitenedRows",
+    "block_of_rows",
+    "held_cloud",
+    "hold_rows",
+    "rows_of",
+    "whitened_rows",
+]
 
 
 class HeldRows(NamedTuple):
@@ -48,19 +57,17 @@ class Cloud(NamedTuple):
     def statistics(self, weights: np.ndarray) -> TargetStats:
         return target_stats(self.target, weights, self.n_targets)
 
-    def score_pool(self, weights: np.ndarray) -> Array:
+    def score_pool(self, weights: np.ndarray, stats: TargetStats) -> Array:
         """Exact EPIG of every pool point (padded), (blocks·n,)."""
-        stats = self.statistics(weights)
         return _score_blocks(self.points, self.particles, weights, stats, n_classes=self.n_classes)
 
-    def bound_pool(self, weights: np.ndarray, pivot: float) -> Array:
+    def bound_pool(self, weights: np.ndarray, stats: TargetStats, pivot: float = 0.5) -> Array:
         """Certified upper bound on the EPIG of every pool point (padded)."""
-        bound = bound_stats(self.statistics(weights), weights, pivot)
+        bound = bound_stats(stats, weights, pivot)
         return _bound_blocks(self.points, self.particles, weights, bound, n_classes=self.n_classes)
 
-    def score_points(self, indices: np.ndarray, weights: np.ndarray) -> Array:
+    def score_points(self, indices: np.ndarray, weights: np.ndarray, stats: TargetStats) -> Array:
         """Exact EPIG of chosen pool points."""
-        stats = self.statistics(weights)
         return _score_chosen(self.points, self.particles, indices, weights, stats, n_classes=self.n_classes)
 
 
@@ -96,6 +103,14 @@ def rows_of(points: HeldRows | WhitenedRows, particles: Array | None, n_classes:
     if n_classes == 2:
         return jax.nn.sigmoid(np.asarray(np.sqrt(2.0), logits.dtype) * logits)
     return class_probs(logits, n_classes)
+
+
+@partial(jax.jit, static_argnames=("n_classes",))
+def block_of_rows(points: WhitenedRows, particles: Array, *, n_classes: int) -> Float[Array, "n A K"]:
+    """Rows of points that stand in a single block, such as the target set; zero rows stay zero."""
+    block = jax.tree.map(lambda x: x[0], points)
+    present = jnp.any(block.design != 0, axis=1)[:, None, None]
+    return jnp.where(present, rows_of(block, particles, n_classes), 0.0)
 
 
 @partial(jax.jit, static_argnames=("n_classes",))

@@ -14,9 +14,9 @@ import numpy as np
 from parbals.batches.problem import Problem
 from parbals.batches.universes import ParticleUniverses, PseudoLabels, ReweightedUniverses, Universe, Universes
 from parbals.errors import SampleCollapseWarning
-from parbals.numerics import effective_sample_size, working_precision
+from parbals.numerics import working_precision
 from parbals.posterior.predictive import mean_proba
-from parbals.scores.bound import argmax_certified
+from parbals.scores.bound import Certified, argmax_certified
 from parbals.types import Batch
 
 __all__ = ["select_parbals", "select_parbals_map"]
@@ -24,7 +24,7 @@ __all__ = ["select_parbals", "select_parbals_map"]
 _COLLAPSED = 0.05
 """A mean effective sample size below this share of K is reported."""
 _BOUND_PAYS_BELOW = 0.5
-"""If the last step scored more than this share of the pool exactly, the bound did not pay: skip it."""
+"""Once a step had to score more than this share exactly, the bound does not pay on these data: leave it."""
 _SCORED_AT_ONCE = 256
 
 
@@ -48,15 +48,15 @@ def _greedy(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch
         start = universes.members
         free = problem.candidates()
         chosen, scores, ess, n_exact = [], [], [], []
-        share_scored = 0.0
+        use_bound = True
         for step in range(problem.batch_size):
-            ess.append(np.mean([effective_sample_size(u.weights.astype(np.float64)) for u in universes.members]))
-            use_bound = share_scored <= _BOUND_PAYS_BELOW
-            index, score, scored = _best(universes.members, free, use_bound)
-            share_scored = scored / free.sum() if use_bound else 0.0
+            ess.append(float(np.mean([u.effective_sample_size for u in universes.members])))
+            best, share_scored = _best(universes.members, free, use_bound)
+            use_bound = use_bound and share_scored <= _BOUND_PAYS_BELOW
+            index = best.index
             chosen.append(index)
-            scores.append(score)
-            n_exact.append(scored)
+            scores.append(best.score)
+            n_exact.append(best.n_scored)
             free[index] = False
             if step < problem.batch_size - 1:
                 universes.observe(index, labels.of(index, universes))
@@ -90,41 +90,42 @@ def _mean_probs(problem: Problem) -> np.ndarray:
     return mean_proba(problem.model.pool, population.coefficients(), population.n_classes, problem.weights)
 
 
-def _best(members: tuple[Universe, ...], free: np.ndarray, use_bound: bool) -> tuple[int, float, int]:
-    """(index, mean score, number scored exactly) of the free point with the highest mean EPIG."""
-    groups = _distinct(members)
-    n_pool, n_samples = len(free), members[0].cloud.target.shape[2]
-    n_pairs = members[0].cloud.n_targets * members[0].cloud.target.shape[1]
-    if len(groups) == 1 or not use_bound or n_samples >= n_pairs or n_pool <= 2 * _SCORED_AT_ONCE:
-        total = sum(count * np.asarray(u.cloud.score_pool(u.weights), np.float64) for u, count in groups)
-        scores = np.where(free, total[:n_pool] / len(members), -np.inf)
-        best = int(scores.argmax())
-        return best, float(scores[best]), int(free.sum())
-    pending = [(count, u.cloud.bound_pool(u.weights, 0.5)) for u, count in groups]
-    bounds = sum(count * np.asarray(bound, np.float64) for count, bound in pending)
-    bounds = np.where(free, bounds[:n_pool] / len(members), -np.inf)
-    return argmax_certified(bounds, lambda indices: _mean_scores(members, indices), _SCORED_AT_ONCE)
+def _best(members: tuple[Universe, ...], free: np.ndarray, use_bound: bool) -> tuple[Certified, float]:
+    """The free point with the highest mean EPIG, and the share of exact scores that finding it took."""
+    groups, shares = _distinct(members)
+    n_pool, n_free, cloud = len(free), int(free.sum()), members[0].cloud
+    small = cloud.target.shape[2] >= cloud.n_targets * cloud.target.shape[1] or n_pool <= 2 * _SCORED_AT_ONCE
+    if len(groups) == 1 or not use_bound or small:
+        scores = shares @ np.stack([np.asarray(part, np.float64) for part in [u.score_pool() for u in groups]])
+        scores = np.where(free, scores[:n_pool], -np.inf)
+        index = int(scores.argmax())
+        return Certified(index, float(scores[index]), n_free, n_free * len(groups)), 0.0
+    bounds = np.stack([np.asarray(part, np.float64) for part in [u.bound_pool() for u in groups]])
+    best = argmax_certified(
+        bounds[:, :n_pool], shares, free, lambda g, indices: _scores(groups[g], indices), _SCORED_AT_ONCE
+    )
+    return best, best.n_evaluations / (n_free * len(groups))
+
+
+def _scores(universe: Universe, indices: np.ndarray) -> np.ndarray:
+    """Exact EPIG of the given pool points in one universe, a fixed number at a time."""
+    padded = np.zeros(-(-len(indices) // _SCORED_AT_ONCE) * _SCORED_AT_ONCE, np.int32)
+    padded[: len(indices)] = indices
+    parts = [universe.score_points(part) for part in padded.reshape(-1, _SCORED_AT_ONCE)]
+    return np.concatenate([np.asarray(part, np.float64) for part in parts])[: len(indices)]
 
 
 def _mean_scores(members: tuple[Universe, ...], indices: np.ndarray) -> np.ndarray:
     """Exact mean EPIG over universes of the given pool points."""
-    padded = np.zeros(-(-len(indices) // _SCORED_AT_ONCE) * _SCORED_AT_ONCE, np.int32)
-    padded[: len(indices)] = indices
-    total = np.zeros(len(padded))
-    for part in range(0, len(padded), _SCORED_AT_ONCE):
-        rows = slice(part, part + _SCORED_AT_ONCE)
-        scored = [(count, u.cloud.score_points(padded[rows], u.weights)) for u, count in _distinct(members)]
-        total[rows] = sum(count * np.asarray(score, np.float64) for count, score in scored)
-    return total[: len(indices)] / len(members)
+    groups, shares = _distinct(members)
+    return shares @ np.stack([_scores(universe, indices) for universe in groups])
 
 
-def _distinct(members: tuple[Universe, ...]) -> list[tuple[Universe, int]]:
-    """Universes that differ, with how many share each: before any label they are all the same."""
-    counts: dict[int, tuple[Universe, int]] = {}
-    for member in members:
-        _, count = counts.get(id(member), (member, 0))
-        counts[id(member)] = (member, count + 1)
-    return list(counts.values())
+def _distinct(members: tuple[Universe, ...]) -> tuple[list[Universe], np.ndarray]:
+    """Universes that differ, and the share of all universes that each stands for."""
+    groups = list({id(member): member for member in members}.values())
+    counts = np.array([sum(member is group for member in members) for group in groups])
+    return groups, counts / len(members)
 
 
 def _notes(ess: list[float], n_samples: int) -> tuple[str, ...]:

@@ -10,19 +10,24 @@ sample size of a universe falls below 60 %, its particles are resampled and move
 that includes its pseudo-labels.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
 
+import jax
 import numpy as np
+from jax import Array
 
-from parbals.batches.clouds import Cloud, held_cloud, hold_rows, whitened_rows
+from parbals.batches.clouds import Cloud, block_of_rows, held_cloud, hold_rows, whitened_rows
 from parbals.batches.problem import ModelView
 from parbals.numerics import bucket, effective_sample_size, normalise_log_weights
 from parbals.posterior.hmc import Target, make_target, move_population
 from parbals.posterior.likelihood import contrast_basis, softmax
 from parbals.posterior.smc import MOVE_BELOW, jax_key, log_likelihoods, systematic_resample
 from parbals.randomness import content_gumbels, derive_generator
-from parbals.scores.rows import pool_block, target_rows
+from parbals.scores.epig import TargetStats
+from parbals.scores.rows import padded_targets, pool_block
 
 __all__ = ["ParticleUniverses", "PseudoLabels", "ReweightedUniverses", "Universe", "Universes"]
 
@@ -39,9 +44,27 @@ class Universe:
     cloud: Cloud
     log_weights: np.ndarray
 
-    @property
+    @cached_property
     def weights(self) -> np.ndarray:
+        """(K,) normalised, in the precision of the cloud."""
         return normalise_log_weights(self.log_weights).astype(self.cloud.target.dtype)
+
+    @cached_property
+    def statistics(self) -> TargetStats:
+        return self.cloud.statistics(self.weights)
+
+    @cached_property
+    def effective_sample_size(self) -> float:
+        return float(effective_sample_size(self.weights.astype(np.float64)))
+
+    def score_pool(self) -> Array:
+        return self.cloud.score_pool(self.weights, self.statistics)
+
+    def bound_pool(self) -> Array:
+        return self.cloud.bound_pool(self.weights, self.statistics)
+
+    def score_points(self, indices: np.ndarray) -> Array:
+        return self.cloud.score_points(indices, self.weights, self.statistics)
 
 
 class Universes(Protocol):
@@ -101,9 +124,21 @@ class ReweightedUniverses:
     def observe(self, index: int, labels: np.ndarray) -> None:
         with np.errstate(divide="ignore"):
             log_probs = np.log(self._probs[index].astype(np.float64))
-        self.members = tuple(
-            Universe(u.cloud, u.log_weights + log_probs[:, label]) for u, label in zip(self.members, labels, strict=True)
-        )
+
+        def conditioned(member: Universe, label: int) -> Universe:
+            return Universe(member.cloud, member.log_weights + log_probs[:, label])
+
+        self.members = _branch(self.members, labels, conditioned)
+
+
+@dataclass(frozen=True)
+class ParticleUniverse(Universe):
+    """A universe that can move: its particles z (d, J, K) and the posterior they are drawn from."""
+
+    whitened: np.ndarray
+    step_size: float
+    posterior: Target
+    n_labels: int
 
 
 class ParticleUniverses:
@@ -117,22 +152,27 @@ class ParticleUniverses:
         self._n_classes = population.n_classes
         self._pool = model.pool
         self._reference = reference
-        self._X = population.X
-        self._rows = bucket(len(population.X) + n_more)
-        self._labels = np.repeat(population.labels[None], n_universes, axis=0)
-        self._steps = np.full(n_universes, population.step_size)
-        n_points, n_targets = len(model.pool), len(model.target)
         n_free = 1 if self._n_classes == 2 else self._n_classes
-        block = pool_block(n_targets, n_free)
-        self._points = whitened_rows(model.pool @ reference.factor, model.pool @ reference.mean, block)
-        self._target_design = model.target @ reference.factor
-        self._target_offset = model.target @ reference.mean
-        self._hold = 4 * n_universes * n_points * n_free * population.n_samples <= _HOLD_BYTES
-        start = Universe(self._cloud(population.whitened), population.log_weights)
-        self.members: tuple[Universe, ...] = (start,) * n_universes
-        self._particles = [population.whitened] * n_universes
+        n_targets = self._n_targets = len(model.target)
+        self._points = whitened_rows(
+            model.pool @ reference.factor, model.pool @ reference.mean, pool_block(n_targets, n_free)
+        )
+        self._target = whitened_rows(
+            model.target @ reference.factor, model.target @ reference.mean, padded_targets(n_targets, n_free)
+        )
+        self._hold = 4 * n_universes * len(model.pool) * n_free * population.n_samples <= _HOLD_BYTES
         drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
         self._drawn = population.whitened[:, :, drawn]
+        rows = bucket(len(population.X) + n_more)
+        start = ParticleUniverse(
+            cloud=self._cloud(population.whitened),
+            log_weights=population.log_weights,
+            whitened=population.whitened,
+            step_size=population.step_size,
+            posterior=make_target(reference, population.X, population.labels, rows),
+            n_labels=len(population.X),
+        )
+        self.members: tuple[Universe, ...] = (start,) * n_universes
 
     def label_probs(self, index: int) -> np.ndarray:
         contrasts = self._contrasts(self._pool[index], self._drawn)
@@ -140,51 +180,75 @@ class ParticleUniverses:
 
     def content(self, index: int) -> list[bytes]:
         row = self._pool[index].tobytes()
-        return [row + bytes([c % 256, c // 256]) for c in range(self._n_classes)]
+        return [row + c.to_bytes(4, "little") for c in range(self._n_classes)]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
         x = self._pool[index]
-        self._X = np.concatenate([self._X, x[None]])
-        self._labels = np.concatenate([self._labels, labels[:, None].astype(np.int32)], axis=1)
-        target: Target | None = None
-        members = []
-        for u, member in enumerate(self.members):
-            contrasts = self._contrasts(x, self._particles[u])
-            gained = log_likelihoods(contrasts[None], labels[u : u + 1], self._n_classes)[0]
-            updated = Universe(member.cloud, member.log_weights + gained)
-            weights = normalise_log_weights(updated.log_weights)
-            if effective_sample_size(weights) < MOVE_BELOW * len(weights):
-                target = target or make_target(self._reference, self._X, self._labels[u], self._rows)
-                updated = self._move(u, weights, target)
-            members.append(updated)
-        self.members = tuple(members)
 
-    def _move(self, u: int, weights: np.ndarray, target: Target) -> Universe:
-        labels = np.zeros(self._rows, np.int32)
-        labels[: len(self._X)] = self._labels[u]
+        def conditioned(member: ParticleUniverse, label: int) -> ParticleUniverse:
+            contrasts = self._contrasts(x, member.whitened)
+            gained = log_likelihoods(contrasts[None], np.array([label]), self._n_classes)[0]
+            log_weights = member.log_weights + gained
+            posterior = self._with_label(member.posterior, member.n_labels, x, label)
+            updated = replace(member, log_weights=log_weights, posterior=posterior, n_labels=member.n_labels + 1)
+            weights = normalise_log_weights(log_weights)
+            worn = effective_sample_size(weights) < MOVE_BELOW * len(weights)
+            return self._moved(updated, weights) if worn else updated
+
+        self.members = _branch(self.members, labels, conditioned)
+
+    def _with_label(self, posterior: Target, row: int, x: np.ndarray, label: int) -> Target:
+        """The whitened posterior with one more row in place of a padding row."""
+        design, offset, labels, present = (np.array(a) for a in posterior[:4])
+        design[row] = x @ self._reference.factor
+        offset[row] = x @ self._reference.mean
+        labels[row], present[row] = label, 1.0
+        return posterior._replace(design=design, offset=offset, labels=labels, present=present)
+
+    def _moved(self, member: ParticleUniverse, weights: np.ndarray) -> ParticleUniverse:
         ancestors = systematic_resample(self._generator, weights, len(weights))
         result = move_population(
             jax_key(self._generator),
-            np.ascontiguousarray(self._particles[u][:, :, ancestors]),
-            target._replace(labels=labels),
-            np.float32(self._steps[u]),
+            np.ascontiguousarray(member.whitened[:, :, ancestors]),
+            member.posterior,
+            np.float32(member.step_size),
             _MOST_MOVES,
             np.float32(_MOVED_ENOUGH),
             n_classes=self._n_classes,
         )
-        self._steps[u] = float(result.step_size)
-        self._particles[u] = np.asarray(result.whitened)
-        return Universe(self._cloud(self._particles[u]), np.zeros(len(weights)))
+        whitened = np.asarray(result.whitened)
+        return replace(
+            member,
+            cloud=self._cloud(whitened),
+            log_weights=np.zeros(len(weights)),
+            whitened=whitened,
+            step_size=float(result.step_size),
+        )
 
     def _contrasts(self, x: np.ndarray, whitened: np.ndarray) -> np.ndarray:
         """Contrast logits (J, K) of one design row under particles (d, J, K)."""
-        return (x @ self._reference.mean)[:, None] + np.tensordot(x @ self._reference.factor, whitened, axes=1)
+        row = x @ self._reference.factor
+        return (x @ self._reference.mean)[:, None] + np.tensordot(row.astype(np.float32), whitened, axes=1)
 
     def _cloud(self, whitened: np.ndarray) -> Cloud:
-        contrasts = self._target_offset[:, :, None] + np.tensordot(self._target_design, whitened, axes=1)
-        probs = softmax(np.einsum("cj,mjk->mkc", contrast_basis(self._n_classes), contrasts))
-        target = target_rows(probs.astype(np.float32))
+        particles = jax.numpy.asarray(whitened)
+        target = block_of_rows(self._target, particles, n_classes=self._n_classes)
         if self._hold:
-            points = hold_rows(self._points, whitened, n_classes=self._n_classes)
-            return Cloud(points, None, target, len(probs), self._n_classes)
-        return Cloud(self._points, whitened, target, len(probs), self._n_classes)
+            points = hold_rows(self._points, particles, n_classes=self._n_classes)
+            return Cloud(points, None, target, self._n_targets, self._n_classes)
+        return Cloud(self._points, particles, target, self._n_targets, self._n_classes)
+
+
+def _branch(
+    members: tuple[Any, ...], labels: np.ndarray, conditioned: Callable[[Any, int], Any]
+) -> tuple[Any, ...]:
+    """Condition every universe on its label; those that have seen the same labels stay one object.
+
+    Before the first label all universes are the same posterior, after one two-class label they are
+    two, after two four: what is the same is conditioned, moved and scored once.
+    """
+    made: dict[tuple[int, int], Any] = {}
+    for member, label in zip(members, labels.tolist(), strict=True):
+        if (id(member), label) not in made:
+            made[id(member), label] = conditioned(member, label)
+    return tuple(made[id(member), label] for member, label in zip(members, labels.tolist(), strict=True))

@@ -15,8 +15,8 @@ With h evaluated at one pivot c for the candidate, mean_x h(c·cv(x)) χ²(x̂, 
 the candidate's centred row, with one K×K matrix G for the whole pool; another candidate's cv changes
 it by at most the factor max_x h(cv(x̂) cv(x)) / h(c cv(x)). Cost O(N K²) whatever the size of the target set.
 
-``argmax_certified`` scores candidates exactly in the order of the bound and stops when nothing left can
-win: the answer is the one exhaustive scoring gives.
+``argmax_certified`` scores exactly only those that the bound cannot rule out: the answer is the one
+exhaustive scoring gives.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from jaxtyping import Array, Float
 from parbals.numerics import safe_reciprocal
 from parbals.scores.epig import TargetStats, row_means
 
-__all__ = ["BoundStats", "argmax_certified", "bound_of_block", "bound_stats"]
+__all__ = ["BoundStats", "Certified", "argmax_certified", "bound_of_block", "bound_stats"]
 
 _SLACK = 1e-3
 """Relative allowance for rounding in the quadratic form, far above what float32 loses there."""
@@ -84,29 +84,58 @@ def bound_of_block(
     return (1.0 + _SLACK) * jnp.minimum(tight, jensen)
 
 
+class Certified(NamedTuple):
+    """The best candidate, and how much was scored to be sure of it."""
+
+    index: int
+    score: float
+    n_scored: int  # candidates scored exactly in at least one posterior
+    n_evaluations: int  # (candidate, posterior) pairs scored exactly
+
+
 def argmax_certified(
-    bounds: np.ndarray, score: Callable[[np.ndarray], np.ndarray], chunk: int
-) -> tuple[int, float, int]:
-    """(index, score, number scored) of the best candidate; the lowest index among equals.
+    bounds: np.ndarray,
+    shares: np.ndarray,
+    free: np.ndarray,
+    score: Callable[[int, np.ndarray], np.ndarray],
+    first: int = 256,
+) -> Certified:
+    """The free candidate with the largest Σ_g shares[g] · score_g, exactly; the lowest index among equals.
+
+    The ``first`` candidates in the order of the bound are scored under every posterior g and give a
+    value to beat. The others are scored under one posterior after another: each exact value takes
+    the place of its bound, and whoever can no longer win is dropped.
 
     Args:
-        bounds: (N,) upper bounds; -inf rules a candidate out.
-        score: exact scores of the given candidate indices.
-        chunk: how many candidates are scored at a time.
+        bounds: (G, N) upper bounds on each posterior's scores.
+        shares: (G,) positive weights of the posteriors.
+        free: (N,) True where a candidate may be chosen.
+        score: exact scores under posterior g of the given candidate indices.
     """
-    order = np.argsort(-bounds, kind="stable")
-    order = order[bounds[order] > -np.inf]
-    best_index, best_score, done = -1, -np.inf, 0
-    while done < len(order) and best_score <= bounds[order[done]]:
-        candidates = order[done : done + chunk]
-        scores = np.asarray(score(candidates), np.float64)
-        top = scores.max()
-        if top >= best_score:
-            tied = candidates[scores == top]
-            best_index = int(tied.min()) if top > best_score else min(best_index, int(tied.min()))
-            best_score = float(top)
-        done += len(candidates)
-    return best_index, best_score, done
+    total = np.where(free, shares @ bounds, -np.inf)
+    leaders = np.argsort(-total, kind="stable")[: min(first, int(free.sum()))]
+    exact = sum(shares[g] * score(g, leaders) for g in range(len(bounds)))
+    best = exact.max()
+    winner = int(leaders[exact == best].min())
+
+    challengers = free & (total >= best)
+    challengers[leaders] = False
+    left = np.flatnonzero(challengers)
+    n_scored, n_evaluations = len(leaders) + len(left), len(leaders) * len(bounds)
+    known, open_bound = np.zeros(len(left)), total[left]
+    for g in range(len(bounds)):
+        if len(left) == 0:
+            break
+        n_evaluations += len(left)
+        known = known + shares[g] * score(g, left)
+        open_bound = open_bound - shares[g] * bounds[g, left]
+        # Equal sums may differ in their last digits by the order of addition: nobody is dropped for that.
+        alive = known + open_bound >= best - 1e-9 * abs(best)
+        left, known, open_bound = left[alive], known[alive], open_bound[alive]
+    if len(left) and known.max() >= best:
+        tied = int(left[known == known.max()].min())
+        winner, best = (min(winner, tied) if known.max() == best else tied), known.max()
+    return Certified(winner, float(best), n_scored, n_evaluations)
 
 
 def _scale_and_variation(mean: Array, variance: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from parbals.numerics import block_rows, bucket, pad_rows
 
-__all__ = ["class_rows", "pool_block", "pool_blocks", "target_chunk", "target_rows"]
+__all__ = ["class_rows", "padded_targets", "pool_block", "pool_blocks", "target_chunk", "target_rows"]
 
 _TABLE_ENTRIES = 1 << 19
 """Entries of the largest table of (candidate, class) × (target, class) pairs that is held at once: 2 MB,
@@ -34,11 +34,16 @@ def pool_block(n_targets: int, n_rows: int) -> int:
     return max(8, _TABLE_ENTRIES // (target_chunk(n_targets, n_rows) * n_rows**2))
 
 
+def padded_targets(n_targets: int, n_rows: int) -> int:
+    """M', the number of targets padded to whole chunks."""
+    chunk = target_chunk(n_targets, n_rows)
+    return -(-n_targets // chunk) * chunk
+
+
 def target_rows(probs: np.ndarray) -> np.ndarray:
-    """Class rows of the target set (M', A, K), padded to whole chunks of targets."""
+    """Class rows of the target set (M', A, K)."""
     rows = class_rows(probs)
-    chunk = target_chunk(len(rows), rows.shape[1])
-    return pad_rows(rows, -(-len(rows) // chunk) * chunk)
+    return pad_rows(rows, padded_targets(*rows.shape[:2]))
 
 
 def pool_blocks(probs: np.ndarray, block: int) -> Iterator[np.ndarray]:
