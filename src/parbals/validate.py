@@ -15,6 +15,7 @@ __all__ = [
     "check_batch_size",
     "check_classes",
     "check_features",
+    "check_label_vector",
     "check_labels",
     "check_pending",
     "check_positive",
@@ -22,10 +23,17 @@ __all__ = [
     "check_probs",
     "check_same_samples",
     "check_weights",
+    "classes_shown",
 ]
 
 # Probabilities come from other people's models: float16 softmax outputs are off by up to a few 1e-3.
 _SUM_TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-3}
+# Squares and float32 products of anything larger could overflow.
+_LARGEST = 1e15
+
+
+class _NotANumberError(InputError, TypeError):
+    """An entry of another type where numbers belong: scikit-learn expects a TypeError for it."""
 
 
 def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
@@ -135,13 +143,16 @@ def check_features(X: Any, name: str = "X", n_features: int | None = None) -> np
             f"{name} has {array.shape[1]} features, but BayesianLogisticRegression is expecting "
             f"{n_features} features as input."
         )
-    finite = np.isfinite(array)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        raise InputError(
-            f"{name}[{row}, {column}] is {array[row, column]}; features must be finite numbers without NaN or inf "
-            "(impute or drop the row)."
-        )
+    # NaN spreads to both extremes and fails both comparisons.
+    if not (float(array.min()) >= -_LARGEST and float(array.max()) <= _LARGEST):
+        row, column = np.argwhere(~(np.abs(array.astype(np.float64)) <= _LARGEST))[0]
+        value = float(array[row, column])
+        if not np.isfinite(value):
+            raise InputError(
+                f"{name}[{row}, {column}] is {value}; features must be finite numbers without NaN or inf "
+                "(impute or drop the row)."
+            )
+        raise InputError(f"{name}[{row}, {column}] is {value:.3g}; standardise features beyond {_LARGEST:g}.")
     return array
 
 
@@ -149,40 +160,71 @@ def check_classes(classes: Any) -> np.ndarray:
     """At least two distinct class labels of one kind, sorted as NumPy sorts them."""
     array = np.asarray(classes)
     if array.ndim != 1 or len(array) < 2:
-        raise LabelError(f"classes is {classes!r}; declare at least two classes.")
-    unique = np.unique(array)
+        raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
+    row = _first_missing(array)
+    if row is not None:
+        raise LabelError(f"classes[{row}] is {array[row]}; a class label cannot be missing or infinite.")
+    unique = _sorted_unique(array, "classes")
     if len(unique) != len(array):
         raise LabelError("classes names the same class twice.")
     return unique
 
 
-def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> np.ndarray:
-    """Class numbers (n,) of labels that must all be declared classes."""
+def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
+    """One label (n,) for each row, none of them missing."""
     labels = np.asarray(y)
     if labels.shape != (n_rows,):
         raise ShapeError(f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        row = int(np.flatnonzero(~np.isfinite(labels))[0])
-        raise LabelError(f"{name}[{row}] is {labels[row]}; a label cannot be NaN or inf, leave unlabelled rows out.")
+    row = _first_missing(labels)
+    if row is not None:
+        raise LabelError(
+            f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled rows out."
+        )
+    return labels
+
+
+def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> np.ndarray:
+    """Class numbers (n,) of labels that must all be declared classes."""
+    labels = check_label_vector(y, n_rows, name).tolist()
+    position = {label: c for c, label in enumerate(classes.tolist())}
     try:
-        numbers = np.searchsorted(classes, labels)
-        known = classes[np.minimum(numbers, len(classes) - 1)] == labels
-    except TypeError:
-        known = np.zeros(n_rows, bool)
-    known = np.broadcast_to(known, (n_rows,))
-    if not known.all():
-        row = int(np.flatnonzero(~known)[0])
+        numbers = [position.get(label, -1) for label in labels]
+    except TypeError:  # unhashable, such as a list
+        raise LabelError(f"{name} holds objects that cannot be labels; pass numbers or strings.") from None
+    if -1 in numbers:
+        row = numbers.index(-1)
         raise LabelError(
             f"{name}[{row}] is {labels[row]!r}, which is not one of the classes {_shown(classes.tolist())}; "
             "correct the label or declare it with classes=[...]."
         )
-    return numbers.astype(np.int32)
+    return np.asarray(numbers, np.int32)
+
+
+def classes_shown(labels: np.ndarray, name: str = "y") -> np.ndarray:
+    """The classes of a label vector that shows at least two; booleans always have both."""
+    if labels.dtype.kind == "b":
+        return np.array([False, True])
+    if labels.dtype.kind == "f" and (labels != np.rint(labels)).any():
+        row = int(np.flatnonzero(labels != np.rint(labels))[0])
+        raise LabelError(
+            f"Unknown label type: {name}[{row}] is {labels[row]}, a continuous value; pass class labels, or declare "
+            "such classes with classes=[...]."
+        )
+    seen = _sorted_unique(labels, name)
+    if len(seen) < 2:
+        raise LabelError(
+            f"{name} holds only one class, {seen.tolist()[0]!r}, so the others are unknown; declare all of them "
+            "with classes=[...]."
+        )
+    return seen
 
 
 def check_positive(value: Any, name: str) -> float:
-    """A finite number greater than zero."""
+    """A finite number greater than zero, and not so large or small that its square overflows."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0.")
+    if not 1.0 / _LARGEST <= float(value) <= _LARGEST:
+        raise InputError(f"{name} is {value!r}; it must lie between {1.0 / _LARGEST:g} and {_LARGEST:g}.")
     return float(value)
 
 
@@ -198,7 +240,9 @@ def _real_array(value: Any, name: str) -> np.ndarray:
         array = np.asarray(value)
         if array.dtype.kind in "OSU":
             array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
+        raise _NotANumberError(f"{name} holds something that is not a number ({error}).") from None
+    except ValueError as error:
         raise InputError(f"{name} is not a rectangular array of numbers ({error}).") from None
     if array.dtype.kind == "c":
         raise InputError(f"{name} is complex; Complex data not supported, pass real numbers.")
@@ -210,3 +254,28 @@ def _real_array(value: Any, name: str) -> np.ndarray:
 def _shown(values: Sequence[Any], most: int = 10) -> str:
     tail = ", ..." if len(values) > most else ""
     return "[" + ", ".join(repr(v) for v in values[:most]) + tail + "]"
+
+
+def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:
+    try:
+        return np.unique(labels)
+    except TypeError:
+        raise LabelError(f"{name} mixes labels of different types; use all numbers or all strings.") from None
+
+
+def _first_missing(labels: np.ndarray) -> int | None:
+    """Position of the first None, NaN or inf."""
+    if labels.dtype.kind == "f":
+        missing = ~np.isfinite(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.fromiter((_is_missing(label) for label in labels), bool, len(labels))
+    else:
+        return None
+    return int(missing.argmax()) if missing.any() else None
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or not bool(label == label) or label in (np.inf, -np.inf)
+    except (TypeError, ValueError):  # pandas.NA does not compare
+        return True

@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from parbals.errors import InputError, LabelError
@@ -16,7 +15,15 @@ from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
 from parbals.posterior.reference import laplace_reference
 from parbals.posterior.smc import Population, condition_population, draw_population
 from parbals.randomness import Seed, derive_generator, seed_from
-from parbals.validate import check_classes, check_features, check_labels, check_positive, check_positive_int
+from parbals.validate import (
+    check_classes,
+    check_features,
+    check_label_vector,
+    check_labels,
+    check_positive,
+    check_positive_int,
+    classes_shown,
+)
 
 __all__ = ["BayesianLogisticRegression"]
 
@@ -66,15 +73,14 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         check_positive(self.prior_scale, "prior_scale")
         if self.inference not in _INFERENCES:
             raise InputError(f"inference is {self.inference!r}; choose one of {', '.join(_INFERENCES)}.")
-        if y is None:
-            raise LabelError("y is None, but this classifier requires y to be passed: one label for each row of X.")
-        X, y = validate_data(
-            self, _without_bad_values(X), y, dtype=np.float64, ensure_all_finite=False, multi_output=False
-        )
-        y = column_or_1d(y)
-        self.classes_ = self._declared_classes(y)
-        labels = check_labels(y, self.classes_, len(X))
-        self._seed = seed_from(self.random_state)
+        n_rows = len(check_features(X))
+        y = check_label_vector(_label_vector(y), n_rows)
+        classes = self._declared_classes(y)
+        labels = check_labels(y, classes, n_rows)
+        seed = seed_from(self.random_state)
+        # Everything has been checked: only now does this object change.
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        self.classes_, self._seed = classes, seed
         self._draw(add_bias(X), labels)
         warn_if_unreliable(self.diagnostics_)
         return self
@@ -85,8 +91,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         With ``inference="smc"`` the particles are reweighted by p(y_new | x_new), and resampled and
         moved only when their effective sample size falls below 60 %.
         """
-        check_is_fitted(self)
-        X_new = add_bias(check_features(X_new, "X_new", self.n_features_in_))
+        X_new = self._design(X_new, "X_new")
         labels_new = check_labels(y_new, self.classes_, len(X_new), "y_new")
         model = copy.copy(self)
         if isinstance(self._state, Population):
@@ -109,7 +114,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) most probable class of each row."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[chosen]
 
     @property
     def sample_weights(self) -> np.ndarray:
@@ -165,19 +171,13 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
     def _declared_classes(self, y: np.ndarray) -> np.ndarray:
         if self.classes is not None:
             return check_classes(self.classes)
-        check_classification_targets(y)
-        seen = np.array([False, True]) if y.dtype.kind == "b" else np.unique(y)
-        if len(seen) < 2:
-            raise LabelError(
-                f"y holds the single class {seen[0]!r}, so the other classes are unknown; "
-                "declare all of them with BayesianLogisticRegression(classes=[...])."
-            )
-        return seen
+        return classes_shown(y)
 
-    def _design(self, X: Any) -> np.ndarray:
+    def _design(self, X: Any, name: str = "X") -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, _without_bad_values(X), reset=False, dtype=np.float64, ensure_all_finite=False)
-        return add_bias(X)
+        check_features(X, name, self.n_features_in_)
+        # Data frames reach scikit-learn whole, so that it can compare their column names.
+        return add_bias(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False))
 
     def _class_weights(self) -> np.ndarray:
         from parbals.posterior.likelihood import contrast_basis
@@ -186,10 +186,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), self._coefficients)
 
 
-def _without_bad_values(X: Any) -> Any:
-    """Refuse what cannot be a feature matrix in our own words, and hand the rest to scikit-learn.
-
-    Data frames pass through whole, so that scikit-learn can check their column names.
-    """
-    check_features(X)
-    return X
+def _label_vector(y: Any) -> np.ndarray:
+    """Labels (n,), with scikit-learn's warning when they come as a column (n, 1)."""
+    if y is None:
+        raise LabelError(
+            "This classifier requires y to be passed, but the target y is None; give one label for each row of X."
+        )
+    y = np.asarray(y)
+    return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y

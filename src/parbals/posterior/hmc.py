@@ -198,9 +198,7 @@ def move_population(
         jnp.zeros((), jnp.int32),
     )
     end = jax.lax.while_loop(unfinished, one_move, begin)
-    return MoveResult(
-        end.z, end.logits, end.step, end.acceptance, end.correlation, end.n_moves, end.n_gradients
-    )
+    return MoveResult(end.z, end.logits, end.step, end.acceptance, end.correlation, end.n_moves, end.n_gradients)
 
 
 def _adapted_step(step: Array, acceptance: Array) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from parbals.numerics import bucket, pad_rows
-from parbals.posterior.diagnostics import Diagnostics
+from parbals.posterior.diagnostics import Diagnostics, effective_draws, split_r_hat
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.reference import laplace_reference
 from parbals.posterior.smc import jax_key
@@ -25,6 +25,8 @@ __all__ = ["NutsDraws", "draw_nuts"]
 
 N_CHAINS = 4
 N_WARM_UP = 400
+_FEWEST_DRAWS = 32
+"""Fewer draws a chain than this say nothing about whether the chains agree."""
 
 
 class NutsDraws(NamedTuple):
@@ -41,52 +43,50 @@ def draw_nuts(
     generator = derive_generator(seed, "nuts", len(X))
     reference = laplace_reference(X, labels, n_classes, prior_scale)
     rows = bucket(len(X))
-    present = pad_rows(np.ones(len(X)), rows)
+    n_draws = max(-(-n_samples // N_CHAINS), _FEWEST_DRAWS)
     with jax.enable_x64(True):
         start = generator.standard_normal((N_CHAINS, *reference.mean.shape))
-        z, divergent = _run_chains(
+        chains = _run_chains(
             jax_key(generator),
             start,
             pad_rows(X, rows),
             pad_rows(labels.astype(np.int32), rows),
-            present,
+            pad_rows(np.ones(len(X)), rows),
             reference.mean,
             reference.factor,
             prior_scale,
             n_classes=n_classes,
-            n_draws=-(-n_samples // N_CHAINS),
+            n_draws=n_draws,
         )
-        z, divergences = np.asarray(z), int(np.asarray(divergent).sum())
-        logits = np.einsum("nd,csdj->csnj", X @ reference.factor, z).reshape(*z.shape[:2], -1)
-        r_hat = float(np.max(blackjax.diagnostics.potential_scale_reduction(jnp.asarray(logits))))
-        ess = float(np.min(blackjax.diagnostics.effective_sample_size(jnp.asarray(logits))))
+        z, divergences = np.asarray(chains[0]), int(chains[1])
+    logits = (z.reshape(-1, *z.shape[2:]).swapaxes(1, 2) @ (X @ reference.factor).T).reshape(*z.shape[:2], -1)
+    r_hat, ess = float(split_r_hat(logits).max()), float(effective_draws(logits).min())
     # Interleave the chains, so that the first K draws use them all equally.
     whitened = z.swapaxes(0, 1).reshape(-1, *reference.mean.shape)[:n_samples]
+    n_drawn = N_CHAINS * n_draws
     return NutsDraws(
         reference.colour(np.moveaxis(whitened, 0, 2)),
         Diagnostics(
             inference="nuts",
             n_samples=n_samples,
-            effective_sample_size=min(ess, float(n_samples)),
+            effective_sample_size=n_samples * min(ess / n_drawn, 1.0),
             divergences=divergences,
             r_hat=r_hat,
-            problems=_problems(divergences, r_hat, n_samples),
+            problems=_problems(divergences, r_hat, n_drawn),
         ),
     )
 
 
-def _problems(divergences: int, r_hat: float, n_samples: int) -> tuple[str, ...]:
+def _problems(divergences: int, r_hat: float, n_drawn: int) -> tuple[str, ...]:
     # Few draws make R-hat noisy even for perfect chains: its excess over 1 is of order 1/draws.
-    limit = 1.05 + 10.0 / n_samples
+    limit = 1.05 + 10.0 / n_drawn
     problems = []
-    if divergences > 0.02 * n_samples:
+    if divergences > 0.02 * n_drawn:
         problems.append(
             f"NUTS had {divergences} divergent transitions: standardise the features or use a smaller prior_scale."
         )
-    if r_hat > limit:
-        problems.append(
-            f"The NUTS chains disagree (R-hat {r_hat:.2f}): raise n_samples, or standardise the features."
-        )
+    if not r_hat <= limit:
+        problems.append(f"The NUTS chains disagree (R-hat {r_hat:.2f}): raise n_samples, or standardise the features.")
     return tuple(problems)
 
 
@@ -104,6 +104,7 @@ def _run_chains(
     n_classes: int,
     n_draws: int,
 ) -> tuple[Float[Array, "chains S d J"], Array]:
+    """Draws and the number of divergent transitions."""
     basis = jnp.asarray(contrast_basis(n_classes))
 
     def log_posterior(z: Float[Array, "d J"]) -> Float[Array, ""]:
@@ -125,4 +126,5 @@ def _run_chains(
         _, draws = jax.lax.scan(step, state, jax.random.split(draw_key, n_draws))
         return draws
 
-    return jax.vmap(one_chain)(jax.random.split(key, N_CHAINS), start)
+    z, divergent = jax.vmap(one_chain)(jax.random.split(key, N_CHAINS), start)
+    return z, divergent.sum()

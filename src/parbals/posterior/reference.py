@@ -134,9 +134,7 @@ def _factorise(X: np.ndarray, kappa: np.ndarray, prior_scale: float) -> tuple[np
     return root, np.ascontiguousarray(np.linalg.inv(root).T)
 
 
-def _conjugate_gradients(
-    apply: Callable[[np.ndarray], np.ndarray], target: np.ndarray, steps: int = 40
-) -> np.ndarray:
+def _conjugate_gradients(apply: Callable[[np.ndarray], np.ndarray], target: np.ndarray, steps: int = 40) -> np.ndarray:
     """Solve apply(x) = target roughly; an inexact Newton direction is still a descent direction."""
     x, residual = np.zeros_like(target), target
     direction, norm = residual, np.square(residual).sum()

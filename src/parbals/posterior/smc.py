@@ -90,9 +90,7 @@ def draw_population(
     return _population(X, labels, n_classes, relaxed, n_samples)
 
 
-def condition_population(
-    population: Population, X_new: np.ndarray, labels_new: np.ndarray, seed: int
-) -> Population:
+def condition_population(population: Population, X_new: np.ndarray, labels_new: np.ndarray, seed: int) -> Population:
     """The population that also knows the labels of design rows X_new (n_new, D+1)."""
     X = np.concatenate([population.X, X_new])
     labels = np.concatenate([population.labels, labels_new])
@@ -205,12 +203,8 @@ def _relax(
     return _Relaxed(reference, whitened, step, diagnostics)
 
 
-def _population(
-    X: np.ndarray, labels: np.ndarray, n_classes: int, relaxed: _Relaxed, n_samples: int
-) -> Population:
-    diagnostics = replace(
-        relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples)
-    )
+def _population(X: np.ndarray, labels: np.ndarray, n_classes: int, relaxed: _Relaxed, n_samples: int) -> Population:
+    diagnostics = replace(relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples))
     whitened = np.ascontiguousarray(relaxed.whitened[:, :, :n_samples])
     return Population(
         X, labels, n_classes, relaxed.reference, whitened, np.zeros(n_samples), relaxed.step_size, diagnostics
