@@ -76,7 +76,7 @@ def held_cloud(pool_probs: np.ndarray, target_probs: np.ndarray) -> Cloud:
     dtype = np.result_type(pool_probs, target_probs)
     rows = class_rows(pool_probs).astype(dtype, copy=False)
     target = target_rows(target_probs).astype(dtype, copy=False)
-    blocks = _in_blocks(rows, pool_block(len(target_probs), rows.shape[1]))
+    blocks = _in_blocks(rows, pool_block(len(rows), len(target_probs), rows.shape[1]))
     return Cloud(HeldRows(jnp.asarray(blocks)), None, jnp.asarray(target), len(target_probs), pool_probs.shape[2])
 
 

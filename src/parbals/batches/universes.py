@@ -154,9 +154,8 @@ class ParticleUniverses:
         self._reference = reference
         n_free = 1 if self._n_classes == 2 else self._n_classes
         n_targets = self._n_targets = len(model.target)
-        self._points = whitened_rows(
-            model.pool @ reference.factor, model.pool @ reference.mean, pool_block(n_targets, n_free)
-        )
+        block = pool_block(len(model.pool), n_targets, n_free)
+        self._points = whitened_rows(model.pool @ reference.factor, model.pool @ reference.mean, block)
         self._target = whitened_rows(
             model.target @ reference.factor, model.target @ reference.mean, padded_targets(n_targets, n_free)
         )

@@ -52,7 +52,7 @@ def epig(pool_probs: Any, target_probs: Any, sample_weights: Any = None) -> np.n
     with working_precision(dtype):
         small = weights.astype(dtype)
         stats = target_stats(target_rows(target.astype(dtype, copy=False)), small, len(target))
-        block = pool_block(len(target), stats.mean.shape[1])
+        block = pool_block(len(pool), len(target), stats.mean.shape[1])
         # Dispatched without waiting: the next block is laid out while this one is scored.
         parts = [epig_of_block(padded.astype(dtype, copy=False), small, stats) for padded in pool_blocks(pool, block)]
         return np.concatenate([np.asarray(part) for part in parts])[: len(pool)]

@@ -29,9 +29,9 @@ def target_chunk(n_targets: int, n_rows: int) -> int:
     return min(bucket(n_targets), 256 if n_rows == 1 else 64)
 
 
-def pool_block(n_targets: int, n_rows: int) -> int:
+def pool_block(n_pool: int, n_targets: int, n_rows: int) -> int:
     """How many candidates are scored at once, so that the table of pairs stays small."""
-    return max(8, _TABLE_ENTRIES // (target_chunk(n_targets, n_rows) * n_rows**2))
+    return min(bucket(n_pool), max(8, _TABLE_ENTRIES // (target_chunk(n_targets, n_rows) * n_rows**2)))
 
 
 def padded_targets(n_targets: int, n_rows: int) -> int:

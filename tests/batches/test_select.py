@@ -1,0 +1,143 @@
+"""Choosing by name: what is accepted, what is refused, and that nothing else is touched."""
+
+import numpy as np
+import pytest
+from brute_force import linear_probs
+
+import parbals
+from parbals.batches.table import STRATEGIES
+from parbals.errors import InputError, ShapeError
+
+PROBS = linear_probs(1, 70, 200, 3, scale=0.3)
+POOL, TARGET = PROBS[:50], PROBS[50:]
+
+
+@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_returns_distinct_indices_in_range(strategy):
+    batch = parbals.select_batch(POOL, TARGET, 10, strategy, random_state=0)
+    assert len(batch) == len(set(batch.indices.tolist())) == 10
+    assert batch.indices.min() >= 0
+    assert batch.indices.max() < 50
+    assert batch.strategy == strategy
+    assert batch.scores.shape == batch.initial_scores.shape == batch.effective_sample_size.shape == (10,)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_seed_decides_and_nothing_global_is_touched(strategy):
+    pool, target = POOL.copy(), TARGET.copy()
+    state = np.random.get_state()[1].copy()
+    first = parbals.select_batch(pool, target, 5, strategy, random_state=4)
+    second = parbals.select_batch(pool, target, 5, strategy, random_state=4)
+    assert first.indices.tolist() == second.indices.tolist()
+    assert (np.random.get_state()[1] == state).all()
+    assert (pool == POOL).all()
+    assert (target == TARGET).all()
+
+
+@pytest.mark.parametrize("strategy", ["random", "parbals-epig"])
+def test_another_seed_gives_another_draw(strategy):
+    batches = {tuple(parbals.select_batch(POOL, TARGET, 8, strategy, random_state=s).indices) for s in range(6)}
+    assert len(batches) > 1
+
+
+@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_pending_points_are_never_chosen(strategy):
+    pending = np.arange(0, 50, 2)
+    batch = parbals.select_batch(POOL, TARGET, 25, strategy, pending=pending, random_state=0)
+    assert not set(batch.indices.tolist()) & set(pending.tolist())
+
+
+@pytest.mark.parametrize("strategy", ["confidence", "margin", "entropy", "bald", "epig"])
+def test_top_b_is_a_sort_of_the_score(strategy):
+    score = {
+        "confidence": parbals.least_confidence,
+        "margin": parbals.margin,
+        "entropy": parbals.predictive_entropy,
+        "bald": parbals.bald,
+        "epig": lambda pool: parbals.epig(pool, TARGET),
+    }[strategy](POOL)
+    batch = parbals.select_batch(POOL, TARGET, 7, strategy)
+    assert batch.indices.tolist() == np.argsort(-score, kind="stable")[:7].tolist()
+    np.testing.assert_allclose(batch.scores, score[batch.indices])
+
+
+def test_random_is_uniform():
+    counts = np.zeros(10)
+    for seed in range(2000):
+        counts[parbals.select_batch(POOL[:10], None, 3, "random", random_state=seed).indices] += 1
+    expected = 600.0
+    assert ((counts - expected) ** 2 / (expected * 0.7)).sum() < 30  # chi-square with 9 degrees of freedom
+
+
+def test_the_whole_pool_can_be_the_batch():
+    batch = parbals.select_batch(POOL[:4], TARGET, 4, random_state=0)
+    assert sorted(batch.indices.tolist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"batch_size": 51}, InputError, "only 50 pool points"),
+        ({"batch_size": 0}, InputError, "batch_size is 0"),
+        ({"batch_size": -1}, InputError, "batch_size is -1"),
+        ({"batch_size": 2.5}, InputError, "batch_size is 2.5"),
+        ({"strategy": "epigg"}, InputError, "no strategy 'epigg'; choose one of: random"),
+        ({"target_probs": None}, InputError, "needs target_probs"),
+        ({"target_probs": TARGET[:, :50]}, ShapeError, "200 posterior samples and target_probs has 50"),
+        ({"target_probs": TARGET[:, :, :2]}, InputError, "sums to"),
+        ({"pool_probs": POOL[0]}, ShapeError, "has shape"),
+        ({"pool_probs": POOL[:, :, :1]}, ShapeError, "1 classes"),
+        ({"pool_probs": POOL[:0]}, ShapeError, "0 points"),
+        ({"pool_probs": POOL * 2}, InputError, r"pool_probs\[0, 0, :\] sums to 2"),
+        ({"pool_probs": 1.5 * POOL - 0.5 / 3}, InputError, "between 0 and 1"),
+        ({"pool_probs": np.where(POOL == POOL.max(), np.inf, POOL)}, InputError, "is inf"),
+        ({"pool_probs": "probabilities"}, InputError, "not a rectangular array"),
+        ({"pool_probs": [[1.0], [1.0, 2.0]]}, InputError, "not a rectangular array"),
+        ({"n_universes": 0}, InputError, "n_universes is 0"),
+        ({"sample_weights": np.ones(3)}, ShapeError, "each of the 200 samples"),
+        ({"sample_weights": np.zeros(200)}, InputError, "all zero"),
+        ({"sample_weights": np.full(200, np.nan)}, InputError, r"sample_weights\[0\] is nan"),
+        ({"pending": [50]}, InputError, "positions 0 to 49"),
+        ({"pending": [1, 1]}, InputError, "twice"),
+        ({"pending": [0.5]}, InputError, "integer positions"),
+        ({"random_state": "seed"}, InputError, "random_state is 'seed'"),
+    ],
+)
+def test_bad_input_gets_one_clear_sentence(change, error, message):
+    arguments = {"pool_probs": POOL, "target_probs": TARGET, "batch_size": 3, "random_state": 0} | change
+    with pytest.raises(error, match=message) as caught:
+        parbals.select_batch(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+class TestFromModel:
+    X = np.random.default_rng(0).standard_normal((120, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = parbals.BayesianLogisticRegression(n_samples=150, random_state=0).fit(X[:20], y[:20])
+
+    @pytest.mark.parametrize("strategy", STRATEGIES)
+    def test_every_strategy_works_from_features(self, strategy):
+        batch = parbals.select_batch_from_model(self.model, self.X[20:], None, 5, strategy, random_state=0)
+        assert len(set(batch.indices.tolist())) == 5
+
+    @pytest.mark.parametrize("inference", ["nuts", "laplace"])
+    def test_other_inferences_go_through_their_samples(self, inference):
+        model = parbals.BayesianLogisticRegression(n_samples=150, inference=inference, random_state=0)
+        model.fit(self.X[:20], self.y[:20])
+        batch = parbals.select_batch_from_model(model, self.X[20:], self.X[:20], 3, random_state=0)
+        same = parbals.select_batch(
+            model.sample_proba(self.X[20:]), model.sample_proba(self.X[:20]), 3, random_state=0
+        )
+        assert batch.indices.tolist() == same.indices.tolist()
+
+    def test_bad_features_are_refused(self):
+        with pytest.raises(ShapeError, match="2 features"):
+            parbals.select_batch_from_model(self.model, self.X[:, :2], None, 3)
+        broken = self.X.copy()
+        broken[7, 1] = np.inf
+        with pytest.raises(InputError, match=r"X_pool\[7, 1\] is inf"):
+            parbals.select_batch_from_model(self.model, broken, None, 3)
+        with pytest.raises(InputError, match="no sample_proba"):
+            parbals.select_batch_from_model(object(), self.X, None, 3)
