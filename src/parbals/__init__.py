@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from parbals import errors
     from parbals.batches.select import select_batch, select_batch_from_model
     from parbals.posterior.estimator import BayesianLogisticRegression
     from parbals.scores.epig import epig
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "bald",
     "epig",
+    "errors",
     "least_confidence",
     "margin",
     "predictive_entropy",
@@ -44,6 +46,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name == "errors":
+        return import_module("parbals.errors")
     raise AttributeError(f"module 'parbals' has no attribute {name!r}")
 
 
