@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from parbals.errors import InputError, LabelError
 from parbals.posterior.diagnostics import Diagnostics, warn_if_unreliable
-from parbals.posterior.nuts import draw_nuts
+from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
 from parbals.posterior.reference import laplace_reference
 from parbals.posterior.smc import Population, condition_population, draw_population
@@ -154,6 +154,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
             self._state = draw_population(self._seed, *arguments, self.n_samples)
             self._accept_population()
         elif self.inference == "nuts":
+            # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.
+            from parbals.posterior.nuts import draw_nuts
+
             self._coefficients, self.diagnostics_ = draw_nuts(self._seed, *arguments, self.n_samples)
         else:
             reference = laplace_reference(*arguments)
@@ -180,8 +183,6 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return add_bias(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False))
 
     def _class_weights(self) -> np.ndarray:
-        from parbals.posterior.likelihood import contrast_basis
-
         check_is_fitted(self)
         return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), self._coefficients)
 
