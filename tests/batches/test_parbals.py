@@ -59,9 +59,7 @@ def test_sub_optimality_stays_below_the_bound_and_shrinks_with_universes():
     exact[first] = -np.inf
     loss = {}
     for m in (2, 40):
-        picked = [
-            parbals.select_batch(pool, target, 2, n_universes=m, random_state=seed).indices for seed in range(40)
-        ]
+        picked = [parbals.select_batch(pool, target, 2, n_universes=m, random_state=seed).indices for seed in range(40)]
         assert all(p[0] == first for p in picked)
         loss[m] = np.array([exact.max() - exact[p[1]] for p in picked])
         bound = 2 * np.log(2) * np.sqrt((np.log(10) + np.log(1 / 0.05)) / (2 * m))
@@ -176,9 +174,7 @@ def test_the_certified_search_gives_what_exhaustive_search_gives(monkeypatch):
     assert certified.n_exact[0] == 1000
     assert (certified.n_exact[1:] < 1000).all()
     monkeypatch.setattr(module, "_BOUND_PAYS_BELOW", -1.0)
-    monkeypatch.setattr(
-        module, "_best", lambda members, free, use_bound, best=module._best: best(members, free, False)
-    )
+    monkeypatch.setattr(module, "_best", lambda members, free, use_bound, best=module._best: best(members, free, False))
     exhaustive = parbals.select_batch(pool, target, 8, random_state=1)
     assert (exhaustive.n_exact > 990).all()
     assert certified.indices.tolist() == exhaustive.indices.tolist()

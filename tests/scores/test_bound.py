@@ -65,9 +65,9 @@ def test_the_winner_is_the_one_exhaustive_search_finds(seed, n_posteriors, first
 
     found = argmax_certified(bounds, shares, free, score, first)
     total = np.where(free, shares @ scores, -np.inf)
-    assert total[found.index] == pytest.approx(total.max(), abs=1e-9)
+    assert total[found.winner] == pytest.approx(total.max(), abs=1e-9)
     assert found.score == pytest.approx(total.max(), abs=1e-9)
-    assert free[found.index]
+    assert free[found.winner]
     assert found.n_evaluations == sum(evaluated)
 
 
@@ -75,11 +75,11 @@ def test_among_equals_the_lowest_index_wins():
     scores = np.zeros((2, 30))
     scores[:, [7, 19, 28]] = 1.0
     found = argmax_certified(scores + 0.1, np.ones(2), np.ones(30, bool), lambda g, i: scores[g, i], first=2)
-    assert found.index == 7
+    assert found.winner == 7
 
 
 def test_candidates_that_cannot_win_are_not_scored():
     scores = np.linspace(0, 1, 1000)[None]
     found = argmax_certified(1.1 * scores, np.ones(1), np.ones(1000, bool), lambda g, i: scores[g, i], first=10)
-    assert found.index == 999
+    assert found.winner == 999
     assert found.n_scored < 150

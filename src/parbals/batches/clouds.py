@@ -97,6 +97,7 @@ def rows_of(points: HeldRows | WhitenedRows, particles: Array | None, n_classes:
     """Predictive rows of one block."""
     if isinstance(points, HeldRows):
         return points.rows
+    assert particles is not None  # whitened rows always come with particles
     d, n_contrasts, n_samples = particles.shape
     logits = jnp.matmul(points.design, particles.reshape(d, -1), precision=jax.lax.Precision.HIGHEST)
     logits = logits.reshape(-1, n_contrasts, n_samples) + points.offset[:, :, None]

@@ -39,7 +39,7 @@ def select_parbals_map(problem: Problem) -> Batch:
 
 
 def _greedy(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
-    dtype = np.float32 if problem.model is not None else np.result_type(problem.pool_probs, problem.require_target())
+    dtype = np.dtype(np.float32) if problem.model is not None else np.result_type(*problem.samples())
     with working_precision(dtype):
         universes = _open_universes(problem, n_universes)
         labels = PseudoLabels(problem.seed, _mean_probs(problem) if most_probable else None)
@@ -53,7 +53,7 @@ def _greedy(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch
             ess.append(float(np.mean([u.effective_sample_size for u in universes.members])))
             best, share_scored = _best(universes.members, free, use_bound)
             use_bound = use_bound and share_scored <= _BOUND_PAYS_BELOW
-            index = best.index
+            index = best.winner
             chosen.append(index)
             scores.append(best.score)
             n_exact.append(best.n_scored)
@@ -77,15 +77,13 @@ def _open_universes(problem: Problem, n_universes: int) -> Universes:
     if problem.model is not None:
         n_more = problem.batch_size + len(problem.pending)
         return ParticleUniverses(problem.model, n_universes, n_more, problem.seed)
-    return ReweightedUniverses(
-        problem.pool_probs, problem.target_probs, problem.weights, n_universes, problem.seed
-    )
+    return ReweightedUniverses(*problem.samples(), problem.weights, n_universes, problem.seed)
 
 
 def _mean_probs(problem: Problem) -> np.ndarray:
     """(N, C) averaged predictions under the posterior before the batch."""
     if problem.model is None:
-        return np.einsum("nkc,k->nc", problem.pool_probs, problem.weights)
+        return np.einsum("nkc,k->nc", problem.samples()[0], problem.weights)
     population = problem.model.population
     return mean_proba(problem.model.pool, population.coefficients(), population.n_classes, problem.weights)
 

@@ -52,6 +52,12 @@ class Problem:
         free[self.pending] = False
         return free
 
+    def samples(self) -> tuple[np.ndarray, np.ndarray]:
+        """Predictive samples of pool and target, (N, K, C) and (M, K, C)."""
+        if self.pool_probs is None:
+            raise InputError(f"{self.strategy} needs pool_probs: predictive samples of the pool.")
+        return self.pool_probs, self.require_target()
+
     def require_target(self) -> np.ndarray:
         if self.target_probs is None:
             raise InputError(

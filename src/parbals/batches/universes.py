@@ -202,7 +202,8 @@ class ParticleUniverses:
         design[row] = x @ self._reference.factor
         offset[row] = x @ self._reference.mean
         labels[row], present[row] = label, 1.0
-        return posterior._replace(design=design, offset=offset, labels=labels, present=present)
+        changed = jax.device_put({"design": design, "offset": offset, "labels": labels, "present": present})
+        return posterior._replace(**changed)
 
     def _moved(self, member: ParticleUniverse, weights: np.ndarray) -> ParticleUniverse:
         ancestors = systematic_resample(self._generator, weights, len(weights))
@@ -238,9 +239,7 @@ class ParticleUniverses:
         return Cloud(self._points, particles, target, self._n_targets, self._n_classes)
 
 
-def _branch(
-    members: tuple[Any, ...], labels: np.ndarray, conditioned: Callable[[Any, int], Any]
-) -> tuple[Any, ...]:
+def _branch(members: tuple[Any, ...], labels: np.ndarray, conditioned: Callable[[Any, int], Any]) -> tuple[Any, ...]:
     """Condition every universe on its label; those that have seen the same labels stay one object.
 
     Before the first label all universes are the same posterior, after one two-class label they are

@@ -95,8 +95,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         labels_new = check_labels(y_new, self.classes_, len(X_new), "y_new")
         model = copy.copy(self)
         if isinstance(self._state, Population):
-            model._state = condition_population(self._state, X_new, labels_new, self._seed)
-            model._accept_population()
+            model._accept(condition_population(self._state, X_new, labels_new, self._seed))
         else:
             X = np.concatenate([self._X, X_new])
             model._draw(X, np.concatenate([self._labels, labels_new]))
@@ -148,11 +147,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
     def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Replace the posterior by one of design rows X (n, D+1)."""
         arguments = (X, labels, len(self.classes_), float(self.prior_scale))
-        self._X, self._labels, self._state = X, labels, None
+        self._X, self._labels = X, labels
+        self._state: Population | None = None
         self._weights = np.full(self.n_samples, 1.0 / self.n_samples)
         if self.inference == "smc":
-            self._state = draw_population(self._seed, *arguments, self.n_samples)
-            self._accept_population()
+            self._accept(draw_population(self._seed, *arguments, self.n_samples))
         elif self.inference == "nuts":
             # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.
             from parbals.posterior.nuts import draw_nuts
@@ -164,8 +163,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
             self._coefficients = reference.colour(generator.standard_normal((*reference.mean.shape, self.n_samples)))
             self.diagnostics_ = Diagnostics("laplace", self.n_samples, float(self.n_samples))
 
-    def _accept_population(self) -> None:
-        population = self._state
+    def _accept(self, population: Population) -> None:
+        self._state = population
         self._X, self._labels = population.X, population.labels
         self._coefficients = population.coefficients()
         self._weights = population.weights

@@ -6,7 +6,7 @@ linear change of variables that leaves the posterior as it is and makes short wa
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import blackjax
 import jax
@@ -119,7 +119,7 @@ def _run_chains(
         (state, parameters), _ = warm_up.run(warm_up_key, position, num_steps=N_WARM_UP)
         kernel = blackjax.nuts(log_posterior, **parameters)
 
-        def step(state, step_key):  # noqa: ANN001, ANN202
+        def step(state: Any, step_key: Key[Array, ""]) -> tuple[Any, tuple[Array, Array]]:
             state, info = kernel.step(step_key, state)
             return state, (state.position, info.is_divergent)
 

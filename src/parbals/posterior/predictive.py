@@ -1,5 +1,6 @@
 """Predictive samples: p_k(y | x) for every point and every posterior draw, in blocks of fixed size."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import jax
@@ -36,7 +37,8 @@ def mean_proba(X: np.ndarray, coefficients: np.ndarray, n_classes: int, weights:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def _blocks(X: np.ndarray, coefficients: np.ndarray, n_classes: int):  # noqa: ANN202
+def _blocks(X: np.ndarray, coefficients: np.ndarray, n_classes: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Rows and their probabilities (rows, C, K), block by block."""
     n_samples = coefficients.shape[2]
     block = int(np.clip(_BLOCK_ENTRIES // (n_samples * n_classes), 16, 2048))
     block = 1 << (block.bit_length() - 1)

@@ -46,9 +46,7 @@ class BoundStats(NamedTuple):
 
 
 @jax.jit
-def bound_stats(
-    stats: TargetStats, weights: Float[Array, " K"], pivot: Float[Array, ""] | float = 0.5
-) -> BoundStats:
+def bound_stats(stats: TargetStats, weights: Float[Array, " K"], pivot: Float[Array, ""] | float = 0.5) -> BoundStats:
     """Build G for targets whose centred rows are ``stats.weighted`` = w_k (q_k - q̄)."""
     rows = stats.weighted.reshape(-1, stats.weighted.shape[2])
     variance = jnp.square(rows) @ safe_reciprocal(weights)
@@ -63,9 +61,7 @@ def bound_stats(
 
 
 @jax.jit
-def bound_of_block(
-    rows: Float[Array, "N A K"], weights: Float[Array, " K"], bound: BoundStats
-) -> Float[Array, " N"]:
+def bound_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], bound: BoundStats) -> Float[Array, " N"]:
     """Upper bounds on the EPIG of one block of candidates."""
     mean = row_means(rows, weights)
     centred = rows - mean[:, :, None]
@@ -76,9 +72,7 @@ def bound_of_block(
     chi2 = jnp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(scale)
     # Rounded up to the next grid value: the factors increase with cv.
     place = jnp.searchsorted(jnp.asarray(_GRID, rows.dtype), variation * (1.0 + _SLACK))
-    factor = jnp.where(
-        place < len(_GRID), bound.factors[jnp.minimum(place, len(_GRID) - 1)], 1.0 / bound.smallest_h
-    )
+    factor = jnp.where(place < len(_GRID), bound.factors[jnp.minimum(place, len(_GRID) - 1)], 1.0 / bound.smallest_h)
     tight = (factor * chi2).sum(axis=1)
     jensen = jnp.log1p(chi2.sum(axis=1) / bound.smallest_h)
     return (1.0 + _SLACK) * jnp.minimum(tight, jensen)
@@ -87,7 +81,7 @@ def bound_of_block(
 class Certified(NamedTuple):
     """The best candidate, and how much was scored to be sure of it."""
 
-    index: int
+    winner: int
     score: float
     n_scored: int  # candidates scored exactly in at least one posterior
     n_evaluations: int  # (candidate, posterior) pairs scored exactly

@@ -62,9 +62,7 @@ def epig(pool_probs: Any, target_probs: Any, sample_weights: Any = None) -> np.n
 def target_stats(rows: Float[Array, "M A K"], weights: Float[Array, " K"], n_targets: Any) -> TargetStats:
     """Centre the target rows under the weights, once for all candidates."""
     mean = row_means(rows, weights)
-    return TargetStats(
-        weights * (rows - mean[:, :, None]), mean, jnp.asarray(n_targets, rows.dtype)
-    )
+    return TargetStats(weights * (rows - mean[:, :, None]), mean, jnp.asarray(n_targets, rows.dtype))
 
 
 def row_means(rows: Float[Array, "N A K"], weights: Float[Array, " K"]) -> Float[Array, "N A"]:
@@ -73,9 +71,7 @@ def row_means(rows: Float[Array, "N A K"], weights: Float[Array, " K"]) -> Float
 
 
 @jax.jit
-def epig_of_block(
-    rows: Float[Array, "N A K"], weights: Float[Array, " K"], stats: TargetStats
-) -> Float[Array, " N"]:
+def epig_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], stats: TargetStats) -> Float[Array, " N"]:
     """EPIG of one block of candidates; the largest thing held is one block × one chunk of targets."""
     n_points, n_rows, n_samples = rows.shape
     mean = row_means(rows, weights)
