@@ -25,7 +25,7 @@ _COLLAPSED = 0.05
 """A mean effective sample size below this share of K is reported."""
 _BOUND_PAYS_BELOW = 0.5
 """Once a step had to score more than this share exactly, the bound does not pay on these data: leave it."""
-_SCORED_AT_ONCE = 256
+_SCORED_AT_ONCE = 512
 
 
 def select_parbals(problem: Problem) -> Batch:
