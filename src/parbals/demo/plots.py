@@ -51,13 +51,13 @@ def map_png(result: DemoResult, places: dict[int, np.ndarray], strategy: str, th
     )
 
 
-def pool_map(first: FirstRound, n_shown: int = 1_000, seed: int = 0) -> dict[int, np.ndarray]:
+def pool_map(result: DemoResult, seed: int = 0) -> dict[int, np.ndarray]:
     """Places in the plane of a random part of the pool and of every batch, {pool position: (x, y)}.
 
     t-SNE keeps neighbours together: messages that read alike to the model become one clump.
     """
-    n_pool = len(first.X_pool)
-    drawn = derive_generator(seed, "map").permutation(n_pool)[:n_shown]
+    first = result.first
+    drawn = derive_generator(seed, "map").permutation(len(first.X_pool))[: result.settings.n_shown]
     rows = np.unique(np.concatenate([drawn, *(batch.indices for batch in first.batches.values())]))
     neighbours = min(30.0, (len(rows) - 1) / 3)
     tsne = TSNE(init="pca", metric="cosine", perplexity=neighbours, max_iter=600, random_state=seed)

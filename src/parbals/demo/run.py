@@ -17,7 +17,6 @@ from parbals.types import Batch
 __all__ = ["METRICS", "DemoResult", "FirstRound", "Settings", "Trace", "run_demo"]
 
 METRICS = ("accuracy", "balanced_accuracy", "spam_f1")
-_JUDGE_SAMPLES = 1_000
 _JUDGE_UNIVERSES = 10
 _JUDGE_SEED = 1_000_003
 
@@ -31,8 +30,10 @@ class Settings:
     batch_size: int = 10
     n_rounds: int = 6
     n_samples: int = 400
+    n_judge_samples: int = 1_000
     n_target: int = 500
     n_features: int = 64
+    n_shown: int = 1_000  # messages on the map
     strategies: tuple[str, ...] = ("random", "epig", "parbals-epig")
 
     def __post_init__(self) -> None:
@@ -115,19 +116,21 @@ def run_demo(settings: Settings | None = None, on_batch: Callable[[str], None] =
             runs = [_run_strategy(strategy, seed, table, start, settings, on_batch) for strategy in settings.strategies]
             traces += [trace for trace, _ in runs]
             if seed == 0:
-                first = _first_round(table, {trace.strategy: batch for trace, batch in runs})
+                first = _first_round(table, {trace.strategy: batch for trace, batch in runs}, settings)
     notes = tuple(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, ParbalsWarning)))
     return DemoResult(settings, tuple(traces), first, float(np.mean(messages.labels == "spam")), notes)
 
 
-def judge_batch(X_batch: np.ndarray, X_target: np.ndarray, X_known: np.ndarray, y_known: np.ndarray) -> Batch:
+def judge_batch(
+    X_batch: np.ndarray, X_target: np.ndarray, X_known: np.ndarray, y_known: np.ndarray, n_samples: int
+) -> Batch:
     """How much a batch's labels tell together about the target set, whoever chose it.
 
     By the chain rule the information of the whole batch is the sum of its items' scores, each given the items
     before it, in any order. ParBaLS computes just those, so it is run with the batch as its whole pool. A fresh
     posterior with more samples is used: the one that chose the items would flatter its own choice.
     """
-    judge = BayesianLogisticRegression(_JUDGE_SAMPLES, classes=CLASSES, random_state=_JUDGE_SEED)
+    judge = BayesianLogisticRegression(n_samples, classes=CLASSES, random_state=_JUDGE_SEED)
     judge.fit(X_known, y_known)
     return select_batch_from_model(
         judge, X_batch, X_target, batch_size=len(X_batch), n_universes=_JUDGE_UNIVERSES, random_state=_JUDGE_SEED
@@ -197,12 +200,12 @@ def _measure(model: BayesianLogisticRegression, table: _Table) -> dict[str, floa
     }
 
 
-def _first_round(table: _Table, batches: dict[str, Batch]) -> FirstRound:
+def _first_round(table: _Table, batches: dict[str, Batch], settings: Settings) -> FirstRound:
     known = table.X_pool[table.initial], table.pool.labels[table.initial]
     wordings = table.words.words(table.pool.texts)
     judged, similarity = {}, {}
     for strategy, batch in batches.items():
-        judged[strategy] = judge_batch(table.X_pool[batch.indices], table.X_target, *known)
+        judged[strategy] = judge_batch(table.X_pool[batch.indices], table.X_target, *known, settings.n_judge_samples)
         rows = wordings[batch.indices]
         similarity[strategy] = np.asarray((rows @ rows.T).todense())
     return FirstRound(

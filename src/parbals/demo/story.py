@@ -26,7 +26,7 @@ def make_demo(
     on_stage("labelling and learning")
     result = run_demo(settings, on_batch)
     on_stage("drawing the pictures")
-    places = pool_map(result.first)
+    places = pool_map(result)
     files = {
         "learning_curve.png": learning_curve_png(result),
         "pool_map.png": pool_map_png(result, places),
