@@ -1,0 +1,1 @@
+"""Independent answers that the tests compare the library with."""
