@@ -28,6 +28,10 @@ class Bench:
         self._progress: Progress | None = None
         self._task: Any = None
 
+    def has_started(self, worker: str) -> bool:
+        """Has that process been asked for anything yet?"""
+        return worker in self._workers
+
     def call(self, worker: str, label: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run a function in the process of that name, which is started at its first call."""
         self.say(label)

@@ -9,6 +9,7 @@ whole one or ``--out`` says where.
 """
 
 import argparse
+import signal
 import sys
 import time
 from importlib import import_module
@@ -17,7 +18,7 @@ from pathlib import Path
 from isolate import WorkerError, pin_cores
 
 PARTS = {"a": "fits", "b": "batches", "c": "scoring", "d": "memory"}
-METHODS = ["parbals", "pymc", "numpyro", "numpyro-jit", "blackjax-jit", "parbals-nuts"]
+RIVALS = ["pymc", "pymc-numba", "numpyro", "numpyro-jit", "blackjax-jit", "parbals-nuts"]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     from workload import PRESETS
 
     sizes = PRESETS["smoke" if options.smoke else "quick" if options.quick else "full"]
-    methods = ["parbals", *(m for m in METHODS[1:] if m in options.rivals)]
+    rivals_wanted = sizes.rivals if options.rivals is None else options.rivals
+    methods = ["parbals", *(name for name in RIVALS if name in rivals_wanted)]
     missing = rivals.missing_packages(methods)
     for package in sorted(set(missing.values())):
         print(f"{package} is not installed, so it is left out. To compare: pip install {package}", file=sys.stderr)
@@ -42,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
     if facts["load_before"][0] > 0.5 * options.cores:
         print(f"Warning: this machine is busy (load {facts['load_before'][0]}); times are unreliable.", file=sys.stderr)
 
+    # A time limit or a scheduler ends us with SIGTERM; treat it like Ctrl-C, so that no worker stays behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sections, status = [], 0
     start = time.perf_counter()
     bench = Bench(sizes, methods)
@@ -80,9 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rivals",
         type=_rivals,
-        default=METHODS[1:],
         metavar="NAMES",
-        help=f"what to compare with, of {','.join(METHODS[1:])}; or none",
+        help=f"what to compare with, of {','.join(RIVALS)}; or none (default: all; with --quick pymc,numpyro-jit)",
     )
     parser.add_argument("--cores", type=_positive, default=2, help="cores to use (2; more is for your curiosity)")
     parser.add_argument("--out", type=Path, help="folder for RESULTS.md and results.json")
@@ -98,9 +101,9 @@ def _parts(text: str) -> list[str]:
 
 def _rivals(text: str) -> list[str]:
     asked = [] if text == "none" else text.split(",")
-    unknown = set(asked) - set(METHODS[1:])
+    unknown = set(asked) - set(RIVALS)
     if unknown:
-        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: choose some of {','.join(METHODS[1:])}, none")
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: choose some of {','.join(RIVALS)}, none")
     return asked
 
 

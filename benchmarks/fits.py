@@ -74,8 +74,8 @@ def measure_reference(design: str, sizes: Sizes) -> tuple[np.ndarray, np.ndarray
 def _import_before_the_clock(method: str) -> None:
     import importlib
 
-    module = {"parbals": "parbals.posterior.estimator", "parbals-nuts": "parbals.posterior.estimator"}
-    importlib.import_module(module.get(method, method.removesuffix("-jit")))
+    library = method.split("-")[0]
+    importlib.import_module("parbals.posterior.estimator" if library == "parbals" else library)
 
 
 def _predictive(weights: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +128,7 @@ def _ratios(design: str, fits: dict[str, list[Fit]]) -> Any:
     for method, runs in fits.items():
         if method == "parbals":
             continue
-        goal = GOAL if method == "pymc" else None
+        goal = GOAL if method.startswith("pymc") else None
         whole = median([run.seconds for run in runs])
         what = f"fit, {design} design, against {LABELS[method]}"
         yield Ratio(what, seconds(ours), seconds(whole), whole / ours, goal)

@@ -65,7 +65,9 @@ class Worker:
     def __init__(self, environment: dict[str, str] | None = None) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, environment or {}))
+        self._process = context.Process(
+            target=_serve, args=(theirs, environment or {}, multiprocessing.get_start_method())
+        )
         self._process.start()
         theirs.close()
 
@@ -96,10 +98,14 @@ class Worker:
             self._process.join()
 
 
-def _serve(connection: Any, environment: dict[str, str]) -> None:
+def _serve(connection: Any, environment: dict[str, str], start_method: str) -> None:
+    # A spawned process spawns its own children too. PyMC would then load itself anew for every chain, ten times
+    # the cost of a refit, which it does not do when a plain script calls it.
+    multiprocessing.set_start_method(start_method, force=True)
     # Ctrl-C reaches the whole terminal group; the parent decides, and ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # No tidy exit: it would take the compiler's threads down with a crash of their own.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
     os.environ.update(environment)
     while True:
         try:
@@ -113,7 +119,8 @@ def _serve(connection: Any, environment: dict[str, str]) -> None:
             answer = (True, function(*arguments))
         except Exception:
             answer = (False, traceback.format_exc())
-        connection.send(answer)
+        with suppress(BrokenPipeError):
+            connection.send(answer)
 
 
 def timed(function: Callable[[], Any], pause: float = 0.1) -> tuple[float, Any]:

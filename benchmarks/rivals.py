@@ -22,11 +22,18 @@ LABELS = {
     "parbals": "parbals",
     "parbals-nuts": 'parbals, inference="nuts"',
     "pymc": "PyMC, the paper's model",
+    "pymc-numba": "PyMC, compiled by Numba",
     "numpyro": "NumPyro, as documented",
     "numpyro-jit": "NumPyro, inside one jax.jit",
     "blackjax-jit": "BlackJAX, inside one jax.jit",
 }
-PACKAGES = {"pymc": "pymc", "numpyro": "numpyro", "numpyro-jit": "numpyro", "blackjax-jit": "blackjax"}
+PACKAGES = {
+    "pymc": "pymc",
+    "pymc-numba": "pymc",
+    "numpyro": "numpyro",
+    "numpyro-jit": "numpyro",
+    "blackjax-jit": "blackjax",
+}
 
 
 class Draws(NamedTuple):
@@ -48,6 +55,7 @@ def fit(method: str, X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> D
         "parbals": _parbals,
         "parbals-nuts": _parbals_nuts,
         "pymc": _pymc,
+        "pymc-numba": _pymc_numba,
         "numpyro": _numpyro,
         "numpyro-jit": _numpyro_jit,
         "blackjax-jit": _blackjax_jit,
@@ -84,12 +92,17 @@ def _parbals_nuts(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draw
     return _parbals(X, y, seed, sizes, "nuts")
 
 
-def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
+def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, mode: str | None = None) -> Draws:
     import logging
+    import warnings
 
+    # Short chains always draw advice, and PyTensor from pip always says that it found no BLAS to link and uses
+    # NumPy's. (Linking MKL by hand was measured: at these sizes it is not faster.)
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    logging.getLogger("pytensor").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
     import pymc as pm
 
-    logging.getLogger("pymc").setLevel(logging.ERROR)  # four short chains always draw advice
     start = time.perf_counter()
     with pm.Model():
         W = pm.Normal("W", 0.0, 1.0, shape=(X.shape[1], 2))
@@ -103,6 +116,7 @@ def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
             random_seed=seed,
             progressbar=False,
             compute_convergence_checks=False,
+            **({"compile_kwargs": {"mode": mode}} if mode else {}),
         )
     coefficients = trace.posterior["W"].to_numpy().reshape(-1, X.shape[1], 2)
     intercepts = trace.posterior["b"].to_numpy().reshape(-1, 2)
@@ -111,6 +125,10 @@ def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
         [coefficients[:, :, 1] - coefficients[:, :, 0], (intercepts[:, 1] - intercepts[:, 0])[:, None]], axis=1
     )
     return Draws(weights, seconds, float(trace.sample_stats.attrs["sampling_time"]))
+
+
+def _pymc_numba(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> Draws:
+    return _pymc(X, y, seed, sizes, "NUMBA")
 
 
 def _numpyro_mcmc(key: Any, X: Any, y: Any, sizes: Sizes) -> Any:

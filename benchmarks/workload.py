@@ -29,6 +29,7 @@ class Sizes:
     tune: int = 100
     draws: int = 100  # of each chain
     designs: tuple[str, ...] = ("unit", "normal")
+    rivals: tuple[str, ...] = ("pymc", "pymc-numba", "numpyro", "numpyro-jit", "blackjax-jit", "parbals-nuts")
     reference: tuple[int, int] = (1_000, 5_000)  # warm-up and draws of each chain of the long run; (0, 0): none
     fit_repeats: int = 15
     refit_repeats: int = 3
@@ -41,6 +42,7 @@ FULL = Sizes("full")
 QUICK = Sizes(
     "quick",
     designs=("unit",),
+    rivals=("pymc", "numpyro-jit"),
     many_classes=0,
     reference=(300, 1_000),
     fit_repeats=7,
@@ -86,16 +88,15 @@ class Problem(NamedTuple):
     X_target: np.ndarray
 
 
-def make_problem(design: str, sizes: Sizes, n_classes: int = 2, n_labelled: int | None = None) -> Problem:
+def make_problem(design: str, sizes: Sizes, n_classes: int = 2) -> Problem:
     """Rows of one design with labels drawn from a softmax model; every call gives the same rows.
 
     "unit": a spectrum that decays as that of encoder embeddings after PCA, rows scaled to norm 1, class
     weights of norm 6 in every direction that carries variance. "normal": independent N(0, 1) features and
     weights from the prior, so that fewer labels than features are always separable.
     """
-    n_labelled = sizes.n_labelled if n_labelled is None else n_labelled
     generator = np.random.default_rng(0)
-    n_rows = sizes.n_pool + sizes.n_target + n_labelled
+    n_rows = sizes.n_pool + sizes.n_target + sizes.n_labelled
     X = generator.standard_normal((n_rows, sizes.n_features))
     weights = generator.standard_normal((sizes.n_features, n_classes))
     if design == "unit":
@@ -107,7 +108,7 @@ def make_problem(design: str, sizes: Sizes, n_classes: int = 2, n_labelled: int 
     y = (X @ weights + generator.gumbel(size=(n_rows, n_classes))).argmax(axis=1)
     y[-n_classes:] = np.arange(n_classes)  # every class is seen, also at the smallest sizes
     pool, target = X[: sizes.n_pool], X[sizes.n_pool : sizes.n_pool + sizes.n_target]
-    return Problem(X[-n_labelled:], y[-n_labelled:], pool, target)
+    return Problem(X[-sizes.n_labelled :], y[-sizes.n_labelled :], pool, target)
 
 
 def plain_predict(weights: np.ndarray, X: np.ndarray) -> np.ndarray:
