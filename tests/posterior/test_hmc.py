@@ -46,9 +46,7 @@ def test_padding_does_not_change_the_moves(n_rows):
     X, y = labelled(10, 3)
     reference = laplace_reference(X, y, 2, 1.0)
     z = np.random.default_rng(1).standard_normal((4, 1, 50)).astype(np.float32)
-    moved = move_population(
-        jax.random.key(0), z, make_target(reference, X, y, n_rows), 0.3, 3, -1.0, n_classes=2
-    )
+    moved = move_population(jax.random.key(0), z, make_target(reference, X, y, n_rows), 0.3, 3, -1.0, n_classes=2)
     same = move_population(jax.random.key(0), z, make_target(reference, X, y, 10), 0.3, 3, -1.0, n_classes=2)
     np.testing.assert_allclose(moved.whitened, same.whitened, atol=1e-4)
     assert float(moved.correlation) == pytest.approx(float(same.correlation), abs=1e-3)

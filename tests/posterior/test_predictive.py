@@ -17,7 +17,9 @@ def test_samples_are_softmax_of_the_weights(n_classes, n):
     expected = np.exp(log_softmax(np.einsum("nd,djk,cj->nkc", X, V, contrast_basis(n_classes))))
     np.testing.assert_allclose(sample_proba(X, V, n_classes), expected, atol=1e-5)
     weights = rng.dirichlet(np.ones(30))
-    np.testing.assert_allclose(mean_proba(X, V, n_classes, weights), np.einsum("nkc,k->nc", expected, weights), atol=1e-5)
+    np.testing.assert_allclose(
+        mean_proba(X, V, n_classes, weights), np.einsum("nkc,k->nc", expected, weights), atol=1e-5
+    )
 
 
 def test_the_constant_is_the_last_feature():

@@ -20,7 +20,9 @@ def gradient_at(mean, X, y, n_classes, prior_scale):
     return X.T @ (residual @ basis) + mean / prior_scale**2
 
 
-@pytest.mark.parametrize(("n", "d", "scale"), [(40, 5, 1.0), (10, 30, 1.0), (1, 4, 1.0), (30, 5, 0.01), (30, 5, 1000.0)])
+@pytest.mark.parametrize(
+    ("n", "d", "scale"), [(40, 5, 1.0), (10, 30, 1.0), (1, 4, 1.0), (30, 5, 0.01), (30, 5, 1000.0)]
+)
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_mode_has_no_slope_left(n, d, scale, n_classes):
     X, y = rows(n, d, scale, n_classes)

@@ -1,0 +1,177 @@
+"""The scikit-learn face: its contract, what it refuses, and how often it compiles."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import parbals
+from parbals.errors import InputError, LabelError, PosteriorWarning, ShapeError
+
+Model = parbals.BayesianLogisticRegression
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((20, 3))
+Y = (X[:, 0] > 0).astype(int)
+
+# Every check that is not run, with its reason.
+SKIPPED: dict[str, str] = {}
+
+
+@parametrize_with_checks(
+    [Model(n_samples=64, inference=inference, random_state=0) for inference in ("smc", "laplace")],
+    expected_failed_checks=lambda estimator: SKIPPED,
+)
+@pytest.mark.filterwarnings("ignore::parbals.errors.PosteriorWarning")
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("inference", ["smc", "laplace"])
+@pytest.mark.parametrize("labels", [Y, Y.astype(bool), np.where(Y, "spam", "ham"), Y * 7 - 3])
+def test_labels_of_any_kind(inference, labels):
+    model = Model(n_samples=100, inference=inference, random_state=0).fit(X, labels)
+    assert model.predict(X).dtype == model.classes_.dtype
+    assert (model.predict(X) == labels).mean() > 0.7
+    proba = model.predict_proba(X)
+    assert proba.shape == (20, 2)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "n_classes"), [(1, 3, 2), (1, 1, 5), (5, 40, 2), (30, 4, 10), (3, 2, 100), (50, 1, 2)]
+)
+def test_any_shape_is_a_model(n, d, n_classes):
+    """More features than labels, one label, classes that no label has shown."""
+    rng = np.random.default_rng(1)
+    data, labels = rng.standard_normal((n, d)), rng.integers(0, max(1, n_classes - 1), n)
+    model = Model(n_samples=100, classes=np.arange(n_classes), random_state=0).fit(data, labels)
+    samples = model.sample_proba(rng.standard_normal((4, d)))
+    assert samples.shape == (4, 100, n_classes)
+    assert np.isfinite(samples).all()
+    np.testing.assert_allclose(samples.sum(axis=2), 1.0, atol=1e-5)
+    assert model.coef_samples_.shape == (100, n_classes, d)
+    assert model.intercept_samples_.shape == (100, n_classes)
+
+
+@pytest.mark.parametrize("prior_scale", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("column", ["constant", "duplicate", "tiny", "float16", "int64"])
+@pytest.mark.filterwarnings("ignore::parbals.errors.PosteriorWarning")
+def test_awkward_columns_are_finite(prior_scale, column):
+    data = X.copy()
+    if column == "constant":
+        data[:, 1] = 3.0
+    elif column == "duplicate":
+        data[:, 1] = data[:, 0]
+    elif column == "tiny":
+        data[:, 1] *= 1e-12
+    else:
+        data = (10 * data).astype(column)
+    model = Model(n_samples=100, prior_scale=prior_scale, random_state=0).fit(data, Y)
+    assert np.isfinite(model.predict_proba(data)).all()
+
+
+def test_the_seed_decides_and_nothing_global_is_touched():
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    draws = [Model(n_samples=100, random_state=s).fit(X, Y).sample_proba(X) for s in (3, 3, 4)]
+    assert (draws[0] == draws[1]).all()
+    assert (draws[0] != draws[2]).any()
+    assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
+
+
+def test_conditioning_returns_a_new_model():
+    model = Model(n_samples=200, random_state=0).fit(X, Y)
+    before = model.predict_proba(X)
+    other = model.condition(X[:3], Y[:3])
+    assert (model.predict_proba(X) == before).all()
+    assert (other.predict_proba(X) != before).any()
+    assert other.sample_weights.sum() == pytest.approx(1.0)
+    assert clone(other).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("inference", ["nuts", "laplace"])
+def test_conditioning_works_with_every_inference(inference):
+    model = Model(n_samples=100, inference=inference, random_state=0).fit(X, Y)
+    assert model.population is None
+    other = model.condition(X[:1], Y[:1])
+    assert (other.sample_proba(X) != model.sample_proba(X)).any()
+
+
+def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
+    """Never silently: the warning names a remedy and stays with the model."""
+    monkeypatch.setattr("parbals.posterior.smc._GRADIENT_BUDGET", 0)
+    monkeypatch.setattr("parbals.posterior.smc._drift_allowed", lambda n: -1.0)
+    with pytest.warns(PosteriorWarning, match="Standardise the features"):
+        model = Model(n_samples=100, random_state=0).fit(X, Y)
+    assert model.diagnostics_.problems
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "labels", "error", "message"),
+    [
+        ({}, np.where(X == X[4, 1], np.nan, X), Y, InputError, r"X\[4, 1\] is nan"),
+        ({}, np.where(X == X[4, 1], np.inf, X), Y, InputError, r"X\[4, 1\] is inf"),
+        ({}, X[:, 0], Y, ShapeError, "reshape"),
+        ({}, X[:0], Y[:0], ShapeError, "minimum of 1"),
+        ({}, X, np.zeros(20, int), LabelError, "class"),
+        ({"classes": [0, 2]}, X, Y, LabelError, r"is 1, which is not one of the classes \[0, 2\]"),
+        ({"classes": [0]}, X, Y, LabelError, "at least two class"),
+        ({"classes": [0, 0, 1]}, X, Y, LabelError, "twice"),
+        ({"n_samples": 0}, X, Y, InputError, "n_samples is 0"),
+        ({"n_samples": 1.5}, X, Y, InputError, "n_samples is 1.5"),
+        ({"n_samples": True}, X, Y, InputError, "n_samples is True"),
+        ({"prior_scale": 0}, X, Y, InputError, "prior_scale is 0"),
+        ({"prior_scale": float("nan")}, X, Y, InputError, "prior_scale is nan"),
+        ({"inference": "magic"}, X, Y, InputError, "inference is 'magic'; choose one of smc, nuts, laplace"),
+        ({"random_state": -1}, X, Y, InputError, "random_state is -1"),
+    ],
+)
+def test_bad_input_gets_one_clear_sentence(options, data, labels, error, message):
+    model = Model(**options)
+    with pytest.raises(error, match=message) as caught:
+        model.fit(data, labels)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_bad_input_to_a_fitted_model_changes_nothing():
+    model = Model(n_samples=100, random_state=0).fit(X, Y)
+    before = model.predict_proba(X)
+    with pytest.raises(LabelError, match=r"y_new\[0\] is 5"):
+        model.condition(X[:1], [5])
+    with pytest.raises(ShapeError, match="2 features"):
+        model.condition(X[:1, :2], [0])
+    with pytest.raises(InputError, match="features"):
+        model.predict_proba(X[:, :2])
+    with pytest.raises(ShapeError, match="one label for each"):
+        model.condition(X[:2], [0])
+    assert (model.predict_proba(X) == before).all()
+
+
+def test_growing_from_1_to_256_labels_compiles_at_most_10_times():
+    """Counted in a fresh process: fits along the way, and one-label conditionings all the way."""
+    script = textwrap.dedent(
+        """
+        import jax, numpy as np, parbals
+        count = [0]
+        def listen(event, seconds, **_):
+            count[0] += event == "/jax/core/compile/backend_compile_duration"
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((256, 5)); y = (X[:, 0] + rng.logistic(size=256) > 0).astype(int)
+        model = parbals.BayesianLogisticRegression(n_samples=100, classes=[0, 1], random_state=0)
+        for n in (1, 2, 3, 10, 17, 40, 100, 200, 256):
+            model.fit(X[:n], y[:n]); model.predict_proba(X[:7])
+        model.fit(X[:1], y[:1])
+        for n in range(1, 256):
+            model = model.condition(X[n : n + 1], y[n : n + 1])
+        print(count[0])
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert 1 <= int(done.stdout) <= 10
