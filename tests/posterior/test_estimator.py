@@ -113,8 +113,8 @@ def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "data", "labels", "error", "message"),
     [
-        ({}, np.where(X == X[4, 1], np.nan, X), Y, InputError, r"X\[4, 1\] is nan"),
-        ({}, np.where(X == X[4, 1], np.inf, X), Y, InputError, r"X\[4, 1\] is inf"),
+        ({}, np.where(X[4, 1] == X, np.nan, X), Y, InputError, r"X\[4, 1\] is nan"),
+        ({}, np.where(X[4, 1] == X, np.inf, X), Y, InputError, r"X\[4, 1\] is inf"),
         ({}, X[:, 0], Y, ShapeError, "reshape"),
         ({}, X[:0], Y[:0], ShapeError, "minimum of 1"),
         ({}, X, np.zeros(20, int), LabelError, "class"),

@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from parbals.posterior.likelihood import log_likelihood_terms
+from parbals.posterior.reference import Reference
 
 __all__ = ["MoveResult", "Target", "make_target", "move_population"]
 
@@ -54,6 +55,9 @@ class MoveResult(NamedTuple):
     correlation: Float[Array, ""]  # what is left of the start, root mean square over rows
     n_moves: Int[Array, ""]
     n_gradients: Int[Array, ""]
+    energy_start: Float[Array, " K"]  # -ln p(z) up to a constant, before the moves
+    energy: Float[Array, " K"]  # and after them
+    n_accepted: Int[Array, " K"]  # of these moves, for each particle
 
 
 class _State(NamedTuple):
@@ -67,9 +71,10 @@ class _State(NamedTuple):
     correlation: Float[Array, ""]
     n_moves: Int[Array, ""]
     n_gradients: Int[Array, ""]
+    n_accepted: Int[Array, " K"]
 
 
-def make_target(reference, X: np.ndarray, labels: np.ndarray, rows: int) -> Target:  # noqa: ANN001
+def make_target(reference: Reference, X: np.ndarray, labels: np.ndarray, rows: int) -> Target:
     """The whitened posterior of design rows X (n, D+1), padded to ``rows``.
 
     Rows beyond those the reference was built from (labels that arrived since) have κ = 0 there.
@@ -83,15 +88,9 @@ def make_target(reference, X: np.ndarray, labels: np.ndarray, rows: int) -> Targ
     all_labels = np.zeros(rows, np.int32)
     all_labels[: len(X)] = labels
     slope = reference.factor.T @ reference.mean / reference.prior_scale**2
-    single = np.float32
-    return Target(
-        (padded @ reference.factor).astype(single),
-        (padded @ reference.mean).astype(single),
-        all_labels,
-        present.astype(single),
-        kappa.astype(single),
-        slope.astype(single),
-    )
+    numbers = (padded @ reference.factor, padded @ reference.mean, present, kappa, slope)
+    design, offset, mask, curved, slopes = jax.device_put([a.astype(np.float32) for a in numbers])
+    return Target(design, offset, jax.device_put(all_labels), mask, curved, slopes)
 
 
 @partial(jax.jit, static_argnames=("n_classes",))
@@ -105,6 +104,7 @@ def move_population(
     *,
     n_classes: int,
     max_leapfrogs: Int[Array, ""] | int = 256,
+    short_share: Float[Array, ""] | float = 0.0,
 ) -> MoveResult:
     """Move every particle until the population has forgotten where it started.
 
@@ -112,6 +112,10 @@ def move_population(
     the start and now falls to ``tolerance``, or after ``max_moves``. The step size follows the
     acceptance of the population: for this integrator acceptance = 2 Φ(-s/2) with s ∝ ε², so one
     measurement gives the step that would have met the target.
+
+    In each move a random ``short_share`` of the particles takes steps shortened by a random factor of up
+    to a thousand. Where the likelihood is a wall (separable data, large features) the step that suits
+    the population is far too long for the few particles at the wall, which would be refused for ever.
     """
     n_features, n_contrasts, n_particles = whitened.shape
     n_rows = target.design.shape[0]
@@ -123,6 +127,10 @@ def move_population(
         pull = -target.present[:, None, None] * terms.gradient - scale * logits
         gradient = (target.design.T @ pull.reshape(n_rows, -1)).reshape(z.shape) + target.slope[:, :, None]
         return logits, target.present[:, None] * terms.log_likelihood, gradient
+
+    def energy(z: Float[Array, "d J K"], logits: Float[Array, "n J K"], log_lik: Float[Array, "n K"]) -> Array:
+        gaussian = (z * (0.5 * z + target.slope[:, :, None])).sum(axis=(0, 1))
+        return gaussian - log_lik.sum(axis=0) - 0.5 * (scale * jnp.square(logits)).sum(axis=(0, 1))
 
     logits_start, log_lik_start, gradient_start = evaluate(whitened)
     start = logits_start - logits_start.mean(axis=2, keepdims=True)
@@ -138,11 +146,13 @@ def move_population(
         return jnp.sqrt(jnp.maximum(mean_square - 1.0 / n_particles, 0.0))
 
     def one_move(state: _State) -> _State:
-        key, momentum_key, accept_key, angle_key = jax.random.split(state.key, 4)
+        key, momentum_key, accept_key, angle_key, short_key, factor_key = jax.random.split(state.key, 6)
         momentum = jax.random.normal(momentum_key, whitened.shape, whitened.dtype)
         angle = np.pi / 2 * jax.random.uniform(angle_key, (), minval=0.85, maxval=1.15)
         n_steps = jnp.clip(jnp.ceil(angle / state.step), 1, max_leapfrogs).astype(jnp.int32)
-        step = jnp.minimum(angle / n_steps, state.step)
+        short = jax.random.uniform(short_key, (n_particles,)) < short_share
+        factor = jnp.where(short, jnp.exp(-np.log(1e3) * jax.random.uniform(factor_key, (n_particles,))), 1.0)
+        step = jnp.minimum(angle / n_steps, state.step) * factor
         cosine, sine = jnp.cos(step), jnp.sin(step)
 
         def leapfrog(i: Array, carry: tuple) -> tuple:
@@ -168,7 +178,7 @@ def move_population(
             return jnp.where(accepted, new, old)
 
         logits = keep(logits, state.logits)
-        acceptance = probability.mean()
+        acceptance = jnp.where(short, 0.0, probability).sum() / jnp.maximum((~short).sum(), 1)
         return _State(
             key,
             keep(z, state.z),
@@ -180,6 +190,7 @@ def move_population(
             remaining_correlation(logits),
             state.n_moves + 1,
             state.n_gradients + n_steps,
+            state.n_accepted + accepted,
         )
 
     def unfinished(state: _State) -> Array:
@@ -196,9 +207,21 @@ def move_population(
         jnp.ones((), whitened.dtype),
         jnp.zeros((), jnp.int32),
         jnp.zeros((), jnp.int32),
+        jnp.zeros(n_particles, jnp.int32),
     )
     end = jax.lax.while_loop(unfinished, one_move, begin)
-    return MoveResult(end.z, end.logits, end.step, end.acceptance, end.correlation, end.n_moves, end.n_gradients)
+    return MoveResult(
+        end.z,
+        end.logits,
+        end.step,
+        end.acceptance,
+        end.correlation,
+        end.n_moves,
+        end.n_gradients,
+        energy(whitened, logits_start, log_lik_start),
+        energy(end.z, end.logits, end.log_lik),
+        end.n_accepted,
+    )
 
 
 def _adapted_step(step: Array, acceptance: Array) -> Array:

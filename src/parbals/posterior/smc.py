@@ -7,7 +7,7 @@ sample size falls too low are the particles resampled and moved. Both end in the
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -35,6 +35,7 @@ _REFIT_BELOW = 0.1
 """Below this share too few ancestors are left to resample from: the population is drawn afresh."""
 _GRADIENT_BUDGET = 20_000
 _WARM_UP_ROUNDS = 12
+_SHORT_SHARE = 0.25
 _SMALLEST_POPULATION = 128
 """The step size and the stopping rule read the population, so it is never smaller than this."""
 
@@ -86,7 +87,7 @@ def draw_population(
     reference = laplace_reference(X, labels, n_classes, prior_scale)
     shape = (X.shape[1], n_classes - 1, max(n_samples, _SMALLEST_POPULATION))
     start = generator.standard_normal(shape, np.float32)
-    relaxed = _relax(generator, reference, start, X, labels, n_classes)
+    relaxed = _relax(generator, reference, start, X, labels, n_classes, from_reference=True)
     return _population(X, labels, n_classes, relaxed, n_samples)
 
 
@@ -114,7 +115,7 @@ def condition_population(population: Population, X_new: np.ndarray, labels_new: 
     old_reference = population.reference
     reference = laplace_reference(X, labels, n_classes, old_reference.prior_scale, old_reference.mean)
     start = reference.whiten(population.coefficients()[:, :, ancestors]).astype(np.float32)
-    relaxed = _relax(generator, reference, start, X, labels, n_classes)
+    relaxed = _relax(generator, reference, start, X, labels, n_classes, from_reference=False)
     return _population(X, labels, n_classes, relaxed, n_samples)
 
 
@@ -143,28 +144,50 @@ def _relax(
     X: np.ndarray,
     labels: np.ndarray,
     n_classes: int,
+    *,
+    from_reference: bool,
 ) -> _Relaxed:
     """Move particles until they are draws from the posterior.
 
-    Warm-up: a few moves at a time; while the population's moments disagree with the reference, the
-    reference is re-fitted to the population. Then a measured run: it must forget where it began and
-    must not drift while it does; if it drifts, it was still warming up, and runs again.
+    Particles that come from the reference are first resampled towards the posterior. Warm-up: a few
+    moves at a time; while the population's moments disagree with the reference, the reference is
+    re-fitted to the population. Then a measured run: it must forget where it began and must not drift
+    while it does; if it drifts, it was still warming up, and runs again. When a few particles are
+    refused every time while the others move, they stand at a wall of the likelihood, and some moves
+    are shortened from then on.
     """
     rows = bucket(len(X))
-    step, spent = 0.5, 0
+    step, spent, walls = 0.5, 0, False
+    n_accepted, refused_by_chance = np.zeros(whitened.shape[2], int), 1.0
     # What is left of the start is a bias; keep it a small part of the Monte-Carlo error of K draws.
     forgotten = min(0.1, 2.0 / np.sqrt(whitened.shape[2]))
 
-    def moves(z: np.ndarray, max_moves: int, tolerance: float) -> MoveResult:
+    def moves(z: np.ndarray, max_moves: int, tolerance: float) -> Any:
         target = make_target(reference, X, labels, rows)
         result = move_population(
-            jax_key(generator), z, target, np.float32(step), max_moves, np.float32(tolerance), n_classes=n_classes
+            jax_key(generator),
+            z,
+            target,
+            np.float32(step),
+            max_moves,
+            np.float32(tolerance),
+            n_classes=n_classes,
+            short_share=_SHORT_SHARE if walls else 0.0,
         )
         return jax.tree.map(np.asarray, result)
 
+    def meets_walls() -> bool:
+        nonlocal refused_by_chance
+        refused_by_chance *= (1.0 - result.n_accepted.mean() / result.n_moves) ** result.n_moves
+        n_accepted[:] += result.n_accepted
+        return bool(walls or np.mean(n_accepted == 0) > 0.001 + 5.0 * refused_by_chance)
+
+    if from_reference:
+        whitened = _importance_resample(generator, whitened, moves(whitened, 0, 0.0).energy)
     for _ in range(_WARM_UP_ROUNDS):
         result = moves(whitened, 3, 0.3)
-        whitened, step, spent = result.whitened, float(result.step_size), spent + int(result.n_gradients)
+        step, spent, walls = float(result.step_size), spent + int(result.n_gradients), meets_walls()
+        whitened = result.whitened
         if not _disagrees(result.logits[: len(X)], reference, X):
             break
         weights = reference.colour(whitened)
@@ -175,12 +198,14 @@ def _relax(
     while True:
         before = (X @ reference.factor) @ whitened.reshape(len(reference.root), -1)
         before = before.reshape(len(X), *whitened.shape[1:])
-        result = moves(whitened, 24, forgotten)
-        whitened, step, spent = result.whitened, float(result.step_size), spent + int(result.n_gradients)
+        result = moves(whitened, 24, 0.0 if walls else forgotten)
+        walls_before, walls = walls, meets_walls()
+        step, spent = float(result.step_size), spent + int(result.n_gradients)
         n_moves += int(result.n_moves)
-        after = result.logits[: len(X)]
-        drift = _drift(before, after)
+        whitened, after = result.whitened, result.logits[: len(X)]
+        drift = max(_drift(before, after), _energy_drift(result.energy_start, result.energy))
         settled = result.correlation <= 1.5 * forgotten and drift <= _drift_allowed(whitened.shape[2])
+        settled = settled and walls == walls_before
         if settled or spent > _GRADIENT_BUDGET:
             break
         if _disagrees(after, reference, X):
@@ -211,6 +236,20 @@ def _population(X: np.ndarray, labels: np.ndarray, n_classes: int, relaxed: _Rel
     )
 
 
+def _importance_resample(generator: np.random.Generator, whitened: np.ndarray, energy: np.ndarray) -> np.ndarray:
+    """Draws from the reference, resampled towards the posterior as far as their effective size allows.
+
+    Where the posterior is a Gaussian cut off by walls (separable data, large features) a good part of
+    the reference lies behind them, so steep that the moves that suit the others cannot bring it back.
+    """
+    log_ratio = np.nan_to_num(0.5 * np.square(whitened).sum(axis=(0, 1)) - energy.astype(np.float64), nan=-1e30)
+    power = 1.0
+    while effective_sample_size(normalise_log_weights(power * log_ratio)) < 0.4 * len(energy):
+        power *= 0.7
+    weights = normalise_log_weights(power * log_ratio)
+    return np.ascontiguousarray(whitened[:, :, systematic_resample(generator, weights, len(weights))])
+
+
 def _disagrees(logits: np.ndarray, reference: Reference, X: np.ndarray) -> bool:
     """Do the particles' row logits (n, J, K) have another centre or width than the reference?
 
@@ -230,6 +269,18 @@ def _drift(before: np.ndarray, after: np.ndarray) -> float:
         return 0.0
     spread = np.sqrt(0.5 * (before.var(axis=2) + after.var(axis=2)))
     return float(np.max(np.abs(after.mean(axis=2) - before.mean(axis=2)) / np.maximum(spread, 1e-30)))
+
+
+def _energy_drift(before: np.ndarray, after: np.ndarray) -> float:
+    """Shift of the population's energy, in standard deviations, from how often a later one is higher.
+
+    Energy is the last thing that Hamiltonian moves forget: a population can look mixed in every logit
+    while it still falls from heights that the posterior never visits.
+    """
+    order = np.sort(before)
+    higher = 0.5 * (np.searchsorted(order, after, "left") + np.searchsorted(order, after, "right"))
+    # Two normals one standard deviation apart: P(later is higher) - 1/2 = 1 / (2√π), to first order.
+    return float(2.0 * np.sqrt(np.pi) * abs(higher.mean() / len(before) - 0.5))
 
 
 def _drift_allowed(n_samples: int) -> float:
