@@ -34,8 +34,8 @@ def parbals() -> None:
     show_default=True,
     help="Folder for the report and the pictures.",
 )
-@click.option("--seeds", default=3, show_default=True, type=click.IntRange(1), help="How often to repeat it all.")
-@click.option("--rounds", default=6, show_default=True, type=click.IntRange(1), help="Batches per run.")
+@click.option("--seeds", default=5, show_default=True, type=click.IntRange(1), help="How often to repeat it all.")
+@click.option("--rounds", default=4, show_default=True, type=click.IntRange(1), help="Batches per run.")
 @click.option("--batch-size", default=10, show_default=True, type=click.IntRange(1), help="Messages per batch.")
 def demo(out: Path, seeds: int, rounds: int, batch_size: int) -> None:
     """Random, top-B EPIG and ParBaLS side by side on real text messages.

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
+from threadpoolctl import threadpool_limits
 
 from parbals.errors import ParbalsError
 from parbals.randomness import derive_generator
@@ -95,7 +96,9 @@ class TextFeatures:
         self._projection = TruncatedSVD(n_features, random_state=seed)
 
     def fit(self, pool_texts: tuple[str, ...]) -> Self:
-        projected = self._projection.fit_transform(self._words.fit_transform(pool_texts))
+        # One thread: on matrices this small several mostly wait for each other, ten times as long on a busy machine.
+        with threadpool_limits(1):
+            projected = self._projection.fit_transform(self._words.fit_transform(pool_texts))
         self._centre = projected.mean(axis=0)
         spread = np.sqrt(np.square(projected - self._centre).sum(axis=1).mean())
         self._factor = self.scale / spread

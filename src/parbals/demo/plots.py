@@ -61,7 +61,7 @@ def pool_map(result: DemoResult, seed: int = 0) -> dict[int, np.ndarray]:
     rows = np.unique(np.concatenate([drawn, *(batch.indices for batch in first.batches.values())]))
     neighbours = min(30.0, (len(rows) - 1) / 3)
     tsne = TSNE(init="pca", metric="cosine", perplexity=neighbours, max_iter=600, random_state=seed)
-    # One thread: with more, t-SNE's threads spend most of their time waiting for each other at this size.
+    # One thread, for the same reason as in the features: at this size several mostly wait for each other.
     with threadpool_limits(1):
         return dict(zip(rows.tolist(), tsne.fit_transform(first.X_pool[rows]), strict=True))
 

@@ -16,7 +16,7 @@ __all__ = ["build_report"]
 
 _LONGEST_TEXT = 190
 _RULES = {
-    "random": "Drawn blindly. Hardly anything is said twice, but nobody asked what the model needs to know.",
+    "random": "Drawn blindly: nobody asks what the model needs to know.",
     "epig": "Every message is scored by itself, and the highest scores are taken.",
     "parbals-epig": "Built one message at a time; each is scored given those already in the batch.",
 }
@@ -145,7 +145,7 @@ def _map(result: DemoResult, places: dict[int, np.ndarray]) -> str:
         )
         for strategy in result.settings.strategies
     )
-    return f"""<h2>Why the batch is not redundant</h2>
+    return f"""<h2>How much the batches repeat themselves</h2>
 <p>Each dot is a message, and messages that read alike to the model lie together (a t-SNE projection of
 {len(places):,} of them). Darker dots are spam. The large dots are the first batch of each method.</p>
 <div class="grid">
@@ -185,7 +185,7 @@ def _table(result: DemoResult, metric: str) -> str:
     for step, n_labels in enumerate(result.settings.n_labels):
         cells = "".join(f"<td>{_mean(100 * result.metric(metric, s)[:, step])}</td>" for s in strategies)
         rows.append(f"<tr><td>{n_labels}</td>{cells}</tr>\n")
-    interval = "mean ± half-width of the 95% Student-t interval" if result.settings.n_seeds > 1 else "one run"
+    interval = "mean ± half of the 95% interval" if result.settings.n_seeds > 1 else "one run"
     return (
         f'<p><b>{METRIC_NAMES[metric]} in %</b> <span class="soft">({interval})</span></p>'
         f"<table><thead><tr><th>labels</th>{head}</tr></thead><tbody>\n{''.join(rows)}</tbody></table>\n"

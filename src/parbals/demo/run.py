@@ -25,10 +25,10 @@ _JUDGE_SEED = 1_000_003
 class Settings:
     """How large the experiment is; the defaults take about a minute on two cores."""
 
-    n_seeds: int = 3
+    n_seeds: int = 5
     n_initial: int = 20
     batch_size: int = 10
-    n_rounds: int = 6
+    n_rounds: int = 4
     n_samples: int = 400
     n_judge_samples: int = 1_000
     n_target: int = 500
