@@ -1,6 +1,5 @@
 """(b) A whole ParBaLS batch: ours measured; refit-and-score measured by the piece and multiplied out."""
 
-import time
 import warnings
 from statistics import median
 from typing import Any, NamedTuple
@@ -128,7 +127,6 @@ def measure_plain(design: str, sizes: Sizes) -> tuple[list[float], list[float]]:
 def measure_refit(method: str, design: str, seed: int, sizes: Sizes) -> float:
     """Seconds of one refit, with the labels at the start of the batch (later ones are a little slower)."""
     problem = make_problem(design, sizes)
-    time.sleep(0.1)
     return fit(method, problem.X, problem.y, seed, sizes).seconds
 
 
