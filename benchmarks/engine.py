@@ -59,7 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
                     print(f"Part ({part}) failed:\n{error}", file=sys.stderr)
     except KeyboardInterrupt:
         status = 130
-        print("Interrupted; what follows is what was finished.", file=sys.stderr)
+        finished = ", ".join(section.name for section in sections) or "none"
+        print(f"Interrupted. Parts that were finished: {finished}; nothing is written.", file=sys.stderr)
     finally:
         bench.close()
     facts["minutes"] = round((time.perf_counter() - start) / 60, 1)
