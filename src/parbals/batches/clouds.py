@@ -61,9 +61,9 @@ class Cloud(NamedTuple):
         """Exact EPIG of every pool point (padded), (blocks·n,)."""
         return _score_blocks(self.points, self.particles, weights, stats, n_classes=self.n_classes)
 
-    def bound_pool(self, weights: np.ndarray, stats: TargetStats, pivot: float = 0.5) -> Array:
+    def bound_pool(self, weights: np.ndarray, stats: TargetStats) -> Array:
         """Certified upper bound on the EPIG of every pool point (padded)."""
-        bound = bound_stats(stats, weights, pivot)
+        bound = bound_stats(stats, weights)
         return _bound_blocks(self.points, self.particles, weights, bound, n_classes=self.n_classes)
 
     def score_points(self, indices: np.ndarray, weights: np.ndarray, stats: TargetStats) -> Array:

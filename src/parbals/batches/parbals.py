@@ -25,6 +25,7 @@ _COLLAPSED = 0.05
 """A mean effective sample size below this share of K is reported."""
 _BOUND_PAYS_BELOW = 0.5
 """Once a step had to score more than this share exactly, the bound does not pay on these data: leave it."""
+_LEADERS = 128
 _SCORED_AT_ONCE = 512
 
 
@@ -99,17 +100,16 @@ def _best(members: tuple[Universe, ...], free: np.ndarray, use_bound: bool) -> t
         index = int(scores.argmax())
         return Certified(index, float(scores[index]), n_free, n_free * len(groups)), 0.0
     bounds = np.stack([np.asarray(part, np.float64) for part in [u.bound_pool() for u in groups]])
-    best = argmax_certified(
-        bounds[:, :n_pool], shares, free, lambda g, indices: _scores(groups[g], indices), _SCORED_AT_ONCE
-    )
+    best = argmax_certified(bounds[:, :n_pool], shares, free, lambda g, indices: _scores(groups[g], indices), _LEADERS)
     return best, best.n_evaluations / (n_free * len(groups))
 
 
 def _scores(universe: Universe, indices: np.ndarray) -> np.ndarray:
     """Exact EPIG of the given pool points in one universe, a fixed number at a time."""
-    padded = np.zeros(-(-len(indices) // _SCORED_AT_ONCE) * _SCORED_AT_ONCE, np.int32)
+    chunk = _LEADERS if len(indices) <= _LEADERS else _SCORED_AT_ONCE
+    padded = np.zeros(-(-len(indices) // chunk) * chunk, np.int32)
     padded[: len(indices)] = indices
-    parts = [universe.score_points(part) for part in padded.reshape(-1, _SCORED_AT_ONCE)]
+    parts = [universe.score_points(part) for part in padded.reshape(-1, chunk)]
     return np.concatenate([np.asarray(part, np.float64) for part in parts])[: len(indices)]
 
 

@@ -6,7 +6,7 @@ from noise keyed by the point itself, so the labelling is fixed from the start a
 
 Two kinds share one interface. ``ReweightedUniverses`` know predictive samples alone: conditioning on a
 label multiplies the weights of the K samples. ``ParticleUniverses`` have the model: when the effective
-sample size of a universe falls below 60 %, its particles are resampled and moved under the posterior
+sample size of a universe falls below half of K, its particles are resampled and moved under the posterior
 that includes its pseudo-labels.
 """
 

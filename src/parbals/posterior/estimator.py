@@ -89,7 +89,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         """A NEW model whose posterior also knows these labels; this model is left as it is.
 
         With ``inference="smc"`` the particles are reweighted by p(y_new | x_new), and resampled and
-        moved only when their effective sample size falls below 60 %.
+        moved only when their effective sample size falls below half of K.
         """
         X_new = self._design(X_new, "X_new")
         labels_new = check_labels(y_new, self.classes_, len(X_new), "y_new")

@@ -29,7 +29,7 @@ __all__ = [
     "systematic_resample",
 ]
 
-MOVE_BELOW = 0.6
+MOVE_BELOW = 0.5
 """Particles are resampled and moved when the effective sample size falls below this share of K."""
 _REFIT_BELOW = 0.1
 """Below this share too few ancestors are left to resample from: the population is drawn afresh."""

@@ -46,14 +46,21 @@ class BoundStats(NamedTuple):
 
 
 @jax.jit
-def bound_stats(stats: TargetStats, weights: Float[Array, " K"], pivot: Float[Array, ""] | float = 0.5) -> BoundStats:
-    """Build G for targets whose centred rows are ``stats.weighted`` = w_k (q_k - q̄)."""
+def bound_stats(
+    stats: TargetStats, weights: Float[Array, " K"], pivot: Float[Array, ""] | float | None = None
+) -> BoundStats:
+    """Build G for targets whose centred rows are ``stats.weighted`` = w_k (q_k - q̄).
+
+    The bound is tightest for candidates whose cv is the pivot; by default that of the median target.
+    """
     rows = stats.weighted.reshape(-1, stats.weighted.shape[2])
     variance = jnp.square(rows) @ safe_reciprocal(weights)
     scale, variation = _scale_and_variation(stats.mean, variance.reshape(stats.mean.shape))
     scale, variation = scale.reshape(-1), variation.reshape(-1)
-    h = _h(pivot * variation)
     real = scale > 0
+    if pivot is None:
+        pivot = jnp.nan_to_num(jnp.nanmedian(jnp.where(real, variation, jnp.nan)), nan=1.0)
+    h = _h(pivot * variation)
     gram = (rows * (h * safe_reciprocal(scale) / stats.n_targets)[:, None]).T @ rows
     grid = jnp.asarray(_GRID, rows.dtype)
     ratios = jnp.where(real, _h(grid[:, None] * variation) / h, 0.0)
