@@ -34,6 +34,8 @@ __all__ = ["BoundStats", "Certified", "argmax_certified", "bound_of_block", "bou
 
 _SLACK = 1e-3
 """Relative allowance for rounding in the quadratic form, far above what float32 loses there."""
+_GRAM_BLOCKS = 4
+"""A symmetric form in 4 × 4 blocks needs 10 of 16 products; smaller blocks are slower to multiply."""
 _GRID = np.concatenate([[0.0], np.geomspace(1e-2, 1e3, 63)])
 
 
@@ -74,7 +76,7 @@ def bound_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], bou
     centred = rows - mean[:, :, None]
     variance = jnp.square(centred) @ weights
     flat = centred.reshape(-1, rows.shape[2])
-    form = (jnp.matmul(flat, bound.gram, precision=jax.lax.Precision.HIGHEST) * flat).sum(axis=1)
+    form = _quadratic_form(flat, bound.gram)
     scale, variation = _scale_and_variation(mean, variance)
     chi2 = jnp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(scale)
     # Rounded up to the next grid value: the factors increase with cv.
@@ -83,6 +85,18 @@ def bound_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], bou
     tight = (factor * chi2).sum(axis=1)
     jensen = jnp.log1p(chi2.sum(axis=1) / bound.smallest_h)
     return (1.0 + _SLACK) * jnp.minimum(tight, jensen)
+
+
+def _quadratic_form(z: Float[Array, "n K"], gram: Float[Array, "K K"]) -> Float[Array, " n"]:
+    """zᵀ G z of every row. G is symmetric, so its blocks above the diagonal are left out and those below count twice."""
+    size = -(-z.shape[1] // _GRAM_BLOCKS)
+    form = jnp.zeros(len(z), z.dtype)
+    for start in range(0, z.shape[1], size):
+        columns = slice(start, start + size)
+        below = jnp.concatenate([gram[columns, columns], 2.0 * gram[start + size :, columns]])
+        product = jnp.matmul(z[:, start:], below, precision=jax.lax.Precision.HIGHEST)
+        form += (product * z[:, columns]).sum(axis=1)
+    return form
 
 
 class Certified(NamedTuple):

@@ -12,8 +12,8 @@ from parbals.numerics import block_rows, bucket, pad_rows
 
 __all__ = ["class_rows", "padded_targets", "pool_block", "pool_blocks", "target_chunk", "target_rows"]
 
-_TABLE_ENTRIES = 1 << 19
-"""Entries of the largest table of (candidate, class) × (target, class) pairs that is held at once: 2 MB,
+_TABLE_ENTRIES = 1 << 20
+"""Entries of the largest table of (candidate, class) × (target, class) pairs that is held at once: 4 MB,
 so that it stays in cache between the matrix product and the logarithms."""
 
 
@@ -26,7 +26,7 @@ def class_rows(probs: np.ndarray) -> np.ndarray:
 
 def target_chunk(n_targets: int, n_rows: int) -> int:
     """How many targets are scored against at once."""
-    return min(bucket(n_targets), 256 if n_rows == 1 else 64)
+    return min(bucket(n_targets), 1024 if n_rows == 1 else 64)
 
 
 def pool_block(n_pool: int, n_targets: int, n_rows: int) -> int:
