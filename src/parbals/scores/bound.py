@@ -88,7 +88,7 @@ def bound_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], bou
 
 
 def _quadratic_form(z: Float[Array, "n K"], gram: Float[Array, "K K"]) -> Float[Array, " n"]:
-    """zᵀ G z of every row. G is symmetric, so its blocks above the diagonal are left out and those below count twice."""
+    """zᵀ G z of every row. G is symmetric: blocks above its diagonal are left out, those below count twice."""
     size = -(-z.shape[1] // _GRAM_BLOCKS)
     form = jnp.zeros(len(z), z.dtype)
     for start in range(0, z.shape[1], size):
