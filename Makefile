@@ -55,6 +55,7 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.created
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.created
 	@echo "Installing parbals and its development tools into $(VENV) (once) ..."
 	$(PIP) install --editable '.[dev]'
+	$(PIP) install --no-deps --editable examples/parbals-density
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-bench: pyproject.toml $(VENV)/.created

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parbals import errors
-    from parbals.batches.select import select_batch, select_batch_from_model
     from parbals.posterior.estimator import BayesianLogisticRegression
     from parbals.scores.epig import epig
     from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
+    from parbals.select import select_batch, select_batch_from_model
     from parbals.types import Batch
 
 __version__ = "0.1.0"
@@ -24,8 +24,8 @@ _HOMES = {
     "least_confidence": "parbals.scores.uncertainty",
     "margin": "parbals.scores.uncertainty",
     "predictive_entropy": "parbals.scores.uncertainty",
-    "select_batch": "parbals.batches.select",
-    "select_batch_from_model": "parbals.batches.select",
+    "select_batch": "parbals.select",
+    "select_batch_from_model": "parbals.select",
 }
 
 __all__ = [

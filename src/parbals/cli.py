@@ -1,5 +1,6 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ def parbals() -> None:
     \b
     Example:
       parbals demo        see it work on real text messages
+      parbals strategies  what batches can be chosen by
     """
 
 
@@ -100,6 +102,32 @@ def doctor(as_text: bool, no_speed: bool) -> None:
     console = Console(highlight=False)
     for table in tables(checkup):
         console.print(table, "")
+
+
+@parbals.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def strategies(as_json: bool) -> None:
+    """All strategies, what each needs, and what it costs; those of installed packages included.
+
+    \b
+    Examples:
+      parbals strategies
+      parbals strategies --json
+    """
+    from parbals.catalogue import as_records, as_table
+
+    if as_json:
+        click.echo(json.dumps(as_records(), indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    # A pipe has no width of its own; 80 columns would fold every line.
+    console.print(as_table(), width=None if console.is_terminal else 120)
+    click.echo(
+        "N pool points, M target points, K posterior samples, C classes, D features, B batch, U universes, L labelled\n"
+        "points, S sampled label configurations."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

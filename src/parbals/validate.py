@@ -14,11 +14,13 @@ from parbals.errors import InputError, LabelError, ShapeError
 
 __all__ = [
     "check_batch_size",
+    "check_choice",
     "check_classes",
     "check_features",
     "check_label_vector",
     "check_labels",
     "check_pending",
+    "check_positions",
     "check_positive",
     "check_positive_int",
     "check_probs",
@@ -52,7 +54,7 @@ def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
     tolerance = _SUM_TOLERANCE.get(array.dtype.itemsize, 1e-3) if array.dtype.kind == "f" else 1e-3
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
-    low, high, least = _extremes(array)
+    low, high, smallest = _extremes(array)
     if not (low >= 1.0 - tolerance and high <= 1.0 + tolerance):
         sums = array.sum(axis=2)
         n, k = np.argwhere(~(np.abs(sums - 1.0) <= tolerance))[0]
@@ -63,7 +65,7 @@ def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
         raise InputError(
             f"{name}[{n}, {k}, :] sums to {row.sum():.6g}; class probabilities must sum to 1 (apply a softmax first)."
         )
-    if least < 0.0:
+    if smallest < 0.0:
         n, k, c = (int(i) for i in np.unravel_index(int(array.argmin()), array.shape))
         raise InputError(f"{name}[{n}, {k}, {c}] is {array[n, k, c]:.6g}; probabilities must lie between 0 and 1.")
     return array
@@ -91,15 +93,21 @@ def _extremes(array: np.ndarray) -> tuple[float, float, float]:
     return low.min(), high.max(), least.min()
 
 
-def check_same_samples(pool: np.ndarray, target: np.ndarray) -> None:
+def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
+    """One of a few names."""
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}; choose one of: {', '.join(choices)}.")
+
+
+def check_same_samples(pool: np.ndarray, target: np.ndarray, name: str = "target_probs") -> None:
     """Pool and target must come from the same K posterior samples and the same C classes."""
     if pool.shape[1] != target.shape[1]:
         raise ShapeError(
-            f"pool_probs has {pool.shape[1]} posterior samples and target_probs has {target.shape[1]}; "
+            f"pool_probs has {pool.shape[1]} posterior samples and {name} has {target.shape[1]}; "
             "both must come from the same samples, in the same order."
         )
     if pool.shape[2] != target.shape[2]:
-        raise ShapeError(f"pool_probs has {pool.shape[2]} classes and target_probs has {target.shape[2]}.")
+        raise ShapeError(f"pool_probs has {pool.shape[2]} classes and {name} has {target.shape[2]}.")
 
 
 def check_weights(weights: Any, n_samples: int, name: str = "sample_weights") -> np.ndarray:
@@ -130,18 +138,21 @@ def check_batch_size(batch_size: Any, available: int) -> int:
 
 def check_pending(pending: Any, n_pool: int) -> np.ndarray:
     """Distinct pool positions that are already out for labelling."""
-    if pending is None:
-        return np.empty(0, np.int64)
-    array = np.asarray(pending)
+    return np.empty(0, np.int64) if pending is None else check_positions(pending, n_pool, "pending", "the pool")
+
+
+def check_positions(positions: Any, n_rows: int, name: str, what: str = "the labelled points") -> np.ndarray:
+    """Distinct integers 0..n_rows-1."""
+    array = np.asarray(positions)
     if array.size == 0:
         return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError("pending must be a 1-D array of integer positions in the pool.")
-    outside = (array < 0) | (array >= n_pool)
+        raise InputError(f"{name} must be a 1-D array of integer positions in {what}.")
+    outside = (array < 0) | (array >= n_rows)
     if outside.any():
-        raise InputError(f"pending contains {array[outside][0]}, but the pool has positions 0 to {n_pool - 1}.")
+        raise InputError(f"{name} contains {array[outside][0]}, but positions in {what} are 0 to {n_rows - 1}.")
     if len(np.unique(array)) != len(array):
-        raise InputError("pending names the same pool position twice.")
+        raise InputError(f"{name} names the same position in {what} twice.")
     return array.astype(np.int64)
 
 

@@ -18,6 +18,7 @@ from parbals.numerics import pad_rows
 from parbals.posterior.likelihood import class_probs
 from parbals.scores.bound import BoundStats, bound_of_block, bound_stats
 from parbals.scores.epig import TargetStats, epig_of_block, target_stats
+from parbals.scores.losses import Loss
 from parbals.scores.rows import class_rows, pool_block, target_rows
 
 __all__ = [
@@ -57,18 +58,18 @@ class Cloud(NamedTuple):
     def statistics(self, weights: np.ndarray) -> TargetStats:
         return target_stats(self.target, weights, self.n_targets)
 
-    def score_pool(self, weights: np.ndarray, stats: TargetStats) -> Array:
-        """Exact EPIG of every pool point (padded), (blocks·n,)."""
-        return _score_blocks(self.points, self.particles, weights, stats, n_classes=self.n_classes)
+    def score_pool(self, weights: np.ndarray, stats: TargetStats, loss: Loss) -> Array:
+        """Exact EPIG (or error reduction) of every pool point (padded), (blocks·n,)."""
+        return _score_blocks(self.points, self.particles, weights, stats, n_classes=self.n_classes, loss=loss)
 
     def bound_pool(self, weights: np.ndarray, stats: TargetStats) -> Array:
         """Certified upper bound on the EPIG of every pool point (padded)."""
         bound = bound_stats(stats, weights)
         return _bound_blocks(self.points, self.particles, weights, bound, n_classes=self.n_classes)
 
-    def score_points(self, indices: np.ndarray, weights: np.ndarray, stats: TargetStats) -> Array:
-        """Exact EPIG of chosen pool points."""
-        return _score_chosen(self.points, self.particles, indices, weights, stats, n_classes=self.n_classes)
+    def score_points(self, indices: np.ndarray, weights: np.ndarray, stats: TargetStats, loss: Loss) -> Array:
+        """Exact EPIG (or error reduction) of chosen pool points."""
+        return _score_chosen(self.points, self.particles, indices, weights, stats, n_classes=self.n_classes, loss=loss)
 
 
 def held_cloud(pool_probs: np.ndarray, target_probs: np.ndarray) -> Cloud:
@@ -120,11 +121,20 @@ def hold_rows(points: WhitenedRows, particles: Array, *, n_classes: int) -> Held
     return HeldRows(jax.lax.map(lambda block: rows_of(block, particles, n_classes), points))
 
 
-@partial(jax.jit, static_argnames=("n_classes",))
+@partial(jax.jit, static_argnames=("n_classes", "loss"))
 def _score_blocks(
-    points: HeldRows | WhitenedRows, particles: Array | None, weights: Array, stats: TargetStats, *, n_classes: int
+    points: HeldRows | WhitenedRows,
+    particles: Array | None,
+    weights: Array,
+    stats: TargetStats,
+    *,
+    n_classes: int,
+    loss: Loss,
 ) -> Float[Array, " N"]:
-    return jax.lax.map(lambda b: epig_of_block(rows_of(b, particles, n_classes), weights, stats), points).reshape(-1)
+    def score(block: HeldRows | WhitenedRows) -> Array:
+        return epig_of_block(rows_of(block, particles, n_classes), weights, stats, loss=loss)
+
+    return jax.lax.map(score, points).reshape(-1)
 
 
 @partial(jax.jit, static_argnames=("n_classes",))
@@ -134,7 +144,7 @@ def _bound_blocks(
     return jax.lax.map(lambda b: bound_of_block(rows_of(b, particles, n_classes), weights, bound), points).reshape(-1)
 
 
-@partial(jax.jit, static_argnames=("n_classes",))
+@partial(jax.jit, static_argnames=("n_classes", "loss"))
 def _score_chosen(
     points: HeldRows | WhitenedRows,
     particles: Array | None,
@@ -143,6 +153,7 @@ def _score_chosen(
     stats: TargetStats,
     *,
     n_classes: int,
+    loss: Loss,
 ) -> Float[Array, " S"]:
     chosen = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[indices], points)
-    return epig_of_block(rows_of(chosen, particles, n_classes), weights, stats)
+    return epig_of_block(rows_of(chosen, particles, n_classes), weights, stats, loss=loss)

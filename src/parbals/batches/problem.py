@@ -1,6 +1,8 @@
 """What a strategy is given: one frozen record, checked once, the same for every strategy."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,11 @@ from parbals.errors import InputError
 from parbals.numerics import effective_sample_size
 from parbals.posterior.predictive import add_bias
 from parbals.posterior.smc import Population
+from parbals.scores.losses import Loss
+from parbals.scores.uncertainty import mean_prediction
 from parbals.types import Batch
 
-__all__ = ["ModelView", "Problem", "batch_of"]
+__all__ = ["Labelled", "ModelView", "Problem", "batch_of"]
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,21 @@ class ModelView:
 
 
 @dataclass(frozen=True)
+class Labelled:
+    """The points whose labels are known; whatever a strategy does not need may be missing."""
+
+    labels: np.ndarray | None = None  # (L,) class numbers
+    features: np.ndarray | None = None  # (L, D)
+    probs: np.ndarray | None = None  # (L, C) averaged predictions
+    validation: np.ndarray | None = None  # positions among the L that the model was not fitted on
+
+
+@dataclass(frozen=True)
 class Problem:
     """Choose ``batch_size`` of N pool points.
 
     Either predictive samples are given (``pool_probs``), or a ``model`` from which they are computed
-    block by block; ``target_probs`` likewise.
+    block by block; ``target_probs`` likewise. Arrays are never written to.
     """
 
     strategy: str
@@ -44,7 +58,13 @@ class Problem:
     seed: int
     pool_probs: np.ndarray | None = None  # (N, K, C)
     target_probs: np.ndarray | None = None  # (M, K, C)
+    pool_features: np.ndarray | None = None  # (N, D)
+    labelled: Labelled = Labelled()
     model: ModelView | None = None
+    beta: float = 1.0
+    loss: Loss = "log"
+    n_configurations: int = 4096
+    options: Mapping[str, Any] = field(default_factory=dict)  # of strategies that are not ours
 
     def candidates(self) -> np.ndarray:
         """(N,) True where a point may still be chosen."""
@@ -58,6 +78,12 @@ class Problem:
             raise InputError(f"{self.strategy} needs pool_probs: predictive samples of the pool.")
         return self.pool_probs, self.require_target()
 
+    @cached_property
+    def mean_probs(self) -> np.ndarray:
+        """(N, C) float64 averaged predictions p̄ of the pool."""
+        assert self.pool_probs is not None  # only ParBaLS, which does not ask, is given a model instead
+        return mean_prediction(self.pool_probs, self.weights)
+
     def require_target(self) -> np.ndarray:
         if self.target_probs is None:
             raise InputError(
@@ -66,9 +92,24 @@ class Problem:
             )
         return self.target_probs
 
+    def require_features(self) -> np.ndarray:
+        if self.pool_features is None:
+            raise InputError(f"{self.strategy} needs pool_features: the features (N, D) of the pool.")
+        return self.pool_features
+
+    def require_labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Class numbers (L,) and averaged predictions (L, C) of the labelled points."""
+        labelled = self.labelled
+        if labelled.labels is None or labelled.probs is None or len(labelled.labels) == 0:
+            raise InputError(
+                f"{self.strategy} needs labels and labelled_probs: the labels known so far and the model's predictive "
+                "samples of those points."
+            )
+        return labelled.labels, labelled.probs
+
 
 def batch_of(problem: Problem, indices: np.ndarray, scores: np.ndarray, **overrides: Any) -> Batch:
-    """A batch whose scores did not change while it was built."""
+    """A batch whose scores did not change while it was built, unless ``overrides`` say otherwise."""
     n = len(indices)
     fields: dict[str, Any] = {
         "indices": indices.astype(np.int64),

@@ -3,48 +3,28 @@
 import numpy as np
 
 from parbals.batches.problem import Problem, batch_of
-from parbals.randomness import derive_generator
 from parbals.scores.epig import epig
-from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
 from parbals.types import Batch
 
-__all__ = ["select_bald", "select_confidence", "select_entropy", "select_epig", "select_margin", "select_random"]
+__all__ = ["target_scores", "top_batch"]
 
 
-def select_random(problem: Problem) -> Batch:
-    """Uniform without replacement."""
-    free = np.flatnonzero(problem.candidates())
-    chosen = derive_generator(problem.seed, "random").choice(free, problem.batch_size, replace=False)
-    return batch_of(problem, chosen, np.zeros(problem.batch_size))
-
-
-def select_confidence(problem: Problem) -> Batch:
-    """Smallest max_y p̄(y|x)."""
-    return _top(problem, least_confidence(problem.pool_probs, problem.weights))
-
-
-def select_margin(problem: Problem) -> Batch:
-    """Smallest gap between the two most probable classes of p̄."""
-    return _top(problem, margin(problem.pool_probs, problem.weights))
-
-
-def select_entropy(problem: Problem) -> Batch:
-    """Largest H(p̄)."""
-    return _top(problem, predictive_entropy(problem.pool_probs, problem.weights))
-
-
-def select_bald(problem: Problem) -> Batch:
-    """Largest H(p̄) - mean_k H(p_k)."""
-    return _top(problem, bald(problem.pool_probs, problem.weights))
-
-
-def select_epig(problem: Problem) -> Batch:
-    """Largest mean information about the target set's labels."""
-    return _top(problem, epig(problem.pool_probs, problem.require_target(), problem.weights))
-
-
-def _top(problem: Problem, scores: np.ndarray) -> Batch:
-    """Highest scores first, the lowest index among equals; a NaN never wins."""
+def top_batch(problem: Problem, scores: np.ndarray, tie_break: np.ndarray | None = None) -> Batch:
+    """Highest scores first; among equals the higher tie_break, then the lower index. A NaN never wins."""
     ranked = np.where(problem.candidates() & ~np.isnan(scores), scores, -np.inf)
-    chosen = np.argsort(-ranked, kind="stable")[: problem.batch_size]
+    keys = (-ranked,) if tie_break is None else (-tie_break, -ranked)
+    chosen = np.lexsort(keys)[: problem.batch_size]
     return batch_of(problem, chosen, scores[chosen])
+
+
+def target_scores(problem: Problem) -> tuple[np.ndarray, np.ndarray | None]:
+    """(N,) expected gain on the target set under the problem's loss, and what decides between equals.
+
+    Most labels cannot change a decision, so the 0-1 loss gives many points a gain of exactly zero; log
+    loss decides between them.
+    """
+    pool, target = problem.samples()
+    information = epig(pool, target, problem.weights)
+    if problem.loss == "log":
+        return information, None
+    return epig(pool, target, problem.weights, loss=problem.loss), information

@@ -27,6 +27,7 @@ from parbals.posterior.likelihood import contrast_basis, softmax
 from parbals.posterior.smc import MOVE_BELOW, jax_key, log_likelihoods, systematic_resample
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.scores.epig import TargetStats
+from parbals.scores.losses import Loss
 from parbals.scores.rows import padded_targets, pool_block
 
 __all__ = ["ParticleUniverses", "PseudoLabels", "ReweightedUniverses", "Universe", "Universes"]
@@ -57,14 +58,14 @@ class Universe:
     def effective_sample_size(self) -> float:
         return float(effective_sample_size(self.weights.astype(np.float64)))
 
-    def score_pool(self) -> Array:
-        return self.cloud.score_pool(self.weights, self.statistics)
+    def score_pool(self, loss: Loss) -> Array:
+        return self.cloud.score_pool(self.weights, self.statistics, loss)
 
     def bound_pool(self) -> Array:
         return self.cloud.bound_pool(self.weights, self.statistics)
 
-    def score_points(self, indices: np.ndarray) -> Array:
-        return self.cloud.score_points(indices, self.weights, self.statistics)
+    def score_points(self, indices: np.ndarray, loss: Loss) -> Array:
+        return self.cloud.score_points(indices, self.weights, self.statistics, loss)
 
 
 class Universes(Protocol):

@@ -14,6 +14,7 @@ keeps low-precision matrix units accurate, because what is multiplied is centred
 c_11: the other three cells are ±c_11, so scoring is one matrix product.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from parbals.numerics import safe_reciprocal, working_precision
+from parbals.numerics import working_precision
+from parbals.scores.losses import LOSSES, Loss, gain_of_table
 from parbals.scores.rows import pool_block, pool_blocks, target_chunk, target_rows
-from parbals.validate import check_probs, check_same_samples, check_weights
+from parbals.validate import check_choice, check_probs, check_same_samples, check_weights
 
 __all__ = ["TargetStats", "epig", "epig_of_block", "row_means", "target_stats"]
 
@@ -36,14 +38,17 @@ class TargetStats(NamedTuple):
     n_targets: Float[Array, ""]  # M without padding
 
 
-def epig(pool_probs: Any, target_probs: Any, sample_weights: Any = None) -> np.ndarray:
-    """EPIG in nats of every pool point, (N,).
+def epig(pool_probs: Any, target_probs: Any, sample_weights: Any = None, *, loss: Loss = "log") -> np.ndarray:
+    """EPIG in nats of every pool point, (N,); or, with ``loss="error"``, its expected error reduction.
 
     Args:
         pool_probs: predictive samples (N, K, C) of the candidates.
         target_probs: predictive samples (M, K, C) of the target set, from the same K posterior draws.
         sample_weights: (K,) weights of the draws; ``None`` means equal.
+        loss: ``"log"`` for log loss (nats), ``"error"`` for the share of wrong predictions; both follow from
+            one cost, see :mod:`parbals.scores.losses`.
     """
+    check_choice(loss, LOSSES, "loss")
     pool = check_probs(pool_probs, "pool_probs")
     target = check_probs(target_probs, "target_probs")
     check_same_samples(pool, target)
@@ -54,7 +59,10 @@ def epig(pool_probs: Any, target_probs: Any, sample_weights: Any = None) -> np.n
         stats = target_stats(target_rows(target.astype(dtype, copy=False)), small, len(target))
         block = pool_block(len(pool), len(target), stats.mean.shape[1])
         # Dispatched without waiting: the next block is laid out while this one is scored.
-        parts = [epig_of_block(padded.astype(dtype, copy=False), small, stats) for padded in pool_blocks(pool, block)]
+        parts = [
+            epig_of_block(padded.astype(dtype, copy=False), small, stats, loss=loss)
+            for padded in pool_blocks(pool, block)
+        ]
         return np.concatenate([np.asarray(part) for part in parts])[: len(pool)]
 
 
@@ -70,21 +78,23 @@ def row_means(rows: Float[Array, "N A K"], weights: Float[Array, " K"]) -> Float
     return jnp.matmul(rows, weights, precision=jax.lax.Precision.HIGHEST)
 
 
-@jax.jit
-def epig_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], stats: TargetStats) -> Float[Array, " N"]:
+@partial(jax.jit, static_argnames=("loss",))
+def epig_of_block(
+    rows: Float[Array, "N A K"], weights: Float[Array, " K"], stats: TargetStats, *, loss: Loss = "log"
+) -> Float[Array, " N"]:
     """EPIG of one block of candidates; the largest thing held is one block × one chunk of targets."""
     n_points, n_rows, n_samples = rows.shape
     mean = row_means(rows, weights)
     centred = (rows - mean[:, :, None]).reshape(n_points * n_rows, n_samples)
     chunk = target_chunk(stats.weighted.shape[0], n_rows)
-    information = _two_class_information if n_rows == 1 else _class_information
+    gain = gain_of_table(loss, n_rows)
 
     def add_chunk(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
         weighted, target_mean = part
         covariance = jnp.matmul(
             centred, weighted.reshape(chunk * n_rows, n_samples).T, precision=jax.lax.Precision.HIGHEST
         )
-        return total + information(covariance, mean, target_mean), None
+        return total + gain(covariance, mean, target_mean), None
 
     parts = (
         stats.weighted.reshape(-1, chunk, n_rows, n_samples),
@@ -92,33 +102,3 @@ def epig_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], stat
     )
     total, _ = jax.lax.scan(add_chunk, jnp.zeros(n_points, rows.dtype), parts)
     return jnp.maximum(total, 0.0) / stats.n_targets
-
-
-def _gain(t: Array) -> Array:
-    """g(t) = (1+t) ln(1+t) - t, evaluated throughout at the rounded 1+t so that its errors cancel.
-
-    A floor far below rounding stands in for 0 ln 0 = 0; a branch there would triple the cost.
-    """
-    u = jnp.maximum(1.0 + t, 1e-30)
-    return u * jnp.log(u) - (u - 1.0)
-
-
-def _two_class_information(
-    covariance: Float[Array, "N M"], mean: Float[Array, "N 1"], target_mean: Float[Array, "M 1"]
-) -> Float[Array, " N"]:
-    p, q = mean, target_mean[:, 0]
-    p0, q0 = 1.0 - p, 1.0 - q
-    by_p, by_p0 = safe_reciprocal(p), safe_reciprocal(p0)
-    by_class_1, by_class_0 = covariance * safe_reciprocal(q), covariance * safe_reciprocal(q0)
-    total = p * (q * _gain(by_class_1 * by_p) + q0 * _gain(-by_class_0 * by_p))
-    total += p0 * (q * _gain(-by_class_1 * by_p0) + q0 * _gain(by_class_0 * by_p0))
-    # A product with ones sums rows faster than XLA's reduction on a processor.
-    return total @ jnp.ones(len(q), total.dtype)
-
-
-def _class_information(
-    covariance: Float[Array, "NA MA"], mean: Float[Array, "N A"], target_mean: Float[Array, "M A"]
-) -> Float[Array, " N"]:
-    p, q = mean.reshape(-1, 1), target_mean.reshape(1, -1)
-    ratio = covariance * safe_reciprocal(p) * safe_reciprocal(q)
-    return (p * (q * _gain(ratio)).sum(axis=1, keepdims=True)).reshape(mean.shape).sum(axis=1)

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from parbals.numerics import block_rows, entropy, pad_rows, working_precision
+from parbals.numerics import block_rows, bucket, entropy, pad_rows, working_precision
 from parbals.validate import check_probs, check_weights
 
-__all__ = ["bald", "least_confidence", "margin", "predictive_entropy"]
+__all__ = ["bald", "least_confidence", "margin", "mean_prediction", "predictive_entropy"]
 
 _BLOCK_ENTRIES = 1 << 21
 
@@ -39,21 +39,31 @@ def margin(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
     return _map_pool(_margin_block, pool_probs, sample_weights)
 
 
+def mean_prediction(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
+    """p̄ = Σ_k w_k p_k, float64, every row summing to one: (N, C)."""
+    mean = _map_pool(_mean_block, pool_probs, sample_weights).astype(np.float64)
+    return mean / mean.sum(axis=1, keepdims=True)
+
+
 def _map_pool(block_score: Any, pool_probs: Any, sample_weights: Any) -> np.ndarray:
     probs = check_probs(pool_probs, "pool_probs")
     _, n_samples, n_classes = probs.shape
     weights = check_weights(sample_weights, n_samples).astype(probs.dtype)
-    scores = np.empty(len(probs), probs.dtype)
-    block = max(16, 1 << (_BLOCK_ENTRIES // (n_samples * n_classes)).bit_length())
+    parts = []
+    most = max(16, 1 << (_BLOCK_ENTRIES // (n_samples * n_classes)).bit_length())
+    block = min(bucket(len(probs)), most)
     with working_precision(probs.dtype):
         for rows in block_rows(len(probs), block):
-            padded = block_score(pad_rows(probs[rows], block), weights)
-            scores[rows] = np.asarray(padded)[: rows.stop - rows.start]
-    return scores
+            # Dispatched without waiting: the next block is laid out while this one is scored.
+            parts.append(block_score(pad_rows(probs[rows], block), weights))
+        return np.concatenate([np.asarray(part) for part in parts])[: len(probs)]
 
 
 def _mean(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) -> Float[Array, "N C"]:
     return jnp.einsum("nkc,k->nc", probs, weights, precision=jax.lax.Precision.HIGHEST)
+
+
+_mean_block = jax.jit(_mean)
 
 
 @jax.jit

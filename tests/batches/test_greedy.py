@@ -6,7 +6,7 @@ from brute_force import expected_epig, linear_probs, random_probs
 
 import parbals
 from parbals.batches import parbals as module
-from parbals.batches.parbals import _distinct, _mean_scores
+from parbals.batches.greedy import _distinct, _mean_scores
 from parbals.batches.universes import PseudoLabels, ReweightedUniverses
 from parbals.errors import SampleCollapseWarning
 from parbals.numerics import working_precision
@@ -43,7 +43,7 @@ def test_the_universe_average_converges_to_the_exact_expectation(n_classes, chos
         for index in chosen:
             universes.observe(index, labels.of(index, universes))
         groups, shares = _distinct(universes.members)
-        scores = np.stack([np.asarray(u.score_pool())[:8] for u in groups])
+        scores = np.stack([np.asarray(u.score_pool("log"))[:8] for u in groups])
     mean = shares @ scores
     error = np.sqrt((shares @ scores**2 - mean**2) / n_universes)
     z = (mean - exact) / error
@@ -207,4 +207,4 @@ def test_identical_universes_are_scored_once(samples):
     assert len({id(u) for u in universes.members}) == 2
     universes.observe(1, np.array([0, 0, 1, 1, 0, 0, 1, 1, 0, 0]))
     assert len({id(u) for u in universes.members}) == 4
-    assert _mean_scores(universes.members, np.array([2, 3])).shape == (2,)
+    assert _mean_scores(universes.members, np.array([2, 3]), "log").shape == (2,)

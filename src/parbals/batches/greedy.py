@@ -17,9 +17,10 @@ from parbals.errors import SampleCollapseWarning
 from parbals.numerics import working_precision
 from parbals.posterior.predictive import mean_proba
 from parbals.scores.bound import Certified, argmax_certified
+from parbals.scores.losses import Loss
 from parbals.types import Batch
 
-__all__ = ["select_parbals", "select_parbals_map"]
+__all__ = ["greedy_batch"]
 
 _COLLAPSED = 0.05
 """A mean effective sample size below this share of K is reported."""
@@ -29,17 +30,14 @@ _LEADERS = 128
 _SCORED_AT_ONCE = 512
 
 
-def select_parbals(problem: Problem) -> Batch:
-    """ParBaLS-EPIG with ``problem.n_universes`` universes."""
-    return _greedy(problem, problem.n_universes, most_probable=False)
+def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
+    """A batch in which every point is chosen given the pseudo-labels of those before it.
 
-
-def select_parbals_map(problem: Problem) -> Batch:
-    """ParBaLS-MAP-EPIG: one universe, labelled with the most probable classes."""
-    return _greedy(problem, 1, most_probable=True)
-
-
-def _greedy(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
+    Args:
+        problem: what to choose from.
+        n_universes: U, how many labellings to average over.
+        most_probable: label with the most probable classes (MAP) instead of joint draws from the posterior.
+    """
     dtype = np.dtype(np.float32) if problem.model is not None else np.result_type(*problem.samples())
     with working_precision(dtype):
         universes = _open_universes(problem, n_universes)
@@ -52,8 +50,11 @@ def _greedy(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch
         use_bound = True
         for step in range(problem.batch_size):
             ess.append(float(np.mean([u.effective_sample_size for u in universes.members])))
-            best, share_scored = _best(universes.members, free, use_bound)
-            use_bound = use_bound and share_scored <= _BOUND_PAYS_BELOW
+            if problem.loss == "log":
+                best, share_scored = _best(universes.members, free, use_bound)
+                use_bound = use_bound and share_scored <= _BOUND_PAYS_BELOW
+            else:
+                best = _best_by_loss(universes.members, free, problem.loss)
             index = best.winner
             chosen.append(index)
             scores.append(best.score)
@@ -61,7 +62,7 @@ def _greedy(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch
             free[index] = False
             if step < problem.batch_size - 1:
                 universes.observe(index, labels.of(index, universes))
-        initial = _mean_scores(start, np.array(chosen))
+        initial = _mean_scores(start, np.array(chosen), problem.loss)
     return Batch(
         indices=np.array(chosen, np.int64),
         scores=np.array(scores),
@@ -84,7 +85,7 @@ def _open_universes(problem: Problem, n_universes: int) -> Universes:
 def _mean_probs(problem: Problem) -> np.ndarray:
     """(N, C) averaged predictions under the posterior before the batch."""
     if problem.model is None:
-        return np.einsum("nkc,k->nc", problem.samples()[0], problem.weights)
+        return problem.mean_probs
     population = problem.model.population
     return mean_proba(problem.model.pool, population.coefficients(), population.n_classes, problem.weights)
 
@@ -95,28 +96,43 @@ def _best(members: tuple[Universe, ...], free: np.ndarray, use_bound: bool) -> t
     n_pool, n_free, cloud = len(free), int(free.sum()), members[0].cloud
     small = cloud.target.shape[2] >= cloud.n_targets * cloud.target.shape[1] or n_pool <= 2 * _SCORED_AT_ONCE
     if len(groups) == 1 or not use_bound or small:
-        scores = shares @ np.stack([np.asarray(part, np.float64) for part in [u.score_pool() for u in groups]])
-        scores = np.where(free, scores[:n_pool], -np.inf)
-        index = int(scores.argmax())
-        return Certified(index, float(scores[index]), n_free, n_free * len(groups)), 0.0
+        return _exhaustive(groups, shares, free, "log"), 0.0
     bounds = np.stack([np.asarray(part, np.float64) for part in [u.bound_pool() for u in groups]])
-    best = argmax_certified(bounds[:, :n_pool], shares, free, lambda g, indices: _scores(groups[g], indices), _LEADERS)
+    best = argmax_certified(
+        bounds[:, :n_pool], shares, free, lambda g, indices: _scores(groups[g], indices, "log"), _LEADERS
+    )
     return best, best.n_evaluations / (n_free * len(groups))
 
 
-def _scores(universe: Universe, indices: np.ndarray) -> np.ndarray:
+def _best_by_loss(members: tuple[Universe, ...], free: np.ndarray, loss: Loss) -> Certified:
+    """The free point with the highest mean gain. If no single label can gain anything, log loss decides."""
+    best = _exhaustive(*_distinct(members), free, loss)
+    if best.score > 0:
+        return best
+    return _best(members, free, use_bound=False)[0]._replace(score=0.0)
+
+
+def _exhaustive(groups: list[Universe], shares: np.ndarray, free: np.ndarray, loss: Loss) -> Certified:
+    parts = [universe.score_pool(loss) for universe in groups]  # all dispatched before the first is waited for
+    scores = shares @ np.stack([np.asarray(part, np.float64) for part in parts])
+    scores = np.where(free, scores[: len(free)], -np.inf)
+    index, n_free = int(scores.argmax()), int(free.sum())
+    return Certified(index, float(scores[index]), n_free, n_free * len(groups))
+
+
+def _scores(universe: Universe, indices: np.ndarray, loss: Loss) -> np.ndarray:
     """Exact EPIG of the given pool points in one universe, a fixed number at a time."""
     chunk = _LEADERS if len(indices) <= _LEADERS else _SCORED_AT_ONCE
     padded = np.zeros(-(-len(indices) // chunk) * chunk, np.int32)
     padded[: len(indices)] = indices
-    parts = [universe.score_points(part) for part in padded.reshape(-1, chunk)]
+    parts = [universe.score_points(part, loss) for part in padded.reshape(-1, chunk)]
     return np.concatenate([np.asarray(part, np.float64) for part in parts])[: len(indices)]
 
 
-def _mean_scores(members: tuple[Universe, ...], indices: np.ndarray) -> np.ndarray:
-    """Exact mean EPIG over universes of the given pool points."""
+def _mean_scores(members: tuple[Universe, ...], indices: np.ndarray, loss: Loss) -> np.ndarray:
+    """Exact mean gain over universes of the given pool points."""
     groups, shares = _distinct(members)
-    return shares @ np.stack([_scores(universe, indices) for universe in groups])
+    return shares @ np.stack([_scores(universe, indices, loss) for universe in groups])
 
 
 def _distinct(members: tuple[Universe, ...]) -> tuple[list[Universe], np.ndarray]:

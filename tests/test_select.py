@@ -5,8 +5,8 @@ import pytest
 from brute_force import linear_probs
 
 import parbals
-from parbals.batches.table import STRATEGIES
 from parbals.errors import InputError, ShapeError
+from parbals.strategies.table import STRATEGIES
 
 PROBS = linear_probs(1, 70, 200, 3, scale=0.3)
 POOL, TARGET = PROBS[:50], PROBS[50:]

@@ -1,0 +1,225 @@
+"""The contract every strategy keeps, as tests you can inherit.
+
+    from parbals.testing import StrategyContract
+
+    class TestMine(StrategyContract):
+        strategy = "mine"                    # the name of its entry point
+        options = {"power": 2.0}             # optional: settings to try it with
+
+pytest then runs every ``test_`` method below against it, on small made-up problems.
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from parbals.errors import InputError, SampleCollapseWarning
+from parbals.select import select_batch
+from parbals.strategies.table import Strategy, strategy_named
+from parbals.types import Batch
+
+__all__ = ["StrategyContract", "make_inputs"]
+
+_DRAWS = 400
+
+
+def make_inputs(
+    n_pool: int = 40,
+    n_classes: int = 3,
+    n_samples: int = 64,
+    n_features: int = 4,
+    n_labelled: int = 12,
+    n_target: int = 20,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Keyword arguments of :func:`parbals.select_batch`: a linear softmax model with K random weight vectors.
+
+    Predictions, features and labels belong together, every class has labels, and no two points are alike.
+    """
+    generator = np.random.default_rng(seed)
+    weights = 0.7 * generator.standard_normal((n_samples, n_features, n_classes))
+    weights += generator.standard_normal((n_features, n_classes))
+
+    def described(n: int) -> tuple[np.ndarray, np.ndarray]:
+        features = generator.standard_normal((n, n_features))
+        logits = np.einsum("nd,kdc->nkc", features, weights)
+        probs = np.exp(logits - logits.max(axis=2, keepdims=True))
+        return features, probs / probs.sum(axis=2, keepdims=True)
+
+    pool_features, pool_probs = described(n_pool)
+    labelled_features, labelled_probs = described(n_labelled)
+    labels = generator.permutation(np.arange(n_labelled) % n_classes)
+    return {
+        "pool_probs": pool_probs,
+        "target_probs": described(n_target)[1],
+        "pool_features": pool_features,
+        "labelled_features": labelled_features,
+        "labelled_probs": labelled_probs,
+        "labels": labels,
+        "validation": np.arange(n_classes + 2),
+    }
+
+
+class StrategyContract:
+    """Inherit, set ``strategy``, and let pytest collect the subclass."""
+
+    strategy: ClassVar[str]
+    options: ClassVar[Mapping[str, Any]] = {}
+
+    @property
+    def entry(self) -> Strategy:
+        return strategy_named(self.strategy)
+
+    def choose(self, inputs: Mapping[str, Any], batch_size: int, **overrides: Any) -> Batch:
+        """The strategy's batch; a collapsed sample size on these tiny problems is not what is tested."""
+        arguments = {"random_state": 0, "options": self.options or None, **inputs, **overrides}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SampleCollapseWarning)
+            return select_batch(batch_size=batch_size, strategy=self.strategy, **arguments)
+
+    def test_indices_are_distinct_and_in_range(self) -> None:
+        for n_classes in (2, 3):
+            batch = self.choose(make_inputs(n_classes=n_classes), 10)
+            chosen = batch.indices
+            assert chosen.shape == (10,), f"10 points were asked for, {len(chosen)} came"
+            assert len(set(chosen.tolist())) == 10, f"a point was chosen twice: {chosen}"
+            assert chosen.min() >= 0, f"negative index: {chosen}"
+            assert chosen.max() < 40, f"index outside the pool of 40: {chosen}"
+            assert batch.strategy == self.strategy
+            assert batch.scores.shape == batch.initial_scores.shape == (10,)
+
+    def test_one_point_and_the_whole_pool_can_be_asked_for(self) -> None:
+        inputs = make_inputs(n_pool=7)
+        assert len(self.choose(inputs, 1)) == 1
+        assert sorted(self.choose(inputs, 7).indices.tolist()) == list(range(7))
+
+    def test_a_pool_smaller_than_the_batch_is_refused(self) -> None:
+        inputs = make_inputs(n_pool=5)
+        _assert_refused(lambda: self.choose(inputs, 6))
+        _assert_refused(lambda: self.choose(inputs, 4, pending=[0, 1]))
+
+    def test_pending_points_are_never_chosen(self) -> None:
+        pending = np.arange(0, 40, 2)
+        batch = self.choose(make_inputs(), 20, pending=pending)
+        assert not set(batch.indices.tolist()) & set(pending.tolist()), "a pending point was chosen"
+
+    def test_duplicates_and_constant_features_give_distinct_indices(self) -> None:
+        inputs = make_inputs()
+        for rows in (np.zeros(40, int), np.arange(40) % 2):  # all alike; two points twenty times each
+            copies = {name: inputs[name][rows] for name in ("pool_probs", "pool_features")}
+            chosen = self.choose({**inputs, **copies}, 12).indices
+            assert len(set(chosen.tolist())) == 12, "a duplicate was chosen twice"
+        flat = {name: np.ones_like(inputs[name]) for name in ("pool_features", "labelled_features")}
+        assert len(set(self.choose({**inputs, **flat}, 12).indices.tolist())) == 12
+
+    def test_certain_predictions_are_no_obstacle(self) -> None:
+        inputs = make_inputs()
+        certain = np.zeros_like(inputs["pool_probs"])
+        certain[..., 1] = 1.0
+        assert len(set(self.choose({**inputs, "pool_probs": certain}, 5).indices.tolist())) == 5
+
+    def test_weighted_samples_are_accepted(self) -> None:
+        weights = np.linspace(0.0, 2.0, 64)
+        assert len(self.choose(make_inputs(), 5, sample_weights=weights)) == 5
+
+    def test_the_seed_decides(self) -> None:
+        inputs = make_inputs()
+        first, second = (self.choose(inputs, 6, random_state=11).indices.tolist() for _ in range(2))
+        assert first == second, "the same seed gave two batches"
+        if self.entry.stochastic:
+            others = {tuple(self.choose(inputs, 6, random_state=seed).indices.tolist()) for seed in range(8)}
+            assert len(others) > 1, "declared stochastic, but eight seeds gave one batch"
+
+    def test_no_global_random_state_is_read_or_written(self) -> None:
+        inputs = make_inputs()
+        before = np.random.get_state()  # noqa: NPY002
+        first = self.choose(inputs, 5).indices.tolist()
+        assert (np.random.get_state()[1] == before[1]).all(), "the global random state was written"  # noqa: NPY002
+        np.random.seed(99)  # noqa: NPY002
+        second = self.choose(inputs, 5).indices.tolist()
+        np.random.set_state(before)  # noqa: NPY002
+        assert second == first, "the global random state was read"
+
+    def test_the_order_of_rows_does_not_matter(self) -> None:
+        inputs = make_inputs(n_pool=12)
+        order = np.random.default_rng(5).permutation(12)
+        shuffled = {**inputs, **{name: inputs[name][order] for name in ("pool_probs", "pool_features")}}
+        if not self.entry.stochastic:
+            expected = self.choose(inputs, 4).indices.tolist()
+            assert order[self.choose(shuffled, 4).indices].tolist() == expected, "the order of rows decided"
+            return
+        counts = np.zeros((2, 12))
+        for seed in range(_DRAWS):
+            counts[0, self.choose(inputs, 2, random_state=seed).indices] += 1
+            counts[1, order[self.choose(shuffled, 2, random_state=_DRAWS + seed).indices]] += 1
+        # Each count is binomial; the difference of two has variance 2 n p (1-p) ≤ n/2.
+        share = counts.sum(axis=0) / (2 * _DRAWS)
+        error = np.sqrt(2 * _DRAWS * share * (1 - share)) + 1.0
+        worst = np.abs(counts[0] - counts[1]) / error
+        assert worst.max() < 4.5, f"frequencies differ by {worst.max():.1f} standard errors after shuffling the pool"
+
+    def test_inputs_are_left_as_they_were(self) -> None:
+        inputs = make_inputs()
+        before = {name: array.copy() for name, array in inputs.items()}
+        for array in inputs.values():
+            array.setflags(write=False)
+        self.choose(inputs, 5, pending=np.array([1, 2]))
+        for name, array in inputs.items():
+            assert (array == before[name]).all(), f"{name} was changed"
+
+    def test_float32_and_lists_are_accepted(self) -> None:
+        inputs = make_inputs(n_pool=12, n_samples=16)
+        names = [name for name, array in inputs.items() if array.dtype.kind == "f"]
+        assert len(self.choose({**inputs, **{name: inputs[name].astype(np.float32) for name in names}}, 3)) == 3
+        assert len(self.choose({name: array.tolist() for name, array in inputs.items()}, 3)) == 3
+
+    def test_what_it_needs_and_does_not_get_is_named(self) -> None:
+        inputs = make_inputs()
+        needs = {
+            "target_probs": self.entry.needs_target,
+            "pool_features": self.entry.needs_features,
+            "labels": self.entry.needs_labels,
+        }
+        for name, needed in needs.items():
+            less = {key: value for key, value in inputs.items() if key != name}
+            if name == "labels":
+                less.pop("validation")
+            if needed:
+                _assert_refused(lambda less=less: self.choose(less, 3), name)
+            else:
+                assert len(self.choose(less, 3)) == 3
+
+    def test_bad_parameters_are_refused_in_one_sentence(self) -> None:
+        inputs = make_inputs()
+        for bad in (
+            {"batch_size": 0},
+            {"batch_size": 2.5},
+            {"random_state": -1},
+            {"pending": [0, 0]},
+            {"pending": [400]},
+            {"beta": 0.0},
+            {"beta": float("nan")},
+            {"loss": "hinge"},
+            {"n_universes": 0},
+            {"n_configurations": 0},
+            {"sample_weights": -np.ones(64)},
+            {"options": {"no such option": 1}},
+            {"pool_probs": inputs["pool_probs"] * 2},
+            {"pool_features": inputs["pool_features"][:-1]},
+            {"labels": np.full(12, 7)},
+            {"validation": [12]},
+        ):
+            _assert_refused(lambda bad=bad: self.choose(inputs, **{"batch_size": 3, **bad}))
+
+
+def _assert_refused(call: Any, mentions: str = "") -> None:
+    try:
+        call()
+    except InputError as error:
+        sentence = str(error)
+        assert "\n" not in sentence, f"more than one line: {sentence}"
+        assert mentions in sentence, f"{mentions} is not named in: {sentence}"
+    else:
+        raise AssertionError("bad input was accepted")
