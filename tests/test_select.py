@@ -5,48 +5,17 @@ import pytest
 from brute_force import linear_probs
 
 import parbals
-from parbals.errors import InputError, ShapeError
+from parbals.errors import InputError, LabelError, ShapeError
 from parbals.strategies.table import STRATEGIES
 
 PROBS = linear_probs(1, 70, 200, 3, scale=0.3)
 POOL, TARGET = PROBS[:50], PROBS[50:]
 
 
-@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_returns_distinct_indices_in_range(strategy):
-    batch = parbals.select_batch(POOL, TARGET, 10, strategy, random_state=0)
-    assert len(batch) == len(set(batch.indices.tolist())) == 10
-    assert batch.indices.min() >= 0
-    assert batch.indices.max() < 50
-    assert batch.strategy == strategy
-    assert batch.scores.shape == batch.initial_scores.shape == batch.effective_sample_size.shape == (10,)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_seed_decides_and_nothing_global_is_touched(strategy):
-    pool, target = POOL.copy(), TARGET.copy()
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
-    first = parbals.select_batch(pool, target, 5, strategy, random_state=4)
-    second = parbals.select_batch(pool, target, 5, strategy, random_state=4)
-    assert first.indices.tolist() == second.indices.tolist()
-    assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
-    assert (pool == POOL).all()
-    assert (target == TARGET).all()
-
-
 @pytest.mark.parametrize("strategy", ["random", "parbals-epig"])
 def test_another_seed_gives_another_draw(strategy):
     batches = {tuple(parbals.select_batch(POOL, TARGET, 8, strategy, random_state=s).indices) for s in range(6)}
     assert len(batches) > 1
-
-
-@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_pending_points_are_never_chosen(strategy):
-    pending = np.arange(0, 50, 2)
-    batch = parbals.select_batch(POOL, TARGET, 25, strategy, pending=pending, random_state=0)
-    assert not set(batch.indices.tolist()) & set(pending.tolist())
 
 
 @pytest.mark.parametrize("strategy", ["confidence", "margin", "entropy", "bald", "epig"])
@@ -99,10 +68,29 @@ def test_the_whole_pool_can_be_the_batch():
         ({"sample_weights": np.ones(3)}, ShapeError, "each of the 200 samples"),
         ({"sample_weights": np.zeros(200)}, InputError, "all zero"),
         ({"sample_weights": np.full(200, np.nan)}, InputError, r"sample_weights\[0\] is nan"),
-        ({"pending": [50]}, InputError, "positions 0 to 49"),
+        ({"pending": [50]}, InputError, "positions in the pool are 0 to 49"),
         ({"pending": [1, 1]}, InputError, "twice"),
         ({"pending": [0.5]}, InputError, "integer positions"),
         ({"random_state": "seed"}, InputError, "random_state is 'seed'"),
+        ({"loss": "brier"}, InputError, "loss is 'brier'; choose one of: log, error"),
+        ({"beta": -1.0}, InputError, "beta is -1.0"),
+        ({"n_configurations": 0}, InputError, "n_configurations is 0"),
+        ({"options": {"power": 2}}, InputError, "parbals-epig has no option 'power'; it takes none"),
+        ({"strategy": "coreset"}, InputError, "coreset needs pool_features"),
+        ({"strategy": "galaxy"}, InputError, "galaxy needs labels and labelled_probs"),
+        ({"pool_features": np.ones((49, 2))}, ShapeError, "pool_features has 49 rows and pool_probs has 50"),
+        ({"labelled_probs": POOL[:, :7]}, ShapeError, "200 posterior samples and labelled_probs has 7"),
+        ({"labelled_probs": POOL[:4], "labels": [0, 1, 2]}, ShapeError, "one label for each of the 4 rows"),
+        ({"labelled_probs": POOL[:4], "labels": [0, 1, 2, 3]}, LabelError, r"labels\[3\] is 3"),
+        ({"labels": [0, 1], "validation": [2]}, InputError, "validation contains 2"),
+        ({"labels": [0, 1], "validation": []}, InputError, "validation is empty"),
+        ({"validation": [0]}, InputError, "pass labels as well"),
+        ({"labelled_features": np.ones((3, 1)), "labelled_probs": POOL[:4]}, ShapeError, "both describe the labelled"),
+        (
+            {"pool_features": np.ones((50, 2)), "labelled_features": np.ones((3, 1))},
+            ShapeError,
+            "labelled_features has 1 columns and pool_features has 2",
+        ),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(change, error, message):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich import box
 from rich.table import Table
 
 from parbals.strategies.table import STRATEGIES, all_strategies
@@ -30,10 +31,12 @@ def as_records() -> list[dict[str, Any]]:
 
 def as_table() -> Table:
     """A table for the terminal."""
-    table = Table()
-    for heading in ("strategy", "target set?", "features?", "labels?", "batch-aware?", "cost", "reference"):
-        centred = "center" if heading.endswith("?") else "left"
-        table.add_column(heading, justify=centred, no_wrap=heading in ("strategy", "cost"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("strategy", no_wrap=True)
+    for heading in ("target\nset?", "\nfeatures?", "\nlabels?", "batch-\naware?"):
+        table.add_column(heading, justify="center", no_wrap=True)
+    table.add_column("\ncost", no_wrap=True)
+    table.add_column("\nreference", no_wrap=True)
     for record in as_records():
         marks = ("needs_target", "needs_features", "needs_labels", "batch_aware")
         table.add_row(

@@ -121,9 +121,8 @@ def strategies(as_json: bool) -> None:
         return
     from rich.console import Console
 
-    console = Console(highlight=False)
-    # A pipe has no width of its own; 80 columns would fold every line.
-    console.print(as_table(), width=None if console.is_terminal else 120)
+    # Wider than a narrow window rather than folded beyond recognition.
+    Console(highlight=False, width=116).print(as_table())
     click.echo(
         "N pool points, M target points, K posterior samples, C classes, D features, B batch, U universes, L labelled\n"
         "points, S sampled label configurations."

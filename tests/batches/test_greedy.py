@@ -5,7 +5,7 @@ import pytest
 from brute_force import expected_epig, linear_probs, random_probs
 
 import parbals
-from parbals.batches import parbals as module
+from parbals.batches import greedy as module
 from parbals.batches.greedy import _distinct, _mean_scores
 from parbals.batches.universes import PseudoLabels, ReweightedUniverses
 from parbals.errors import SampleCollapseWarning
