@@ -37,6 +37,7 @@ test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calib
 
 bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
 	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/strategies.py
 
 clean:  ## remove the environment, caches and demo output
 	rm -rf $(VENV) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -17,7 +17,10 @@ from rich.table import Table
 
 __all__ = ["Detail", "Ratio", "Section", "machine", "print_report", "seconds", "spread", "write_report"]
 
-_VERSIONS = ("parbals", "jax", "jaxlib", "numpy", "scipy", "blackjax", "numpyro", "pymc", "pytensor")
+_VERSIONS = (
+    *("parbals", "jax", "jaxlib", "numpy", "scipy", "blackjax", "numpyro", "pymc", "pytensor"),
+    *("scikit-activeml", "batchbald_redux", "torch"),
+)
 RATIO_COLUMNS = ("what", "ours", "theirs", "ratio", "goal")
 
 
@@ -123,12 +126,19 @@ def print_report(sections: Iterable[Section], facts: dict[str, Any], console: Co
             console.print(f"({section.name}) {note}", highlight=False)
 
 
-def write_report(sections: Iterable[Section], facts: dict[str, Any], folder: Path) -> list[Path]:
-    """RESULTS.md and results.json in ``folder``."""
+def write_report(
+    sections: Iterable[Section],
+    facts: dict[str, Any],
+    folder: Path,
+    markdown_name: str = "RESULTS.md",
+    json_name: str = "results.json",
+    script: str = "benchmarks/engine.py",
+) -> list[Path]:
+    """The results in ``folder``, for people and for programs."""
     sections = list(sections)
     folder.mkdir(parents=True, exist_ok=True)
     text = ["# Benchmark results", "", _heading(facts), ""]
-    text += ["Written by `python benchmarks/engine.py`; do not edit.", "", "## Ratios", ""]
+    text += [f"Written by `python {script}`; do not edit.", "", "## Ratios", ""]
     text += _markdown_table(RATIO_COLUMNS, _ratio_rows(sections))
     for section in sections:
         text += ["", f"## ({section.name}) {section.title}"]
@@ -139,7 +149,7 @@ def write_report(sections: Iterable[Section], facts: dict[str, Any], folder: Pat
     text += ["", "## Machine", "", f"* {facts['processor']}, {facts['cores_used']} of {facts['cores_present']} cores"]
     text += [f"* {facts['system']}, Python {facts['python']}, {versions}"]
     text += [f"* commit {facts['commit']}, load average before the run {facts['load_before']}", ""]
-    markdown, numbers = folder / "RESULTS.md", folder / "results.json"
+    markdown, numbers = folder / markdown_name, folder / json_name
     markdown.write_text("\n".join(text), encoding="utf-8")
     record = {"machine": facts, "sections": [asdict(section) for section in sections]}
     numbers.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

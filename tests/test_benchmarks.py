@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def run_benchmark(*arguments: str, path: Path | None = None) -> subprocess.CompletedProcess:
+def run_benchmark(*arguments: str, path: Path | None = None, script: str = "engine.py") -> subprocess.CompletedProcess:
     places = [str(path)] if path else []
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*places, str(ROOT / "src")])}
-    command = [sys.executable, str(ROOT / "benchmarks" / "engine.py"), *arguments]
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
 
 
@@ -28,6 +28,13 @@ def test_each_part_runs_and_writes_its_results(part, tmp_path):
     assert record["machine"]["cores_used"] == 2
     assert record["machine"]["versions"]["jax"]
     assert (tmp_path / "RESULTS.md").read_text(encoding="utf-8").startswith("# Benchmark results")
+
+
+def test_every_strategy_is_measured(tmp_path):
+    done = run_benchmark("--smoke", "--only", "random,galaxy,batchbald", "--out", str(tmp_path), script="strategies.py")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "strategies.json").read_text(encoding="utf-8"))
+    assert [key.split(",")[0] for key in record["sections"][0]["data"]] == ["random", "galaxy", "batchbald"]
 
 
 def test_a_missing_package_is_named_with_its_pip_command(tmp_path):
