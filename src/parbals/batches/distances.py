@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from parbals.numerics import block_rows, bucket, pad_rows
+from parbals.numerics import block_rows, bucket
 
 __all__ = ["PoolPoints"]
 
+_BLOCK = 1024
 _CENTRES = 64
 """Centres that are compared with the whole pool at once."""
 
@@ -22,7 +23,10 @@ class PoolPoints:
         spread = np.maximum(features.max(axis=0) - self._shift, self._shift - features.min(axis=0))
         self._scale = float(spread.max()) or 1.0
         # Padded to a power of two: a pool that shrinks from round to round does not compile anew.
-        self._rows = jnp.asarray(pad_rows(self._prepared(features), bucket(len(features))))
+        rows = np.zeros((bucket(len(features)), features.shape[1]), np.float32)
+        for block in block_rows(len(features), _BLOCK):  # no copy of the pool in double precision
+            rows[block] = self._prepared(features[block])
+        self._rows = jnp.asarray(rows)
 
     def distances_to(self, centres: np.ndarray) -> np.ndarray:
         """(N,) distance of each point to the nearest of the centres (S, D), S ≥ 1."""

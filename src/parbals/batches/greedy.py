@@ -24,8 +24,6 @@ __all__ = ["greedy_batch"]
 
 _COLLAPSED = 0.05
 """A mean effective sample size below this share of K is reported."""
-_BOUND_PAYS_BELOW = 0.5
-"""Once a step had to score more than this share exactly, the bound does not pay on these data: leave it."""
 _LEADERS = 128
 _SCORED_AT_ONCE = 512
 
@@ -51,8 +49,8 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
         for step in range(problem.batch_size):
             ess.append(float(np.mean([u.effective_sample_size for u in universes.members])))
             if problem.loss == "log":
-                best, share_scored = _best(universes.members, free, use_bound)
-                use_bound = use_bound and share_scored <= _BOUND_PAYS_BELOW
+                best, bound_paid = _best(universes.members, free, use_bound)
+                use_bound = use_bound and bound_paid
             else:
                 best = _best_by_loss(universes.members, free, problem.loss)
             index = best.winner
@@ -90,18 +88,19 @@ def _mean_probs(problem: Problem) -> np.ndarray:
     return mean_proba(problem.model.pool, population.coefficients(), population.n_classes, problem.weights)
 
 
-def _best(members: tuple[Universe, ...], free: np.ndarray, use_bound: bool) -> tuple[Certified, float]:
-    """The free point with the highest mean EPIG, and the share of exact scores that finding it took."""
+def _best(members: tuple[Universe, ...], free: np.ndarray, use_bound: bool) -> tuple[Certified, bool]:
+    """The free point with the highest mean EPIG, and whether the bound, if it was used, cost less than it saved."""
     groups, shares = _distinct(members)
-    n_pool, n_free, cloud = len(free), int(free.sum()), members[0].cloud
-    small = cloud.target.shape[2] >= cloud.n_targets * cloud.target.shape[1] or n_pool <= 2 * _SCORED_AT_ONCE
-    if len(groups) == 1 or not use_bound or small:
-        return _exhaustive(groups, shares, free, "log"), 0.0
-    bounds = np.stack([np.asarray(part, np.float64) for part in [u.bound_pool() for u in groups]])
+    cloud, n_pool = members[0].cloud, len(free)
+    # Of a bound, N·A·K², in units of exact scoring, N·A·K·M·A.
+    bound_cost = cloud.target.shape[2] / (cloud.n_targets * cloud.target.shape[1])
+    if len(groups) == 1 or not use_bound or bound_cost >= 1 or n_pool <= 2 * _SCORED_AT_ONCE:
+        return _exhaustive(groups, shares, free, "log"), True
+    bounds = np.stack([np.asarray(universe.bound_pool(), np.float64) for universe in groups])
     best = argmax_certified(
         bounds[:, :n_pool], shares, free, lambda g, indices: _scores(groups[g], indices, "log"), _LEADERS
     )
-    return best, best.n_evaluations / (n_free * len(groups))
+    return best, bound_cost + best.n_evaluations / (free.sum() * len(groups)) <= 1
 
 
 def _best_by_loss(members: tuple[Universe, ...], free: np.ndarray, loss: Loss) -> Certified:
@@ -113,8 +112,7 @@ def _best_by_loss(members: tuple[Universe, ...], free: np.ndarray, loss: Loss) -
 
 
 def _exhaustive(groups: list[Universe], shares: np.ndarray, free: np.ndarray, loss: Loss) -> Certified:
-    parts = [universe.score_pool(loss) for universe in groups]  # all dispatched before the first is waited for
-    scores = shares @ np.stack([np.asarray(part, np.float64) for part in parts])
+    scores = shares @ np.stack([np.asarray(universe.score_pool(loss), np.float64) for universe in groups])
     scores = np.where(free, scores[: len(free)], -np.inf)
     index, n_free = int(scores.argmax()), int(free.sum())
     return Certified(index, float(scores[index]), n_free, n_free * len(groups))

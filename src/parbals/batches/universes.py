@@ -50,8 +50,13 @@ class Universe:
         """(K,) normalised, in the precision of the cloud."""
         return normalise_log_weights(self.log_weights).astype(self.cloud.target.dtype)
 
-    @cached_property
+    @property
     def statistics(self) -> TargetStats:
+        """Kept for two classes; for more they are as large as the target rows and cheap beside scoring."""
+        return self._statistics if self.cloud.n_classes == 2 else self.cloud.statistics(self.weights)
+
+    @cached_property
+    def _statistics(self) -> TargetStats:
         return self.cloud.statistics(self.weights)
 
     @cached_property
