@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test lint format test-statistics bench clean
+.PHONY: help demo doctor test lint format test-statistics test-faults bench clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
 
 test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calibrated?
 	$(BIN)/pytest -q -m slow tests/statistics $(PYTEST_ARGS)
+
+test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
+	$(BIN)/pytest -q -n 2 -m faults $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
 	$(BIN)/python -m benchmarks

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parbals import errors
+    from parbals.learner.active import ActiveLearner
+    from parbals.learner.models import EnsembleModel, SampleModel
+    from parbals.learner.report import Report
     from parbals.posterior.estimator import BayesianLogisticRegression
     from parbals.scores.epig import epig
     from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
@@ -17,8 +20,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ActiveLearner": "parbals.learner.active",
     "Batch": "parbals.types",
     "BayesianLogisticRegression": "parbals.posterior.estimator",
+    "EnsembleModel": "parbals.learner.models",
+    "Report": "parbals.learner.report",
+    "SampleModel": "parbals.learner.models",
     "bald": "parbals.scores.uncertainty",
     "epig": "parbals.scores.epig",
     "least_confidence": "parbals.scores.uncertainty",
@@ -29,8 +36,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "ActiveLearner",
     "Batch",
     "BayesianLogisticRegression",
+    "EnsembleModel",
+    "Report",
+    "SampleModel",
     "__version__",
     "bald",
     "epig",

@@ -1,6 +1,7 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +9,13 @@ from pathlib import Path
 import click
 
 from parbals import __version__
-from parbals.errors import ParbalsError
+from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
+from parbals.project.commands import COMMANDS
 
 __all__ = ["main"]
 
 _REFUSED = 2
+_NO_PROJECT = 3
 _INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
 
 
@@ -25,6 +28,9 @@ def parbals() -> None:
     Example:
       parbals demo        see it work on real text messages
       parbals strategies  what batches can be chosen by
+      parbals init spam messages.csv --text message --classes ham,spam
+      parbals next spam -n 20 --out batch.csv
+      parbals tell spam batch.csv
     """
 
 
@@ -129,17 +135,31 @@ def strategies(as_json: bool) -> None:
     )
 
 
+for _command in COMMANDS:
+    parbals.add_command(_command)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: our own errors are one sentence and exit code 2, Ctrl-C is exit code 130."""
+    """Run the command line. Exit codes: 0 done, 2 refused, 3 no usable project there, 130 Ctrl-C.
+
+    Our own errors are one sentence on the error stream.
+    """
     try:
         code = parbals.main(arguments, prog_name="parbals", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         code = error.exit_code
+    except (ProjectError, ProjectDamagedError) as error:
+        click.echo(f"parbals: {error}", err=True)
+        code = _NO_PROJECT
     except ParbalsError as error:
         click.echo(f"parbals: {error}", err=True)
         code = _REFUSED
     except (KeyboardInterrupt, click.Abort):
         click.echo("parbals: interrupted; nothing was left half-written.", err=True)
+        if "jax" in sys.modules:
+            # A tidy exit would take the compiler's threads down with a crash of their own.
+            sys.stdout.flush()
+            os._exit(_INTERRUPTED)
         code = _INTERRUPTED
     sys.exit(code or 0)

@@ -7,6 +7,8 @@ __all__ = [
     "ParbalsError",
     "ParbalsWarning",
     "PosteriorWarning",
+    "ProjectDamagedError",
+    "ProjectError",
     "SampleCollapseWarning",
     "ShapeError",
 ]
@@ -30,6 +32,14 @@ class LabelError(InputError):
 
 class MissingDependencyError(ParbalsError, ImportError):
     """An optional package is needed for this call; the message names the extra that brings it."""
+
+
+class ProjectError(ParbalsError):
+    """A project is missing, locked, read-only, full or not ours; nothing was confirmed that is not stored."""
+
+
+class ProjectDamagedError(ParbalsError):
+    """A project's files are damaged; what is readable can still be taken out with ``Store.salvage``."""
 
 
 class ParbalsWarning(UserWarning):

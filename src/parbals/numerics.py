@@ -3,8 +3,10 @@
 Axis letters: N pool points, M target points, K posterior samples, C classes, D features.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +21,7 @@ __all__ = [
     "normalise_log_weights",
     "pad_rows",
     "safe_reciprocal",
+    "use_disk_cache",
     "working_precision",
 ]
 
@@ -30,6 +33,21 @@ def working_precision(dtype: np.dtype) -> AbstractContextManager[None]:
     to this thread, so the caller's own JAX configuration is left as it was.
     """
     return jax.enable_x64(np.dtype(dtype) == np.float64)
+
+
+def use_disk_cache(folder: Path | None = None) -> Path:
+    """Keep compiled programs on disk, so that the next process on this machine does not compile them again.
+
+    By default in ``$PARBALS_CACHE_DIR``, else in the user's cache folder. Only commands call this: a library leaves
+    its caller's JAX configuration alone.
+    """
+    if folder is None:
+        base = os.environ.get("PARBALS_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
+        folder = Path(base).expanduser()
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    return folder
 
 
 def bucket(size: int, smallest: int = 16) -> int:

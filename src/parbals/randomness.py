@@ -1,6 +1,7 @@
 """Explicit randomness: a seed goes in, generators come out, and no global state is read or written."""
 
 import hashlib
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from parbals.errors import InputError
 
-__all__ = ["Seed", "content_gumbels", "derive_generator", "seed_from"]
+__all__ = ["Seed", "content_gumbels", "derive_generator", "seed_from", "table_digest"]
 
 Seed = int | np.random.Generator | np.random.RandomState | None
 
@@ -53,3 +54,11 @@ def content_gumbels(seed: int, contents: list[bytes], occurrence: int, size: int
         key = hashlib.blake2b(content, digest_size=16).hexdigest()
         noise[row] = derive_generator(seed, "gumbel", key, occurrence, twin).gumbel(size=size)
     return noise
+
+
+def table_digest(blocks: Iterable[np.ndarray]) -> str:
+    """A digest of a matrix given in row blocks: the same numbers give the same digest, whatever their precision."""
+    digest = hashlib.blake2b(digest_size=16)
+    for block in blocks:
+        digest.update(np.ascontiguousarray(block, np.float64).tobytes())
+    return digest.hexdigest()

@@ -156,8 +156,8 @@ def check_positions(positions: Any, n_rows: int, name: str, what: str = "the lab
     return array.astype(np.int64)
 
 
-def check_features(X: Any, name: str = "X", n_features: int | None = None) -> np.ndarray:
-    """A finite real matrix (N, D)."""
+def check_features(X: Any, name: str = "X", n_features: int | None = None, first_row: int = 0) -> np.ndarray:
+    """A finite real matrix (N, D), or part of one that begins at ``first_row``."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InputError(f"{name} is sparse; pass a dense array, for example {name}.toarray() or its truncated SVD.")
     array = _real_array(X, name)
@@ -180,6 +180,7 @@ def check_features(X: Any, name: str = "X", n_features: int | None = None) -> np
     if not (float(array.min()) >= -_LARGEST and float(array.max()) <= _LARGEST):
         row, column = np.argwhere(~(np.abs(array.astype(np.float64)) <= _LARGEST))[0]
         value = float(array[row, column])
+        row += first_row
         if not np.isfinite(value):
             raise InputError(
                 f"{name}[{row}, {column}] is {value}; features must be finite numbers without NaN or inf "

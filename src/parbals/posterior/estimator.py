@@ -85,6 +85,19 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         warn_if_unreliable(self.diagnostics_)
         return self
 
+    def fit_prior(self, n_features: int) -> Self:
+        """Draw from the prior: the model before any label, for features (N, n_features); needs ``classes``."""
+        check_positive_int(self.n_samples, "n_samples", least=2)
+        check_positive(self.prior_scale, "prior_scale")
+        if self.classes is None:
+            raise InputError("Without labels the classes are unknown; declare them with classes=[...].")
+        self.classes_ = check_classes(self.classes)
+        self.n_features_in_ = check_positive_int(n_features, "n_features")
+        self._seed = seed_from(self.random_state)
+        # One row of zeros, the bias included, gives every class the same likelihood whatever the weights.
+        self._draw(np.zeros((1, n_features + 1)), np.zeros(1, np.int32))
+        return self
+
     def condition(self, X_new: Any, y_new: Any) -> Self:
         """A NEW model whose posterior also knows these labels; this model is left as it is.
 

@@ -255,9 +255,11 @@ def _disagrees(logits: np.ndarray, reference: Reference, X: np.ndarray) -> bool:
 
     Judged by the upper decile of the rows: a few odd rows cost a little speed, never correctness.
     """
-    if len(X) == 0:
-        return False
     wide = np.square(X @ reference.factor).sum(axis=1)
+    informed = wide > 0  # a row of zeros, or no row at all, says nothing
+    if not informed.any():
+        return False
+    logits, wide = logits[informed], wide[informed]
     misfit = np.abs(np.log(np.maximum(logits.var(axis=2).mean(axis=1), 1e-30) / wide))
     shift = np.abs(logits.mean(axis=2)).max(axis=1) / np.sqrt(wide)
     return bool(np.quantile(misfit, 0.9) > np.log(2.5) or np.quantile(shift, 0.9) > 0.7)

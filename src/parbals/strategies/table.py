@@ -50,6 +50,7 @@ class Strategy:
         needs_labels: labels known so far, with the model's predictions there.
         batch_aware: a point's chance depends on the points chosen before it.
         stochastic: other seeds give other batches by design.
+        uses_predictions: what the model predicts matters at all.
         conditions_model: given our own model, its posterior is conditioned during the batch.
         options: names accepted in ``select_batch(options={...})``.
         cost: operations, in the axis letters N M K C D B U, L labelled points.
@@ -62,6 +63,7 @@ class Strategy:
     needs_labels: bool = False
     batch_aware: bool = False
     stochastic: bool = False
+    uses_predictions: bool = True
     conditions_model: bool = False
     options: tuple[str, ...] = ()
     cost: str = ""
@@ -72,13 +74,14 @@ _POWER = "Kirsch et al. 2023"
 _EPIG_COST = "N·M·K·C²"
 
 STRATEGIES: dict[str, Strategy] = {
-    "random": Strategy(random.select_random, stochastic=True, cost="N"),
+    "random": Strategy(random.select_random, stochastic=True, uses_predictions=False, cost="N"),
     "confidence": Strategy(confidence.select_confidence, cost="N·K·C", reference="Lewis and Gale 1994"),
     "margin": Strategy(margin.select_margin, cost="N·K·C", reference="Scheffer et al. 2001"),
     "entropy": Strategy(entropy.select_entropy, cost="N·K·C", reference="Settles 2009"),
     "coreset": Strategy(
         coreset.select_coreset,
         needs_features=True,
+        uses_predictions=False,
         batch_aware=True,
         cost="N·(L+B)·D",
         reference="Sener and Savarese 2018",

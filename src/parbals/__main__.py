@@ -1,0 +1,5 @@
+"""``python -m parbals`` is ``parbals``."""
+
+from parbals.cli import main
+
+main()

@@ -1,0 +1,318 @@
+"""Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
+
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from parbals.errors import InputError
+from parbals.learner.ledger import Event, Ledger
+from parbals.learner.models import as_sample_model
+from parbals.learner.names import ClassNames, ItemNames
+from parbals.learner.prepare import Preparation
+from parbals.learner.report import Report, make_report
+from parbals.learner.table import FeatureTable
+from parbals.posterior.estimator import BayesianLogisticRegression
+from parbals.randomness import Seed, derive_generator, seed_from
+from parbals.scores.losses import LOSSES, Loss
+from parbals.select import select_batch, select_batch_from_model
+from parbals.strategies.table import strategy_named
+from parbals.types import Batch
+from parbals.validate import check_choice, check_positive, check_positive_int
+
+__all__ = ["ActiveLearner"]
+
+
+class ActiveLearner:
+    """Chooses what to label next, and learns from the answers.
+
+    ``ask(n)`` returns items and marks them pending; later asks treat pending items as a batch that is already
+    under way, so several people can be out with different items and nobody waits. ``tell`` takes any answers
+    in any order, also for items never asked for.
+
+    What is chosen is a function of the seed, the labels and the pending items alone: not of the order in which
+    labels came, not of earlier asks that were given back, and not of saving and loading in between.
+
+    *The first batch.* Before any label the model is its prior, and strategies that need no labels choose
+    under it: for ParBaLS these are the items that would say most about the target set whatever the weights turn out
+    to be. Strategies that need labels, and models of your own until they have seen two classes, start with ``coreset``.
+
+    Args:
+        X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas, polars, SciPy sparse or
+            PyTorch.
+        classes: the class labels: strings, ints or bools, at least two.
+        X_target: (M, D) features from the distribution the model will be judged on; without a shift leave it out.
+        strategy: a name from ``parbals strategies``.
+        random_state: an integer makes every answer reproducible.
+        ids: N distinct hashable names used instead of positions in ``ask``, ``tell`` and ``forget``.
+        model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic regression.
+        n_samples, prior_scale: of the default model.
+        n_universes, loss, options: as in :func:`parbals.select_batch`.
+        standardise: scale features to unit deviation first.
+        pca: reduce features to this share of variance (0.99) or this many directions first.
+        n_candidates: at most this many free items are considered at a time, drawn afresh whenever labels change.
+        n_targets: at most this many target points are used at a time.
+        checked: the features are known to be finite numbers; a large file need not be read again to be sure.
+    """
+
+    def __init__(
+        self,
+        X_pool: Any,
+        classes: Sequence[Hashable],
+        X_target: Any = None,
+        strategy: str = "parbals-epig",
+        random_state: Seed = None,
+        *,
+        ids: Sequence[Hashable] | None = None,
+        model: Any = None,
+        n_samples: int = 400,
+        prior_scale: float = 1.0,
+        n_universes: int = 10,
+        loss: Loss = "log",
+        options: Mapping[str, Any] | None = None,
+        standardise: bool = False,
+        pca: float | int | None = None,
+        n_candidates: int = 10_000,
+        n_targets: int = 1_000,
+        checked: bool = False,
+    ) -> None:
+        strategy_named(strategy)
+        check_choice(loss, LOSSES, "loss")
+        self._classes = ClassNames(classes)
+        self.strategy, self.loss, self.options = strategy, loss, dict(options or {})
+        self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
+        self.prior_scale = check_positive(prior_scale, "prior_scale")
+        self.n_universes = check_positive_int(n_universes, "n_universes")
+        self.n_candidates = check_positive_int(n_candidates, "n_candidates")
+        self.n_targets = check_positive_int(n_targets, "n_targets")
+        self.model = None if model is None else as_sample_model(model, len(self._classes))
+        self.seed = seed_from(random_state)
+        self.pool = FeatureTable(X_pool, checked=checked)
+        self.target = None if X_target is None else FeatureTable(X_target, "X_target", self.pool.n_columns)
+        self.standardise, self.pca = standardise, pca
+        self._prepare = Preparation.fit(self.pool, standardise, pca, self.seed)
+        self._items = ItemNames(self.pool.n_rows, ids)
+        self._ledger = Ledger(self._items, self._classes)
+        self._fitted: tuple[bytes, Any] | None = None
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    def ask(self, n: int = 1) -> Any:
+        """Choose ``n`` items and mark them pending: an array of positions, or a list of ids."""
+        batch = self.choose(n)
+        positions = batch.indices.tolist()
+        self._ledger.ask(positions)
+        return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
+
+    def choose(self, n: int = 1, *, strategy: str | None = None) -> Batch:
+        """The batch that ``ask(n)`` would return, with its scores (indices are positions); nothing becomes pending."""
+        n = check_positive_int(n, "n")
+        strategy = self.strategy if strategy is None else strategy
+        strategy_named(strategy)
+        free = np.flatnonzero(self._ledger.free())
+        if n > len(free):
+            raise InputError(
+                f"{n} items were asked for and {len(free)} are free ({len(self.labelled)} labelled, "
+                f"{len(self._ledger.pending)} pending of {self.pool.n_rows}); ask for fewer or forget pending ones."
+            )
+        key = self._key(with_pending=True)
+        candidates = free
+        if len(free) > max(n, self.n_candidates):
+            drawn = derive_generator(self.seed, "candidates", key.hex())
+            candidates = np.sort(drawn.choice(free, max(n, self.n_candidates), replace=False))
+        # Pending items enter as a partial batch, so they stand in the pool as well.
+        pending = np.array(sorted(self._ledger.pending), np.int64)
+        positions = np.concatenate([candidates, pending])
+        batch = self._select(strategy, positions, len(candidates), n, key)
+        return replace(batch, indices=positions[batch.indices])
+
+    def mark_pending(self, items: Any) -> None:
+        """Declare items as out for labelling that were chosen elsewhere."""
+        self._ledger.ask(self._items.positions(items))
+
+    def tell(self, items: Any, labels: Any) -> int:
+        """Record labels of any items, in any order; returns how many are new.
+
+        The same label again is no news; another label than before is refused, see :meth:`correct`.
+        """
+        positions = self._items.positions(items)
+        return self._ledger.tell(positions, self._classes.numbers(labels, len(positions)))
+
+    def correct(self, items: Any, labels: Any) -> int:
+        """Change labels that were given before; the history keeps both. Returns how many changed."""
+        positions = self._items.positions(items)
+        return self._ledger.correct(positions, self._classes.numbers(labels, len(positions)))
+
+    def forget(self, items: Any) -> None:
+        """Give items back, pending or labelled: they can be asked for again."""
+        self._ledger.forget(self._items.positions(items))
+
+    # -- what is known ----------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The class labels, in the order of every probability."""
+        return self._classes.labels
+
+    @property
+    def ids(self) -> list[Any] | None:
+        """The names of the items, if they have any."""
+        return self._items.ids
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """Positions that have a label, ascending."""
+        return np.array(sorted(self._ledger.labels), np.int64)
+
+    @property
+    def free_items(self) -> int:
+        """How many items are neither labelled nor pending."""
+        return int(self._ledger.free().sum())
+
+    @property
+    def pending(self) -> list[Any]:
+        """Items that are out, in the order they were asked for."""
+        return [self._items.of(p) for p in self._ledger.pending]
+
+    @property
+    def labels(self) -> dict[Any, Hashable]:
+        """The label of every labelled item."""
+        return {self._items.of(p): self.classes[c] for p, c in self._ledger.labels.items()}
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Everything that happened, oldest first, by position and class number."""
+        return tuple(self._ledger.events)
+
+    def history(self, item: Any) -> list[tuple[str, Hashable | None]]:
+        """What happened to one item, oldest first: (action, label)."""
+        (position,) = self._items.positions([item])
+        return [(e.action, None if e.label is None else self.classes[e.label]) for e in self._ledger.history(position)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(N, C) probabilities in the order of ``classes``."""
+        table = FeatureTable(X, "X", self.pool.n_columns)
+        model = self.fitted()
+        parts = []
+        for _, rows in table.blocks(4096):
+            prepared = self._prepare(rows)
+            if isinstance(model, BayesianLogisticRegression):
+                parts.append(model.predict_proba(prepared))
+            else:
+                samples = model.sample_proba(prepared)
+                weights = getattr(model, "sample_weights", None)
+                parts.append(np.average(samples, axis=1, weights=weights))
+        return np.concatenate(parts)
+
+    def predict(self, X: Any) -> list[Hashable]:
+        """The most probable class of every row."""
+        return [self.classes[c] for c in self.predict_proba(X).argmax(axis=1)]
+
+    def report(self, batch_size: int = 10) -> Report:
+        """How good the model is on the target set, what the next labels would gain, and whether to stop."""
+        return make_report(self, batch_size)
+
+    def save(self, path: str | Path, *, include_features: bool = True) -> None:
+        """One file without pickle, written whole or not at all; see :mod:`parbals.learner.archive`."""
+        from parbals.learner.archive import save_learner
+
+        save_learner(self, Path(path), include_features)
+
+    @classmethod
+    def load(cls, path: str | Path, *, X_pool: Any = None, X_target: Any = None, model: Any = None) -> Self:
+        """The learner that was saved: the next ``ask`` is the one it would have answered."""
+        from parbals.learner.archive import load_learner
+
+        return load_learner(cls, Path(path), X_pool, X_target, model)
+
+    # -- the model --------------------------------------------------------------------------------------------------
+
+    def fitted(self) -> Any:
+        """The model given today's labels: a function of seed and labels, whatever their order of arrival."""
+        key = self._key(with_pending=False)
+        if self._fitted is None or self._fitted[0] != key:
+            self._fitted = key, self._fit(key)
+        return self._fitted[1]
+
+    def pool_rows(self, positions: np.ndarray) -> np.ndarray:
+        """Prepared rows (n, D') of pool items."""
+        return self._prepare(self.pool.rows(positions))
+
+    def target_rows(self) -> np.ndarray:
+        """Prepared target rows (M, D'): at most ``n_targets``, a random part of the pool if there is no target set."""
+        table = self.pool if self.target is None else self.target
+        return self._prepare(table.sample(derive_generator(self.seed, "targets"), self.n_targets))
+
+    def _fit(self, key: bytes) -> Any:
+        positions, numbers = self._training_set()
+        if self.model is not None:
+            if len(set(numbers.tolist())) < 2:
+                raise InputError("A model of your own needs labels of at least two classes first; tell some more.")
+            self.model.fit(self.pool_rows(positions), numbers)
+            return self.model
+        model = BayesianLogisticRegression(
+            self.n_samples,
+            self.prior_scale,
+            classes=np.arange(len(self._classes)),
+            random_state=int.from_bytes(key[:7], "little"),
+        )
+        if len(positions) == 0:
+            return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1])
+        return model.fit(self.pool_rows(positions), numbers)
+
+    def _select(self, strategy: str, positions: np.ndarray, n_candidates: int, n: int, key: bytes) -> Batch:
+        labelled, numbers = self._training_set()
+        pool = self.pool_rows(positions)
+        n_seen = len(set(numbers.tolist()))
+        entry = strategy_named(strategy)
+        if entry.uses_predictions and ((self.model is not None and n_seen < 2) or (entry.needs_labels and n_seen == 0)):
+            strategy, entry = "coreset", strategy_named("coreset")
+        shared: dict[str, Any] = {
+            "batch_size": n,
+            "strategy": strategy,
+            "pending": np.arange(n_candidates, len(positions)),
+            "random_state": int.from_bytes(key[:7], "little"),
+        }
+        if not entry.uses_predictions:
+            unused = np.full((len(pool), 1, len(self._classes)), 1.0 / len(self._classes), np.float32)
+            known = self.pool_rows(labelled) if len(labelled) else None
+            return select_batch(unused, pool_features=pool, labelled_features=known, **shared)
+        return select_batch_from_model(
+            _WithClasses(self.fitted(), len(self._classes)) if self.model is not None else self.fitted(),
+            pool,
+            self.target_rows(),
+            n_universes=self.n_universes,
+            loss=self.loss,
+            options=self.options if strategy == self.strategy else None,
+            X_labelled=self.pool_rows(labelled) if len(labelled) else None,
+            y_labelled=numbers if len(labelled) else None,
+            **shared,
+        )
+
+    def _training_set(self) -> tuple[np.ndarray, np.ndarray]:
+        positions = self.labelled
+        return positions, np.array([self._ledger.labels[p] for p in positions.tolist()], np.int64)
+
+    def _key(self, *, with_pending: bool) -> bytes:
+        """A digest of everything a choice may depend on."""
+        positions, numbers = self._training_set()
+        digest = hashlib.blake2b(repr(self.seed).encode(), digest_size=16)
+        digest.update(positions.tobytes() + b"|" + numbers.tobytes())
+        if with_pending:
+            digest.update(b"|" + np.array(sorted(self._ledger.pending), np.int64).tobytes())
+        return digest.digest()
+
+
+class _WithClasses:
+    """A model of the user's own with the class numbers that ``select_batch_from_model`` asks for."""
+
+    def __init__(self, model: Any, n_classes: int) -> None:
+        self._model = model
+        self.classes_ = np.arange(n_classes)
+        self.sample_weights = getattr(model, "sample_weights", None)
+
+    def sample_proba(self, X: np.ndarray) -> np.ndarray:
+        return self._model.sample_proba(X)

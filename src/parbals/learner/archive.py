@@ -1,0 +1,144 @@
+"""A learner in one file: a zip of one JSON document and plain arrays. No pickle; nothing in it can run.
+
+    learner.json    format, version, settings, classes, ids, and the history of every item
+    X_pool.npy      features as they were given, unless left out
+    X_target.npy
+
+Written to a temporary file beside the target, flushed to disk, and moved into place: the old file or the new
+one, never half of either. Every member carries a checksum (that of the zip format), verified on loading.
+"""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import InputError
+from parbals.learner.ledger import Event
+from parbals.learner.table import FeatureTable
+from parbals.randomness import table_digest
+
+__all__ = ["load_learner", "save_learner"]
+
+_FORMAT, _VERSION = "parbals-learner", 1
+_SETTINGS = (
+    *("strategy", "loss", "options", "n_samples", "prior_scale", "n_universes"),
+    *("standardise", "pca", "n_candidates", "n_targets"),
+)
+_ROWS = 16_384
+
+
+def save_learner(learner: Any, path: Path, include_features: bool) -> None:
+    """Write the learner; a file that is there already is replaced only by a whole one."""
+    document = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "seed": learner.seed,
+        "classes": list(learner.classes),
+        "ids": _plain_ids(learner.ids),
+        "settings": {name: getattr(learner, name) for name in _SETTINGS},
+        "own_model": None if learner.model is None else type(learner.model).__name__,
+        "pool_digest": _digest(learner.pool),
+        "target_digest": None if learner.target is None else _digest(learner.target),
+        "events": [[e.position, e.action, e.label] for e in learner.events],
+    }
+    try:
+        text = json.dumps(document)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The options of this learner cannot be saved: they are not plain data ({error}).") from None
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                archive.writestr("learner.json", text)
+                if include_features:
+                    _write_table(archive, "X_pool.npy", learner.pool)
+                    if learner.target is not None:
+                        _write_table(archive, "X_target.npy", learner.target)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); nothing was changed.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) -> Any:
+    """Read a learner back; features that were left out, and a model of the user's own, must be passed again."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            document = json.loads(archive.read("learner.json"))
+            _check_format(document, path)
+            members = set(archive.namelist())
+            X_pool = _features(archive, members, "X_pool", X_pool, path)
+            if document["target_digest"] is not None:
+                X_target = _features(archive, members, "X_target", X_target, path)
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}.") from None
+    except InputError:
+        raise
+    except Exception as error:  # a flipped byte can surface anywhere in the readers of zip, JSON and arrays
+        raise InputError(f"{path} is damaged or is not a saved learner ({error}).") from None
+    if document["own_model"] is not None and model is None:
+        raise InputError(f"{path} was saved with your own model, {document['own_model']}; pass it again: model=...")
+    ids = document["ids"]
+    learner = cls(
+        X_pool,
+        document["classes"],
+        X_target,
+        random_state=document["seed"],
+        ids=None if ids is None else [tuple(i) if isinstance(i, list) else i for i in ids],
+        model=model,
+        **document["settings"],
+    )
+    for name, table in (("pool", learner.pool), ("target", learner.target)):
+        if table is not None and _digest(table) != document[f"{name}_digest"]:
+            raise InputError(f"The features of the {name} are not those that {path} was saved with.")
+    learner._ledger.replay([Event(*event) for event in document["events"]])
+    return learner
+
+
+def _check_format(document: Any, path: Path) -> None:
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise InputError(f"{path} is not a saved learner.")
+    if document["version"] > _VERSION:
+        raise InputError(f"{path} was written by a newer version of parbals (format {document['version']}); upgrade.")
+
+
+def _features(archive: zipfile.ZipFile, members: set[str], name: str, given: Any, path: Path) -> Any:
+    if given is not None:
+        return given
+    if f"{name}.npy" not in members:
+        raise InputError(f"{path} was saved without features; pass {name}=... to load it.")
+    with archive.open(f"{name}.npy") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> None:
+    """Row blocks, so that a memory-mapped pool is never in memory as a whole."""
+    dtype = table.rows(np.zeros(1, int)).dtype
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": (table.n_rows, table.n_columns),
+    }
+    with archive.open(name, "w", force_zip64=True) as file:
+        np.lib.format.write_array_header_2_0(file, header)
+        for _, rows in table.blocks(_ROWS):
+            file.write(np.ascontiguousarray(rows, dtype).tobytes())
+
+
+def _digest(table: FeatureTable) -> str:
+    return table_digest(rows for _, rows in table.blocks(_ROWS))
+
+
+def _plain_ids(ids: list[Any] | None) -> list[Any] | None:
+    for name in ids or []:
+        plain = all(isinstance(part, str | int | float) for part in (name if isinstance(name, tuple) else (name,)))
+        if not plain:
+            raise InputError(f"The id {name!r} cannot be saved; use strings, numbers or tuples of them.")
+    return ids

@@ -1,0 +1,101 @@
+"""What users call items and classes, and the positions and class numbers behind the names."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import InputError, LabelError, ShapeError
+
+__all__ = ["ClassNames", "ItemNames"]
+
+
+class ItemNames:
+    """Positions 0..N-1, or N distinct ids in their place."""
+
+    def __init__(self, n_items: int, ids: Sequence[Hashable] | None) -> None:
+        self.n_items = n_items
+        self.ids = None if ids is None else _distinct(ids, n_items)
+        self._place = None if self.ids is None else {name: i for i, name in enumerate(self.ids)}
+
+    def of(self, position: int) -> Any:
+        return position if self.ids is None else self.ids[position]
+
+    def positions(self, items: Any) -> list[int]:
+        """Positions of one item or of several."""
+        return [self._position(item) for item in _listed(items)]
+
+    def _position(self, item: Any) -> int:
+        if self._place is not None:
+            try:
+                return self._place[item]
+            except (KeyError, TypeError):
+                raise InputError(f"There is no item with the id {item!r} in the pool.") from None
+        whole = isinstance(item, int | np.integer) and not isinstance(item, bool)
+        if not whole or not 0 <= item < self.n_items:
+            raise InputError(f"There is no item {item!r}: positions in the pool are 0 to {self.n_items - 1}.")
+        return int(item)
+
+
+class ClassNames:
+    """Class labels and their numbers 0..C-1, in the order they were declared."""
+
+    def __init__(self, classes: Sequence[Hashable]) -> None:
+        if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
+            raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
+        self.labels = tuple(_listed(classes))
+        for c, label in enumerate(self.labels):
+            if not isinstance(label, str | int):
+                raise LabelError(f"classes[{c}] is {label!r}; class labels are strings, whole numbers or booleans.")
+        if len(self.labels) < 2:
+            raise LabelError(f"classes is {list(self.labels)!r}; pass at least two class labels.")
+        if len(set(self.labels)) != len(self.labels):
+            raise LabelError("classes names the same class twice.")
+        self._number = {label: c for c, label in enumerate(self.labels)}
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def numbers(self, labels: Any, n_items: int) -> list[int]:
+        """Class numbers of one label for each of ``n_items`` items."""
+        listed = _listed(labels)
+        if len(listed) != n_items:
+            raise ShapeError(f"{n_items} items and {len(listed)} labels were told; one label for each item is needed.")
+        return [self._class_number(row, label) for row, label in enumerate(listed)]
+
+    def _class_number(self, row: int, label: Any) -> int:
+        try:
+            number = self._number.get(label)
+        except TypeError:  # unhashable, such as a list
+            number = None
+        # To a dictionary True is 1 and 1.0 is 1; a label of another type is a mistake worth hearing about.
+        if number is None or isinstance(label, bool) != isinstance(self.labels[number], bool):
+            raise LabelError(
+                f"labels[{row}] is {label!r}, which is not one of the classes {list(self.labels)!r}; nothing was "
+                "recorded."
+            )
+        return number
+
+
+def _listed(values: Any) -> list[Any]:
+    """A list of plain Python values; a single value stands for a list of one."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    values = values.to_list() if hasattr(values, "to_list") else values
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        return [values]
+    return list(values)
+
+
+def _distinct(ids: Sequence[Hashable], n_items: int) -> list[Any]:
+    listed = _listed(ids)
+    if len(listed) != n_items:
+        raise ShapeError(f"ids has {len(listed)} entries and X_pool has {n_items} rows.")
+    seen: dict[Any, int] = {}
+    for row, name in enumerate(listed):
+        try:
+            first = seen.setdefault(name, row)
+        except TypeError:
+            raise InputError(f"ids[{row}] is {name!r}, which is not hashable; use strings or numbers.") from None
+        if first != row:
+            raise InputError(f"ids[{first}] and ids[{row}] are both {name!r}; every item needs its own.")
+    return listed

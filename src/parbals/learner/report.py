@@ -1,0 +1,176 @@
+"""How good is the model, and would more labels help? From the posterior alone, without a single extra label.
+
+Let ŷ(x) be the model's decision at target point x. If posterior sample k were the truth, the share of wrong
+decisions measured on the M target points would be a mean of independent Bernoulli variables with means 1 - p_k(ŷ(x)|x).
+The report gives the mean of that share and a 90 % interval over both the posterior and the Bernoulli noise: what
+somebody who labelled the whole target set would find. Log loss likewise.
+
+The interval is as honest as the model: where the data are far from linear in the features, or the prior far from
+the truth, it is off; docs/reliability.md has its measured coverage.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parbals.randomness import derive_generator
+from parbals.scores.uncertainty import bald, mean_prediction
+
+if TYPE_CHECKING:
+    from parbals.learner.active import ActiveLearner
+
+__all__ = ["Estimate", "Report", "make_report"]
+
+_NEGLIGIBLE = 0.01
+"""A next batch that would lower the expected log loss by less than this share of it is not worth asking for."""
+_DRAWS = 4_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A posterior mean with the ends of its 90 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where the labelling stands.
+
+    Attributes:
+        expected_error: share of wrong decisions on the target set.
+        expected_log_loss: nats a point on the target set.
+        class_balance: how many labels each class has.
+        next_gain: how far the next ``batch_size`` labels are expected to lower the log loss, nats a point;
+            None when nothing is left to label.
+        stop: True when that is negligible.
+        advice: the same in words.
+    """
+
+    n_items: int
+    n_labelled: int
+    n_pending: int
+    n_targets: int
+    class_balance: dict[Any, int]
+    expected_error: Estimate
+    expected_log_loss: Estimate
+    batch_size: int
+    next_gain: float | None
+    stop: bool
+    advice: str
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**asdict(self), "class_balance": {str(c): n for c, n in self.class_balance.items()}}
+
+    def __str__(self) -> str:
+        balance = ", ".join(f"{label}: {count}" for label, count in self.class_balance.items())
+        lines = [
+            f"{self.n_labelled} of {self.n_items} items labelled ({balance}), {self.n_pending} pending",
+            f"expected error on {self.n_targets} target points: {_percent(self.expected_error)}",
+            f"expected log loss: {self.expected_log_loss} nats",
+            self.advice,
+            *self.warnings,
+        ]
+        return "\n".join(lines)
+
+
+def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
+    """The report of a learner as it stands."""
+    model = learner.fitted()
+    samples = model.sample_proba(learner.target_rows())
+    n_samples = samples.shape[1]
+    weights = getattr(model, "sample_weights", None)
+    weights = np.full(n_samples, 1.0 / n_samples) if weights is None else np.asarray(weights) / np.sum(weights)
+    generator = derive_generator(learner.seed, "report")
+    error, log_loss = _estimates(samples, weights, generator)
+    gain, size = _next_gain(learner, model, samples, batch_size)
+    stop, advice = _advice(gain, size, log_loss.mean)
+    counts = dict.fromkeys(learner.classes, 0)
+    for label in learner.labels.values():
+        counts[label] += 1
+    diagnostics = getattr(model, "diagnostics_", None)
+    return Report(
+        n_items=learner.pool.n_rows,
+        n_labelled=len(learner.labelled),
+        n_pending=len(learner.pending),
+        n_targets=len(samples),
+        class_balance=counts,
+        expected_error=error,
+        expected_log_loss=log_loss,
+        batch_size=size,
+        next_gain=gain,
+        stop=stop,
+        advice=advice,
+        warnings=tuple(getattr(diagnostics, "problems", ())),
+    )
+
+
+def _estimates(samples: np.ndarray, weights: np.ndarray, generator: np.random.Generator) -> tuple[Estimate, Estimate]:
+    """Error and log loss as somebody who labelled the target set (M, K, C) would find them."""
+    mean = mean_prediction(samples, weights)
+    samples = samples.astype(np.float64)
+    n_targets = len(mean)
+    decided = mean.argmax(axis=1)
+    wrong = 1.0 - samples[np.arange(n_targets), :, decided]  # (M, K)
+    surprise = -np.log(np.maximum(mean, 1e-300))[:, None, :]  # of each possible label
+    expected = (samples * surprise).sum(axis=2)  # (M, K)
+    spread = (samples * np.square(surprise)).sum(axis=2) - np.square(expected)
+    drawn = generator.choice(len(weights), _DRAWS, p=weights)
+    noise = generator.standard_normal((2, _DRAWS))
+    results = []
+    for values, variance, part, least, most in (
+        (wrong, wrong * (1.0 - wrong), noise[0], 0.0, 1.0),
+        (expected, spread, noise[1], 0.0, np.inf),
+    ):
+        of_sample = values.mean(axis=0)
+        deviation = np.sqrt(np.maximum(variance, 0.0).sum(axis=0)) / n_targets
+        found = np.clip(of_sample[drawn] + deviation[drawn] * part, least, most)
+        low, high = np.quantile(found, [0.05, 0.95])
+        results.append(Estimate(float(weights @ of_sample), float(low), float(high)))
+    return results[0], results[1]
+
+
+def _next_gain(learner: "ActiveLearner", model: Any, samples: np.ndarray, batch_size: int) -> tuple[float | None, int]:
+    """Nats a target point that the next batch is expected to gain, and how many labels that batch has.
+
+    By the chain rule the scores of a ParBaLS batch add up to the information its labels carry together. Finitely
+    many samples show some information even between independent labels: a covariance of K samples has variance
+    σ²σ'²/K, which adds (Σ_a σ_a²/P_a)(Σ_b σ_b²/P_b)/(2K) to a score, and Σ_a σ_a²/P_a ≈ 2 BALD. That is taken off.
+    """
+    size = min(batch_size, learner.free_items)
+    if size < 1:
+        return None, 0
+    batch = learner.choose(size, strategy="parbals-epig")
+    if batch.strategy != "parbals-epig":  # the model cannot be asked yet
+        return None, size
+    weights = getattr(model, "sample_weights", None)
+    chosen = model.sample_proba(learner.pool_rows(batch.indices))
+    spread = 2.0 * bald(chosen, weights).astype(np.float64) * 2.0 * float(bald(samples, weights).mean())
+    floor = spread / (2.0 * np.maximum(batch.effective_sample_size, 1.0))
+    return float(np.maximum(batch.scores - floor, 0.0).sum()), size
+
+
+def _advice(gain: float | None, size: int, log_loss: float) -> tuple[bool, str]:
+    if gain is None:
+        if size == 0:
+            return True, "Every item is labelled or out for labelling."
+        return False, "Go on: the model has not seen two classes yet."
+    share = gain / log_loss if log_loss > 0 else 0.0
+    if share < _NEGLIGIBLE:
+        return True, (
+            f"You can stop: the next {size} labels are expected to lower the log loss by {gain:.2g} nats, "
+            f"{share:.1%} of what is left."
+        )
+    return False, f"Go on: the next {size} labels are expected to lower the log loss by {gain:.2g} nats ({share:.0%})."
+
+
+def _percent(estimate: Estimate) -> str:
+    return f"{estimate.mean:.1%} (90 % interval {estimate.low:.1%} to {estimate.high:.1%})"

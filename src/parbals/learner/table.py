@@ -1,0 +1,94 @@
+"""Features as people have them, read row by row: NumPy, memory maps, pandas, polars, SciPy sparse, PyTorch.
+
+Whatever came in is kept as it is and only the rows that are needed are turned into dense floats, so that a
+memory-mapped pool of a million rows costs no memory.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import InputError, ShapeError
+from parbals.numerics import block_rows
+from parbals.validate import check_features
+
+__all__ = ["FeatureTable"]
+
+_BLOCK_ENTRIES = 1 << 22
+
+
+class FeatureTable:
+    """A matrix (N, D) of finite numbers, whatever it is stored in; checked once, a block at a time."""
+
+    def __init__(self, X: Any, name: str = "X_pool", n_columns: int | None = None, *, checked: bool = False) -> None:
+        self._source = _readable(X, name)
+        shape = self._source.shape
+        if len(shape) != 2 or 0 in shape:
+            raise ShapeError(f"{name} has shape {tuple(shape)}; pass a matrix of at least one row and one column.")
+        self.n_rows, self.n_columns = int(shape[0]), int(shape[1])
+        if n_columns is not None and self.n_columns != n_columns:
+            raise ShapeError(f"{name} has {self.n_columns} columns, but the pool has {n_columns}.")
+        for rows in block_rows(0 if checked else self.n_rows, max(1, _BLOCK_ENTRIES // self.n_columns)):
+            check_features(self._dense(rows), name, first_row=rows.start)
+
+    def rows(self, positions: np.ndarray) -> np.ndarray:
+        """The given rows (n, D), float32 or float64, in the given order."""
+        return self._dense(positions)
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """All rows, ``size`` at a time."""
+        for rows in block_rows(self.n_rows, size):
+            yield rows, self._dense(rows)
+
+    def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
+        """At most ``size`` different rows, in the order they stand in."""
+        if size >= self.n_rows:
+            return self._dense(slice(0, self.n_rows))
+        return self.rows(np.sort(generator.choice(self.n_rows, size, replace=False)))
+
+    def _dense(self, rows: Any) -> np.ndarray:
+        part = self._source[rows]
+        part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+        return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+
+
+def _readable(X: Any, name: str) -> Any:
+    """Something with ``shape`` whose rows can be taken by slices and by position arrays."""
+    if isinstance(X, str | Path):
+        return _mapped(Path(X), name)
+    if isinstance(X, np.ndarray):
+        return _numeric(X, name)
+    if hasattr(X, "tocsr") and hasattr(X, "nnz"):
+        return X.tocsr()
+    if hasattr(X, "detach") and hasattr(X, "cpu"):
+        return _numeric(X.detach().cpu().numpy(), name)
+    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+        _refuse_text_columns(X, name)
+        return _numeric(X.to_numpy(), name)
+    return check_features(X, name)
+
+
+def _mapped(path: Path, name: str) -> np.ndarray:
+    try:
+        return _numeric(np.load(path, mmap_mode="r", allow_pickle=False), name)
+    except FileNotFoundError:
+        raise InputError(f"{name} names the file {path}, which does not exist.") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{name} names the file {path}, which is not a numeric .npy array ({error}).") from None
+
+
+def _numeric(array: np.ndarray, name: str) -> np.ndarray:
+    # Objects may hold numbers; whatever does not is named by the check.
+    return array if array.dtype.kind in "fiub" else check_features(array, name)
+
+
+def _refuse_text_columns(frame: Any, name: str) -> None:
+    for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        described = str(dtype).lower()
+        if any(word in described for word in ("object", "str", "categor", "enum", "date", "time", "utf8")):
+            raise InputError(
+                f"{name} column {column!r} holds {dtype}, not numbers; encode it (for example one-hot or an embedding) "
+                "or leave it out."
+            )

@@ -1,0 +1,1 @@
+"""The project folder: what a user brings in, what is kept, and what goes out."""

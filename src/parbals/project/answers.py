@@ -1,0 +1,178 @@
+"""The answers of a project: appended, never changed, each proved by its checksum."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from parbals.errors import InputError, LabelError
+from parbals.project.database import Database
+from parbals.project.integrity import ANSWER_COLUMNS, read_meta
+from parbals.project.items import count_items, read_item
+from parbals.project.records import Answer, Submission, SubmitResult
+from parbals.project.rows import check_position, check_text, checksum, now
+from parbals.project.witness import mark
+
+__all__ = ["CURRENT", "SOURCES", "Answers"]
+
+SOURCES = ("person", "import", "machine")
+"""Who can have given an answer."""
+
+# SQLite takes the other columns from the row that holds the maximum.
+CURRENT = "SELECT position, annotator, label, max(revision) AS revision FROM answers GROUP BY position, annotator"
+"""The latest revision of every item and annotator."""
+
+
+class _Pen:
+    """Writes the answers of one call inside its transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, project: str, annotator: str, source: str) -> None:
+        self.connection, self.project, self.annotator, self.source = connection, project, annotator, source
+        self.n_items = count_items(connection)
+        self.next = 1 + connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()[0]
+        self.first, self.marks = self.next, bytearray()
+
+    def latest(self, position: int) -> tuple[int, int, str | None]:
+        """Number, revision and label of the annotator's last answer for an item; zeros where there is none."""
+        row = self.connection.execute(
+            "SELECT answer, revision, label FROM answers WHERE position = ? AND annotator = ? "
+            "ORDER BY revision DESC LIMIT 1",
+            (position, self.annotator),
+        ).fetchone()
+        return row or (0, 0, None)
+
+    def append(self, position: int, revision: int, label: str | None, request: str | None, comment: str | None) -> int:
+        fields = (self.next, position, self.annotator, revision, label, self.source, request, comment, now())
+        proof = checksum(self.project, "answers", fields)
+        self.connection.execute(
+            f"INSERT INTO answers ({ANSWER_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*fields, proof)
+        )
+        self.marks.append(mark(proof))
+        self.next += 1
+        return self.next - 1
+
+    def name(self, position: int) -> str:
+        return read_item(self.connection, self.project, position).id
+
+    def end_lease(self, position: int) -> None:
+        self.connection.execute(
+            "DELETE FROM leases WHERE position = ? AND (annotator IS NULL OR annotator = ?)", (position, self.annotator)
+        )
+
+
+class Answers:
+    """The part of the store that holds answers."""
+
+    _db: Database
+
+    def submit(
+        self, answers: Sequence[Submission], *, annotator: str, source: str = "person", revise: bool = False
+    ) -> SubmitResult:
+        """Store labels, all or none; when this returns they are on disk.
+
+        The same ``request_id`` again, or the same label by the same annotator again, changes nothing. Another label for
+        an item the annotator has answered is refused unless ``revise``, which keeps the earlier one as history. After
+        a withdrawal the annotator may answer anew. An item's lease ends if it is this annotator's or nobody's.
+        """
+        check_text(annotator, "annotator")
+        if source not in SOURCES:
+            raise InputError(f"source is {source!r}; choose one of: {', '.join(SOURCES)}.")
+        counts = {"new": 0, "repeated": 0, "revised": 0}
+        numbers = []
+        with self._db.transaction() as connection:
+            pen = _Pen(connection, self._db.project, annotator, source)
+            classes = read_meta(connection)[0]["classes"]
+            for row, submission in enumerate(answers):
+                outcome, number = _store(pen, submission, f"answers[{row}]", classes, revise)
+                counts[outcome] += 1
+                numbers.append(number)
+        self._db.witness.write(self._db.project, pen.first, bytes(pen.marks))
+        return SubmitResult(**counts, answers=tuple(numbers))
+
+    def withdraw(self, positions: Sequence[int], *, annotator: str) -> int:
+        """Take back the annotator's labels of these items; history keeps them. Returns how many were taken back."""
+        check_text(annotator, "annotator")
+        with self._db.transaction() as connection:
+            pen = _Pen(connection, self._db.project, annotator, "person")
+            for row, given in enumerate(positions):
+                position = check_position(given, pen.n_items, f"positions[{row}]")
+                _, revision, label = pen.latest(position)
+                if revision == 0:
+                    raise InputError(
+                        f"{annotator!r} has not answered item {pen.name(position)!r}; nothing to withdraw."
+                    )
+                if label is not None:
+                    pen.append(position, revision + 1, None, None, None)
+        self._db.witness.write(self._db.project, pen.first, bytes(pen.marks))
+        return len(pen.marks)
+
+    def current_labels(self) -> dict[int, dict[str, str]]:
+        """Position → {annotator: label}, without withdrawn ones."""
+        labels: dict[int, dict[str, str]] = {}
+        with self._db.reading() as connection:
+            for position, annotator, label, _ in connection.execute(CURRENT):
+                if label is not None:
+                    labels.setdefault(position, {})[annotator] = label
+        return labels
+
+    def history(self, position: int) -> list[Answer]:
+        """Every answer an item ever got, in the order given."""
+        with self._db.reading() as connection:
+            checked = check_position(position, count_items(connection), "position")
+            name = read_item(connection, self._db.project, checked).id
+            rows = connection.execute(
+                f"SELECT {ANSWER_COLUMNS} FROM answers WHERE position = ? ORDER BY answer", (checked,)
+            ).fetchall()
+        return [Answer(*[*row, name]) for row in rows]
+
+    def label_counts(self) -> dict[str, int]:
+        """How many current answers each declared class has; two annotators of one item count twice."""
+        with self._db.reading() as connection:
+            counts: dict[str, int] = dict.fromkeys(read_meta(connection)[0]["classes"], 0)
+            counts.update(
+                connection.execute(f"SELECT label, count(*) FROM ({CURRENT}) WHERE label IS NOT NULL GROUP BY label")
+            )
+        return counts
+
+    @property
+    def n_labelled(self) -> int:
+        """How many items have a label now, from whomever."""
+        with self._db.reading() as connection:
+            return int(
+                connection.execute(
+                    f"SELECT count(DISTINCT position) FROM ({CURRENT}) WHERE label IS NOT NULL"
+                ).fetchone()[0]
+            )
+
+
+def _store(pen: _Pen, submission: Submission, where: str, classes: list[str], revise: bool) -> tuple[str, int]:
+    """One answer: 'new', 'repeated' or 'revised', and its number."""
+    position = check_position(submission.position, pen.n_items, f"{where}.position")
+    label, request, comment = submission.label, submission.request_id, submission.comment
+    if not isinstance(label, str) or label not in classes:
+        raise LabelError(
+            f"{where} (item {pen.name(position)!r}) has the label {label!r}, which is not one of the classes "
+            f"{classes}; correct the label, or add the class to the project."
+        )
+    if comment is not None and comment != "":
+        check_text(comment, f"{where}.comment")
+    if request is not None:
+        check_text(request, f"{where}.request_id")
+        before = pen.connection.execute(
+            "SELECT answer, position, annotator, label FROM answers WHERE request = ?", (request,)
+        ).fetchone()
+        if before is not None:
+            if before[1:] != (position, pen.annotator, label):
+                raise InputError(
+                    f"{where} has the request id {request!r} of another answer (item {pen.name(before[1])!r}, "
+                    f"{before[3]!r} by {before[2]!r}); give every answer its own request id."
+                )
+            return "repeated", before[0]
+    answer, revision, held = pen.latest(position)
+    if held is not None and held != label and not revise:
+        raise LabelError(
+            f"Item {pen.name(position)!r} already has the label {held!r} from {pen.annotator!r}; to correct it to "
+            f"{label!r}, submit it as a revision (revise=True)."
+        )
+    pen.end_lease(position)
+    if held == label:
+        return "repeated", answer
+    return "new" if held is None else "revised", pen.append(position, revision + 1, label, request, comment or None)

@@ -1,0 +1,118 @@
+"""Batches that were handed out, and the leases that say which items are out now."""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from parbals.errors import InputError
+from parbals.project.database import Database
+from parbals.project.items import count_items, read_item
+from parbals.project.records import BatchItem, BatchRecord
+from parbals.project.rows import check_position, check_text, from_json, now, to_json
+
+__all__ = ["Batches"]
+
+
+class Batches:
+    """The part of the store that holds batches and leases."""
+
+    _db: Database
+
+    def record_batch(
+        self,
+        strategy: str,
+        seed: int | None,
+        items: Sequence[tuple[int, float | None, float | None]],
+        settings: dict[str, Any],
+        *,
+        annotator: str | None = None,
+        expires: float | None = None,
+    ) -> int:
+        """Store a batch of (position, score, initial score), best first, and lease its items; returns its number.
+
+        Items that have a label or are out already are refused. ``expires`` is a time as ``time.time()`` gives it;
+        without one an item is out until it is answered or given back.
+        """
+        check_text(strategy, "strategy")
+        if annotator is not None:
+            check_text(annotator, "annotator")
+        if not items:
+            raise InputError("The batch has no items; choose at least one.")
+        body = to_json(settings, "settings")
+        with self._db.transaction() as connection:
+            n_items = count_items(connection)
+            batch = 1 + connection.execute("SELECT coalesce(max(batch), 0) FROM batches").fetchone()[0]
+            connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?)", (batch, now(), strategy, seed, body))
+            moment = time.time()
+            for rank, (given, score, initial) in enumerate(items):
+                position = check_position(given, n_items, f"items[{rank}]")
+                reason = _taken(connection, position, batch, moment)
+                if reason:
+                    name = read_item(connection, self._db.project, position).id
+                    raise InputError(f"items[{rank}] (item {name!r}) {reason}; leave it out of the batch.")
+                connection.execute(
+                    "INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)",
+                    (batch, position, rank, _number(score), _number(initial)),
+                )
+                connection.execute(
+                    "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)", (position, batch, annotator, _number(expires))
+                )
+        return int(batch)
+
+    def pending(self, now: float | None = None) -> list[int]:
+        """Positions that are out and not expired, in order of batch and rank."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT position FROM leases JOIN batch_items USING (batch, position) "
+                "WHERE expires IS NULL OR expires > ? ORDER BY batch, rank",
+                (time.time() if now is None else now,),
+            )
+            return [position for (position,) in rows]
+
+    def give_back(self, positions: Sequence[int]) -> int:
+        """End the leases of these items; those that are not out stay as they are. Returns how many were out."""
+        with self._db.transaction() as connection:
+            n_items = count_items(connection)
+            return sum(
+                connection.execute(
+                    "DELETE FROM leases WHERE position = ?", (check_position(position, n_items, f"positions[{row}]"),)
+                ).rowcount
+                for row, position in enumerate(positions)
+            )
+
+    def batches(self) -> list[BatchRecord]:
+        """Every batch that was handed out, oldest first."""
+        with self._db.reading() as connection:
+            records = []
+            # Members first: a batch stored between the two reads is then left out whole.
+            members: dict[int, list[BatchItem]] = {}
+            for batch, *rest in connection.execute(
+                "SELECT batch, position, rank, score, initial_score FROM batch_items ORDER BY batch, rank"
+            ):
+                members.setdefault(batch, []).append(BatchItem(*rest))
+            for batch, created, strategy, seed, settings in connection.execute("SELECT * FROM batches ORDER BY batch"):
+                if batch in members:
+                    records.append(
+                        BatchRecord(batch, created, strategy, seed, from_json(settings), tuple(members[batch]))
+                    )
+        return records
+
+
+def _taken(connection: sqlite3.Connection, position: int, batch: int, moment: float) -> str | None:
+    """Why an item cannot be handed out."""
+    lease = connection.execute("SELECT batch, expires FROM leases WHERE position = ?", (position,)).fetchone()
+    if lease is not None and lease[0] == batch:
+        return "is in the batch twice"
+    if lease is not None and (lease[1] is None or lease[1] > moment):
+        return f"is already out in batch {lease[0]}"
+    labels = connection.execute(
+        "SELECT annotator, label, max(revision) FROM answers WHERE position = ? GROUP BY annotator", (position,)
+    )
+    held = next(((annotator, label) for annotator, label, _ in labels if label is not None), None)
+    return None if held is None else f"already has the label {held[1]!r} from {held[0]!r}"
+
+
+def _number(value: float | None) -> float | None:
+    """A float that SQLite can hold; NaN becomes None."""
+    return None if value is None or value != value else float(value)

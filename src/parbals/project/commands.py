@@ -1,0 +1,293 @@
+"""The project's commands: init, embed, next, tell, status, export.
+
+Those that look (status, export) read what was stored and load no model; those that think (next, tell) keep their
+compiled programs on disk.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["COMMANDS"]
+
+_FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")
+
+
+def _listed(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
+    return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+@click.command()
+@_FOLDER
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--text", callback=_listed, metavar="COLS", help="Text columns to encode, separated by commas.")
+@click.option("--image", metavar="COL", help="Column with paths of images.")
+@click.option("--features", callback=_listed, metavar="COLS", help="Columns with numbers to use as features.")
+@click.option(
+    "--classes", callback=_listed, metavar="A,B,..", help="The classes; by default those in the label column."
+)
+@click.option("--label", metavar="COL", help="Column with labels that are known already; empty cells are unlabelled.")
+@click.option(
+    "--id", "id_column", metavar="COL", help="Column with the items' names; by default `id`, else row numbers."
+)
+@click.option("--encoder", metavar="NAME", help="tfidf for text, pixels for images, columns for numbers.")
+@click.option("--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong.")
+@click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
+@click.option("--strategy", default="parbals-epig", show_default=True, help="See `parbals strategies`.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Makes every batch reproducible.")
+@_JSON
+def init(
+    folder: Path,
+    data: Path,
+    text: tuple[str, ...],
+    image: str | None,
+    features: tuple[str, ...],
+    classes: tuple[str, ...],
+    label: str | None,
+    id_column: str | None,
+    encoder: str | None,
+    encoding: str | None,
+    split: str | None,
+    strategy: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Make a project in the new folder DIR from DATA.
+
+    DATA is CSV, TSV, JSONL, Parquet, .npy or .npz, a folder of images, or a Hugging Face dataset folder.
+
+    \b
+    Examples:
+      parbals init spam messages.csv --text message --classes ham,spam
+      parbals init pets photos/ --classes cat,dog
+      parbals init vectors embeddings.npy --classes yes,no
+    """
+    from parbals.project.create import Roles, create_project
+    from parbals.strategies.table import strategy_named
+
+    strategy_named(strategy)
+    roles = Roles(text, image, features, label, id_column)
+    settings = {"strategy": strategy, "seed": seed}
+    with _progress() as progress:
+        made = create_project(
+            folder,
+            data,
+            roles,
+            list(classes) or None,
+            settings,
+            encoder=encoder,
+            encoding=encoding,
+            split=split,
+            progress=progress,
+        )
+    read_as = f" (read as {made.encoding})" if made.encoding else ""
+    _say(
+        as_json,
+        {
+            "items": made.n_items,
+            "labels": made.n_labels,
+            "features": made.n_features,
+            "classes": made.classes,
+            "encoder": made.encoder,
+            "encoding": made.encoding,
+        },
+        f"{made.n_items:,} items{read_as}, {made.n_labels:,} of them labelled, {made.n_features} features "
+        f"({made.encoder}), classes {', '.join(made.classes)}.\nNext: parbals next {folder} -n 20 --out batch.csv",
+    )
+
+
+@click.command()
+@_FOLDER
+@click.option("--encoder", required=True, metavar="NAME", help="tfidf, pixels or columns.")
+@click.option("--columns", callback=_listed, metavar="COLS", help="Columns to encode; by default those of last time.")
+@_JSON
+def embed(folder: Path, encoder: str, columns: tuple[str, ...], as_json: bool) -> None:
+    """Make the features of a project anew; labels and history stay.
+
+    \b
+    Example:
+      parbals embed spam --encoder tfidf --columns subject,message
+    """
+    from parbals.project.create import embed_project
+    from parbals.project.store import Store
+
+    with Store.open(folder) as store, _progress() as progress:
+        n_features = embed_project(store, encoder, list(columns) or None, progress)
+    _say(as_json, {"features": n_features, "encoder": encoder}, f"{n_features} features by {encoder}.")
+
+
+@click.command("next")
+@_FOLDER
+@click.option("-n", "n_items", default=20, show_default=True, type=click.IntRange(1), help="How many items.")
+@click.option("--out", type=click.Path(path_type=Path), help="CSV to fill in; by default DIR/batch-NUMBER.csv.")
+@click.option("--again", type=click.IntRange(1), metavar="NUMBER", help="Write an earlier batch's file once more.")
+@_JSON
+def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_json: bool) -> None:
+    """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
+
+    Items stay out until they are answered; whoever asks meanwhile gets others, chosen with these in mind.
+
+    \b
+    Examples:
+      parbals next spam -n 20 --out batch.csv
+      parbals next spam --again 1
+    """
+    from parbals.errors import InputError
+    from parbals.project.exports import write_batch_csv
+    from parbals.project.store import Store
+
+    with Store.open(folder) as store:
+        if again is None:
+            from parbals.numerics import use_disk_cache
+            from parbals.project.engine import choose_batch
+
+            use_disk_cache()
+            with _status("choosing ..."):
+                number, batch = choose_batch(store, n_items)
+            positions, notes = batch.indices.tolist(), list(batch.notes)
+        else:
+            known = {record.batch: record for record in store.batches()}
+            if again not in known:
+                raise InputError(f"There is no batch {again}; there are {len(known)} so far.")
+            number, notes = again, []
+            positions = [item.position for item in known[again].items]
+        path = out or folder / f"batch-{number}.csv"
+        rows = [(item.id, item.content) for item in store.items(positions)]
+        write_batch_csv(path, rows, store.settings.get("columns", []), store.classes)
+        classes = store.classes
+    _say(
+        as_json,
+        {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
+        f"Batch {number}: {len(rows)} items in {path}.\nFill in the column `label` ({', '.join(classes)}), then: "
+        f"parbals tell {folder} {path}" + "".join(f"\n{note}" for note in notes),
+    )
+
+
+@click.command()
+@_FOLDER
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--annotator", default="me", show_default=True, help="Whose labels these are.")
+@click.option("--revise", is_flag=True, help="Let labels replace this annotator's earlier ones; history keeps both.")
+@click.option("--no-report", is_flag=True, help="Only store the labels; the report stays as it was.")
+@_JSON
+def tell(folder: Path, file: Path, annotator: str, revise: bool, no_report: bool, as_json: bool) -> None:
+    """Read labels from a filled-in CSV (also TSV, JSONL), partly filled, reordered or with extra columns.
+
+    All labels are stored or, if one of them is wrong, none.
+
+    \b
+    Examples:
+      parbals tell spam batch.csv
+      parbals tell spam batch.csv --annotator kim --revise
+    """
+    from parbals.project.answer_files import read_answers
+    from parbals.project.ids import positions_of_answers
+    from parbals.project.records import Submission
+    from parbals.project.store import Store
+
+    with Store.open(folder) as store:
+        answers = read_answers(file, store.classes)
+        positions = positions_of_answers(store, answers, file.name)
+        submissions = [Submission(p, answer.label) for p, answer in zip(positions, answers, strict=True)]
+        result = store.submit(submissions, annotator=annotator, revise=revise) if submissions else None
+        counts = (
+            {"new": 0, "repeated": 0, "revised": 0}
+            if result is None
+            else {"new": result.new, "repeated": result.repeated, "revised": result.revised}
+        )
+        told = f"{counts['new']} new labels, {counts['revised']} revised, {counts['repeated']} known already."
+        if not as_json:
+            click.echo(told)  # confirmed before anything slow begins
+        report = None
+        if not no_report and store.n_labelled and (counts["new"] or counts["revised"] or store.latest_report() is None):
+            from parbals.numerics import use_disk_cache
+            from parbals.project.engine import refresh
+
+            use_disk_cache()
+            with _progress() as progress:
+                report = refresh(store, lambda done: progress("predicting", done))
+    if as_json:
+        _say(True, {**counts, "report": None if report is None else report.as_dict()}, "")
+    elif report is not None:
+        click.echo(str(report))
+
+
+@click.command()
+@_FOLDER
+@_JSON
+def status(folder: Path, as_json: bool) -> None:
+    """Progress, class balance and the latest report; answers at once.
+
+    \b
+    Example:
+      parbals status spam
+    """
+    from parbals.project.overview import overview, overview_lines
+    from parbals.project.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        found = overview(store)
+    _say(as_json, found, "\n".join(overview_lines(found)))
+
+
+@click.command()
+@_FOLDER
+@click.option("--format", "fmt", default="csv", show_default=True, type=click.Choice(["csv", "jsonl", "parquet"]))
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="File to write; by default DIR/export.FORMAT; - is the screen."
+)
+@click.option("--labelled-only", is_flag=True, help="Leave out items without a label.")
+@_JSON
+def export(folder: Path, fmt: str, out: Path | None, labelled_only: bool, as_json: bool) -> None:
+    """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
+
+    \b
+    Examples:
+      parbals export spam --format csv --out labels.csv
+      parbals export spam --format jsonl --out - --labelled-only
+    """
+    from parbals.project.exports import write_export
+    from parbals.project.overview import export_columns, export_records
+    from parbals.project.store import Store
+
+    path = out or folder / f"export.{fmt}"
+    with Store.open(folder, read_only=True) as store:
+        count = write_export(path, export_records(store, labelled_only), fmt, export_columns(store))
+    if str(path) != "-":
+        _say(as_json, {"file": str(path), "items": count}, f"{count:,} items in {path}.")
+
+
+def _say(as_json: bool, record: dict[str, Any], text: str) -> None:
+    click.echo(json.dumps(record, ensure_ascii=False, default=str) if as_json else text)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A bar for people, nothing in a log: called with a stage and how many are done."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    if not sys.stderr.isatty():
+        yield lambda stage, done: None
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda stage, done: bar.update(task, description=stage, completed=done)
+
+
+@contextmanager
+def _status(text: str) -> Iterator[None]:
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
+COMMANDS = (init, embed, next_, tell, status, export)

@@ -1,0 +1,165 @@
+"""A new project from a user's data: items, first labels and features, all or nothing."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parbals.errors import InputError, ProjectError
+from parbals.project.features import encode, store_features
+from parbals.project.imports import classes_in, open_source, plan_items
+from parbals.project.records import Submission
+from parbals.project.source import Source
+from parbals.project.store import Store
+
+__all__ = ["Created", "Roles", "create_project", "embed_project"]
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns are what; empty where the data themselves tell."""
+
+    text: tuple[str, ...] = ()
+    image: str | None = None
+    features: tuple[str, ...] = ()
+    label: str | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Created:
+    """What a new project holds."""
+
+    n_items: int
+    n_labels: int
+    n_features: int
+    classes: tuple[str, ...]
+    encoder: str
+    encoding: str | None
+
+
+def create_project(
+    folder: Path,
+    data: Path,
+    roles: Roles,
+    classes: list[str] | None,
+    settings: dict[str, Any],
+    *,
+    encoder: str | None = None,
+    encoding: str | None = None,
+    split: str | None = None,
+    progress: Progress = lambda stage, done: None,
+) -> Created:
+    """Read ``data`` into a new project; the folder appears only when everything is in it."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
+    source = open_source(data, encoding=encoding, split=split)
+    known, columns = _encoder(source, roles, encoder)
+    if classes is None:
+        if roles.label is None:
+            raise InputError("Which classes are there? Name them: --classes spam,ham (or --label with a label column).")
+        classes = classes_in(source, roles.label)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    building = folder.with_name(f".{folder.name}.{os.getpid()}.building")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir()
+    try:
+        remembered = {**settings, "data": str(data.resolve()), "encoder": known}
+        remembered |= {"encoded_columns": columns, "media": _media(source, data)}
+        with Store.create(building, classes=classes, settings=remembered) as store:
+            labels = _fill(store, source, roles, classes, progress)
+            # What people see when they label: everything but the id and the label.
+            store.update_settings(columns=list(store.items([0])[0].content))
+            features = _features(store, source, known, columns, data, progress)
+            created = Created(store.n_items, labels, features, store.classes, known, source.encoding)
+        if folder.exists():
+            folder.rmdir()
+        os.rename(building, folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return created
+
+
+def embed_project(store: Store, encoder: str, columns: list[str] | None, progress: Progress) -> int:
+    """Make the features of a project anew; returns their number. Labels and batches stay."""
+    settings = store.settings
+    chosen = columns or settings.get("encoded_columns") or settings.get("columns") or []
+    old = settings.get("features")
+    features = encode(
+        encoder,
+        lambda: _pairs(store),
+        store.n_items,
+        chosen,
+        Path(settings.get("media") or "."),
+        lambda n: progress("encoding", n),
+    )
+    remembered = store_features(store.folder, features)
+    store.update_settings(features=remembered, encoder=encoder, encoded_columns=chosen)
+    if old is not None and old["file"] != remembered["file"]:
+        (store.folder / old["file"]).unlink(missing_ok=True)
+    return int(features.shape[1])
+
+
+def _encoder(source: Source, roles: Roles, encoder: str | None) -> tuple[str, list[str]]:
+    """How items become features, and from which columns."""
+    for column in (*roles.text, *roles.features, *([roles.image] if roles.image else [])):
+        if column not in source.columns:
+            raise InputError(f"{source.name} has no column {column!r}; it has {', '.join(source.columns) or 'none'}.")
+    if roles.text:
+        return encoder or "tfidf", list(roles.text)
+    if roles.image:
+        return encoder or "pixels", [roles.image]
+    if roles.features:
+        return encoder or "columns", list(roles.features)
+    if source.features is not None:
+        return "given", []
+    if source.kind == "images":
+        return encoder or "pixels", ["image"]
+    others = [name for name in source.columns if name not in (roles.label, roles.id, "id", "ID")]
+    if len(others) == 1:
+        return encoder or "tfidf", others
+    raise InputError(
+        f"Which column of {source.name} tells the items apart? Say --text, --image or --features with some of: "
+        f"{', '.join(others) or ', '.join(source.columns)}."
+    )
+
+
+def _fill(store: Store, source: Source, roles: Roles, classes: list[str], progress: Progress) -> int:
+    labels: list[Submission] = []
+
+    def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+        planned = plan_items(source, id_column=roles.id, label_column=roles.label, classes=classes)
+        for position, (name, content, label) in enumerate(planned):
+            if label is not None:
+                labels.append(Submission(position, label))
+            if position % 1000 == 0:
+                progress("reading", position)
+            yield name, content
+
+    store.add_items(rows())
+    if labels:
+        store.submit(labels, annotator="import", source="import")
+    return len(labels)
+
+
+def _features(store: Store, source: Source, encoder: str, columns: list[str], data: Path, progress: Progress) -> int:
+    if encoder == "given":
+        assert source.features is not None
+        remembered = store_features(store.folder, source.features)
+        store.update_settings(features=remembered)
+        return int(source.features.shape[1])
+    return embed_project(store, encoder, columns, progress)
+
+
+def _pairs(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
+    for item in store.iter_items():
+        yield item.id, item.content
+
+
+def _media(source: Source, data: Path) -> str:
+    """The folder that image paths are relative to."""
+    return str((data if data.is_dir() else data.parent).resolve())

@@ -1,0 +1,158 @@
+"""Results on their way out: batches to fill in, and labels and predictions as CSV, JSONL or Parquet."""
+
+import csv
+import io
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from os import PathLike
+from typing import IO, Any
+
+from parbals.errors import InputError
+from parbals.project.atomic import TEMPORARY_SUFFIX, whole_file
+from parbals.project.cells import cell_text, plain_value, raw_cell, safe_cell
+from parbals.project.source import check_columns, need, short
+
+__all__ = ["FORMATS", "TEMPORARY_SUFFIX", "raw_cell", "safe_cell", "write_batch_csv", "write_export"]
+
+FORMATS = ("csv", "jsonl", "parquet")
+_SLICE = 4_096
+_INT64 = 1 << 63
+
+
+def write_batch_csv(
+    path: str | PathLike[str],
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    columns: Sequence[str],
+    classes: Sequence[str],
+) -> int:
+    """A table to fill in with a spreadsheet: id, the item's columns, an empty column ``label``; returns the row count.
+
+    ``rows`` are (id, content). A column of the item that is itself called id or label is written as ``item.id`` or
+    ``item.label``, for there can be only one of each. The file is UTF-8 with a mark, or Excel would not see that it is.
+    """
+    if len(classes) < 2:
+        raise InputError("A batch to be labelled needs at least two classes.")
+    named = {column: f"item.{column}" if column in ("id", "label") else column for column in columns}
+    header = ["id", *named.values(), "label"]
+    check_columns(header, "The batch")
+
+    def records() -> Iterator[dict[str, Any]]:
+        for item, content in rows:
+            yield {"id": item, **{name: content.get(column) for column, name in named.items()}, "label": None}
+
+    with whole_file(path) as file:
+        return _write_csv(file, records(), header, bom=True)
+
+
+def write_export(
+    path: str | PathLike[str],
+    records: Iterable[Mapping[str, Any]],
+    fmt: str,
+    columns: Sequence[str],
+    *,
+    bom: bool = False,
+) -> int:
+    """Write records as 'csv', 'jsonl' or 'parquet', and return how many; a column that a record lacks is empty.
+
+    CSV: text that a spreadsheet would run gets an apostrophe in front (:func:`safe_cell`); missing is an empty cell;
+    lists and objects are JSON. ``bom`` adds the mark by which Excel knows UTF-8. JSONL: missing is null. Parquet: a
+    column is boolean, integer, number or text, whichever fits all its values.
+    """
+    if fmt not in FORMATS:
+        raise InputError(f"{short(fmt)} is not a known format; choose one of: {', '.join(FORMATS)}.")
+    if not columns:
+        raise InputError("An export needs at least one column.")
+    check_columns(list(columns), "The export")
+    pa = need("pyarrow", "Writing Parquet files", "pyarrow>=15") if fmt == "parquet" else None
+    with whole_file(path) as file:
+        if fmt == "csv":
+            return _write_csv(file, records, columns, bom)
+        if fmt == "jsonl":
+            return _write_jsonl(file, records, columns)
+        return _write_parquet(pa, file, records, columns)
+
+
+def _value(convert: Any, record: Mapping[str, Any], column: str, number: int) -> Any:
+    try:
+        return convert(record.get(column))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"record {number}, column {column!r} {error}, so it cannot be exported.") from None
+
+
+def _safe_text(value: Any) -> str:
+    return safe_cell(cell_text(value))
+
+
+def _write_csv(file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str], bom: bool) -> int:
+    count = 0
+    text = io.TextIOWrapper(file, encoding="utf-8-sig" if bom else "utf-8", newline="")
+    try:
+        writer = csv.writer(text, lineterminator="\r\n")  # so that a lone \r in a cell is quoted, too
+        writer.writerow([safe_cell(column) for column in columns])
+        for count, record in enumerate(records, start=1):
+            writer.writerow([_value(_safe_text, record, column, count) for column in columns])
+        text.flush()
+    finally:
+        text.detach()
+    return count
+
+
+def _lines(records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], bytes]]:
+    for number, record in enumerate(records, start=1):
+        values = {column: _value(plain_value, record, column, number) for column in columns}
+        yield values, json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
+
+
+def _write_jsonl(file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> int:
+    count = 0
+    for _, line in _lines(records, columns):
+        file.write(line)
+        count += 1
+    return count
+
+
+def _write_parquet(pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> int:
+    """Two passes over a spool on disk: the first learns the type of each column, the second writes in slices."""
+    parquet = need("pyarrow.parquet", "Writing Parquet files", "pyarrow>=15")
+    kinds: dict[str, str] = dict.fromkeys(columns, "null")
+    count = 0
+    with tempfile.TemporaryFile() as spool:
+        for values, line in _lines(records, columns):
+            spool.write(line)
+            count += 1
+            for column, value in values.items():
+                kinds[column] = _wider(kinds[column], value)
+        spool.seek(0)
+        types = {"null": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+        schema = pa.schema([(column, types[kinds[column]]) for column in columns])
+        with parquet.ParquetWriter(file, schema) as writer:
+            while lines := list(islice(spool, _SLICE)):
+                part = [json.loads(line) for line in lines]
+                data = {column: [_as_kind(row[column], kinds[column]) for row in part] for column in columns}
+                writer.write_table(pa.table(data, schema=schema))
+    return count
+
+
+def _wider(kind: str, value: Any) -> str:
+    """The narrowest kind that holds what the column had so far and this value."""
+    if value is None or kind == "text":
+        return kind
+    if isinstance(value, bool):
+        found = "bool"
+    elif isinstance(value, int):
+        found = "int" if -_INT64 <= value < _INT64 else "text"
+    else:
+        found = "float" if isinstance(value, float) else "text"
+    if kind in ("null", found):
+        return found
+    return "float" if {kind, found} == {"int", "float"} else "text"
+
+
+def _as_kind(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind == "text":
+        return cell_text(value)
+    return float(value) if kind == "float" else value

@@ -1,0 +1,80 @@
+"""The report: what it says is what somebody who labelled the target set would find."""
+
+import json
+
+import numpy as np
+import pytest
+
+import parbals
+from parbals.learner.report import _estimates
+
+
+def simulated(seed, n_labels, n_pool=400, d=3):
+    """A learner on data drawn from its own prior, and the labels of its target set."""
+    generator = np.random.default_rng(seed)
+    weights = np.sqrt(2.0) * generator.standard_normal(d + 1)
+
+    def drawn(n):
+        X = generator.standard_normal((n, d))
+        return X, (generator.random(n) < 1 / (1 + np.exp(-X @ weights[:-1] - weights[-1]))).astype(int)
+
+    (X, y), (X_target, y_target) = drawn(n_pool), drawn(300)
+    active = parbals.ActiveLearner(X, [0, 1], X_target, strategy="random", random_state=seed, n_samples=200)
+    active.tell(np.arange(n_labels), y[:n_labels])
+    return active, X_target, y_target
+
+
+def test_intervals_cover_what_is_found_on_the_target_set():
+    """Where the model is right, nine of ten intervals hold the error that is then measured."""
+    covered = {"error": 0, "log loss": 0}
+    n_runs = 60
+    for seed in range(n_runs):
+        active, X_target, y_target = simulated(seed, 25)
+        report = active.report(1)
+        probs = active.predict_proba(X_target)
+        found = {
+            "error": (report.expected_error, np.mean(probs.argmax(axis=1) != y_target)),
+            "log loss": (report.expected_log_loss, -np.log(probs[np.arange(300), y_target]).mean()),
+        }
+        for name, (estimate, value) in found.items():
+            covered[name] += estimate.low <= value <= estimate.high
+    error = np.sqrt(0.9 * 0.1 / n_runs)
+    for name, count in covered.items():
+        assert abs(count / n_runs - 0.9) < 3.5 * error, (name, count / n_runs)
+
+
+def test_the_mean_error_is_one_minus_the_mean_confidence():
+    samples = np.random.default_rng(0).dirichlet(np.ones(3), (50, 40))
+    error, log_loss = _estimates(samples, np.full(40, 1 / 40), np.random.default_rng(0))
+    mean = samples.mean(axis=1)
+    assert error.mean == pytest.approx(1 - mean.max(axis=1).mean(), rel=1e-6)
+    assert log_loss.mean == pytest.approx(-(mean * np.log(mean)).sum(axis=1).mean(), rel=1e-6)
+    assert error.low < error.mean < error.high
+
+
+def test_more_labels_lower_the_expected_error_and_the_gain_until_it_says_stop():
+    few, many = (simulated(1, n)[0].report(5) for n in (8, 300))
+    assert many.expected_log_loss.mean < few.expected_log_loss.mean
+    assert many.next_gain < few.next_gain
+    assert not few.stop
+    assert many.stop
+    assert "You can stop" in many.advice
+    assert few.advice.startswith("Go on")
+
+
+def test_it_counts_reads_well_and_becomes_json():
+    active = simulated(2, 20)[0]
+    active.ask(3)
+    report = active.report(2)
+    assert (report.n_labelled, report.n_pending, report.n_items, report.n_targets) == (20, 3, 400, 300)
+    assert sum(report.class_balance.values()) == 20
+    assert "20 of 400 items labelled" in str(report)
+    assert "90 % interval" in str(report)
+    assert json.loads(json.dumps(report.as_dict()))["n_pending"] == 3
+
+
+def test_before_any_label_it_reports_the_prior():
+    active = parbals.ActiveLearner(np.random.default_rng(0).standard_normal((50, 2)), ["a", "b"], random_state=0)
+    report = active.report(2)
+    assert report.expected_error.low < 0.5 < report.expected_error.high + 0.1
+    assert not report.stop

@@ -1,0 +1,229 @@
+"""The commands, run as a person runs them."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from message_data import message, truth
+
+from parbals.errors import InputError, LabelError, ProjectError
+from parbals.project.features import load_features
+from parbals.project.store import Store
+
+
+def fill(path, **changes):
+    """Fill in a batch file as a person would; returns the ids."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["label"] = changes.get(row["id"], truth(int(row["id"])))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return [row["id"] for row in rows]
+
+
+class TestInit:
+    def test_a_csv_becomes_items_first_labels_and_features(self, project):
+        with Store.open(project, read_only=True) as store:
+            assert store.n_items == 60
+            assert store.n_labelled == 6
+            assert store.items([0])[0].content == {"message": message(0), "length": str(len(message(0)))}
+            features = load_features(project, store.settings["features"], verify=True)
+            assert features.shape[0] == 60
+            assert np.isfinite(features).all()
+            assert store.check() == []
+
+    def test_numbers_are_features_too(self, run, messages):
+        record = json.loads(run("init", "p", messages, "--features", "length", "--classes", "ham,spam", "--json"))
+        assert record["features"] == 1
+        assert record["encoder"] == "columns"
+
+    def test_a_matrix_is_taken_as_it_is(self, run, tmp_path):
+        X = np.random.default_rng(0).standard_normal((20, 5)).astype(np.float32)
+        np.save(tmp_path / "X.npy", X)
+        run("init", "p", "X.npy", "--classes", "no,yes")
+        with Store.open(tmp_path / "p", read_only=True) as store:
+            np.testing.assert_array_equal(load_features(tmp_path / "p", store.settings["features"]), X)
+
+    def test_a_folder_of_images(self, run, tmp_path):
+        from PIL import Image
+
+        (tmp_path / "photos").mkdir()
+        for i in range(8):
+            Image.new("RGB", (20, 10), (30 * i, 0, 255 - 30 * i)).save(tmp_path / "photos" / f"{i}.png")
+        assert "8 items" in run("init", "p", "photos", "--classes", "red,blue")
+        run("next", "p", "-n", "3")
+
+    def test_a_bad_cell_is_named_and_no_folder_is_left_behind(self, run, messages, tmp_path):
+        text = messages.read_text().replace(",ham", ",eggs", 1)
+        messages.write_text(text)
+        result = run(
+            "init", "p", messages, "--text", "message", "--label", "label", "--classes", "ham,spam", fails=True
+        )
+        assert isinstance(result.exception, LabelError)
+        assert "row 3" in str(result.exception)
+        assert "'label'" in str(result.exception)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["messages.csv"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            (["--classes", "ham,spam"], "Which column"),
+            (["--text", "body", "--classes", "ham,spam"], "no column 'body'; it has id, message, length, label"),
+            (["--text", "message"], "Which classes are there"),
+            (["--text", "message", "--classes", "ham"], "at least two"),
+            (["--features", "message", "--classes", "ham,spam"], "not a finite number"),
+            (["--text", "message", "--classes", "ham,spam", "--encoder", "gpt"], "no encoder 'gpt'"),
+            (["--text", "message", "--classes", "ham,spam", "--strategy", "magic"], "no strategy 'magic'"),
+        ],
+    )
+    def test_what_is_missing_is_asked_for(self, run, messages, tmp_path, arguments, complaint):
+        result = run("init", "p", messages, *arguments, fails=True)
+        assert complaint in str(result.exception)
+        assert not (tmp_path / "p").exists()
+
+    def test_a_folder_that_is_not_empty_is_left_alone(self, run, messages, project):
+        result = run("init", project, messages, "--text", "message", "--classes", "a,b", fails=True)
+        assert isinstance(result.exception, ProjectError)
+        assert "not empty" in str(result.exception)
+
+
+class TestRound:
+    def test_next_fill_in_tell_status_export(self, run, project, tmp_path):
+        run("next", project, "-n", "6", "--out", "batch.csv")
+        chosen = fill(tmp_path / "batch.csv")
+        output = run("tell", project, "batch.csv")
+        assert output.startswith("6 new labels")
+        assert "expected error" in output
+        status = run("status", project)
+        assert "12 of 60 items labelled (20.0%), 0 out, 1 batches by parbals-epig" in status
+        assert "90 % interval" in status
+        run("export", project, "--out", "out.csv")
+        with open(tmp_path / "out.csv", newline="", encoding="utf-8-sig") as file:
+            rows = {row["id"]: row for row in csv.DictReader(file)}
+        assert len(rows) == 60
+        assert {i for i, row in rows.items() if row["label"]} == {f"{i:03d}" for i in range(6)} | set(chosen)
+        for row in rows.values():
+            assert float(row["p_ham"]) + float(row["p_spam"]) == pytest.approx(1.0, abs=1e-4)
+        right = [(float(row["p_spam"]) > 0.5) == (truth(int(i)) == "spam") for i, row in rows.items()]
+        assert np.mean(right) > 0.85
+
+    def test_two_batches_at_once_share_nothing(self, run, project, tmp_path):
+        first = json.loads(run("next", project, "-n", "5", "--json"))["ids"]
+        second = json.loads(run("next", project, "-n", "5", "--json"))["ids"]
+        assert not set(first) & set(second)
+        assert json.loads(run("status", project, "--json"))["pending"] == 10
+
+    def test_the_same_project_gives_the_same_batch(self, run, project, messages, tmp_path):
+        run("init", "twin", messages, "--text", "message", "--label", "label", "--classes", "ham,spam")
+        batches = [json.loads(run("next", name, "-n", "5", "--json"))["ids"] for name in ("spam", "twin")]
+        assert batches[0] == batches[1]
+
+    def test_a_lost_batch_file_is_written_again(self, run, project, tmp_path):
+        ids = json.loads(run("next", project, "-n", "4", "--out", "a.csv", "--json"))["ids"]
+        (tmp_path / "a.csv").unlink()
+        assert json.loads(run("next", project, "--again", "1", "--json"))["ids"] == ids
+        assert "no batch 9" in str(run("next", project, "--again", "9", fails=True).exception)
+
+    def test_partly_filled_reordered_with_extra_columns_and_ids_a_spreadsheet_shortened(self, run, project, tmp_path):
+        (tmp_path / "b.csv").write_text("note;label;id\nsure;HAM;7\n?;;8\nok;spam ;009\n")
+        assert run("tell", project, "b.csv", "--no-report").startswith("2 new labels")
+        with Store.open(project, read_only=True) as store:
+            assert store.current_labels()[7] == {"me": "ham"}
+            assert store.current_labels()[9] == {"me": "spam"}
+
+    def test_one_wrong_row_stores_nothing(self, run, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n007,ham\n008,eggs\n")
+        result = run("tell", project, "b.csv", fails=True)
+        assert "row 3" in str(result.exception)
+        (tmp_path / "b.csv").write_text("id,label\n007,ham\n777,ham\n")
+        result = run("tell", project, "b.csv", fails=True)
+        assert isinstance(result.exception, InputError)
+        assert "row 3: the id '777' names no item" in str(result.exception)
+        with Store.open(project, read_only=True) as store:
+            assert store.n_labelled == 6
+
+    def test_a_changed_mind_must_be_said(self, run, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        run("tell", project, "b.csv", "--no-report")
+        assert "1 known already" in run("tell", project, "b.csv", "--no-report")
+        (tmp_path / "b.csv").write_text("id,label\n010,spam\n")
+        assert isinstance(run("tell", project, "b.csv", fails=True).exception, LabelError)
+        assert "1 revised" in run("tell", project, "b.csv", "--revise", "--no-report")
+        with Store.open(project, read_only=True) as store:
+            assert [answer.label for answer in store.history(10)] == ["ham", "spam"]
+
+    def test_embed_again_keeps_labels(self, run, project):
+        assert "1 features by columns" in run("embed", project, "--encoder", "columns", "--columns", "length")
+        with Store.open(project, read_only=True) as store:
+            assert store.n_labelled == 6
+        run("next", project, "-n", "2")
+
+    def test_export_cannot_start_a_formula(self, run, tmp_path):
+        (tmp_path / "d.csv").write_text("id,text\n=1+1,@SUM(A1)\nb,plain\n")
+        run("init", "p", "d.csv", "--text", "text", "--classes", "x,y")
+        run("export", "p", "--out", "o.csv")
+        assert "'=1+1,'@SUM(A1)" in (tmp_path / "o.csv").read_text(encoding="utf-8-sig")
+        run("export", "p", "--format", "jsonl", "--out", "o.jsonl")
+        assert json.loads((tmp_path / "o.jsonl").read_text().splitlines()[0])["id"] == "=1+1"
+
+
+class TestHouse:
+    def test_commands_that_only_look_do_not_load_jax(self, project):
+        code = (
+            "import sys; from parbals.cli import main\n"
+            "try: main(sys.argv[1:])\n"
+            "except SystemExit: pass\n"
+            "assert 'jax' not in sys.modules and 'sklearn' not in sys.modules, 'a model was loaded'\n"
+        )
+        for arguments in (["status", str(project)], ["export", str(project)], ["--help"], ["next", "--help"]):
+            done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+    def test_the_second_next_compiles_nothing_new(self, project, tmp_path):
+        environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
+        command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
+        counts = []
+        for _ in range(2):
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+            with Store.open(project) as store:
+                store.give_back(store.pending())
+            counts.append(len(list((tmp_path / "xla").iterdir())))
+        assert counts[0] > 3
+        assert counts[1] == counts[0]
+
+    @pytest.mark.parametrize("command", ["init", "embed", "next", "tell", "status", "export"])
+    def test_every_command_explains_itself_with_an_example(self, run, command):
+        text = run(command, "--help")
+        assert "Example" in text
+        assert "--json" in text
+
+    def test_no_project_there_is_exit_code_3(self, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "parbals", "status", str(tmp_path / "none")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 3
+        assert done.stderr.startswith("parbals: ")
+        assert len(done.stderr.strip().splitlines()) == 1
+
+    def test_ctrl_c_while_choosing_leaves_the_project_whole(self, project):
+        command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "20"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        time.sleep(3.0)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+        assert process.returncode in (0, 130), errors
+        with Store.open(project, read_only=True) as store:
+            assert store.check() == []
+            assert len(store.pending()) in (0, 20)
