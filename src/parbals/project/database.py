@@ -10,7 +10,7 @@ from pathlib import Path
 from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.project.integrity import answer_marks, problems, read_meta
 from parbals.project.schema import MIGRATIONS, PAGE_SIZE, check_version, upgrade
-from parbals.project.sqlite_errors import BUSY_SECONDS, damaged, explained
+from parbals.project.sqlite_errors import BUSY_SECONDS, damaged, explained, primary_code
 from parbals.project.witness import Witness
 
 __all__ = ["FILE_NAME", "Database", "create_file"]
@@ -33,6 +33,7 @@ class Database:
         self.read_only = read_only
         self.project = ""
         self.version = 0
+        self.index_checked = False
         self._closed = False
         self._connection: sqlite3.Connection | None = None
         self._files: tuple[object, ...] = ()
@@ -49,7 +50,7 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Everything in the block is on disk when it ends, or nothing of it."""
         if self.read_only:
-            raise ProjectError(f"{self.file.parent} was opened for reading only; open it for writing.")
+            raise ProjectError(f"{self.folder} was opened for reading only; open it for writing.")
         with self._errors():
             connection = self._ready()
             _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
@@ -93,11 +94,18 @@ class Database:
         return self._connection
 
     def _open(self) -> None:
-        if not self.file.is_file():
-            raise ProjectError(f"There is no project in {self.file.parent}; create one with `parbals init`.")
-        if self.file.stat().st_size == 0:
+        try:
+            size = self.file.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            raise ProjectError(f"There is no project in {self.folder}; create one with `parbals init`.") from None
+        except OSError as error:
+            raise ProjectError(f"{self.file} cannot be opened ({error.strerror}).") from None
+        if size == 0:
             raise ProjectDamagedError(f"{self.file} is empty, so the project is lost; put back a copy of it.")
-        reader = self._reader()
+        try:
+            reader = self._reader()
+        except UnicodeDecodeError:  # SQLite quotes the damaged text, and Python cannot read the quotation
+            raise ProjectDamagedError(damaged(self.file, "its tables are not those of a project")) from None
         if self.read_only and self.version < len(MIGRATIONS):
             reader.close()
             raise ProjectError(f"{self.file} was written by an older parbals; open it once for writing to upgrade it.")
@@ -111,6 +119,7 @@ class Database:
                 _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 self.version = len(MIGRATIONS)
         self._files = self._identity()
+        self.index_checked = False
 
     def _reader(self) -> sqlite3.Connection:
         """A read-only connection to a project that was found sound."""
@@ -120,7 +129,7 @@ class Database:
         except sqlite3.OperationalError as error:
             # A folder that cannot be written has no room for SQLite's shared memory; without a -wal none is needed.
             wal = Path(f"{self.file}-wal")
-            refused = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+            refused = primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
             if not refused or (wal.exists() and wal.stat().st_size):
                 raise
             connection = self._connect("immutable=1")
@@ -182,7 +191,10 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
     file = folder / FILE_NAME
     for path in (file, Path(f"{file}-wal"), Witness(folder).file):
         if path.exists():
-            raise ProjectError(f"{path} is already there; open that project, or create this one in another folder.")
+            raise ProjectError(
+                f"{path} is already there; open that project, create this one in another folder, or move the old "
+                "files away."
+            )
     draft = folder / f".{FILE_NAME}-{os.getpid()}-{time.monotonic_ns()}"
     try:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
@@ -226,7 +238,7 @@ def _patiently(action: Callable[[], object]) -> None:
             action()
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 

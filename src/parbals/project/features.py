@@ -19,6 +19,8 @@ __all__ = ["ENCODERS", "encode", "load_features", "store_features"]
 _ROWS = 8192
 _DIRECTIONS = 256
 _SIDE = 16
+_LENGTH = 3.0
+"""Length of encoded rows: with N(0, 1) weights, labels of short texts are predicted best at about this length."""
 
 
 class Items(Protocol):
@@ -42,7 +44,7 @@ def encode(encoder: str, items: Items, n_items: int, columns: list[str], base: P
 
 
 def _tfidf(items: Items, n_items: int, columns: list[str], base: Path, progress: Progress) -> np.ndarray:
-    """TF-IDF of words and pairs of words, reduced by truncated SVD; rows of length 1."""
+    """TF-IDF of words and pairs of words, reduced by truncated SVD; rows of length 3."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import normalize
@@ -64,9 +66,9 @@ def _tfidf(items: Items, n_items: int, columns: list[str], base: Path, progress:
     progress(n_items)
     n_directions = min(_DIRECTIONS, min(weighted.shape) - 1)
     if n_directions < 1:
-        return normalize(weighted.toarray())
+        return _LENGTH * normalize(weighted.toarray())
     reduced = TruncatedSVD(n_directions, random_state=0).fit_transform(weighted)
-    return normalize(reduced).astype(np.float32)
+    return (_LENGTH * normalize(reduced)).astype(np.float32)
 
 
 def _pixels(items: Items, n_items: int, columns: list[str], base: Path, progress: Progress) -> np.ndarray:
@@ -88,7 +90,7 @@ def _pixels(items: Items, n_items: int, columns: list[str], base: Path, progress
         rows[done] = np.asarray(small, np.float32).ravel() / 255.0
     progress(n_items)
     rows -= rows.mean(axis=0)
-    return rows / max(float(np.sqrt(np.square(rows).sum(axis=1).mean())), 1e-12)
+    return _LENGTH * rows / max(float(np.sqrt(np.square(rows).sum(axis=1).mean())), 1e-12)
 
 
 def _columns(items: Items, n_items: int, columns: list[str], base: Path, progress: Progress) -> np.ndarray:

@@ -8,6 +8,7 @@ from parbals.errors import InputError, ProjectDamagedError
 from parbals.project.database import Database
 from parbals.project.records import Item
 from parbals.project.rows import check_position, check_text, checksum, from_json, to_json
+from parbals.project.sqlite_errors import damaged
 
 __all__ = ["Items", "count_items", "read_item"]
 
@@ -54,6 +55,8 @@ class Items:
         """Append (id, columns) pairs, all or none, reading them one at a time; returns how many there were."""
         with self._db.transaction() as connection:
             start = position = count_items(connection)
+            if start:
+                self._check_index(connection)
             for row, (name, columns) in enumerate(rows, 1):
                 check_text(name, f"The id of row {row}")
                 if not isinstance(columns, dict) or not all(isinstance(key, str) for key in columns):
@@ -78,11 +81,13 @@ class Items:
         with self._db.reading() as connection:
             for name in ids:
                 row = None
-                if isinstance(name, str):
-                    row = connection.execute(
-                        "SELECT position, content, checksum FROM items WHERE id = ?", (name,)
-                    ).fetchone()
+                with suppress(UnicodeEncodeError):  # such text cannot be stored, so it is no item's id
+                    if isinstance(name, str):
+                        row = connection.execute(
+                            "SELECT position, content, checksum FROM items WHERE id = ?", (name,)
+                        ).fetchone()
                 if row is None:
+                    self._check_index(connection)
                     raise InputError(f"There is no item with the id {name!r} in the project; check the spelling.")
                 # Proved with the id asked for: an index damaged on disk must not lead to another item.
                 positions.append(_proved(self._db.project, (row[0], name, row[1], row[2])).position)
@@ -95,6 +100,14 @@ class Items:
             with suppress(InputError):
                 found[name] = self.position_of([name])[0]
         return found
+
+    def _check_index(self, connection: sqlite3.Connection) -> None:
+        """Before an id is called unknown: could the index be damaged? Once, because it takes seconds on a large pool."""
+        if not self._db.index_checked:
+            for (text,) in connection.execute("PRAGMA integrity_check('items')"):
+                if text != "ok":
+                    raise ProjectDamagedError(damaged(self._db.file, text))
+            self._db.index_checked = True
 
     def items(self, positions: Sequence[int]) -> list[Item]:
         """The items at these positions, in their order."""

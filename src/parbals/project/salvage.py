@@ -7,6 +7,7 @@ The layout read here is the published one: https://www.sqlite.org/fileformat2.ht
 """
 
 from collections.abc import Container, Iterator
+from io import BytesIO
 from os import SEEK_END
 from pathlib import Path
 from struct import unpack_from
@@ -34,8 +35,9 @@ def salvage(path: Path) -> Iterator[Answer]:
     file = path if path.is_file() else path / FILE_NAME
     wal = Path(f"{file}-wal")
     try:
-        with file.open("rb") as content:
-            yield from _answers(_Pages(content, wal.read_bytes() if wal.exists() else b""), Witness(file.parent))
+        log = wal.read_bytes() if wal.exists() else b""
+        with BytesIO() if log and not file.exists() else file.open("rb") as content:
+            yield from _answers(_Pages(content, log), Witness(file.parent))
     except OSError as error:
         raise ProjectError(f"{file} cannot be read ({error.strerror}), so there is nothing to salvage.") from None
 

@@ -5,16 +5,21 @@ from pathlib import Path
 
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 
-__all__ = ["BUSY_SECONDS", "damaged", "explained"]
+__all__ = ["BUSY_SECONDS", "damaged", "explained", "primary_code"]
 
 BUSY_SECONDS = 30.0
 """How long a call waits for another process before it gives up."""
 
 
+def primary_code(error: sqlite3.Error) -> int | None:
+    """SQLite's code without its details; None for an error of Python's own, such as text that is not UTF-8."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
 def explained(error: sqlite3.Error, file: Path) -> ParbalsError:
     """The error to raise in place of one of SQLite's."""
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = None if code is None else code & 0xFF
+    primary = primary_code(error)
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return ProjectError(
             f"{file} is in use by another program that kept it for {BUSY_SECONDS:g} s; nothing was stored, try again."
@@ -40,6 +45,6 @@ def explained(error: sqlite3.Error, file: Path) -> ParbalsError:
 def damaged(file: Path, found: str) -> str:
     """The sentence for a damaged project."""
     return (
-        f"{file} is damaged: {found.strip()}. Nothing was changed; put back a copy, or take out the readable answers "
-        "with Store.salvage."
+        f"{file} is damaged: {' '.join(found.split())}. Nothing was changed; put back a copy, or take out "
+        "the readable answers with Store.salvage."
     )

@@ -17,6 +17,7 @@ from parbals.project.items import Items
 from parbals.project.records import Answer, Event, Report
 from parbals.project.rows import check_text, checksum, from_json, now, to_json
 from parbals.project.salvage import salvage
+from parbals.project.schema import check_version
 
 __all__ = ["Store"]
 
@@ -149,7 +150,7 @@ class Store(Items, Answers, Batches):
             with self._db.reading() as connection:
                 connection.execute("BEGIN")
                 try:
-                    found.extend(problems(connection, self._db.version, testimony, thorough=True))
+                    found.extend(problems(connection, check_version(connection), testimony, thorough=True))
                 finally:
                     connection.execute("COMMIT")
         except ParbalsError as error:
