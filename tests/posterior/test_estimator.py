@@ -175,3 +175,28 @@ def test_growing_from_1_to_256_labels_compiles_at_most_10_times():
     )
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert 1 <= int(done.stdout) <= 10
+
+
+class TestPrior:
+    """The model before any label."""
+
+    def test_predictions_are_those_of_prior_weights(self):
+        model = parbals.BayesianLogisticRegression(
+            20_000, prior_scale=0.5, classes=[0, 1, 2], random_state=0
+        ).fit_prior(2)
+        weights = model.coef_samples_  # (K, C, D), centred over the classes: variance σ² (1 - 1/C)
+        np.testing.assert_allclose(weights.mean(axis=0), 0.0, atol=4 * 0.5 / np.sqrt(20_000))
+        np.testing.assert_allclose(weights.var(axis=0), 0.25 * 2 / 3, rtol=0.06)
+        np.testing.assert_allclose(model.predict_proba(np.zeros((1, 2))), 1 / 3, atol=0.01)
+
+    def test_conditioning_the_prior_is_fitting(self):
+        X = np.random.default_rng(0).standard_normal((30, 2))
+        y = (X[:, 0] > 0).astype(int)
+        settings = {"n_samples": 4_000, "classes": [0, 1], "random_state": 0}
+        conditioned = parbals.BayesianLogisticRegression(**settings).fit_prior(2).condition(X, y)
+        fitted = parbals.BayesianLogisticRegression(**settings).fit(X, y)
+        np.testing.assert_allclose(conditioned.predict_proba(X), fitted.predict_proba(X), atol=0.02)
+
+    def test_without_classes_there_is_no_prior(self):
+        with pytest.raises(InputError, match="declare them with classes"):
+            parbals.BayesianLogisticRegression().fit_prior(2)
