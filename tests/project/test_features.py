@@ -25,7 +25,7 @@ def test_text_about_the_same_thing_is_close():
     similarity = features @ features.T
     assert similarity[0, 1] > similarity[0, 2]
     assert similarity[2, 3] > similarity[1, 3]
-    np.testing.assert_allclose(np.linalg.norm(features[:4], axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(features[:4], axis=1), 3.0, rtol=1e-5)
 
 
 def test_text_without_words_is_refused():

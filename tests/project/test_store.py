@@ -1,5 +1,6 @@
 """The rules of the project store, one by one."""
 
+import re
 import subprocess
 import sys
 import time
@@ -125,9 +126,9 @@ def test_many_items_stream_through(store):
     assert [item.id for item in store.iter_items()][-1] == "more-2499"
 
 
-@pytest.mark.parametrize("bad", ["mail-10", 3, None])
+@pytest.mark.parametrize("bad", ["mail-10", 3, None, "\ud800"])
 def test_an_unknown_id_is_named(store, bad):
-    with pytest.raises(InputError, match=f"no item with the id {bad!r}"):
+    with pytest.raises(InputError, match=re.escape(f"no item with the id {bad!r}")):
         store.position_of(["mail-1", bad])
 
 

@@ -102,7 +102,7 @@ class Items:
         return found
 
     def _check_index(self, connection: sqlite3.Connection) -> None:
-        """Before an id is called unknown: could the index be damaged? Once, because it takes seconds on a large pool."""
+        """Before an id is called unknown: is the index sound? Asked once: it takes seconds on a large pool."""
         if not self._db.index_checked:
             for (text,) in connection.execute("PRAGMA integrity_check('items')"):
                 if text != "ok":
