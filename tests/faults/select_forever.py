@@ -1,0 +1,15 @@
+"""A child program: chooses batches of three from a project until it is killed, and tells each that was confirmed."""
+
+import sys
+
+from parbals.project.engine import choose_batch
+from parbals.project.store import Store
+
+with Store.open(sys.argv[1]) as store:
+    store.give_back(store.pending())
+    print("ready", flush=True)
+    while True:
+        if store.n_items - len(store.pending()) - store.n_labelled < 3:
+            store.give_back(store.pending())
+        number, batch = choose_batch(store, 3)
+        print(number, *batch.indices.tolist(), flush=True)
