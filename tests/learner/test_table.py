@@ -39,10 +39,11 @@ def test_rows_are_the_same_in_every_form(form, make, tmp_path):
     np.testing.assert_allclose(np.concatenate([rows for _, rows in table.blocks(7)]), X, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("form", "make"), list(forms()), ids=[name for name, _ in forms()])
+EXACT = [(name, make) for name, make in forms() if name != "float32"]  # other numbers, other batch
+
+
+@pytest.mark.parametrize(("form", "make"), EXACT, ids=[name for name, _ in EXACT])
 def test_every_form_gives_the_same_batch(form, make, tmp_path):
-    if form == "float32":
-        pytest.skip("other numbers, other batch")
     active = parbals.ActiveLearner(make(tmp_path), [0, 1], strategy="coreset", random_state=0)
     active.tell([0, 1], [0, 1])
     expected = parbals.ActiveLearner(X, [0, 1], strategy="coreset", random_state=0)

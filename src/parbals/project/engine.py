@@ -8,6 +8,7 @@ import numpy as np
 from parbals.errors import ProjectError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.report import Report
+from parbals.memory import release_pages
 from parbals.project.consensus import combined_labels
 from parbals.project.features import load_features, store_features
 from parbals.project.store import Store
@@ -69,6 +70,7 @@ def refresh(store: Store, progress: Callable[[int], None] = lambda done: None) -
     predictions = np.empty((len(features), len(store.classes)), np.float32)
     for start in range(0, len(features), _ROWS):
         predictions[start : start + _ROWS] = learner.predict_proba(features[start : start + _ROWS])
+        release_pages(features)
         progress(min(start + _ROWS, len(features)))
     old = store.settings.get("predictions")
     remembered = store_features(store.folder, predictions, name="predictions")

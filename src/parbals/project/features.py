@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from parbals.errors import InputError, MissingDependencyError, ProjectDamagedError
+from parbals.memory import release_pages
 
 __all__ = ["ENCODERS", "encode", "load_features", "store_features"]
 
@@ -134,6 +135,7 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
                     raise InputError(f"Feature {column} of item {start + row} is {block[row, column]}, not finite.")
                 digest.update(block.tobytes())
                 file.write(block.tobytes())
+                release_pages(features)
             file.flush()
             os.fsync(file.fileno())
         file_name = f"{name}-{digest.hexdigest()[:12]}.npy"
@@ -158,6 +160,7 @@ def load_features(folder: Path, remembered: dict[str, Any], *, verify: bool = Fa
         digest = hashlib.blake2b(digest_size=16)
         for start in range(0, len(features), _ROWS):
             digest.update(np.ascontiguousarray(features[start : start + _ROWS]).tobytes())
+            release_pages(features)
         if digest.hexdigest() != remembered["digest"]:
             raise ProjectDamagedError(f"{path} is not what was written; run `parbals embed` to make it again.")
     return features
