@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 
 from parbals import __version__
+from parbals.datasets.commands import data
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 from parbals.project.commands import COMMANDS
 
-__all__ = ["main"]
+__all__ = ["main", "program"]
 
 _REFUSED = 2
 _NO_PROJECT = 3
@@ -135,7 +136,7 @@ def strategies(as_json: bool) -> None:
     )
 
 
-for _command in COMMANDS:
+for _command in (*COMMANDS, data):
     parbals.add_command(_command)
 
 
@@ -157,9 +158,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _REFUSED
     except (KeyboardInterrupt, click.Abort):
         click.echo("parbals: interrupted; nothing was left half-written.", err=True)
-        if "jax" in sys.modules:
-            # A tidy exit would take the compiler's threads down with a crash of their own.
-            sys.stdout.flush()
-            os._exit(_INTERRUPTED)
         code = _INTERRUPTED
     sys.exit(code or 0)
+
+
+def program() -> None:
+    """What the shell starts."""
+    try:
+        main()
+    except SystemExit as end:
+        if end.code == _INTERRUPTED and "jax" in sys.modules:
+            # A tidy exit would take the compiler's threads down with a crash of their own.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_INTERRUPTED)
+        raise

@@ -94,3 +94,10 @@ def test_a_memory_map_is_not_read_into_memory_as_a_whole(tmp_path):
     np.save(tmp_path / "X.npy", X)
     table = FeatureTable(tmp_path / "X.npy")
     assert isinstance(table._source, np.memmap)
+
+
+def test_rows_from_all_over_a_mapped_file_come_in_order(tmp_path):
+    big = np.arange(40_000, dtype=np.float32).reshape(10_000, 4)
+    np.save(tmp_path / "big.npy", big)
+    positions = np.random.default_rng(0).integers(0, 10_000, 3_000)
+    np.testing.assert_array_equal(FeatureTable(tmp_path / "big.npy").rows(positions), big[positions])

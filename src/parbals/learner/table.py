@@ -18,6 +18,7 @@ from parbals.validate import check_features
 __all__ = ["FeatureTable"]
 
 _BLOCK_ENTRIES = 1 << 22
+_GATHERED_AT_ONCE = 512
 
 
 class FeatureTable:
@@ -57,9 +58,22 @@ class FeatureTable:
             release_pages(self._source)
 
     def _dense(self, rows: Any) -> np.ndarray:
-        part = self._source[rows]
+        part = _gathered(self._source, rows) if _scattered(self._source, rows) else self._source[rows]
         part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
         return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+
+
+def _scattered(source: Any, rows: Any) -> bool:
+    return isinstance(source, np.memmap) and isinstance(rows, np.ndarray) and len(rows) > _GATHERED_AT_ONCE
+
+
+def _gathered(source: np.memmap, positions: np.ndarray) -> np.ndarray:
+    """Rows from all over a mapped file: the system maps sixteen pages around each, so let go of them in between."""
+    part = np.empty((len(positions), source.shape[1]), source.dtype)
+    for block in block_rows(len(positions), _GATHERED_AT_ONCE):
+        part[block] = source[positions[block]]
+        release_pages(source)
+    return part
 
 
 def _readable(X: Any, name: str) -> Any:

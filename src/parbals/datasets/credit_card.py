@@ -1,0 +1,124 @@
+"""Credit Card Fraud (Kaggle, dhanushnarayananr): card_transdata.csv, or rows of it as Parquet with their split."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parbals.datasets.base import Data, Dataset, MissingData, data_folder
+from parbals.datasets.files import count_note, open_member, read_csv, read_parquet
+from parbals.errors import InputError
+from parbals.features.tabular import TabularFeatures
+from parbals.validate import check_choice
+
+__all__ = ["DATASET", "load", "paper_split"]
+
+NAME = "credit-card"
+SOURCE = MissingData(
+    NAME,
+    "https://www.kaggle.com/datasets/dhanushnarayananr/credit-card-fraud",
+    ("card_transdata.csv",),
+    hint="a free account is needed",
+)
+CLASSES = ("genuine", "fraud")
+_LABEL = "fraud"
+_NUMERIC = (
+    "distance_from_home",
+    "distance_from_last_transaction",
+    "ratio_to_median_purchase_price",
+    "repeat_retailer",
+    "used_chip",
+    "used_pin_number",
+    "online_order",
+)
+_COLUMNS = (*_NUMERIC, _LABEL)
+_SPLIT = "paper_split"
+_PARTS = ("train", "val", "test")
+_FEATURES = ("auto", "tabular", "tabular-values")
+_PUBLISHED = 1_000_000
+_PAPER_SEED = 42
+
+
+def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
+    """60 % pool, 20 % target source, 20 % test: the paper's rows, the same for every seed.
+
+    "tabular" cuts at deciles alone, so the four 0/1 columns fall into one bin each and are lost; of the binnings we
+    tried, it is the one whose accuracy with random labels agrees with the paper's. "tabular-values" keeps them.
+    """
+    check_choice(features, _FEATURES, "features")
+    place = data_folder(folder, NAME)
+    table, y, split, notes = _read(place)
+    if features != "tabular-values":
+        notes = (
+            *notes,
+            "deciles put each 0/1 column into one bin, as the paper seems to; features tabular-values keep them",
+        )
+    rows = {part: np.flatnonzero(split == part) for part in _PARTS}
+    for part, found in rows.items():
+        if not len(found):
+            raise InputError(f"{NAME} has no row of the part {part!r}; the file is too small.")
+    encoder = TabularFeatures(categorical=(), dropped=(), plain_quantiles=features != "tabular-values").fit(
+        table[rows["train"]]
+    )
+    X = {part: encoder.transform(table[found]) for part, found in rows.items()}
+    return Data(NAME, X["train"], y[rows["train"]], X["val"], X["test"], y[rows["test"]], CLASSES, notes=notes)
+
+
+def paper_split(n_rows: int) -> np.ndarray:
+    """train, val or test of each row, as two calls of scikit-learn's train_test_split with random_state 42 divide them.
+
+    The first call keeps 60 %, the second halves what is left. On all 1,000,000 rows this is the paper's own split.
+    """
+    order = np.random.RandomState(_PAPER_SEED).permutation(n_rows)
+    left = order[: int(np.ceil(0.4 * n_rows))]
+    again = np.random.RandomState(_PAPER_SEED).permutation(len(left))
+    n_test = int(np.ceil(0.5 * len(left)))
+    split = np.full(n_rows, "train", dtype="U5")
+    split[left[again[:n_test]]] = "test"
+    split[left[again[n_test:]]] = "val"
+    return split
+
+
+def _read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    parquet = next(iter(sorted(folder.glob("card_transdata*.parquet"))), None) if folder.is_dir() else None
+    has_csv = any((folder / name).is_file() for name in ("card_transdata.csv", "card_transdata.csv.gz"))
+    if parquet is not None and not has_csv:
+        name, first_row = parquet.name, 1
+        cells: dict[str, list[Any]] = read_parquet(parquet, (*_COLUMNS, _SPLIT))
+        split = np.array(cells.pop(_SPLIT), dtype=str)
+        if len(wrong := np.flatnonzero(~np.isin(split, _PARTS))):
+            raise InputError(
+                f"{name}, row {wrong[0] + 1}, column {_SPLIT!r} is {str(split[wrong[0]])!r}, no known part."
+            )
+    else:
+        with open_member(folder, ("card_transdata.csv", "card_transdata.csv.gz"), SOURCE) as (file, name):
+            cells, first_row = dict(read_csv(file, name, _COLUMNS)), 2
+        split = paper_split(len(cells[_LABEL]))
+    table = np.column_stack([_numbers(cells[column], name, column, first_row) for column in _NUMERIC])
+    label = _numbers(cells[_LABEL], name, _LABEL, first_row)
+    if len(wrong := np.flatnonzero((label != 0) & (label != 1))):
+        raise InputError(
+            f"{name}, row {wrong[0] + first_row}, column {_LABEL!r} is {label[wrong[0]]:g}; 0 or 1 is needed."
+        )
+    return table, label.astype(np.int64), split, count_note(name, len(label), _PUBLISHED)
+
+
+def _numbers(cells: list[Any], name: str, column: str, first_row: int) -> np.ndarray:
+    try:
+        numbers = np.array(cells).astype(np.float64)
+    except (ValueError, TypeError):
+        numbers = np.array([_number(cell) for cell in cells])
+    if len(wrong := np.flatnonzero(~np.isfinite(numbers))):
+        row = int(wrong[0])
+        raise InputError(f"{name}, row {row + first_row}, column {column!r} is {cells[row]!r}, which is no number.")
+    return numbers
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (ValueError, TypeError):
+        return float("nan")
+
+
+DATASET = Dataset(load, "is a card payment fraud? 1,000,000 payments, 7 columns", SOURCE, features=_FEATURES[1:])

@@ -1,0 +1,137 @@
+"""From the rows of a text or image dataset to features: an encoder's cached array, TF-IDF, or pixels."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from parbals.datasets.base import Data, Raw, halves
+from parbals.datasets.files import read_matrix
+from parbals.errors import InputError
+from parbals.features.pca import PoolPCA
+
+__all__ = ["cache_name", "embedded", "tfidf_features"]
+
+_ENDINGS = ("_f16.npy", "_f32.npy", ".npy")
+_DIRECTIONS = 256
+
+
+def cache_name(encoder: str, stem: str) -> str:
+    """The file, in a dataset's folder, with an encoder's features: one row for each row of the part called ``stem``."""
+    return f"{_slug(encoder)}_{stem}.npy"
+
+
+def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: str) -> Data:
+    """Pool, target and test of a dataset that has no columns; PCA to 99 % of the pool's variance.
+
+    The parts are ``train`` and either ``val`` and ``test``, or only ``test``, which is then halved. ``features`` is an
+    encoder's name, "tfidf" for texts, "pixels" for images that are arrays, or "auto": the paper's encoder if its
+    features are there, else those that are.
+    """
+    chosen, notes = (features, ()) if features != "auto" else _automatic(raw, folder, paper_encoder)
+    if chosen == "tfidf":
+        matrices, reduce = _tfidf(raw, seed), False
+    elif chosen == "pixels":
+        matrices, reduce = _pixels(raw), True
+    else:
+        matrices, reduce = _cached(raw, folder, chosen), True
+    if reduce:
+        pca = PoolPCA(0.99).fit(matrices["train"])
+        matrices = {part: pca.transform(matrix) for part, matrix in matrices.items()}
+    final = {part: np.ascontiguousarray(matrix, np.float32) for part, matrix in matrices.items()}
+    y = {name: part.y for name, part in raw.parts.items()}
+    if "val" in final:
+        target, X_test, y_test = final["val"], final["test"], y["test"]
+    else:
+        to_target, to_test = halves(len(final["test"]), raw.name)
+        target, X_test, y_test = final["test"][to_target], final["test"][to_test], y["test"][to_test]
+    return Data(raw.name, final["train"], y["train"], target, X_test, y_test, raw.classes, notes=(*raw.notes, *notes))
+
+
+def _slug(encoder: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")
+
+
+def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:
+    def first(stem: str) -> Path | None:
+        names = (f"{_slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
+        return next((folder / name for name in names if (folder / name).is_file()), None)
+
+    return [first(stem) for stem in stems]
+
+
+def _encoders_there(folder: Path, stems: Sequence[str]) -> list[str]:
+    """Encoders whose features of every part are in the folder."""
+    tails = [f"_{stems[0]}{ending}" for ending in _ENDINGS]
+    found = {
+        path.name.removesuffix(tail) for path in folder.glob("*.npy") for tail in tails if path.name.endswith(tail)
+    }
+    kept = (name for name in found - {"y", "labels"} if all(_files(folder, name, stems)))
+    return sorted(kept)
+
+
+def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[str, ...]]:
+    stems = [part.stem for part in raw.parts.values()]
+    if all(_files(folder, paper_encoder, stems)):
+        return paper_encoder, ()
+    there = _encoders_there(folder, stems)
+    if len(there) == 1:
+        return there[0], (f"features are of {there[0]}, the paper's are of {paper_encoder}",)
+    if there:
+        raise InputError(f"{folder} holds features of {', '.join(there)}; choose one of them by name for {raw.name}.")
+    raise _no_features(raw, folder, paper_encoder)
+
+
+def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
+    wanted = " and ".join(str(folder / cache_name(encoder, part.stem)) for part in raw.parts.values())
+    has_items = all(part.items is not None for part in raw.parts.values())
+    other = {"text": " (features tfidf need no encoder)", "pixels": " (features pixels need no encoder)"}
+    return InputError(
+        f"{raw.name} has no features of {encoder} yet: encode its rows with {encoder}, in their order, and save them "
+        f"as {wanted}{other.get(raw.kind, '') if has_items else ''}."
+    )
+
+
+def _cached(raw: Raw, folder: Path, encoder: str) -> dict[str, np.ndarray]:
+    paths = _files(folder, encoder, [part.stem for part in raw.parts.values()])
+    matrices = {}
+    for (name, part), path in zip(raw.parts.items(), paths, strict=True):
+        if path is None:
+            raise _no_features(raw, folder, encoder)
+        matrices[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
+    if len({matrix.shape[1] for matrix in matrices.values()}) != 1:
+        shown = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in matrices.items())
+        raise InputError(f"The features of {encoder} for {raw.name} differ in length ({shown}); make them again.")
+    return matrices
+
+
+def _tfidf(raw: Raw, seed: int) -> dict[str, np.ndarray]:
+    if raw.kind != "text":
+        raise InputError(f"{raw.name} has no texts, so there are no tfidf features of it.")
+    texts = {name: tuple(part.items) if part.items is not None else () for name, part in raw.parts.items()}
+    return tfidf_features(texts, "train", seed, raw.name)
+
+
+def tfidf_features(texts: dict[str, tuple[str, ...]], pool: str, seed: int, what: str) -> dict[str, np.ndarray]:
+    """TF-IDF and SVD, both of the pool's texts; up to 256 directions, fewer where the pool has few words."""
+    from parbals.demo.data import TextFeatures
+
+    n_features, reason = max(1, min(_DIRECTIONS, len(texts[pool]) // 4)), ""
+    while n_features >= 1:
+        try:
+            encoder = TextFeatures(n_features, seed=seed).fit(texts[pool])
+        except ValueError as error:  # no words at all, or fewer than directions
+            n_features, reason = n_features // 2, str(error)
+        else:
+            return {name: encoder.transform(part).astype(np.float32) for name, part in texts.items()}
+    raise InputError(f"{what} has too few different words for tfidf features ({reason}).")
+
+
+def _pixels(raw: Raw) -> dict[str, np.ndarray]:
+    matrices = {}
+    for name, part in raw.parts.items():
+        if not isinstance(part.items, np.ndarray):
+            raise InputError(f"{raw.name} ({part.stem}) has no pixels here; put the images into its folder.")
+        matrices[name] = part.items.reshape(len(part.items), -1).astype(np.float32) / 255.0
+    return matrices

@@ -1,0 +1,150 @@
+"""A user's own labelled data: CSV, TSV, JSONL, Parquet, .npz, or a Hugging Face dataset folder."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parbals.datasets.base import Data, Dataset, halves, three_parts
+from parbals.datasets.embedded import tfidf_features
+from parbals.errors import InputError, LabelError
+from parbals.features.pca import PoolPCA
+from parbals.features.tabular import TabularFeatures, looks_like_id
+from parbals.project.imports import Source, classes_in, numeric_features, open_source, plan_items
+from parbals.validate import check_choice
+
+__all__ = ["DATASET", "load"]
+
+NAME = "own"
+_FEATURES = ("auto", "given", "pca", "tabular", "tfidf")
+_VALIDATION = ("validation", "val", "dev")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Labelled rows of one file or split."""
+
+    columns: list[dict[str, Any]]
+    matrix: np.ndarray | None
+    y: np.ndarray
+
+    def take(self, rows: np.ndarray) -> "_Rows":
+        matrix = None if self.matrix is None else self.matrix[rows]
+        return _Rows([self.columns[i] for i in rows], matrix, self.y[rows])
+
+
+def load(
+    folder: Path | None = None,
+    *,
+    features: str = "auto",
+    seed: int = 0,
+    label: str = "label",
+    text: str | None = None,
+    classes: Sequence[str] | None = None,
+) -> Data:
+    """A file or folder of the user's own, with the true label of every row in the column ``label``.
+
+    A Hugging Face folder with splits train and test keeps them (and validation as target source, or half of test);
+    anything else is divided 60/20/20 by the seed. ``features``: "given" takes the array of an .npz as it is, "pca"
+    reduces it to 99 % of its variance, "tabular" makes bins and slots of the columns, "tfidf" reads the column
+    ``text``. "auto" takes the array if there is one, else the text if it is named, else the columns.
+    """
+    if folder is None:
+        raise InputError("own data needs a place: pass the file (.csv, .npz, .parquet, …) or the dataset folder.")
+    check_choice(features, _FEATURES, "features")
+    path = Path(folder)
+    splits = _splits(path)
+    sources = {part: open_source(path, split=split) for part, split in splits.items()}
+    names = list(classes) if classes is not None else classes_in(next(iter(sources.values())), label)
+    notes: list[str] = []
+    parts = {part: _labelled(source, label, names, notes) for part, source in sources.items()}
+    if "pool" not in parts:
+        pool, target, test = three_parts(len(parts["all"].y), NAME, seed)
+        parts = {part: parts["all"].take(rows) for part, rows in (("pool", pool), ("target", target), ("test", test))}
+    elif "target" not in parts:
+        to_target, to_test = halves(len(parts["test"].y), NAME)
+        parts |= {"target": parts["test"].take(to_target), "test": parts["test"].take(to_test)}
+    if not all(len(part.y) for part in parts.values()):
+        raise InputError(f"{path.name} has too few labelled rows to divide into pool, target and test.")
+    X = _features(parts, features, text, seed, path.name, notes)
+    y_pool, y_test = parts["pool"].y, parts["test"].y
+    return Data(path.stem, X["pool"], y_pool, X["target"], X["test"], y_test, tuple(names), notes=tuple(notes))
+
+
+def _splits(path: Path) -> dict[str, str | None]:
+    """Which split of a Hugging Face DatasetDict plays which part; anything else is one part."""
+    listing = path / "dataset_dict.json"
+    if not listing.is_file():
+        return {"all": None}
+    try:
+        found = json.loads(listing.read_text("utf-8"))["splits"]
+        there = [split for split in found if isinstance(split, str)]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{path.name}/dataset_dict.json cannot be read; save the dataset again.") from None
+    if "train" not in there or "test" not in there:
+        raise InputError(f"{path.name} has the splits {', '.join(there)}; train and test are needed.")
+    target = next((split for split in _VALIDATION if split in there), None)
+    return {"pool": "train", **({"target": target} if target else {}), "test": "test"}
+
+
+def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) -> _Rows:
+    number = {name: c for c, name in enumerate(classes)}
+    columns, kept, y = [], [], []
+    for row, (_, content, found) in enumerate(plan_items(source, label_column=label, classes=classes)):
+        if found is not None:
+            columns.append(content)
+            kept.append(row)
+            y.append(number[found])
+    if not y:
+        raise LabelError(f"{source.name}, column {label!r} has no labels.")
+    if source.n_rows is not None and len(y) < source.n_rows:
+        notes.append(f"{source.n_rows - len(y):,} rows of {source.name} have no label and were left out")
+    matrix = None if source.features is None else numeric_features(source)[kept]
+    return _Rows(columns, matrix, np.array(y, np.int64))
+
+
+def _features(
+    parts: dict[str, _Rows], features: str, text: str | None, seed: int, name: str, notes: list[str]
+) -> dict[str, np.ndarray]:
+    pool = parts["pool"]
+    if features == "auto":
+        features = "given" if pool.matrix is not None else "tabular" if text is None else "tfidf"
+    if features in ("given", "pca"):
+        matrices = {part: rows.matrix for part, rows in parts.items() if rows.matrix is not None}
+        if len(matrices) != len(parts):
+            raise InputError(f"{name} holds no array of features; use features tabular, or tfidf with a text column.")
+        if features == "given":
+            return matrices
+        pca = PoolPCA(0.99).fit(matrices["pool"])
+        return {part: pca.transform(matrix) for part, matrix in matrices.items()}
+    return _tfidf(parts, text, seed, name) if features == "tfidf" else _tabular(parts, name, notes)
+
+
+def _tfidf(parts: dict[str, _Rows], text: str | None, seed: int, name: str) -> dict[str, np.ndarray]:
+    if text is None or text not in parts["pool"].columns[0]:
+        there = ", ".join(map(repr, parts["pool"].columns[0]))
+        raise InputError(f"{name}: tfidf needs the column with the text, and {text!r} is none; there are: {there}.")
+    texts = {part: tuple(str(row.get(text) or "") for row in rows.columns) for part, rows in parts.items()}
+    return tfidf_features(texts, "pool", seed, f"{name}, column {text!r}")
+
+
+def _tabular(parts: dict[str, _Rows], name: str, notes: list[str]) -> dict[str, np.ndarray]:
+    columns = list(parts["pool"].columns[0])
+    tables = {}
+    for part, rows in parts.items():
+        tables[part] = np.empty((len(rows.columns), len(columns)), dtype=object)
+        for place, column in enumerate(columns):
+            tables[part][:, place] = [row.get(column) for row in rows.columns]
+    dropped = [place for place, column in enumerate(columns) if looks_like_id(column, tables["pool"][:, place])]
+    if len(dropped) == len(columns):
+        raise InputError(f"{name} has no column besides the label that says something about more than one row.")
+    if dropped:
+        notes.append(f"columns left out because they only tell rows apart: {', '.join(columns[i] for i in dropped)}")
+    encoder = TabularFeatures(dropped=dropped).fit(tables["pool"])
+    return {part: encoder.transform(table) for part, table in tables.items()}
+
+
+DATASET = Dataset(load, "your own: .csv, .tsv, .jsonl, .parquet, .npz or a Hugging Face folder", features=_FEATURES[1:])

@@ -1,0 +1,233 @@
+"""Table columns as 0/1 features: quantile bins of numbers, one slot a value of everything else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from parbals.errors import InputError
+from parbals.validate import check_positive_int
+
+__all__ = ["TabularFeatures", "looks_like_id"]
+
+_ID_NAMES = frozenset({"", "id", "_id", "ids", "index", "row", "row_id", "rowid", "unnamed: 0", "uuid", "guid", "key"})
+_FEWEST_FOR_ID = 20
+_DISTINCT_SHARE = 0.95
+
+
+class TabularFeatures(TransformerMixin, BaseEstimator):
+    """One-hot features of a table.
+
+    A column of numbers becomes ``n_bins`` bins with equally many rows each; one that takes at most ``n_bins`` values
+    gets a bin for each. A missing number counts as the column's mean. Any other column becomes one slot for each of
+    its values, and one more for values that come up later. Columns that only number the rows are left out. Bins,
+    means and values are those of the rows given to ``fit``.
+
+    Args:
+        n_bins: most bins of one column.
+        categorical: names or positions of columns whose numbers are codes. "auto": no column whose values are all
+            numbers is categorical.
+        dropped: names or positions of columns to leave out; "auto" leaves out those of :func:`looks_like_id`.
+        plain_quantiles: cut at the deciles and nowhere else, as ``pandas.qcut(duplicates="drop")`` does. A 0/1 column
+            then falls into a single bin and says nothing; the paper's figures for random labels suggest this binning.
+    """
+
+    def __init__(
+        self,
+        n_bins: int = 10,
+        *,
+        categorical: Sequence[str | int] | str = "auto",
+        dropped: Sequence[str | int] | str = "auto",
+        plain_quantiles: bool = False,
+    ) -> None:
+        self.n_bins = n_bins
+        self.categorical = categorical
+        self.dropped = dropped
+        self.plain_quantiles = plain_quantiles
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn bins, means and values from the pool."""
+        table = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        check_positive_int(self.n_bins, "n_bins", 2)
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        shown = names or [f"x{i}" for i in range(table.shape[1])]
+        categorical = self._chosen(self.categorical, names, "categorical")
+        dropped = None if _is_auto(self.dropped) else self._chosen(self.dropped, names, "dropped")
+        self.columns_: list[tuple[int, _Numbers | _Values]] = []
+        for place, name in enumerate(shown):
+            cells = table[:, place]
+            is_left_out = looks_like_id(names[place] if names else None, cells) if dropped is None else place in dropped
+            if is_left_out:
+                continue
+            numbers = None if place in categorical else _as_numbers(cells)
+            if numbers is None:
+                self.columns_.append((place, _Values.fit(name, cells)))
+            else:
+                self.columns_.append((place, _Numbers.fit(name, numbers, self.n_bins, self.plain_quantiles)))
+        if not self.columns_:
+            raise InputError(
+                "Every column only numbers the rows or was dropped; name the ones to drop with dropped=[]."
+            )
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """(N, D) float32: in each row a 1 in one slot of every column."""
+        check_is_fitted(self, "columns_")
+        table = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", reset=False)
+        features = np.zeros((len(table), sum(column.width for _, column in self.columns_)), np.float32)
+        rows, start = np.arange(len(table)), 0
+        for place, column in self.columns_:
+            features[rows, start + column.codes(table[:, place])] = 1.0
+            start += column.width
+        return features
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """What each slot stands for, such as ``Age ≤ 27`` or ``Class = Eco``."""
+        check_is_fitted(self, "columns_")
+        return np.array([label for _, column in self.columns_ for label in column.labels()], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _chosen(self, asked: Sequence[str | int] | str, names: list[str], option: str) -> frozenset[int]:
+        if _is_auto(asked):
+            return frozenset()
+        if isinstance(asked, str):
+            raise InputError(f'{option} is {asked!r}; pass a list of columns, or "auto".')
+        places = []
+        for column in asked:
+            if isinstance(column, str) and column in names:
+                places.append(names.index(column))
+            elif not isinstance(column, str) and 0 <= column < self.n_features_in_:
+                places.append(int(column))
+            else:
+                raise InputError(f"{option} names the column {column!r}, which the table does not have.")
+        return frozenset(places)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞) of one column."""
+
+    name: str
+    mean: float
+    edges: np.ndarray
+
+    @classmethod
+    def fit(cls, name: str, numbers: np.ndarray, n_bins: int, plain: bool) -> "_Numbers":
+        known = numbers[~np.isnan(numbers)]
+        if not len(known):
+            return cls(name, 0.0, np.empty(0))
+        values = np.unique(known)
+        if plain:
+            edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, n_bins + 1)))[1:-1]
+        elif len(values) <= n_bins:
+            edges = values[:-1]  # quantiles of a 0/1 column would put all its rows into one bin
+        else:
+            edges = np.unique(np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
+            edges = np.unique(np.where(edges == values[-1], values[-2], edges))  # nothing lies above the largest value
+        return cls(name, float(known.mean()), edges)
+
+    @property
+    def width(self) -> int:
+        return len(self.edges) + 1
+
+    def codes(self, cells: np.ndarray) -> np.ndarray:
+        numbers = _as_numbers(cells)
+        if numbers is None:
+            row, cell = next((i, c) for i, c in enumerate(cells) if _as_numbers(np.array([c], object)) is None)
+            raise InputError(
+                f"Row {row} of column {self.name!r} is {cell!r}, but this column held numbers in the pool."
+            )
+        return np.searchsorted(self.edges, np.where(np.isnan(numbers), self.mean, numbers), side="left")
+
+    def labels(self) -> list[str]:
+        shown = [f"{edge:g}" for edge in self.edges]
+        if not shown:
+            return [f"{self.name} is there"]
+        between = [f"{low} < {self.name} ≤ {high}" for low, high in pairwise(shown)]
+        return [f"{self.name} ≤ {shown[0]}", *between, f"{self.name} > {shown[-1]}"]
+
+
+@dataclass(frozen=True)
+class _Values:
+    """One slot a value, in order; a missing value is a value, too. The last slot is for those the pool did not have."""
+
+    name: str
+    slots: dict[str | None, int]
+
+    @classmethod
+    def fit(cls, name: str, cells: np.ndarray) -> "_Values":
+        found = {_key(cell) for cell in cells.tolist()}
+        ordered = sorted(found, key=lambda key: (key is None, key or ""))
+        return cls(name, {key: slot for slot, key in enumerate(ordered)})
+
+    @property
+    def width(self) -> int:
+        return len(self.slots) + 1
+
+    def codes(self, cells: np.ndarray) -> np.ndarray:
+        unseen = len(self.slots)
+        return np.array([self.slots.get(_key(cell), unseen) for cell in cells.tolist()], np.intp)
+
+    def labels(self) -> list[str]:
+        known = [f"{self.name} is missing" if key is None else f"{self.name} = {key}" for key in self.slots]
+        return [*known, f"{self.name} is new"]
+
+
+def looks_like_id(name: str | None, cells: np.ndarray) -> bool:
+    """Whether a column only tells rows apart: by its name, by counting the rows, or by texts that hardly repeat."""
+    if name is not None and name.strip().lower() in _ID_NAMES:
+        return True
+    if len(cells) < _FEWEST_FOR_ID:
+        return False
+    numbers = _as_numbers(cells)
+    if numbers is None:
+        keys = [key for key in map(_key, cells.tolist()) if key is not None]
+        return len(set(keys)) >= _DISTINCT_SHARE * len(cells)
+    if np.isnan(numbers).any() or (numbers != np.rint(numbers)).any():
+        return False
+    return len(np.unique(numbers)) == len(numbers) and np.ptp(numbers) == len(numbers) - 1
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _is_missing(cell: Any) -> bool:
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return True
+    # NaN, NaT and pandas.NA: the last one has no truth value, so it is told by its type.
+    return type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
+
+
+def _as_numbers(cells: np.ndarray) -> np.ndarray | None:
+    """float64 with NaN for what is missing; None where something is not a number."""
+    if cells.dtype.kind in "biuf":
+        return cells.astype(np.float64)
+    if cells.dtype.kind not in "OUS":
+        return None
+    try:
+        numbers = cells.astype(np.float64)
+    except (TypeError, ValueError):
+        try:
+            numbers = np.array([np.nan if _is_missing(cell) else float(cell) for cell in cells.tolist()])
+        except (TypeError, ValueError):
+            return None
+    return None if np.isinf(numbers).any() else numbers
+
+
+def _key(cell: Any) -> str | None:
+    """The same text for 1, 1.0 and "1": a column with gaps turns whole numbers into floats."""
+    if _is_missing(cell):
+        return None
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
