@@ -1,5 +1,5 @@
 """``python -m parbals`` is ``parbals``."""
 
-from parbals.cli import main
+from parbals.cli import program
 
-main()
+program()

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from parbals import __version__
+from parbals.bench.commands import bench
 from parbals.datasets.commands import data
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 from parbals.project.commands import COMMANDS
@@ -136,7 +137,7 @@ def strategies(as_json: bool) -> None:
     )
 
 
-for _command in (*COMMANDS, data):
+for _command in (*COMMANDS, data, bench):
     parbals.add_command(_command)
 
 

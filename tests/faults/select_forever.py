@@ -7,9 +7,9 @@ from parbals.project.store import Store
 
 with Store.open(sys.argv[1]) as store:
     store.give_back(store.pending())
-    print("ready", flush=True)
+    print("ready", flush=True)  # noqa: T201
     while True:
         if store.n_items - len(store.pending()) - store.n_labelled < 3:
             store.give_back(store.pending())
         number, batch = choose_batch(store, 3)
-        print(number, *batch.indices.tolist(), flush=True)
+        print(number, *batch.indices.tolist(), flush=True)  # noqa: T201

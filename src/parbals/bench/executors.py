@@ -1,0 +1,215 @@
+"""Where runs are computed: in this process, in local processes that each own some cores, or on a Dask cluster.
+
+Every executor takes runs and gives back lines of results in the order they are finished; none of them writes files.
+"""
+
+import functools
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+from parbals.bench.runs import Run
+from parbals.errors import InputError, MissingDependencyError, ParbalsError
+
+__all__ = [
+    "Clock",
+    "DaskCluster",
+    "Executor",
+    "InProcess",
+    "Loader",
+    "Outcome",
+    "Progress",
+    "attempt",
+    "attempt_cached",
+]
+
+Loader = Callable[[str], Any]
+"""From a reference such as "airline" or "ag-news:Sports" to a :class:`parbals.bench.protocol.Data`.
+
+Other processes must be able to import it: a module's function, or a ``functools.partial`` of one.
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run: its line of results, or why there is none."""
+
+    run: Run
+    line: str | None
+    error: str = ""
+    seconds: float = 0.0
+    no_data: bool = False  # the dataset itself could not be loaded
+
+
+class Executor(Protocol):
+    """Computes runs."""
+
+    @property
+    def n_parallel(self) -> int:
+        """How many runs are computed at a time."""
+        ...
+
+    def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
+        """One outcome per run, in the order they are finished."""
+        ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a grid is. ``seconds_left`` is ``None`` until a run was timed."""
+
+    done: int
+    failed: int
+    total: int
+    seconds_left: float | None
+    last: Run | None = None
+
+
+class InProcess:
+    """One run after the other, here: for notebooks, debugging and small grids."""
+
+    n_parallel = 1
+
+    def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
+        unloadable: dict[str, str] = {}
+        for run in runs:
+            if run.reference in unloadable:
+                yield Outcome(run, None, unloadable[run.reference], no_data=True)
+                continue
+            outcome = attempt(run, loader)
+            if outcome.no_data:
+                unloadable[run.reference] = outcome.error
+            yield outcome
+
+
+class DaskCluster:
+    """Runs on the workers of a Dask scheduler. Dask gives the run of a worker that died to another one."""
+
+    def __init__(self, address: str, timeout: float = 30.0) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise MissingDependencyError(
+                '--scheduler needs Dask, which is not installed; pip install "dask[distributed]".'
+            ) from None
+        try:
+            self._client = Client(address, timeout=timeout, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise InputError(f"There is no Dask scheduler at {address} ({error}).") from None
+
+    @property
+    def n_parallel(self) -> int:
+        return max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+
+    def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
+        from distributed import as_completed
+
+        waiting = {
+            self._client.submit(attempt_cached, run, loader, key=f"parbals-{run.key}", pure=False): run for run in runs
+        }
+        try:
+            for future in as_completed(list(waiting), loop=self._client.loop):
+                run = waiting.pop(future)
+                failed = future.exception()
+                yield Outcome(run, None, f"Dask gave up: {failed}") if failed else future.result()
+        finally:
+            self._client.cancel(list(waiting))
+            self._client.close()
+
+
+class Clock:
+    """Estimates the time left from runs of the same cell, else of the same strategy, else of any kind."""
+
+    def __init__(self, runs: Sequence[Run], held: Mapping[str, tuple[Run, float]], n_parallel: int) -> None:
+        self._missing = {run.key: run for run in runs if run.key not in held}
+        self._total, self._done, self._failed = len(runs), len(runs) - len(self._missing), 0
+        self._n_parallel = n_parallel
+        self._times: dict[str, list[float]] = defaultdict(list)
+        self._last: Run | None = None
+        for run, seconds in held.values():
+            self._learn(run, seconds)
+
+    def tick(self, outcome: Outcome) -> None:
+        self._missing.pop(outcome.run.key, None)
+        self._last = outcome.run
+        if outcome.line is None:
+            self._failed += 1
+        else:
+            self._done += 1
+            self._learn(outcome.run, outcome.seconds)
+
+    def now(self) -> Progress:
+        return Progress(self._done, self._failed, self._total, self._seconds_left(), self._last)
+
+    def _learn(self, run: Run, seconds: float) -> None:
+        for level in _levels(run):
+            self._times[level].append(seconds)
+
+    def _seconds_left(self) -> float | None:
+        if not self._times:
+            return None if self._missing else 0.0
+        means = {level: sum(times) / len(times) for level, times in self._times.items()}
+        total = sum(next(means[level] for level in _levels(run) if level in means) for run in self._missing.values())
+        return total / min(self._n_parallel, max(1, len(self._missing)))
+
+
+def attempt(run: Run, loader: Loader) -> Outcome:
+    """Compute one run; whatever goes wrong becomes part of the outcome."""
+    begun = perf_counter()
+    with _ONE_AT_A_TIME:  # a Dask worker may have several threads
+        try:
+            data = _loaded(run.reference, loader)
+        except (ParbalsError, OSError) as error:
+            return Outcome(run, None, f"{run.reference} cannot be loaded: {error}", no_data=True)
+        try:
+            line = _compute(run, data)
+        except Exception as error:
+            reason = str(error) if isinstance(error, ParbalsError) else f"{type(error).__name__}: {error}"
+            return Outcome(run, None, reason, perf_counter() - begun)
+    return Outcome(run, line, "", perf_counter() - begun)
+
+
+def attempt_cached(run: Run, loader: Loader) -> Outcome:
+    """The same in a process of its own, which keeps its compiled programs for the next one on that machine."""
+    from parbals.numerics import use_disk_cache
+
+    use_disk_cache()
+    return attempt(run, loader)
+
+
+def _compute(run: Run, data: Any) -> str:
+    from dataclasses import replace
+
+    from parbals.bench.protocol import run_one
+    from parbals.bench.records import write_line
+
+    record = run_one(data, run.budget, run.strategy, options=run.options, seed=run.seed, **asdict(run.settings))
+    # In a grid a run is called what the suite calls it.
+    return write_line(replace(record, run=run))
+
+
+_ONE_AT_A_TIME = threading.Lock()
+_LATEST: list[tuple[Any, Any]] = []
+
+
+def _loaded(reference: str, loader: Loader) -> Any:
+    """The data of the last run are kept: the next run mostly wants the same."""
+    token = (reference, _name_of(loader))
+    if not _LATEST or _LATEST[0][0] != token:
+        _LATEST.clear()  # two large datasets need not fit into memory
+        _LATEST.append((token, loader(reference)))
+    return _LATEST[0][1]
+
+
+def _name_of(loader: Loader) -> Any:
+    """The same for two copies of a loader that travelled to this process separately."""
+    if isinstance(loader, functools.partial):
+        return (_name_of(loader.func), repr(loader.args), repr(loader.keywords))
+    return (getattr(loader, "__module__", ""), getattr(loader, "__qualname__", repr(loader)))
+
+
+def _levels(run: Run) -> tuple[str, str, str]:
+    return (f"cell {run.cell}", f"strategy {run.strategy}", "any")

@@ -1,0 +1,192 @@
+"""Suites: which runs make up an experiment, from TOML; and running what is still missing of one."""
+
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parbals.bench.folder import ResultsFolder
+from parbals.bench.records import read_line
+from parbals.bench.runs import Budget, Run, Settings, split_reference
+from parbals.errors import InputError
+
+if TYPE_CHECKING:
+    from parbals.bench.executors import Executor, Loader, Progress
+
+__all__ = ["BUILT_IN", "Failure", "Suite", "load_suite", "read_suite", "run_grid", "settings_sentence"]
+
+BUILT_IN = ("paper", "quick")
+_OTHER_DATA = (
+    "{0} is not the same data as in the results already in {1} (other rows, labels or features); use another --out, or "
+    "remove its files there."
+)
+_SETTINGS = tuple(field.name for field in fields(Settings))
+_TOP_KEYS = {"name", "title", "settings", "grid"}
+_GRID_KEYS = {"datasets", "budgets", "strategies", "seeds", "options", *_SETTINGS}
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named experiment: all its runs, and the settings that count as its baseline."""
+
+    name: str
+    title: str
+    settings: Settings
+    runs: tuple[Run, ...]
+    text: str  # the TOML it came from
+
+    def only(
+        self,
+        datasets: Sequence[str] = (),
+        budgets: Sequence[str] = (),
+        strategies: Sequence[str] = (),
+        seeds: int | None = None,
+    ) -> tuple[Run, ...]:
+        """The runs that match; an empty filter lets everything pass, and one that matches nothing is refused."""
+        wanted = {str(Budget.parse(text)) for text in budgets}
+        for given, known, what in (
+            (datasets, {r.dataset for r in self.runs} | {r.reference for r in self.runs}, "dataset"),
+            (sorted(wanted), {str(r.budget) for r in self.runs}, "budget"),
+            (strategies, {r.strategy for r in self.runs}, "strategy"),
+        ):
+            for name in given:
+                if name not in known:
+                    raise InputError(f"The suite {self.name} has no {what} {name!r}; it has {_listed(known)}.")
+        return tuple(
+            run
+            for run in self.runs
+            if (not datasets or run.dataset in datasets or run.reference in datasets)
+            and (not wanted or str(run.budget) in wanted)
+            and (not strategies or run.strategy in strategies)
+            and (seeds is None or run.seed < seeds)
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that gave no record, and why; it is tried again next time."""
+
+    run: Run
+    reason: str
+
+
+def load_suite(name: str) -> Suite:
+    """The built-in suite "paper" or "quick", or one from a TOML file."""
+    if name in BUILT_IN:
+        return read_suite(resources.files("parbals.bench").joinpath("suites", f"{name}.toml").read_text("utf-8"), name)
+    path = Path(name)
+    if not path.is_file():
+        raise InputError(f"{name} is neither a built-in suite ({_listed(BUILT_IN)}) nor a TOML file.")
+    try:
+        return read_suite(path.read_text("utf-8"), name)
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not a text file in UTF-8.") from None
+
+
+def read_suite(text: str, where: str = "the suite") -> Suite:
+    """A suite from TOML text; unknown names are refused: a misspelt one would silently change the experiment."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where} is not valid TOML: {error}.") from None
+    _refuse_unknown(table, _TOP_KEYS, where)
+    _refuse_unknown(table.get("settings", {}), set(_SETTINGS), f"[settings] of {where}")
+    settings = Settings(**table.get("settings", {}))
+    grids = table.get("grid")
+    if not isinstance(grids, list) or not grids:
+        raise InputError(f"{where} has no [[grid]]; add one with datasets, budgets, strategies and seeds.")
+    runs: dict[str, Run] = {}
+    for number, grid in enumerate(grids, 1):
+        place = f"[[grid]] number {number} of {where}"
+        for run in _expand(grid, settings, place):
+            runs.setdefault(run.key, run)
+    # Data stay loaded while their runs last, and every seed is finished for all strategies before the next begins.
+    place_of = {reference: i for i, reference in enumerate(dict.fromkeys(run.reference for run in runs.values()))}
+    ordered = sorted(runs.values(), key=lambda run: (place_of[run.reference], run.seed))
+    name = str(table.get("name", Path(where).stem))
+    return Suite(name, str(table.get("title", name)), settings, tuple(ordered), text)
+
+
+def run_grid(
+    runs: Sequence[Run],
+    folder: ResultsFolder,
+    loader: "Loader",
+    executor: "Executor",
+    on_progress: "Callable[[Progress], None]" = lambda progress: None,
+) -> list[Failure]:
+    """Compute the runs that the folder does not hold yet; each is on disk before the next progress is told.
+
+    Whoever stops this, however roughly, loses at most the runs in progress; calling it again computes only what is
+    missing, and the folder ends up with the same results as if nothing had happened. Results of a dataset whose
+    features or labels are no longer those of the results already there are refused, not mixed with them.
+    """
+    from parbals.bench.executors import Clock
+
+    failures: list[Failure] = []
+    with folder.writing() as append:
+        held = folder.seconds()
+        digests = folder.digests()
+        missing = [run for run in runs if run.key not in held]
+        clock = Clock(runs, held, executor.n_parallel)
+        on_progress(clock.now())
+        if not missing:
+            return failures
+        for outcome in executor.results(missing, loader):
+            run, line = outcome.run, outcome.line
+            if line is None:
+                failures.append(Failure(run, outcome.error))
+            elif (found := read_line(line).data) != digests.setdefault(run.reference, found):
+                outcome = replace(outcome, line=None)
+                failures.append(Failure(run, _OTHER_DATA.format(run.reference, folder.path)))
+            else:
+                append(run, line)
+            clock.tick(outcome)
+            on_progress(clock.now())
+    return failures
+
+
+def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Run]:
+    _refuse_unknown(grid, _GRID_KEYS, place)
+    for needed in ("datasets", "budgets", "strategies", "seeds"):
+        if not grid.get(needed):
+            raise InputError(f"{place} has no {needed}.")
+    seeds = grid["seeds"]
+    seeds = list(range(seeds)) if isinstance(seeds, int) else seeds
+    if not all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in seeds):
+        raise InputError(f"{place}: seeds must be a number of seeds or a list of whole numbers from 0.")
+    sweeps = [[(name, value) for value in _many(grid[name])] for name in _SETTINGS if name in grid]
+    options = _many(grid.get("options", {}))
+    for reference, budget, strategy, option, *changes, seed in product(
+        _many(grid["datasets"]), _many(grid["budgets"]), _many(grid["strategies"]), options, *sweeps, seeds
+    ):
+        dataset, positive = split_reference(reference)
+        changed = replace(settings, **dict(changes))
+        yield Run(dataset, Budget.parse(budget), strategy, seed, positive, option, changed)
+
+
+def _many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _refuse_unknown(table: Any, known: set[str], place: str) -> None:
+    if not isinstance(table, dict):
+        raise InputError(f"{place} must be a table of names and values.")
+    for name in table:
+        if name not in known:
+            raise InputError(f"{place} has an unknown name {name!r}; it may have {_listed(known)}.")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def settings_sentence(settings: Settings) -> str:
+    """The settings in words, for people who read the report."""
+    values = asdict(settings)
+    return (
+        f"{values['n_candidates']:,} candidates and {values['n_targets']:,} targets a round, {values['n_samples']:,} "
+        f"posterior samples, {values['n_universes']} universes, {values['loss']} loss"
+    )

@@ -1,0 +1,157 @@
+"""Local processes, each pinned to its share of the cores.
+
+Every run then computes with the same number of threads whatever else is running, and the processes do not get
+in each other's way. They are started fresh (not forked), end with the process that started them, and one that dies
+takes only its run with it, which is tried once more.
+"""
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import connection, get_context, parent_process
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from parbals.bench.executors import Loader, Outcome, attempt_cached
+from parbals.bench.runs import Run
+from parbals.errors import InputError
+
+__all__ = ["LocalProcesses"]
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_TRIES = 2
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: Any
+    cores: tuple[int, ...]
+    run: Run | None = None
+
+
+class LocalProcesses:
+    """``n_workers`` processes; by default one per core, which finishes a grid soonest."""
+
+    def __init__(self, n_workers: int | None = None) -> None:
+        cores = _cores()
+        if n_workers is not None and n_workers < 1:
+            raise InputError(f"{n_workers} processes cannot run anything; use at least 1.")
+        self.n_parallel = n_workers or len(cores)
+        share = max(1, len(cores) // self.n_parallel)
+        # More processes than cores share them; otherwise no core has two owners.
+        self._shares = [
+            tuple(cores[(i * share + j) % len(cores)] for j in range(share)) for i in range(self.n_parallel)
+        ]
+
+    def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
+        waiting = deque(runs)
+        tries: dict[str, int] = {}
+        unloadable: dict[str, str] = {}
+        workers: list[_Worker] = []
+        try:
+            workers += [_start(cores, loader) for cores in self._shares[: len(runs)]]
+            while waiting or any(worker.run for worker in workers):
+                for worker in workers:
+                    while waiting and worker.run is None:
+                        run = waiting.popleft()
+                        if run.reference in unloadable:
+                            yield Outcome(run, None, unloadable[run.reference], no_data=True)
+                            continue
+                        worker.run = run
+                        with suppress(OSError):  # it died while idle; noticed below
+                            worker.pipe.send(run)
+                busy = [worker for worker in workers if worker.run is not None]
+                ready = connection.wait([worker.pipe for worker in busy])
+                for worker in busy:
+                    if worker.pipe not in ready:
+                        continue
+                    assert worker.run is not None
+                    run = worker.run
+                    try:
+                        outcome = worker.pipe.recv()
+                    except (EOFError, OSError):
+                        worker.process.join()
+                        tries[run.key] = tries.get(run.key, 0) + 1
+                        if tries[run.key] < _TRIES:
+                            waiting.appendleft(run)
+                        else:
+                            yield Outcome(run, None, _epitaph(worker.process))
+                        workers[workers.index(worker)] = _start(worker.cores, loader)
+                        continue
+                    worker.run = None
+                    if outcome.no_data:
+                        unloadable[run.reference] = outcome.error
+                    yield outcome
+        finally:
+            for worker in workers:
+                worker.pipe.close()
+                worker.process.kill()  # nothing it holds needs saving
+            for worker in workers:
+                worker.process.join()
+
+
+def _start(cores: tuple[int, ...], loader: Loader) -> _Worker:
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, loader), daemon=True)
+    with _pinned(cores):
+        process.start()
+    theirs.close()  # so that its death is seen as the end of the pipe
+    return _Worker(process, ours, cores)
+
+
+def _serve(pipe: Any, loader: Loader) -> None:
+    """What a worker process does: compute what it is sent, until nobody is there to send."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            run = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(attempt_cached(run, loader))
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+@contextmanager
+def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
+    """A process started meanwhile inherits these cores and thread counts from its first instruction on."""
+    before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(len(cores))))
+    allowed = None
+    if hasattr(os, "sched_setaffinity"):
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        if allowed is not None:
+            os.sched_setaffinity(0, allowed)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _cores() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _epitaph(process: BaseProcess) -> str:
+    return (
+        f"Its process died twice (exit code {process.exitcode}); if the machine ran out of memory, use fewer --workers."
+    )

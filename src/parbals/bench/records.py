@@ -1,0 +1,98 @@
+"""The result of one run as one line of JSON that notices when it was damaged."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from parbals.bench.runs import Run
+from parbals.errors import InputError
+
+__all__ = ["METRICS", "RunRecord", "read_line", "write_line"]
+
+METRICS = ("accuracy", "log_loss", "calibration_error", "f1", "balanced_accuracy")
+_CHECK = ',"check":"'
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What happened in one run.
+
+    Attributes:
+        run: what was run.
+        metrics: one number per metric after the initial set and after every round, on the test set.
+        initial: pool positions of the initial set.
+        chosen: pool positions of every batch, in the order of choice.
+        seconds: per stage (fit, predict, select), one number each time the stage ran.
+        versions: of the libraries, and the device.
+        data: digest of the features and labels that were used; a dataset's name does not tell when they change.
+        notes: every doubt the model or the strategy had, each once.
+    """
+
+    run: Run
+    metrics: Mapping[str, tuple[float, ...]]
+    initial: tuple[int, ...]
+    chosen: tuple[tuple[int, ...], ...]
+    seconds: Mapping[str, tuple[float, ...]]
+    versions: Mapping[str, str]
+    data: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return self.run.key
+
+    @property
+    def total_seconds(self) -> float:
+        return sum(sum(part) for part in self.seconds.values())
+
+    def without_seconds(self) -> dict[str, Any]:
+        """Everything that must be the same when the run is repeated."""
+        values = _as_dict(self)
+        del values["seconds"]
+        return values
+
+
+def write_line(record: RunRecord) -> str:
+    """One compact line, without its end; the check at its end covers all before it."""
+    text = json.dumps(_as_dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False)[:-1]
+    return f'{text}{_CHECK}{_checksum(text)}"}}'
+
+
+def read_line(line: str) -> RunRecord:
+    """The record behind a line; a line that was cut short or changed is refused."""
+    text, _, check = line.rstrip("\n").rpartition(_CHECK)
+    if check != f'{_checksum(text)}"}}':
+        raise InputError("A line of results is damaged: its check does not fit.")
+    try:
+        values = json.loads(text + "}")
+        return RunRecord(
+            run=Run.from_dict(values["run"]),
+            metrics={name: tuple(numbers) for name, numbers in values["metrics"].items()},
+            initial=tuple(values["initial"]),
+            chosen=tuple(tuple(batch) for batch in values["chosen"]),
+            seconds={name: tuple(numbers) for name, numbers in values["seconds"].items()},
+            versions=values["versions"],
+            data=values["data"],
+            notes=tuple(values["notes"]),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"A line of results was written by another version of parbals ({error}).") from None
+
+
+def _as_dict(record: RunRecord) -> dict[str, Any]:
+    return {
+        "run": record.run.as_dict(),
+        "metrics": {name: list(numbers) for name, numbers in record.metrics.items()},
+        "initial": list(record.initial),
+        "chosen": [list(batch) for batch in record.chosen],
+        "seconds": {name: list(numbers) for name, numbers in record.seconds.items()},
+        "versions": dict(record.versions),
+        "data": record.data,
+        "notes": list(record.notes),
+    }
+
+
+def _checksum(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,88 @@
+"""The commands as a person types them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from bench_helpers import TINY_SUITE
+from click.testing import CliRunner
+
+from parbals.bench.commands import bench, load_data
+from parbals.errors import InputError
+
+
+def call(*arguments):
+    return CliRunner().invoke(bench, [str(part) for part in arguments])
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "tiny.toml").write_text(TINY_SUITE)
+    result = call(
+        "run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--workers", 1, "--seeds", 1, "--json"
+    )
+    assert result.exit_code == 0, result.output
+    return folder, json.loads(result.stdout)
+
+
+def test_run_status_report(ran):
+    folder, told = ran
+    assert (told["runs"], told["computed"], told["failed"]) == (3, 3, 0)
+
+    status = json.loads(call("status", folder / "out", "--json").stdout)
+    assert (status["done"], status["runs"]) == (3, 9)
+    assert status["settings"] == [{"dataset": "breast-cancer", "budget": "10+2x3", "done": 3, "runs": 9}]
+    assert status["process_seconds_left"] > 0
+    assert "3 of 9 runs are done" in call("status", folder / "out").output
+
+    report = json.loads(call("report", folder / "out", "--json").stdout)
+    assert report["report"].endswith("report.html")
+    assert (
+        "Next: parbals bench report"
+        in call("run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1).output
+    )
+
+
+def test_running_again_computes_nothing(ran):
+    folder, _ = ran
+    again = call("run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1, "--json")
+    assert json.loads(again.stdout)["computed"] == 0
+
+
+def test_mistakes_are_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "bad.toml").write_text(TINY_SUITE.replace("confidence", "confidnce"))
+    for arguments, message in (
+        (("--suite", tmp_path / "bad.toml"), "no strategy 'confidnce'"),
+        (("--suite", "papr"), "neither a built-in suite"),
+        (("--suite", "quick", "--datasets", "airline"), "no dataset 'airline'"),
+        (("--suite", "quick", "--workers", 1, "--scheduler", "tcp://x:1"), "give one of them"),
+    ):
+        result = call("run", "--out", tmp_path / "out", *arguments)
+        assert isinstance(result.exception, InputError)
+        assert message in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "status", "report"])
+def test_help_has_examples(command):
+    assert "Examples:" in call(command, "--help").output
+
+
+def test_a_dataset_by_its_reference():
+    assert load_data("digits:3").classes == ("other", "3")
+    assert load_data("breast-cancer").y_pool.mean() == pytest.approx(0.39, abs=0.05)  # malignant is the rarer class
+    with pytest.raises(InputError, match="no class '12'"):
+        load_data("digits:12")
+
+
+def test_looking_loads_no_model(ran):
+    folder, _ = ran
+    program = (
+        "import sys; from parbals.bench.commands import bench;"
+        f"bench(['status', {str(folder / 'out')!r}], standalone_mode=False);"
+        f"bench(['report', {str(folder / 'out')!r}, '--no-pictures'], standalone_mode=False);"
+        "assert 'jax' not in sys.modules, 'JAX was loaded'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
