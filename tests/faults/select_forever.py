@@ -10,6 +10,7 @@ with Store.open(sys.argv[1]) as store:
     print("ready", flush=True)  # noqa: T201
     while True:
         if store.n_items - len(store.pending()) - store.n_labelled < 3:
+            print("all back", flush=True)  # noqa: T201
             store.give_back(store.pending())
         number, batch = choose_batch(store, 3)
         print(number, *batch.indices.tolist(), flush=True)  # noqa: T201
