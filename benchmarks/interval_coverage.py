@@ -1,7 +1,7 @@
 """Is the report's interval honest? How often it holds the error and the log loss that are then measured.
 
-    python benchmarks/coverage.py               three real data sets; writes docs/coverage.md
-    python benchmarks/coverage.py --seeds 2     does it run?
+    python benchmarks/interval_coverage.py               three real data sets; writes docs/coverage.md
+    python benchmarks/interval_coverage.py --seeds 2     does it run?
 
 For every seed a pool is labelled at random or by ParBaLS; after 20, 50 and 100 labels the report gives its 90 %
 intervals, and the target set's true labels, which the model never saw, say what they should have held.
@@ -37,7 +37,7 @@ def main() -> int:
             "# How honest is the report?\n\n90 % intervals, "
             f"{options.seeds} runs each: the share of runs in which the interval held what was then measured on the "
             "target set. With 20 runs a share of 90 % has a standard error of 7 %.\n"
-            "Written by `python benchmarks/coverage.py`; do not edit.\n\n"
+            "Written by `python benchmarks/interval_coverage.py`; do not edit.\n\n"
         )
         (Path(__file__).parents[1] / "docs" / "coverage.md").write_text(
             text + "\n".join(lines) + "\n", encoding="utf-8"
