@@ -4,6 +4,7 @@ import numpy as np
 
 from parbals.batches.problem import Problem, batch_of
 from parbals.scores.epig import epig
+from parbals.scores.losses import Loss
 from parbals.types import Batch
 
 __all__ = ["target_scores", "top_batch"]
@@ -17,14 +18,6 @@ def top_batch(problem: Problem, scores: np.ndarray, tie_break: np.ndarray | None
     return batch_of(problem, chosen, scores[chosen])
 
 
-def target_scores(problem: Problem) -> tuple[np.ndarray, np.ndarray | None]:
-    """(N,) expected gain on the target set under the problem's loss, and what decides between equals.
-
-    Most labels cannot change a decision, so the 0-1 loss gives many points a gain of exactly zero; log
-    loss decides between them.
-    """
-    pool, target = problem.samples()
-    information = epig(pool, target, problem.weights)
-    if problem.loss == "log":
-        return information, None
-    return epig(pool, target, problem.weights, loss=problem.loss), information
+def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
+    """(N,) expected gain on the target set under a loss, by default the problem's."""
+    return epig(*problem.samples(), problem.weights, loss=loss or problem.loss)

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from parbals.atomic import whole_file
 from parbals.bench.records import RunRecord, read_line
 from parbals.bench.runs import Run
 from parbals.errors import InputError
-from parbals.project.atomic import whole_file
 
 __all__ = ["Damage", "ResultsFolder"]
 

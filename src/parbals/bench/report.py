@@ -5,6 +5,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
+from parbals.atomic import whole_file
 from parbals.bench.collect import Setting, collect
 from parbals.bench.findings import headlines, savings, stage_times
 from parbals.bench.folder import ResultsFolder
@@ -23,7 +24,6 @@ from parbals.bench.tables import (
     to_markdown,
 )
 from parbals.errors import InputError
-from parbals.project.atomic import whole_file
 
 __all__ = ["build_report", "write_report"]
 

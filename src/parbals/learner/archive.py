@@ -9,13 +9,13 @@ one, never half of either. Every member carries a checksum (that of the zip form
 """
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from parbals.atomic import replacing
 from parbals.errors import InputError
 from parbals.learner.ledger import Event
 from parbals.learner.table import FeatureTable
@@ -49,22 +49,15 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         text = json.dumps(document)
     except (TypeError, ValueError) as error:
         raise InputError(f"The options of this learner cannot be saved: they are not plain data ({error}).") from None
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr("learner.json", text)
-                if include_features:
-                    _write_table(archive, "X_pool.npy", learner.pool)
-                    if learner.target is not None:
-                        _write_table(archive, "X_target.npy", learner.target)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr("learner.json", text)
+            if include_features:
+                _write_table(archive, "X_pool.npy", learner.pool)
+                if learner.target is not None:
+                    _write_table(archive, "X_target.npy", learner.target)
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror or error}); nothing was changed.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) -> Any:

@@ -34,7 +34,7 @@ class FeatureTable:
             raise ShapeError(f"{name} has {self.n_columns} columns, but the pool has {n_columns}.")
         for rows in block_rows(0 if checked else self.n_rows, max(1, _BLOCK_ENTRIES // self.n_columns)):
             check_features(self._dense(rows), name, first_row=rows.start)
-            self._release(rows)
+            release_pages(self._source)
 
     def rows(self, positions: np.ndarray) -> np.ndarray:
         """The given rows (n, D), float32 or float64, in the given order."""
@@ -44,18 +44,13 @@ class FeatureTable:
         """All rows, ``size`` at a time."""
         for rows in block_rows(self.n_rows, size):
             yield rows, self._dense(rows)
-            self._release(rows)
+            release_pages(self._source)
 
     def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
         """At most ``size`` different rows, in the order they stand in."""
         if size >= self.n_rows:
             return self._dense(slice(0, self.n_rows))
         return self.rows(np.sort(generator.choice(self.n_rows, size, replace=False)))
-
-    def _release(self, rows: slice) -> None:
-        # Every so often: a walk over the whole pool must not leave all of it resident.
-        if isinstance(self._source, np.memmap) and (rows.start // max(rows.stop - rows.start, 1)) % 8 == 7:
-            release_pages(self._source)
 
     def _dense(self, rows: Any) -> np.ndarray:
         part = _gathered(self._source, rows) if _scattered(self._source, rows) else self._source[rows]

@@ -69,10 +69,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Draw from the posterior given labelled rows X (n, D), y (n,)."""
-        check_positive_int(self.n_samples, "n_samples", least=2)
-        check_positive(self.prior_scale, "prior_scale")
-        if self.inference not in _INFERENCES:
-            raise InputError(f"inference is {self.inference!r}; choose one of {', '.join(_INFERENCES)}.")
+        self._check_settings()
         n_rows = len(check_features(X))
         y = check_label_vector(_label_vector(y), n_rows)
         classes = self._declared_classes(y)
@@ -87,8 +84,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def fit_prior(self, n_features: int) -> Self:
         """Draw from the prior: the model before any label, for features (N, n_features); needs ``classes``."""
-        check_positive_int(self.n_samples, "n_samples", least=2)
-        check_positive(self.prior_scale, "prior_scale")
+        self._check_settings()
         if self.classes is None:
             raise InputError("Without labels the classes are unknown; declare them with classes=[...].")
         self.classes_ = check_classes(self.classes)
@@ -156,6 +152,12 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
         return tags
+
+    def _check_settings(self) -> None:
+        check_positive_int(self.n_samples, "n_samples", least=2)
+        check_positive(self.prior_scale, "prior_scale")
+        if self.inference not in _INFERENCES:
+            raise InputError(f"inference is {self.inference!r}; choose one of {', '.join(_INFERENCES)}.")
 
     def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Replace the posterior by one of design rows X (n, D+1)."""

@@ -8,7 +8,6 @@ import numpy as np
 from parbals.errors import ProjectError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.report import Report
-from parbals.memory import release_pages
 from parbals.project.consensus import combined_labels
 from parbals.project.features import load_features, store_features
 from parbals.project.store import Store
@@ -66,12 +65,10 @@ def refresh(store: Store, progress: Callable[[int], None] = lambda done: None) -
     """Compute and store the report and everybody's predictions, so that looking at them needs no model."""
     learner = learner_of(store)
     report = learner.report()
-    features = load_features(store.folder, store.settings["features"])
-    predictions = np.empty((len(features), len(store.classes)), np.float32)
-    for start in range(0, len(features), _ROWS):
-        predictions[start : start + _ROWS] = learner.predict_proba(features[start : start + _ROWS])
-        release_pages(features)
-        progress(min(start + _ROWS, len(features)))
+    predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
+    for rows, block in learner.pool.blocks(_ROWS):
+        predictions[rows] = learner.predict_proba(block)
+        progress(rows.stop)
     old = store.settings.get("predictions")
     remembered = store_features(store.folder, predictions, name="predictions")
     store.update_settings(predictions={**remembered, "n_labelled": len(learner.labelled)})

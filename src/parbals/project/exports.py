@@ -9,8 +9,8 @@ from itertools import islice
 from os import PathLike
 from typing import IO, Any
 
+from parbals.atomic import TEMPORARY_SUFFIX, whole_file
 from parbals.errors import InputError
-from parbals.project.atomic import TEMPORARY_SUFFIX, whole_file
 from parbals.project.cells import cell_text, plain_value, raw_cell, safe_cell
 from parbals.project.source import check_columns, need, short
 

@@ -8,5 +8,9 @@ __all__ = ["select_epig"]
 
 
 def select_epig(problem: Problem) -> Batch:
-    """Largest mean gain over the target set; blind to what the points of the batch share."""
-    return top_batch(problem, *target_scores(problem))
+    """Largest mean gain over the target set; blind to what the points of the batch share.
+
+    Most labels cannot change a decision, so the 0-1 loss gives many points a gain of exactly zero; log
+    loss decides between them.
+    """
+    return top_batch(problem, target_scores(problem), None if problem.loss == "log" else target_scores(problem, "log"))

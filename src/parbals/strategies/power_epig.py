@@ -10,4 +10,4 @@ __all__ = ["select_power_epig"]
 
 def select_power_epig(problem: Problem) -> Batch:
     """Top-B of ln(score) + G/β; a score of zero is never drawn while a positive one is left."""
-    return noisy_batch(problem, target_scores(problem)[0], log_score)
+    return noisy_batch(problem, target_scores(problem), log_score)

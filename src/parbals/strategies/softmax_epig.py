@@ -10,4 +10,4 @@ __all__ = ["select_softmax_epig"]
 
 def select_softmax_epig(problem: Problem) -> Batch:
     """Top-B of score + G/β."""
-    return noisy_batch(problem, target_scores(problem)[0], plain_score)
+    return noisy_batch(problem, target_scores(problem), plain_score)

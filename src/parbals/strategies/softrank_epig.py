@@ -10,4 +10,4 @@ __all__ = ["select_softrank_epig"]
 
 def select_softrank_epig(problem: Problem) -> Batch:
     """Top-B of -ln(rank) + G/β, the best point having rank 1."""
-    return noisy_batch(problem, target_scores(problem)[0], log_rank)
+    return noisy_batch(problem, target_scores(problem), log_rank)

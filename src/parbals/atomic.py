@@ -14,18 +14,14 @@ from typing import IO
 
 from parbals.errors import InputError
 
-__all__ = ["TEMPORARY_SUFFIX", "whole_file"]
+__all__ = ["TEMPORARY_SUFFIX", "replacing", "whole_file"]
 
 TEMPORARY_SUFFIX = ".parbals-tmp"
 
 
 @contextmanager
 def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that takes its name only when the block ends well; "-" is standard output.
-
-    It is written beside the target, forced to disk, and moved over it in one step. Whoever looks sees the old file or
-    the new one. A process that is killed leaves at most a file ending in :data:`TEMPORARY_SUFFIX`, safe to delete.
-    """
+    """As :func:`replacing`, but "-" is standard output, and what the system refuses becomes one sentence."""
     if str(path) == "-":
         with tempfile.TemporaryFile() as file:
             yield file
@@ -36,6 +32,21 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     target = Path(os.path.realpath(path))  # a link stays a link, and its target is replaced
     if target.exists() and not target.is_file():  # moving a file over /dev/null would remove the device
         raise InputError(f"{path} is not a file, so it cannot be replaced; give a file name, or - for standard output.")
+    try:
+        with replacing(target) as file:
+            yield file
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{path} could not be written ({reason}), and what was there before is unchanged.") from error
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[IO[bytes]]:
+    """A binary file that takes its name only when the block ends well.
+
+    It is written beside the target, forced to disk, and moved over it in one step. Whoever looks sees the old file or
+    the new one. A process that is killed leaves at most a file ending in :data:`TEMPORARY_SUFFIX`, safe to delete.
+    """
     temporary = target.parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     try:
         with temporary.open("xb") as file:
@@ -46,10 +57,6 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(temporary, target)
         _sync_folder(target.parent)
-    except OSError as error:
-        _discard(temporary)
-        reason = error.strerror or error
-        raise InputError(f"{path} could not be written ({reason}), and what was there before is unchanged.") from error
     except BaseException:
         _discard(temporary)
         raise
