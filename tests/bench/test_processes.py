@@ -15,7 +15,7 @@ from bench_helpers import SMALL_SETTINGS, TINY_SUITE, always_die, load_or_die, r
 from parbals.bench.executors import attempt
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
-from parbals.bench.processes import LocalProcesses
+from parbals.bench.processes import LocalProcesses, _Queue
 from parbals.bench.records import read_line
 from parbals.bench.small import load_small
 from parbals.errors import InputError
@@ -139,3 +139,32 @@ def test_no_core_has_two_owners_and_ours_are_left_as_they_were():
     assert os.environ.get("OMP_NUM_THREADS") == variable
     with pytest.raises(InputError, match="0 processes"):
         LocalProcesses(0)
+
+
+def test_where_compiling_is_slow_a_cell_begins_with_one_run_and_the_others_follow(tmp_path):
+    suite = read_suite(TINY_SUITE)
+    folder = ResultsFolder(tmp_path / "led")
+    done = []
+    assert not run_grid(
+        suite.runs,
+        folder,
+        load_small,
+        LocalProcesses(2, compile_first=True),
+        lambda progress: done.append(progress.last),
+    )
+    assert len(results_of(folder)) == len(suite.runs)
+
+
+def test_a_cell_waits_for_its_first_run_while_other_cells_begin():
+    runs = sorted(read_suite(TINY_SUITE).runs, key=lambda run: run.cell)
+    cells = list(dict.fromkeys(run.cell for run in runs))
+    queue = _Queue(runs, compile_first=True)
+    leaders = [queue.next() for _ in cells]
+    assert [run.cell for run in leaders] == cells
+    assert queue.next() is None  # everybody else waits
+    queue.finished(leaders[1])
+    assert queue.next().cell == cells[1]
+    queue.again(leaders[0])  # its process died before the programs were there
+    assert queue.next() == leaders[0]
+    assert queue.next().cell == cells[1]
+    assert queue.next() is None

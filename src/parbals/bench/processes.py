@@ -3,6 +3,10 @@
 Every run then computes with the same number of threads whatever else is running, and the processes do not get
 in each other's way. They are started fresh (not forked), end with the process that started them, and one that dies
 takes only its run with it, which is tried once more.
+
+On a GPU the processes share it, and so the runs of a cell are computed side by side: a run keeps the GPU busy for
+a small part of its time only (eight at a time took as long each as one alone on an H200). The first run of a cell goes
+ahead and compiles; the others follow when its programs are on disk, since compiling takes longer than running there.
 """
 
 import os
@@ -12,17 +16,21 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from parbals.bench.executors import Loader, Outcome, attempt_cached
 from parbals.bench.runs import Run
 from parbals.errors import InputError
 
-__all__ = ["LocalProcesses"]
+__all__ = ["LocalProcesses", "has_gpu"]
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# Otherwise the first process takes three quarters of the GPU's memory for itself.
+_SHARE_GPU = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 _TRIES = 2
 
 
@@ -35,13 +43,17 @@ class _Worker:
 
 
 class LocalProcesses:
-    """``n_workers`` processes; by default one per core, which finishes a grid soonest."""
+    """``n_workers`` processes; by default one per core, which finishes a grid soonest.
 
-    def __init__(self, n_workers: int | None = None) -> None:
+    With ``compile_first``, by default where there is a GPU, a cell's other runs wait for its first one.
+    """
+
+    def __init__(self, n_workers: int | None = None, *, compile_first: bool | None = None) -> None:
         cores = _cores()
         if n_workers is not None and n_workers < 1:
             raise InputError(f"{n_workers} processes cannot run anything; use at least 1.")
         self.n_parallel = n_workers or len(cores)
+        self._compile_first = has_gpu() if compile_first is None else compile_first
         share = max(1, len(cores) // self.n_parallel)
         # More processes than cores share them; otherwise no core has two owners.
         self._shares = [
@@ -49,17 +61,17 @@ class LocalProcesses:
         ]
 
     def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
-        waiting = deque(runs)
+        waiting = _Queue(runs, self._compile_first)
         tries: dict[str, int] = {}
         unloadable: dict[str, str] = {}
         workers: list[_Worker] = []
         try:
             workers += [_start(cores, loader) for cores in self._shares[: len(runs)]]
-            while waiting or any(worker.run for worker in workers):
+            while len(waiting) or any(worker.run for worker in workers):
                 for worker in workers:
-                    while waiting and worker.run is None:
-                        run = waiting.popleft()
+                    while worker.run is None and (run := waiting.next()) is not None:
                         if run.reference in unloadable:
+                            waiting.finished(run)
                             yield Outcome(run, None, unloadable[run.reference], no_data=True)
                             continue
                         worker.run = run
@@ -78,12 +90,14 @@ class LocalProcesses:
                         worker.process.join()
                         tries[run.key] = tries.get(run.key, 0) + 1
                         if tries[run.key] < _TRIES:
-                            waiting.appendleft(run)
+                            waiting.again(run)
                         else:
+                            waiting.finished(run)
                             yield Outcome(run, None, _epitaph(worker.process))
                         workers[workers.index(worker)] = _start(worker.cores, loader)
                         continue
                     worker.run = None
+                    waiting.finished(run)
                     if outcome.no_data:
                         unloadable[run.reference] = outcome.error
                     yield outcome
@@ -93,6 +107,41 @@ class LocalProcesses:
                 worker.process.kill()  # nothing it holds needs saving
             for worker in workers:
                 worker.process.join()
+
+
+class _Queue:
+    """Runs that nobody has yet, in order; with ``compile_first`` a cell's others wait for its first one."""
+
+    def __init__(self, runs: Sequence[Run], compile_first: bool) -> None:
+        self._compile_first = compile_first
+        self._waiting = deque((run, run.cell) for run in runs)
+        self._compiled: set[str] = set()
+        self._leaders: dict[str, str] = {}  # cell -> key of the run that is compiling its programs
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def next(self) -> Run | None:
+        """The first run that need not wait, or that may lead its cell; ``None`` if all wait for a leader."""
+        for place, (run, cell) in enumerate(self._waiting):
+            if cell in self._leaders:
+                continue
+            if self._compile_first and cell not in self._compiled:
+                self._leaders[cell] = run.key
+            del self._waiting[place]
+            return run
+        return None
+
+    def again(self, run: Run) -> None:
+        """Its process died: it is next in line, still as the leader of its cell if it was."""
+        if self._leaders.get(run.cell) == run.key:
+            del self._leaders[run.cell]
+        self._waiting.appendleft((run, run.cell))
+
+    def finished(self, run: Run) -> None:
+        if self._leaders.get(run.cell) == run.key:
+            del self._leaders[run.cell]
+            self._compiled.add(run.cell)
 
 
 def _start(cores: tuple[int, ...], loader: Loader) -> _Worker:
@@ -127,8 +176,8 @@ def _end_with_parent() -> None:
 @contextmanager
 def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
     """A process started meanwhile inherits these cores and thread counts from its first instruction on."""
-    before = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, str(len(cores))))
+    before = {name: os.environ.get(name) for name in (*_THREAD_VARIABLES, *_SHARE_GPU)}
+    os.environ.update({**_SHARE_GPU, **dict.fromkeys(_THREAD_VARIABLES, str(len(cores)))})
     allowed = None
     if hasattr(os, "sched_setaffinity"):
         allowed = os.sched_getaffinity(0)
@@ -143,6 +192,13 @@ def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def has_gpu() -> bool:
+    """Whether JAX will find an NVIDIA GPU, told without loading JAX."""
+    if os.environ.get("JAX_PLATFORMS", "") == "cpu" or not any(Path("/dev").glob("nvidia[0-9]*")):
+        return False
+    return any(find_spec(f"jax_cuda{version}_plugin") is not None for version in (12, 13))
 
 
 def _cores() -> list[int]:
