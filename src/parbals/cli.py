@@ -12,6 +12,7 @@ from parbals import __version__
 from parbals.bench.commands import bench
 from parbals.datasets.commands import data
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
+from parbals.machines.commands import label
 from parbals.project.commands import COMMANDS
 
 __all__ = ["main", "program"]
@@ -137,7 +138,7 @@ def strategies(as_json: bool) -> None:
     )
 
 
-for _command in (*COMMANDS, data, bench):
+for _command in (*COMMANDS, label, data, bench):
     parbals.add_command(_command)
 
 

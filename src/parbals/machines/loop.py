@@ -1,0 +1,209 @@
+"""Choose, ask, check, store, repeat: a machine annotator labels a project until there is a reason to stop.
+
+What is stored: every good answer in its own right, as soon as it arrives, with source 'machine' and the annotator's
+name. What is remembered as events: the start and end of every run, the batches, and what the machine abstained on.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from parbals.errors import InputError, ParbalsError
+from parbals.machines.asking import Asked, Asking
+from parbals.machines.claims import Claims, sole_run
+from parbals.machines.exchanges import Annotator
+from parbals.machines.pace import Pace, Stop
+from parbals.machines.protocol import Reply
+from parbals.project.records import Item, Submission
+from parbals.project.store import Store
+
+__all__ = ["ENDINGS", "Result", "Rules", "Watcher", "label_items"]
+
+ENDINGS = {
+    "done": "every item is labelled, out, or abstained on",
+    "budget": "the budget is used up",
+    "time": "the time is over",
+    "interrupted": "it was interrupted",
+    "advised": "the report advises to stop",
+    "failed": "the annotator does not work",
+}
+_ABSTAINED = "machine abstained"
+_FRUITLESS = 2
+"""Batches in a row without a single answer after which the annotator counts as broken."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a run goes on and when it ends; ``strategy`` is 'project' (the project's own) or 'random'."""
+
+    batch_size: int = 20
+    budget: int | None = None
+    rate: int | None = None
+    retries: int = 3
+    timeout: float = 120.0
+    strategy: str = "project"
+    until_advised: bool = False
+    ask_again: bool = False
+    first_wait: float = 1.0
+
+    @property
+    def lease_seconds(self) -> float:
+        """What a batch takes whose every try is slow, and at least half an hour."""
+        at_rate = 0.0 if self.rate is None else 60.0 * (1.0 + self.batch_size / self.rate)
+        return max(1800.0, (self.retries + 1) * (self.timeout + at_rate + 60.0))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run did; ``ended`` is a key of ``ENDINGS``, ``fault`` says what does not work."""
+
+    stored: int = 0
+    abstained: int = 0
+    failed: int = 0
+    batches: int = 0
+    ended: str = "done"
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who is told: a stage in a few words, labels as they are stored, and sentences worth reading."""
+
+    stage: Callable[[str], None] = lambda text: None
+    stored: Callable[[int], None] = lambda n: None
+    say: Callable[[str], None] = lambda sentence: None
+
+
+def label_items(
+    store: Store, name: str, machine: Annotator, rules: Rules, stop: Stop, watcher: Watcher, **about: Any
+) -> Result:
+    """Let ``machine`` label as ``name``; ``about`` is remembered with the run. Nothing stays out afterwards."""
+    with sole_run(store, name):
+        run = _Run(store, name, machine, rules, stop, watcher)
+        store.log("machine run", annotator=name, rules=asdict(rules), **about)
+        try:
+            run.work()
+        except BaseException:
+            with suppress(ParbalsError):  # the first error tells what happened; leases expire by themselves
+                run.claims.give_all_back()
+            raise
+        run.claims.give_all_back()
+        store.log("machine run ended", annotator=name, **asdict(run.result))
+        return run.result
+
+
+class _Run:
+    def __init__(self, store: Store, name: str, machine: Annotator, rules: Rules, stop: Stop, watcher: Watcher) -> None:
+        self.store, self.name, self.rules, self.stop, self.watcher = store, name, rules, stop, watcher
+        self.claims = Claims(store, name, rules.lease_seconds)
+        self.result = Result()
+        pace = Pace(rules.rate)
+        self._asking = Asking(
+            machine, store.classes, rules.retries, rules.timeout, rules.first_wait, pace, stop, watcher.say
+        )
+        # Not asked again: a machine that abstained would only abstain once more, and cost the same.
+        self._passed: set[int] = set() if rules.ask_again else _abstentions(store, name)
+
+    def work(self) -> None:
+        """Until there is a reason to stop; ``result`` is kept up to date."""
+        answered = self.store.current_labels()
+        queue = [p for p in self.claims.earlier() if p not in self._passed and p not in answered]
+        if queue:
+            self.watcher.say(f"{len(queue)} items that an earlier run had out are asked first.")
+        fruitless, fault = 0, ""
+        while True:
+            ended = self._enough()
+            if ended is None and not queue:
+                self.watcher.stage("choosing")
+                queue = self._choose()
+                # Somebody may have asked to stop, or time may have run out, while the model was thinking.
+                ended = self.stop.reason or (None if queue else "done")
+            if ended == "done" and fruitless and not self.result.stored and not self.result.abstained:
+                ended = "failed"  # a small pool is used up before the second fruitless batch
+            if ended is not None:
+                self.result = replace(self.result, ended=ended, fault=fault if ended == "failed" else None)
+                return
+            positions, queue = queue[: self._size()], queue[self._size() :]
+            self.watcher.stage("asking")
+            asked = self._asking.batch(self.store.items(positions), self._keep)
+            self._count(asked)
+            fruitless = 0 if asked.n_answered else fruitless + 1
+            fault = asked.final or (asked.failed[0][1] if asked.failed else "")
+            if not self.stop.reason and (asked.final or fruitless == _FRUITLESS):
+                self.result = replace(self.result, ended="failed", fault=fault)
+                return
+
+    def _size(self) -> int:
+        left = self.rules.batch_size if self.rules.budget is None else self.rules.budget - self.result.stored
+        return min(self.rules.batch_size, left)
+
+    def _enough(self) -> str | None:
+        if self.stop.reason:
+            return self.stop.reason
+        if self._size() <= 0:
+            return "budget"
+        if self.rules.until_advised and self.result.batches:
+            from parbals.project.engine import learner_of
+
+            self.watcher.stage("reporting")
+            learner = learner_of(self.store)
+            report = learner.report(self.rules.batch_size)
+            self.store.save_report(report.as_dict(), len(learner.labelled))
+            # Without a gain there is no advice, only the remark that nothing is free: that is found when choosing.
+            if report.stop and report.next_gain is not None:
+                self.watcher.say(report.advice)
+                return "advised"
+        return None
+
+    def _choose(self) -> list[int]:
+        """Items to ask; those passed over stay out until the end, so that the model chooses others."""
+        while chosen := self.claims.choose(self._size(), self.rules.strategy):
+            fresh = [position for position in chosen if position not in self._passed]
+            if fresh or self.stop.reason:
+                return fresh
+        return []
+
+    def _keep(self, replies: list[tuple[Item, Reply]]) -> None:
+        given = [(item, reply) for item, reply in replies if reply.label is not None]
+        silent = [item.position for item, reply in replies if reply.label is None]
+        if given:
+            stored = self._submit(given)
+            self.result = replace(self.result, stored=self.result.stored + stored)
+            self.watcher.stored(stored)
+        if silent:
+            self.store.log(_ABSTAINED, annotator=self.name, positions=silent)
+            self._passed.update(silent)
+            self.claims.give_back(silent)
+            self.result = replace(self.result, abstained=self.result.abstained + len(silent))
+
+    def _submit(self, given: list[tuple[Item, Reply]]) -> int:
+        rows = [Submission(item.position, reply.label or "", comment=reply.remark()) for item, reply in given]
+        try:
+            new = self.store.submit(rows, annotator=self.name, source="machine").new
+            self.claims.done(row.position for row in rows)
+        except InputError as error:
+            if len(given) > 1:  # one of them cannot be stored, such as a label given under this name meanwhile
+                return sum(self._submit([pair]) for pair in given)
+            self.watcher.say(f"Not stored: {error}")
+            self._passed.add(rows[0].position)
+            self.claims.give_back([rows[0].position])
+            return 0
+        return new
+
+    def _count(self, asked: Asked) -> None:
+        for item, reason in asked.failed:
+            self.watcher.say(f"No label for item {item.id!r}: {reason}; it is back in the pool.")
+        gone = [item.position for item, _ in asked.failed]
+        self._passed.update(gone)
+        self.claims.give_back([*gone, *(item.position for item in asked.unasked)])
+        counted = replace(self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1)
+        self.result = counted
+
+
+def _abstentions(store: Store, name: str) -> set[int]:
+    found: set[int] = set()
+    for event in store.events():
+        if event.kind == _ABSTAINED and event.detail["annotator"] == name:
+            found.update(event.detail["positions"])
+    return found

@@ -1,0 +1,189 @@
+"""Whole runs: who is asked, what ends a run, what the next run knows of it."""
+
+import threading
+
+import pytest
+from machine_projects import make_project
+from message_data import truth
+
+from parbals.errors import ProjectError
+from parbals.machines.claims import Claims, sole_run
+from parbals.machines.loop import Rules
+from parbals.machines.pace import Stop
+from parbals.project.records import Submission
+from parbals.project.store import Store
+
+GOOD = "for item in items(): say(item)\n"
+NAMES = "turn()\nwith open(Path(__file__).with_suffix('.asked'), 'a') as log:\n  for item in (got := items()):\n"
+NAMES += "    log.write(item['id'] + '\\n')\n"
+LLM = """
+import random
+for item in items():
+    i = int(item["id"])
+    right = "spam" if i % 3 == 0 else "ham"
+    wrong = random.Random(i).random() < 0.1
+    say(item, right if not wrong else {"ham": "spam", "spam": "ham"}[right], confidence=0.9, comment="seems so")
+"""
+
+
+def asked(tmp_path):
+    return (tmp_path / "annotator.asked").read_text().split()
+
+
+def test_a_simulated_llm_labels_sixty_items_to_the_end(label, write, tmp_path):
+    folder = make_project(tmp_path / "sixty", 60, strategy="parbals-epig")
+    found = label(write(LLM), folder=folder, batch_size=20)
+    assert (found.result.stored, found.result.ended, found.out) == (60, "done", [])
+    wrong = [name for name, given in found.labels.items() if given != truth(int(name))]
+    assert 0 < len(wrong) < 15
+    assert {answer.source for answer in found.answers} == {"machine"}
+    with Store.open(folder) as store:
+        assert {batch.strategy for batch in store.batches()} == {"parbals-epig"}
+        assert [event.kind for event in store.events() if "run" in event.kind] == ["machine run", "machine run ended"]
+
+
+def test_a_budget_is_kept_exactly(label, write):
+    found = label(write(NAMES + "for item in got: say(item)\n"), budget=7)
+    assert (found.result.stored, found.result.ended, len(found.labels), found.out) == (7, "budget", 7, [])
+    assert label(write(GOOD), budget=3).result.stored == 3
+
+
+def test_people_are_not_asked_over_and_keep_their_labels(label, write, project, tmp_path):
+    with Store.open(project) as store:
+        store.submit([Submission(2, "spam"), Submission(3, "ham")], annotator="kim")
+        store.record_batch("random", 0, [(4, None, None)], {}, annotator="lee")
+    found = label(write(NAMES + "for item in got: say(item)\n"))
+    assert sorted(asked(tmp_path)) == [f"{i:03d}" for i in range(12) if i not in (2, 3, 4)]
+    assert found.out == [4]
+    assert {(a.annotator, a.source) for a in found.answers} == {("kim", "person"), ("machine:test", "machine")}
+
+
+def test_abstentions_are_remembered_and_not_asked_again(label, write, tmp_path):
+    words = write(NAMES + "for item in got: say(item, None if item['id'] < '003' else 'ham')\n")
+    first = label(words)
+    assert (first.result.stored, first.result.abstained, first.result.ended, first.out) == (9, 3, "done", [])
+    assert len(asked(tmp_path)) == 12
+    again = label(words)
+    assert (again.result.stored, again.result.batches, again.result.ended, again.out) == (0, 0, "done", [])
+    assert label(words, ask_again=True).result.abstained == 3
+    assert label(words, name="machine:other").result.abstained == 3  # another machine may know better
+
+
+def test_failed_items_are_not_asked_again_in_this_run_but_in_the_next(label, write):
+    words = write("for item in items():\n  if item['id'] != '004': say(item)\n")
+    first = label(words, retries=0)
+    assert (first.result.failed, first.result.ended, first.out) == (1, "done", [])
+    assert label(write(GOOD)).result.stored == 1
+
+
+def test_an_annotator_that_never_answers_has_failed_however_small_the_pool(label, write):
+    found = label(write("sys.exit(1)\n"), batch_size=20, retries=0)
+    assert (found.result.ended, found.result.failed) == ("failed", 12)
+    assert found.result.fault == "it ended with exit code 1"
+
+
+@pytest.mark.parametrize("strategy", ["project", "random"])
+def test_what_an_earlier_run_had_out_is_asked_first(label, write, project, tmp_path, strategy):
+    with Store.open(project) as store:
+        left = Claims(store, "machine:test", 1800.0).choose(3, strategy)  # and then it was killed
+        Claims(store, "machine:other", 1800.0).choose(2, strategy)
+        others = [position for position in store.pending() if position not in left]
+        assert len(others) == 2
+    found = label(write(NAMES + "for item in got: say(item)\n"))
+    assert asked(tmp_path)[:3] == [f"{position:03d}" for position in left]
+    assert found.said == ["3 items that an earlier run had out are asked first."]
+    assert found.result.stored == 10
+    assert sorted(found.out) == sorted(others)
+
+
+def test_items_that_a_person_answered_meanwhile_are_not_paid_for(label, write, project, tmp_path):
+    with Store.open(project) as store:
+        left = Claims(store, "machine:test", 1800.0).choose(3, "random")
+        store.submit([Submission(left[0], "spam")], annotator="kim")
+    found = label(write(NAMES + "for item in got: say(item)\n"))
+    assert f"{left[0]:03d}" not in asked(tmp_path)
+    assert found.out == []
+
+
+def test_an_expired_lease_is_nobodys_and_is_not_taken_from_its_new_owner(project):
+    with Store.open(project) as store:
+        old = Claims(store, "machine:test", -3600.0)
+        (position,) = old.choose(1, "random")
+        store.record_batch("random", 0, [(position, None, None)], {}, annotator="kim")
+        old.give_all_back()
+        assert store.pending() == [position]
+        assert Claims(store, "machine:test", 1800.0).earlier() == []
+
+
+def test_the_same_name_cannot_run_twice_at_once(label, write, project):
+    with Store.open(project) as store, sole_run(store, "machine:test"):
+        with pytest.raises(ProjectError, match="already labelling this project"):
+            label(write(GOOD))
+        assert label(write(GOOD), name="machine:other").result.stored == 12
+    assert label(write(GOOD)).result.ended == "done"
+
+
+def test_time_ends_a_run_and_keeps_what_came(label, write):
+    body = "for k, item in enumerate(items()):\n  if k == 2: time.sleep(60)\n  say(item)\n"
+    found = label(write(body), stop=Stop(max_seconds=4.0))
+    assert (found.result.ended, found.result.stored, found.result.failed, found.out) == ("time", 2, 0, [])
+
+
+def test_a_stop_keeps_what_came_and_gives_the_rest_back(label, write, tmp_path):
+    body = "got = items()\nsay(got[0])\nPath(__file__).with_suffix('.ready').write_text('')\ntime.sleep(60)\n"
+    stop = Stop()
+
+    def ask_to_stop():
+        while not (tmp_path / "annotator.ready").exists():
+            threading.Event().wait(0.02)
+        stop.ask()
+
+    thread = threading.Thread(target=ask_to_stop)
+    thread.start()
+    found = label(write(body), stop=stop)
+    thread.join()
+    assert (found.result.ended, found.result.stored, found.result.failed, found.out) == ("interrupted", 1, 0, [])
+
+
+def test_a_rate_sends_smaller_parts(label, write):
+    words = write("got = items()\nfor item in got: say(item, comment=str(len(got)))\n")
+    found = label(words, rate=3, batch_size=8, budget=3, stop=Stop(max_seconds=30))
+    assert found.result.stored == 3
+    limited = label(words, rate=2, batch_size=8, stop=Stop(max_seconds=2))
+    assert (limited.result.stored, limited.result.ended, limited.out) == (2, "time", [])
+    assert {answer.comment for answer in limited.answers[3:]} <= {'{"comment":"3"}', '{"comment":"2"}'}
+
+
+def test_the_reports_advice_can_end_a_run(label, write, tmp_path):
+    words = write(GOOD.replace("say(item)", "say(item, 'spam' if int(item['id']) % 3 == 0 else 'ham')"))
+    rules = {"batch_size": 6, "until_advised": True, "budget": 12}
+    eager = make_project(tmp_path / "eager", 24, labelled=6)
+    assert label(words, folder=eager, **rules).result.ended == "budget"  # every label still teaches something
+    sure = make_project(tmp_path / "sure", 24, labelled=6)
+    with Store.open(sure) as store:
+        store.update_settings(prior_scale=0.01)  # a model so sure of its prior that labels cannot move it
+    found = label(words, folder=sure, **rules)
+    assert (found.result.ended, found.result.stored, found.out) == ("advised", 6, [])
+    assert found.said[-1].startswith("You can stop: the next ")
+
+
+def test_a_label_given_under_the_same_name_meanwhile_is_not_overwritten(label, write, project):
+    body = f"""
+from parbals.project.records import Submission
+from parbals.project.store import Store
+got = items()
+if turn() == 1:
+    with Store.open({str(project)!r}) as store:
+        store.submit([Submission(got[1]["position"], "spam")], annotator="machine:test", source="machine")
+for item in got: say(item)
+"""
+    found = label(write(body), budget=4)
+    assert sorted(found.labels.values()).count("spam") == 1
+    assert any(said.startswith("Not stored: Item") for said in found.said)
+    assert found.result.stored == 4
+
+
+def test_a_lease_outlasts_the_slowest_batch():
+    assert Rules().lease_seconds == 1800.0
+    slow = Rules(timeout=3600.0, retries=2, rate=10, batch_size=100)
+    assert slow.lease_seconds > 3 * 3600.0 + 600.0
