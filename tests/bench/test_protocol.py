@@ -7,7 +7,7 @@ import pytest
 from bench_helpers import TINY, tiny_data
 from scipy.stats import chi2
 
-from parbals.bench.protocol import Budget, draw_candidates, draw_initial, draw_targets, run_one
+from parbals.bench.protocol import Budget, data_digest, draw_candidates, draw_initial, draw_targets, run_one
 from parbals.bench.records import METRICS, read_line, write_line
 from parbals.errors import InputError
 
@@ -134,3 +134,19 @@ def test_other_texts_are_no_budgets(text):
 def test_the_labels_of_a_budget():
     assert Budget(10, 2, 3).n_labels == (10, 13, 16)
     assert Budget(10, 2, 3).total == 16
+
+
+def test_the_name_of_the_data_forgives_last_digits_and_nothing_else(data):
+    name = data_digest(data)
+    rng = np.random.default_rng(0)
+    other_machine = replace(data, X_pool=data.X_pool * (1 + 1e-7 * rng.standard_normal(data.X_pool.shape)))
+    assert data_digest(other_machine) == name
+    flipped = data.y_pool.copy()
+    flipped[3] = 1 - flipped[3]
+    others = (
+        replace(data, y_pool=flipped),
+        replace(data, X_pool=data.X_pool[::-1]),
+        replace(data, X_test=data.X_test[1:], y_test=data.y_test[1:]),
+        replace(data, X_target_source=data.X_target_source * 1.1),
+    )
+    assert len({name, *(data_digest(other) for other in others)}) == 1 + len(others)

@@ -6,10 +6,12 @@ each round and its first unlabelled points are the candidates, so two strategies
 labelled points do.
 """
 
+import math
 import platform
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
+from itertools import chain
 from time import perf_counter
 from typing import Any, Protocol, cast
 
@@ -23,7 +25,7 @@ from parbals.randomness import derive_generator, table_digest
 from parbals.scores.losses import Loss
 from parbals.validate import check_features
 
-__all__ = ["Budget", "Data", "draw_candidates", "draw_initial", "draw_targets", "run_one"]
+__all__ = ["Budget", "Data", "data_digest", "draw_candidates", "draw_initial", "draw_targets", "run_one"]
 
 _VALIDATION_SHARE = 0.2
 _DIGITS = 7
@@ -155,7 +157,7 @@ def run_one(
         chosen=tuple(tuple(indices.tolist()) for indices in chosen),
         seconds={name: tuple(round(value, 4) for value in values) for name, values in seconds.items()},
         versions=_versions(),
-        data=_digest(data),
+        data=data_digest(data),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -203,9 +205,17 @@ def _check(data: Data, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
     return labels[0], labels[1]
 
 
-def _digest(data: Data) -> str:
-    parts = (data.X_pool, data.y_pool, data.X_target_source, data.X_test, data.y_test)
-    return table_digest(np.asarray(part[rows]) for part in parts for rows in _blocks(len(part)))
+def data_digest(data: Data) -> str:
+    """A name for the data: labels exactly, features to a thousandth of the largest one.
+
+    Features that a PCA made differ in their last digits from machine to machine, and with the number of threads on
+    one machine; runs on them belong together all the same.
+    """
+    tables = data.X_pool, data.X_target_source, data.X_test
+    largest = max(float(np.abs(table[rows]).max(initial=0.0)) for table in tables for rows in _blocks(len(table)))
+    step = 2.0 ** (math.frexp(largest)[1] - 10)
+    coarse = (np.rint(np.asarray(table[rows]) / step) + 0.0 for table in tables for rows in _blocks(len(table)))
+    return table_digest(chain((np.asarray(data.y_pool), np.asarray(data.y_test)), coarse))
 
 
 def _blocks(n_rows: int, size: int = 8192) -> Iterator[slice]:
