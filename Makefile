@@ -41,6 +41,7 @@ test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds
 bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
 	$(BIN)/python -m benchmarks
 	$(BIN)/python benchmarks/strategies.py
+	$(BIN)/python benchmarks/parbals_run.py
 
 clean:  ## remove the environment, caches and demo output
 	rm -rf $(VENV) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -39,6 +39,10 @@ def test_run_status_report(ran):
 
     report = json.loads(call("report", folder / "out", "--json").stdout)
     assert report["report"].endswith("report.html")
+    by_loss = call("report", folder / "out", "--metric", "log-loss", "--out", folder / "loss", "--no-pictures")
+    assert by_loss.exit_code == 0
+    assert "Final log loss" in (folder / "loss" / "report.html").read_text("utf-8")
+    assert "no metric 'recall'" in str(call("report", folder / "out", "--metric", "recall").exception)
     assert (
         "Next: parbals bench report"
         in call("run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1).output
@@ -65,7 +69,7 @@ def test_mistakes_are_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("command", ["run", "status", "report"])
+@pytest.mark.parametrize("command", ["run", "status", "report", "pack", "unpack"])
 def test_help_has_examples(command):
     assert "Examples:" in call(command, "--help").output
 

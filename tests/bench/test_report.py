@@ -5,16 +5,20 @@ from html.parser import HTMLParser
 
 import pytest
 from bench_helpers import Canned, record_of, records_of
+from synthetic import SUITE, made_up, write_folder
 
 from parbals.bench.collect import collect
+from parbals.bench.findings import savings
 from parbals.bench.folder import ResultsFolder
-from parbals.bench.grid import load_suite, run_grid
+from parbals.bench.grid import load_suite, read_suite, run_grid
+from parbals.bench.measures import MEASURES
 from parbals.bench.names import BAYESIAN, HEURISTICS, style_of
-from parbals.bench.plots import curve_figure, inline_svg, to_png, to_svg
+from parbals.bench.plots import curve_figure, inline_svg, savings_figure, to_png, to_svg
 from parbals.bench.report import build_report, write_report
 from parbals.bench.small import load_small
 from parbals.errors import InputError
 
+_TWO_DATASETS = SUITE.replace(', "cifar10"]', "]").replace('"credit-card", ', "")
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
@@ -77,7 +81,7 @@ def test_it_says_what_was_run_and_shows_every_part(html):
     page = Page(html)
     for part in ("Two small sets", "Final test accuracy", "Leaderboard", "Learning curves", "Labels saved", "Run time"):
         assert part in page.text
-    assert page.tags.count("svg") == 2
+    assert page.tags.count("svg") == 1 + 2  # the overview, and a curve per setting
     assert "nan" not in page.text.lower().split()
     assert "still missing" not in page.text
 
@@ -123,6 +127,83 @@ def test_inline_pictures_do_not_share_names_and_say_what_they_show():
     assert root.attrib["aria-label"] == 'A < "B"'
     assert set(Page(one).ids).isdisjoint(Page(two).ids)
     assert "EPIG" in Page(one).text
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made-up")
+    paths = write_report(write_folder(folder / "results", _TWO_DATASETS), folder / "report")
+    return {path.relative_to(folder / "report").as_posix(): path for path in paths}
+
+
+@pytest.fixture(scope="module")
+def page(written):
+    return Page(written["report.html"].read_text("utf-8"))
+
+
+class TestAWholeExperiment:
+    """Three budgets, an ablation, one-vs-all and one label at a time, all on one page."""
+
+    def test_findings_come_first_then_pictures_then_tables(self, page):
+        parts = ["What was found", "Learning curves", "Leaderboard", "Final test accuracy, and other measures"]
+        parts += ["Agreement with the paper", "Labels saved against Random, budget 100 + 10×20", "Run time"]
+        places = [page.text.rindex(part) for part in parts]
+        assert places == sorted(places)
+        assert "script" not in page.tags
+
+    def test_every_part_of_the_experiment_is_there(self, page):
+        for part in (
+            "Bayesian methods, budget 20 + 10×20",
+            "ParBaLS and the heuristics, budget 100 + 10×10",
+            "Variants of ParBaLS EPIG by m, budget 100 + 10×20",
+            "Variants of ParBaLS EPIG by K, budget 100 + 10×20",
+            "ParBaLS EPIG (m = 5)",
+            "ParBaLS EPIG (K = 1600)",
+            "AG News, each class against the others, budget 100 + 10×20",
+            "Sci/Tech",
+            "average",
+            "One label at a time (2)",
+            "ParBaLS EPIG, 20 at a time",
+            "of 18 agree",
+        ):
+            assert part in page.text
+
+    def test_one_can_switch_to_every_metric_without_a_script(self, written, page):
+        html = written["report.html"].read_text("utf-8")
+        for key, measure in MEASURES.items():
+            assert f'id="by-{key}"' in html
+            assert f'class="panel {key}"' in html
+            assert f"#by-{key}:checked ~ .{key}" in html
+            assert measure.title in page.text
+        assert html.count(" checked>") == 1
+
+    def test_there_are_files_for_a_paper_of_everything(self, written):
+        curves = {name for name in written if name.startswith("curves/")}
+        assert {"curves/labels-saved.svg", "curves/airline-100+200x1-all-strategies.png"} <= curves
+        assert len(curves) == 2 * (1 + 2 * 3 * 2 + 3 + 2)
+        latex = written["tables.tex"].read_text("utf-8")
+        assert latex.count("\\begin{tabular}") == latex.count("\\end{tabular}") > 30
+        assert latex.count("{") == latex.count("}")
+        markdown = written["tables.md"].read_text("utf-8")
+        for part in ("calibration error, %", "Leaderboard, Bayesian methods", "| agrees |", "Run time"):
+            assert part in markdown
+
+    def test_another_metric_decides_pictures_and_findings(self):
+        suite = read_suite(SUITE)
+        records = [made_up(run) for run in suite.runs if run.dataset == "credit-card" and run.seed < 2]
+        page = Page(build_report(suite, records, "log_loss"))
+        assert "Final log loss, and other measures" in page.text
+        assert "and has the lowest mean in" in page.text
+        assert "Log loss, nats" in page.text
+        assert "published figures" not in page.text  # the paper has accuracies alone
+
+
+def test_the_overview_shows_the_median_of_every_strategy():
+    records = records_of({"random": (0.8, 0.8), "epig": (0.9, 0.9), "bald": (0.75, 0.75)})
+    text = to_svg(savings_figure(savings(collect(records))), text_as_text=True)
+    # Random climbs 10 points in 200 labels; EPIG 20, so it is there after 100 of 300 labels fewer.
+    assert "+33 %" in text
+    assert text.index("BALD") < text.index("EPIG")
 
 
 @pytest.mark.parametrize("strategies", [BAYESIAN, HEURISTICS])

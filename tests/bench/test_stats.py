@@ -58,6 +58,24 @@ def test_who_is_best_and_who_is_among_the_top():
     )
 
 
+def test_where_less_is_better_the_lowest_mean_is_best():
+    values = {"best": [0.30, 0.31, 0.32], "near": [0.31, 0.31, 0.33], "far": [0.50, 0.51, 0.52]}
+    standings = compare(values, lower_is_better=True)
+    assert [s.is_best for s in standings.values()] == [True, False, False]
+    assert [s.is_top for s in standings.values()] == [True, True, False]
+    for name in ("near", "far"):
+        expected = scipy_stats.ttest_ind(values[name], values["best"], equal_var=False).pvalue
+        assert standings[name].p == pytest.approx(expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(samples, min_size=2, max_size=4))
+def test_turning_the_sign_turns_the_direction(columns):
+    higher = compare(dict(enumerate(columns)))
+    lower = compare({i: [-v for v in column] for i, column in enumerate(columns)}, lower_is_better=True)
+    assert [(s.is_best, s.is_top) for s in higher.values()] == [(s.is_best, s.is_top) for s in lower.values()]
+
+
 def test_two_with_the_same_highest_mean_are_both_best():
     standings = compare({"a": [90, 92], "b": [91, 91], "c": [50, 51]})
     assert [s.is_best for s in standings.values()] == [True, True, False]

@@ -1,21 +1,22 @@
 """Tables from hand-written records."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from bench_helpers import records_of
+from scipy import stats as scipy_stats
 
 from parbals.bench.collect import Line, collect
-from parbals.bench.findings import headlines, savings, stage_times
+from parbals.bench.findings import batched, headlines, savings, stage_times
+from parbals.bench.measures import MEASURES, measure_named
+from parbals.bench.paper import agreements, paper_figures
+from parbals.bench.records import METRICS
+from parbals.bench.render import to_html, to_latex, to_markdown
 from parbals.bench.runs import Settings
-from parbals.bench.tables import (
-    ablation_tables,
-    leaderboards,
-    main_tables,
-    one_vs_all_tables,
-    paper_figures,
-    to_html,
-    to_latex,
-    to_markdown,
-)
+from parbals.bench.summaries import agreement_tables, leaderboard_tables, savings_table, times_table
+from parbals.bench.tables import ablation_tables, leaderboards, main_tables, one_vs_all_tables
+from parbals.errors import InputError
 
 AIRLINE = {
     "random": (0.80, 0.81, 0.82),
@@ -64,9 +65,66 @@ def test_the_papers_figures_are_those_of_its_table():
 
 
 def test_a_figure_agrees_within_both_intervals(settings):
-    bayesian, _ = main_tables(settings)
-    assert bayesian.rows["ParBaLS EPIG"][0].agrees
-    assert not bayesian.rows["Random"][0].agrees  # 81.00 ± 2.48 against 87.24 ± 0.52
+    rows = {row.line: row for row in agreements(settings)}
+    assert len(rows) == 9  # all that the paper says about Airline, run or not
+    ours, random = rows[Line("parbals-epig")], rows[Line("random")]
+    # 90.00 ± 2.48 against 89.38 ± 0.36, and 81.00 ± 2.48 against 87.24 ± 0.52
+    assert (ours.difference, ours.room, ours.agrees) == (
+        pytest.approx(0.62),
+        pytest.approx(2.484 + 0.36, abs=1e-3),
+        True,
+    )
+    assert (random.difference, random.agrees) == (pytest.approx(-6.24), False)
+    assert (rows[Line("badge")].ours, rows[Line("badge")].agrees) == (None, None)
+
+
+@pytest.mark.parametrize(("final", "agrees"), [(0.8724, True), (0.8776, True), (0.8777, False), (0.8671, False)])
+def test_one_seed_has_no_interval_to_widen_with(final, agrees):
+    (row,) = (row for row in agreements(collect(records_of({"random": (final,)}))) if row.ours)
+    assert row.room == 0.52
+    assert row.agrees is agrees
+
+
+def test_the_table_of_agreement_says_it_plainly(settings):
+    (table,) = agreement_tables(settings)
+    text = to_markdown(table)
+    assert "| ParBaLS EPIG | 90.00 ± 2.48 | 89.38 ± 0.36 | +0.62 | 2.84 | yes |" in text
+    assert "| Random | 81.00 ± 2.48 | 87.24 ± 0.52 | -6.24 | 3.00 | no |" in text
+    assert "| BADGE | – | 87.88 ± 0.72 | – | – | not run |" in text
+    assert agreement_tables(collect(records_of(AIRLINE, "digits"))) == []
+    assert agreement_tables(collect(records_of(AIRLINE, budget="20+10x20"))) == []
+
+
+def test_other_metrics_have_their_own_unit_and_direction():
+    """Where less is better the lowest mean is best: hand-written log losses, in nats."""
+    records = [
+        replace(record, metrics={**record.metrics, "log_loss": (0.9,) * 10 + (loss,)})
+        for record, loss in zip(
+            records_of({"random": (0.8, 0.8, 0.8), "parbals-epig": (0.9, 0.9, 0.9)}),
+            (0.50, 0.51, 0.52, 0.30, 0.31, 0.32),
+            strict=True,
+        )
+    ]
+    settings = collect(records)
+    table = main_tables(settings, "log_loss")[0]
+    text = to_markdown(table)
+    # s = 0.01, n = 3: 4.3027 · 0.01 / √3
+    assert "| ParBaLS EPIG | <u>**0.3100 ± 0.0248**</u> |" in text
+    assert "| Random | 0.5100 ± 0.0248 |" in text
+    assert table.title == "Bayesian methods, budget 100 + 10×20"
+    assert "log loss, nats" in text
+    assert "Lowest mean underlined" in to_latex(table)
+    assert not table.has_paper
+    assert "has the lowest mean in 1" in headlines(settings, "log_loss")[0]
+    assert savings(settings, "log_loss")[0].found.saved > 0
+    assert [row[0] for row in leaderboard_tables(settings, "log_loss")[0].rows] == ["ParBaLS EPIG", "Random"]
+
+
+def test_every_recorded_metric_can_be_shown_and_others_are_refused():
+    assert tuple(MEASURES) == METRICS
+    assert measure_named("Balanced-Accuracy").key == "balanced_accuracy"
+    with pytest.raises(InputError, match="no metric 'recall'; choose one of accuracy, log_loss"):
+        measure_named("recall")
 
 
 def test_what_was_not_run_is_a_dash():
@@ -88,16 +146,43 @@ def test_leaderboard_over_settings_without_one_label_at_a_time():
 def test_variants_are_compared_on_the_seeds_they_share():
     m5 = records_of({"parbals-epig": (0.90, 0.91)}, settings=Settings(n_universes=5))
     (table,) = ablation_tables(collect(records_of(AIRLINE) + m5))
-    assert list(table.rows) == ["ParBaLS EPIG (m = 10)", "ParBaLS EPIG (m = 5)"]
+    assert table.title == "Variants of ParBaLS EPIG by m, budget 100 + 10×20"
+    assert list(table.rows) == ["ParBaLS EPIG (m = 5)", "ParBaLS EPIG (m = 10)"]
     assert [row[0].standing.interval.n for row in table.rows.values()] == [2, 2]
     assert all("m = 5" not in name for t in main_tables(collect(records_of(AIRLINE) + m5)) for name in t.rows)
 
 
-def test_one_column_per_positive_class():
-    sports = records_of({"random": (0.8, 0.9), "epig": (0.9, 0.95)}, "ag-news", positive="Sports")
-    tables = one_vs_all_tables(collect(records_of(AIRLINE, "ag-news") + sports))
-    assert [t.columns for t in tables] == [("first class", "Sports")]
-    assert list(tables[0].rows) == ["Random", "EPIG"]
+def test_each_parameter_has_its_own_ablation_with_the_baseline_in_its_place():
+    records = records_of(AIRLINE) + records_of(AIRLINE, "yelp")
+    for changed in ({"n_universes": 20}, {"n_universes": 5}, {"n_samples": 1600}, {"n_samples": 100}):
+        records += records_of({"parbals-epig": (0.90, 0.91)}, settings=Settings(**changed))
+    by_universes, by_samples = ablation_tables(collect(records))
+    assert [name.partition("(")[2] for name in by_universes.rows] == ["m = 5)", "m = 10)", "m = 20)"]
+    assert [name.partition("(")[2] for name in by_samples.rows] == ["K = 100)", "K = 400)", "K = 1600)"]
+    assert by_universes.columns == by_samples.columns == ("Airline",)  # nothing was varied on Yelp
+
+
+def test_one_column_per_positive_class_and_their_average():
+    first = records_of({"random": (0.70, 0.72, 0.99), "epig": (0.80, 0.84, 0.99)}, "ag-news")
+    sports = records_of({"random": (0.80, 0.90), "epig": (0.90, 0.94)}, "ag-news", positive="Sports")
+    (table,) = one_vs_all_tables(collect(first + sports))
+    assert table.columns == ("first class", "Sports", "average")
+    assert list(table.rows) == ["Random", "EPIG"]
+    # Seeds 0 and 1, which both classes have: (0.70 + 0.80) / 2 = 75 and (0.72 + 0.90) / 2 = 81.
+    average = table.rows["Random"][2].standing
+    assert (average.interval.mean, average.interval.n) == (pytest.approx(78.0), 2)
+    assert average.interval.half_width == pytest.approx(12.7062 * np.std([75, 81], ddof=1) / np.sqrt(2), rel=1e-4)
+    best = table.rows["EPIG"][2].standing
+    assert (best.interval.mean, best.is_best) == (pytest.approx(87.0), True)
+    assert average.p == pytest.approx(scipy_stats.ttest_ind([75, 81], [85, 89], equal_var=False).pvalue)
+
+
+def test_the_average_leaves_out_who_lacks_a_class():
+    first = records_of({"random": (0.70, 0.72), "epig": (0.80, 0.84)}, "ag-news")
+    sports = records_of({"random": (0.80, 0.90), "epig": (0.9, 0.9), "bald": (0.9, 0.9)}, "ag-news", positive="Sports")
+    (table,) = one_vs_all_tables(collect(first + sports))
+    assert table.rows["BALD"][0] is None
+    assert table.rows["BALD"][2] is None
 
 
 def test_strategies_of_other_packages_meet_parbals_too():
@@ -114,6 +199,39 @@ def test_labels_saved_and_headlines(settings):
     assert "ParBaLS EPIG is among the top in 1 of 1 setting" in said
     assert "30% fewer labels" in said
     assert "rest on 3 seeds only" in said
+
+
+def test_where_parbals_is_beaten_is_said():
+    beaten = {"confidence": (0.95, 0.951, 0.952), "parbals-epig": (0.93, 0.931, 0.932)}
+    said = " ".join(headlines(collect(records_of(beaten, "cifar10"))))
+    assert "ParBaLS EPIG is beaten by Confidence on CIFAR-10 (100 + 10×20, by 2.00 points)." in said
+    assert "beaten" not in " ".join(headlines(collect(records_of(AIRLINE))))
+
+
+def test_one_label_at_a_time_stands_beside_batches_of_as_many_labels():
+    settings = collect(
+        [
+            *records_of({"epig": (0.90, 0.90), "random": (0.8, 0.8)}, budget="100+200x1"),
+            *records_of({"epig": (0.88, 0.88), "parbals-epig": (0.89, 0.89)}, budget="100+10x20"),
+            *records_of({"parbals-epig": (0.85, 0.85)}, budget="100+10x10"),
+            *records_of({"parbals-epig": (0.85, 0.85)}, "yelp", budget="100+10x20"),
+        ]
+    )
+    beside = batched(settings[0], settings)
+    assert [(s.budget.batch, line.strategy) for s, line in beside] == [(20, "epig"), (20, "parbals-epig")]
+    said = " ".join(headlines(settings))
+    assert "EPIG ends 1.00 points above ParBaLS EPIG in batches with as many labels (mean of 1 setting)" in said
+
+
+def test_summaries_in_all_three_forms(settings):
+    for table in (*leaderboard_tables(settings), *savings_table(settings), *times_table(settings)):
+        markdown, latex, html = to_markdown(table), to_latex(table), to_html(table)
+        assert "ParBaLS EPIG" in markdown
+        assert latex.count("{") == latex.count("}")
+        assert latex.count("\\\\\n") == len(table.rows) + 1
+        assert html.count("<tr>") == len(table.rows) + 1
+    (saved,) = savings_table(settings)
+    assert {row[0]: row[1] for row in saved.rows}["ParBaLS EPIG"] == "+90 of 300"
 
 
 def test_run_time_per_strategy(settings):

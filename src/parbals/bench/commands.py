@@ -1,4 +1,4 @@
-"""`parbals bench`: run, status, report. Only `run` loads the model; the others read what was stored."""
+"""`parbals bench` and its `run`, the only one of its commands that loads the model; the others are in reading.py."""
 
 import json
 import sys
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from parbals.bench.reading import READING, duration
 from parbals.bench.runs import Run, split_reference
 from parbals.errors import InputError
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "load_data"]
 
-_RESULTS = click.argument("results", type=click.Path(path_type=Path), default=Path("bench-results"))
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")
 _INCOMPLETE = 1
 
 
@@ -38,6 +37,10 @@ def bench() -> None:
       parbals bench status
       parbals bench report
     """
+
+
+for _command in READING:
+    bench.add_command(_command)
 
 
 @bench.command("run")
@@ -60,7 +63,16 @@ def bench() -> None:
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Only the first N seeds.")
 @click.option("--workers", type=click.IntRange(1), help="Processes on this machine; by default one per core.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler to run on instead of this machine.")
-@_JSON
+@click.option("--slurm", is_flag=True, help="Run in Slurm jobs that are started, replaced and ended as needed.")
+@click.option("--jobs", type=click.IntRange(1), help="How many Slurm jobs; each computes one run at a time.  [4]")
+@click.option(
+    "--slurm-option",
+    "slurm_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of sbatch by its long name; or interface, python, local-directory, log-directory.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")
 def run_(
     suite: str,
     out: Path,
@@ -71,6 +83,9 @@ def run_(
     seeds: int | None,
     workers: int | None,
     scheduler: str | None,
+    slurm: bool,
+    jobs: int | None,
+    slurm_options: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Compute the runs of a suite that are still missing.
@@ -84,12 +99,12 @@ def run_(
       parbals bench run --suite paper --data ~/data --datasets airline --seeds 3
       parbals bench run --suite mine.toml --out results --workers 8
       parbals bench run --suite paper --scheduler tcp://10.0.0.1:8786
+      parbals bench run --suite paper --data ~/data --slurm --jobs 20 --slurm-option partition=long
     """
     from parbals.bench.folder import ResultsFolder
     from parbals.bench.grid import load_suite, run_grid
 
-    if workers and scheduler:
-        raise InputError("--workers is for this machine and --scheduler for a cluster; give one of them.")
+    _check_place(workers, scheduler, slurm, jobs, slurm_options)
     chosen = load_suite(suite)
     runs = chosen.only(datasets, budgets, strategies, seeds)
     _check_strategies(runs)
@@ -100,11 +115,11 @@ def run_(
         click.echo(f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}", err=True)
     held = {record.key for record in folder.records()}
     n_missing = sum(run.key not in held for run in runs)
-    executor = _executor(workers, scheduler) if n_missing else None
+    executor = _executor(workers, scheduler, slurm, jobs, slurm_options, out) if n_missing else None
     failures = []
     if executor is not None:
         with _bar(quiet=as_json) as show:
-            failures = run_grid(runs, folder, partial(load_data, folder=data), executor, show)
+            failures = run_grid(runs, folder, partial(load_data, folder=data and data.absolute()), executor, show)
     reasons = list(dict.fromkeys(failure.reason for failure in failures))
     done = len(runs) - len(failures)
     if as_json:
@@ -125,85 +140,6 @@ def run_(
         click.echo(f"Next: parbals bench report {out}")
     if failures:
         sys.exit(_INCOMPLETE)
-
-
-@bench.command()
-@_RESULTS
-@_JSON
-def status(results: Path, as_json: bool) -> None:
-    """How many runs of the suite are done, by dataset and budget; also while it runs.
-
-    \b
-    Examples:
-      parbals bench status
-      parbals bench status results --json
-    """
-    from parbals.bench.executors import Clock
-    from parbals.bench.folder import ResultsFolder
-    from parbals.bench.grid import read_suite
-
-    folder = ResultsFolder(results)
-    suite = read_suite(folder.suite_text(), str(results / "suite.toml"))
-    held = folder.seconds()
-    damages = folder.damages()
-    left = Clock(suite.runs, held, 1).now().seconds_left
-    rows: dict[tuple[str, str], list[int]] = {}
-    for run in suite.runs:
-        counts = rows.setdefault((run.reference, str(run.budget)), [0, 0])
-        counts[0] += run.key in held
-        counts[1] += 1
-    done = sum(counts[0] for counts in rows.values())
-    if as_json:
-        told = {
-            "suite": suite.name,
-            "runs": len(suite.runs),
-            "done": done,
-            "process_seconds_left": None if left is None else round(left, 1),
-            "damaged_lines": len(damages),
-            "settings": [
-                {"dataset": name, "budget": budget, "done": counts[0], "runs": counts[1]}
-                for (name, budget), counts in rows.items()
-            ],
-        }
-        click.echo(json.dumps(told, indent=2))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("dataset", "budget", "done", "runs", box=None, header_style="bold")
-    for (name, budget), counts in rows.items():
-        table.add_row(name, budget, f"{counts[0]:,}", f"{counts[1]:,}")
-    Console(highlight=False).print(table)
-    estimate = "" if not left else f", about {_duration(left)} of work for one process left"
-    click.echo(f"\n{suite.title}: {done:,} of {len(suite.runs):,} runs are done{estimate}.")
-    for damage in damages:
-        click.echo(f"Damaged, will be computed again: {damage}", err=True)
-
-
-@bench.command()
-@_RESULTS
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the report; by default RESULTS/report.")
-@click.option("--no-pictures", is_flag=True, help="Leave out the PNG and SVG files; the page keeps its pictures.")
-@_JSON
-def report(results: Path, out: Path | None, no_pictures: bool, as_json: bool) -> None:
-    """Tables, leaderboard, curves and run times as one page, and as files for a paper.
-
-    Writes report.html, tables.md, tables.tex and curves/ as PNG and SVG. Works while the grid still runs.
-
-    \b
-    Examples:
-      parbals bench report
-      parbals bench report results --out paper/figures
-    """
-    from parbals.bench.folder import ResultsFolder
-    from parbals.bench.report import write_report
-
-    target = out or results / "report"
-    written = write_report(ResultsFolder(results), target, pictures=not no_pictures)
-    if as_json:
-        click.echo(json.dumps({"report": str(target / "report.html"), "files": [str(p) for p in written]}, indent=2))
-    else:
-        click.echo(f"{len(written)} files.\nThe report: {target / 'report.html'}")
 
 
 def load_data(reference: str, folder: Path | None = None) -> Any:
@@ -234,11 +170,28 @@ def _check_strategies(runs: Sequence[Run]) -> None:
         strategy_named(name)
 
 
-def _executor(workers: int | None, scheduler: str | None) -> "Executor":
-    if scheduler is not None:
-        from parbals.bench.executors import DaskCluster
+def _check_place(
+    workers: int | None, scheduler: str | None, slurm: bool, jobs: int | None, options: Sequence[str]
+) -> None:
+    if bool(workers) + bool(scheduler) + slurm > 1:
+        raise InputError(
+            "--workers is for this machine, --scheduler for a Dask cluster and --slurm for jobs; give one of them."
+        )
+    if (jobs or options) and not slurm:
+        raise InputError("--jobs and --slurm-option describe Slurm jobs; add --slurm.")
+    if slurm:
+        from parbals.bench.dask_cluster import read_slurm_options
 
-        return DaskCluster(scheduler)
+        read_slurm_options(options)
+
+
+def _executor(
+    workers: int | None, scheduler: str | None, slurm: bool, jobs: int | None, options: Sequence[str], out: Path
+) -> "Executor":
+    if slurm or scheduler is not None:
+        from parbals.bench.dask_cluster import DaskCluster, SlurmJobs, read_slurm_options
+
+        return SlurmJobs(jobs or 4, read_slurm_options(options), out) if slurm else DaskCluster(str(scheduler))
     from parbals.bench.processes import LocalProcesses
 
     return LocalProcesses(workers)
@@ -257,7 +210,7 @@ def _bar(*, quiet: bool) -> Iterator[Any]:
         def show(progress: "Progress") -> None:
             parts = []
             if progress.seconds_left is not None and progress.done < progress.total:
-                parts.append(f"about {_duration(progress.seconds_left)} left")
+                parts.append(f"about {duration(progress.seconds_left)} left")
             if progress.last is not None:
                 parts.append(f"{progress.last.reference} {progress.last.budget} {progress.last.strategy}")
             if progress.failed:
@@ -265,10 +218,3 @@ def _bar(*, quiet: bool) -> Iterator[Any]:
             bar.update(task, total=progress.total, completed=progress.done, description=" · ".join(parts) or "starting")
 
         yield show
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

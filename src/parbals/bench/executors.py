@@ -1,4 +1,4 @@
-"""Where runs are computed: in this process, in local processes that each own some cores, or on a Dask cluster.
+"""How a run is computed and timed, in this process or wherever processes.py and dask_cluster.py take it.
 
 Every executor takes runs and gives back lines of results in the order they are finished; none of them writes files.
 """
@@ -12,11 +12,10 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from parbals.bench.runs import Run
-from parbals.errors import InputError, MissingDependencyError, ParbalsError
+from parbals.errors import ParbalsError
 
 __all__ = [
     "Clock",
-    "DaskCluster",
     "Executor",
     "InProcess",
     "Loader",
@@ -83,41 +82,6 @@ class InProcess:
             if outcome.no_data:
                 unloadable[run.reference] = outcome.error
             yield outcome
-
-
-class DaskCluster:
-    """Runs on the workers of a Dask scheduler. Dask gives the run of a worker that died to another one."""
-
-    def __init__(self, address: str, timeout: float = 30.0) -> None:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise MissingDependencyError(
-                '--scheduler needs Dask, which is not installed; pip install "dask[distributed]".'
-            ) from None
-        try:
-            self._client = Client(address, timeout=timeout, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
-            raise InputError(f"There is no Dask scheduler at {address} ({error}).") from None
-
-    @property
-    def n_parallel(self) -> int:
-        return max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
-
-    def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
-        from distributed import as_completed
-
-        waiting = {
-            self._client.submit(attempt_cached, run, loader, key=f"parbals-{run.key}", pure=False): run for run in runs
-        }
-        try:
-            for future in as_completed(list(waiting), loop=self._client.loop):
-                run = waiting.pop(future)
-                failed = future.exception()
-                yield Outcome(run, None, f"Dask gave up: {failed}") if failed else future.result()
-        finally:
-            self._client.cancel(list(waiting))
-            self._client.close()
 
 
 class Clock:

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from parbals.bench.collect import Line, Setting
+from parbals.bench.measures import MEASURES
+from parbals.bench.names import KINDS
+from parbals.bench.paper import agreements
 from parbals.bench.stats import LabelsSaved, labels_saved
-from parbals.bench.tables import Entry, leaderboards, main_tables
+from parbals.bench.tables import ablation_tables, leaderboards, standings_of
 
-__all__ = ["Saving", "StageTimes", "headlines", "savings", "stage_times"]
+__all__ = ["Saving", "StageTimes", "batched", "headlines", "savings", "stage_times"]
 
-_OURS = "parbals-epig"
+_OURS = Line("parbals-epig")
 _REFERENCE = Line("random")
 
 
@@ -22,6 +25,10 @@ class Saving:
     setting: Setting
     line: Line
     found: LabelsSaved
+
+    @property
+    def share(self) -> float:
+        return self.found.saved / self.found.reference
 
 
 @dataclass(frozen=True)
@@ -41,15 +48,17 @@ class StageTimes:
 
 
 def savings(settings: Sequence[Setting], metric: str = "accuracy") -> list[Saving]:
-    """For every setting that Random was run in, and every other strategy there."""
-    return [
-        Saving(setting, line, labels_saved(setting.budget.n_labels, *(_mean(setting, x, metric) for x in pair)))
-        for setting in settings
-        if _REFERENCE in setting.records
-        for line in setting.lines()
-        if line != _REFERENCE
-        for pair in [(line, _REFERENCE)]
-    ]
+    """For every dataset and budget that Random was run in, and every other strategy there."""
+    sign = -1.0 if MEASURES[metric].lower_is_better else 1.0
+    found = []
+    for setting in settings:
+        if setting.positive is None and _REFERENCE in setting.records:
+            reference = sign * _mean(setting, _REFERENCE, metric)
+            for line in setting.lines():
+                if line != _REFERENCE:
+                    curve = sign * _mean(setting, line, metric)
+                    found.append(Saving(setting, line, labels_saved(setting.budget.n_labels, curve, reference)))
+    return found
 
 
 def stage_times(settings: Sequence[Setting]) -> list[StageTimes]:
@@ -68,41 +77,108 @@ def stage_times(settings: Sequence[Setting]) -> list[StageTimes]:
     return sorted(found, key=lambda times: times.select_once)
 
 
+def batched(setting: Setting, settings: Sequence[Setting]) -> list[tuple[Setting, Line]]:
+    """Beside one label at a time: EPIG and ParBaLS EPIG with as many labels of the same data, in batches."""
+    return [
+        (other, line)
+        for other in settings
+        if other.budget.batch > 1
+        and (other.dataset, other.positive) == (setting.dataset, setting.positive)
+        and (other.budget.initial, other.budget.total) == (setting.budget.initial, setting.budget.total)
+        for line in (Line("epig"), _OURS)
+        if line in other.records
+    ]
+
+
 def headlines(settings: Sequence[Setting], metric: str = "accuracy") -> list[str]:
     """A few sentences, the most important first; only what the results can bear."""
-    sentences = []
-    for kind, board in leaderboards(settings, metric).items():
-        first = board[0]
-        ours = next((place for place in board if place.name == Line(_OURS).name), None)
-        said = f"{kind}: {first.name} is among the top in {first.n_top} of {_settings(first.n_settings)}"
-        said += f" and has the highest mean in {first.n_best}."
-        if ours is not None and ours is not first:
-            said += f" {ours.name} is among the top in {ours.n_top} of {ours.n_settings}."
-        sentences.append(said)
-    ours_saved = [s for s in savings(settings, metric) if s.line.strategy == _OURS]
-    if ours_saved:
-        shares = [s.found.saved / s.found.reference for s in ours_saved]
-        sentences.append(
-            f"To reach what Random reaches, {Line(_OURS).name} needs {_less(float(np.median(shares)))} "
-            f"(median of {_settings(len(shares))}; from {min(shares):+.0%} to {max(shares):+.0%} saved)."
-        )
-    entries = [entry for table in main_tables(settings, metric) for row in table.rows.values() for entry in row]
-    compared = _distinct([entry for entry in entries if entry is not None and entry.paper is not None])
-    if compared:
-        agreeing = sum(bool(entry.agrees) for entry in compared)
-        sentences.append(
-            f"Of {len(compared)} published figures, {agreeing} agree with ours: our mean lies within the paper's "
-            "interval widened by ours."
+    said = [*_places(settings, metric), *_saved(settings, metric), *_weakness(settings, metric)]
+    said += [*_one_at_a_time(settings, metric), *_universes(settings, metric)]
+    compared = [row for row in agreements(settings) if row.agrees is not None]
+    if compared and metric == "accuracy":
+        said.append(
+            f"Of {len(compared)} published figures, {sum(bool(row.agrees) for row in compared)} agree with ours: our "
+            "mean lies within the paper's interval widened by ours."
         )
     seeds = [len(of_seed) for setting in settings for of_seed in setting.records.values()]
     if seeds and min(seeds) < 5:
-        sentences.append(f"Some results rest on {min(seeds)} seed{'s' * (min(seeds) > 1)} only: a picture, no verdict.")
-    return sentences
+        said.append(f"Some results rest on {min(seeds)} seed{'s' * (min(seeds) > 1)} only: a picture, no verdict.")
+    return said
 
 
-def _distinct(entries: Sequence[Entry]) -> list[Entry]:
-    """Random and ParBaLS stand in both kinds of table; each figure counts once."""
-    return list({(entry.paper, entry.standing.interval): entry for entry in entries}.values())
+def _places(settings: Sequence[Setting], metric: str) -> list[str]:
+    said = []
+    for kind, board in leaderboards(settings, metric).items():
+        first = board[0]
+        ours = next((place for place in board if place.name == _OURS.name), None)
+        text = f"{kind}: {first.name} is among the top in {first.n_top} of {_settings(first.n_settings)}"
+        text += f" and has the {MEASURES[metric].best} mean in {first.n_best}."
+        if ours is not None and ours is not first:
+            text += f" {ours.name} is among the top in {ours.n_top} of {ours.n_settings}."
+        said.append(text)
+    return said
+
+
+def _saved(settings: Sequence[Setting], metric: str) -> list[str]:
+    shares = [saving.share for saving in savings(settings, metric) if saving.line == _OURS]
+    if not shares:
+        return []
+    return [
+        f"To reach what Random reaches, {_OURS.name} needs {_less(float(np.median(shares)))} "
+        f"(median of {_settings(len(shares))}; from {min(shares):+.0%} to {max(shares):+.0%} saved)."
+    ]
+
+
+def _weakness(settings: Sequence[Setting], metric: str) -> list[str]:
+    """Where ParBaLS EPIG is beaten for certain, and by whom."""
+    lost = []
+    measure = MEASURES[metric]
+    for setting in settings:
+        if setting.positive is None and setting.budget.batch > 1 and _OURS in setting.records:
+            standings = standings_of(setting, tuple(name for names in KINDS.values() for name in names), metric)
+            winner = next(line for line, standing in standings.items() if standing.is_best)
+            gap = abs(standings[winner].interval.mean - standings[_OURS].interval.mean)
+            if not standings[_OURS].is_top:
+                lost.append(
+                    (gap, f"{winner.name} on {setting.name} ({setting.budget.spelt}, by {measure.difference(gap)})")
+                )
+    if not lost:
+        return []
+    worst = [text for _, text in sorted(lost, reverse=True)[:3]]
+    more = f", and in {len(lost) - 3} more settings by others" if len(lost) > 3 else ""
+    return [f"{_OURS.name} is beaten by {', '.join(worst)}{more}."]
+
+
+def _one_at_a_time(settings: Sequence[Setting], metric: str) -> list[str]:
+    gaps = []
+    for setting in settings:
+        if setting.budget.batch == 1 and Line("epig") in setting.records:
+            alone = _mean(setting, Line("epig"), metric)[-1]
+            gaps += [_mean(s, line, metric)[-1] - alone for s, line in batched(setting, settings) if line == _OURS]
+    if not gaps:
+        return []
+    measure = MEASURES[metric]
+    gap = measure.scale * float(np.mean(gaps))
+    return [
+        f"Choosing one label at a time, EPIG ends {measure.difference(gap)} "
+        f"{'below' if gap > 0 else 'above'} {_OURS.name} in batches with as many labels (mean of "
+        f"{_settings(len(gaps))})."
+    ]
+
+
+def _universes(settings: Sequence[Setting], metric: str) -> list[str]:
+    spreads = []
+    for table in ablation_tables(settings, metric):
+        if table.title.startswith(f"Variants of {_OURS.name} by"):
+            for column in zip(*table.rows.values(), strict=True):
+                means = [entry.standing.interval.mean for entry in column if entry is not None]
+                spreads.append(max(means) - min(means))
+    if not spreads:
+        return []
+    return [
+        f"The variants of {_OURS.name} (its number of universes and the like) lie within "
+        f"{MEASURES[metric].difference(max(spreads))} of each other on every dataset."
+    ]
 
 
 def _mean(setting: Setting, line: Line, metric: str) -> np.ndarray:

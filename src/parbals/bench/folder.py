@@ -54,11 +54,19 @@ class ResultsFolder:
 
     def records(self) -> list[RunRecord]:
         """Every usable record, each key once."""
-        found: dict[str, RunRecord] = {}
+        return [record for records in self.cells().values() for record in records]
+
+    def cells(self) -> dict[str, list[RunRecord]]:
+        """The same by file, in the order they were finished."""
+        seen: set[str] = set()
+        found: dict[str, list[RunRecord]] = {}
         for path in self._files():
+            records = found.setdefault(path.name, [])
             for record, _ in _read(path)[0]:
-                found.setdefault(record.key, record)
-        return list(found.values())
+                if record.key not in seen:
+                    seen.add(record.key)
+                    records.append(record)
+        return found
 
     def damages(self) -> list[Damage]:
         """Every line that is not usable."""

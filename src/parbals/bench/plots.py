@@ -13,51 +13,58 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from parbals.bench.collect import Line, Setting
-from parbals.bench.names import style_of
+from parbals.bench.findings import Saving
+from parbals.bench.measures import MEASURES
+from parbals.bench.names import Style, style_of
 from parbals.bench.stats import mean_interval
 
-__all__ = ["METRIC_NAMES", "curve_figure", "inline_svg", "to_png", "to_svg"]
+__all__ = ["curve_figure", "inline_svg", "savings_figure", "to_png", "to_svg"]
 
-METRIC_NAMES = {
-    "accuracy": "Test accuracy, %",
-    "log_loss": "Log loss, nats",
-    "calibration_error": "Calibration error, %",
-    "f1": "F1, %",
-    "balanced_accuracy": "Balanced accuracy, %",
-}
 _INK, _FAINT = "#222222", "#d9d9d9"
 _BANDED = ("random", "parbals-map-epig", "parbals-epig")
 _FEW = 6
 _ENOUGH_SEEDS = 5
+_FRONT = Line("parbals-epig").name
 
 
-def curve_figure(setting: Setting, strategies: Sequence[str], metric: str = "accuracy") -> Figure:
+def curve_figure(
+    setting: Setting,
+    strategies: Sequence[str],
+    metric: str = "accuracy",
+    beside: Sequence[tuple[Setting, Line]] = (),
+) -> Figure:
     """Mean over seeds against the number of labels; the band is the 95 % Student-t interval of the mean.
 
     With more than six lines only Random and ParBaLS keep their bands, and with fewer than five seeds, whose
-    intervals are huge, ParBaLS EPIG alone: more would hide what they are to show.
+    intervals are huge, ParBaLS EPIG alone: more would hide what they are to show. ``beside`` are lines of other
+    budgets, drawn thinly.
     """
-    figure = Figure(figsize=(7.0, 4.0), layout="constrained", facecolor="white")
-    ax = figure.subplots()
+    figure, ax = _canvas((6.0, 3.8))
+    measure = MEASURES[metric]
     lines = setting.lines(strategies)
-    n_labels = np.array(setting.budget.n_labels)
-    scale = 1.0 if metric == "log_loss" else 100.0
-    ends: dict[Line, float] = {}
+    ends: dict[str, float] = {}
     means: list[np.ndarray] = []
-    for place, line in enumerate(lines):
-        values = scale * setting.values(line, metric)
+    drawn = [(setting, line, line.name) for line in lines]
+    drawn += [(other, line, f"{line.name}, {other.budget.batch} at a time") for other, line in beside]
+    for place, (source, line, name) in enumerate(drawn):
+        values = measure.scale * source.values(line, metric)
         means.append(values.mean(axis=0))
-        ends[line] = float(means[-1][-1])
-        _draw(ax, n_labels, values, line, place, len(lines))
-    order = sorted(lines, key=lambda line: ends[line], reverse=metric not in ("log_loss", "calibration_error"))
+        ends[name] = float(means[-1][-1])
+        style = style_of(line.strategy, place)
+        if source is not setting:
+            style = Style(style.colour, ":", style.marker, 1.3)
+        banded = source is setting and (len(lines) <= _FEW or line.strategy in _BANDED)
+        banded = banded and (len(values) >= _ENOUGH_SEEDS or line.strategy == "parbals-epig")
+        _draw(ax, np.array(source.budget.n_labels), values, name, style, place, banded=banded)
+    order = sorted(ends, key=lambda name: ends[name], reverse=not measure.lower_is_better)
     handles = {text.get_label(): text for text in ax.get_lines()}
     figure.legend(
-        [handles[line.name] for line in order],
-        [f"{line.name}  {ends[line]:.{3 if scale == 1.0 else 1}f}" for line in order],
+        [handles[name] for name in order],
+        [f"{name}  {ends[name]:.{3 if measure.scale == 1.0 else 1}f}" for name in order],
         loc="outside right upper",
         frameon=False,
         fontsize=8.5,
-        handlelength=3.4,
+        handlelength=3.0,
         labelspacing=0.55,
         title="at the end",
         title_fontsize=8.5,
@@ -65,29 +72,52 @@ def curve_figure(setting: Setting, strategies: Sequence[str], metric: str = "acc
     )
     n_seeds = sorted({len(setting.records[line]) for line in lines})
     seeds = f"{n_seeds[0]}" if len(n_seeds) == 1 else f"{n_seeds[0]} to {n_seeds[-1]}"
-    ax.set_title(
-        f"{setting.name}  ·  {setting.budget.spelt}  ·  {METRIC_NAMES[metric]}",
-        loc="left",
-        fontsize=10,
-        color=_INK,
-        pad=8,
-    )
+    _title(ax, f"{setting.name}  ·  {setting.budget.spelt}  ·  {measure.title}, {measure.unit}")
     ax.set_xlabel(f"labels  (mean of {seeds} seed{'' if seeds == '1' else 's'}, 95 % bands)", fontsize=9, color=_INK)
+    n_labels = setting.budget.n_labels
     ax.set_xlim(n_labels[0], n_labels[-1])
     # Wide bands may leave the picture; the lines fill it.
-    least, most = float(np.min(means)), float(np.max(means))
-    room = max(most - least, 1e-3 * scale)
+    least, most = min(float(m.min()) for m in means), max(float(m.max()) for m in means)
+    room = max(most - least, 1e-3 * measure.scale)
     low, high = max(ax.dataLim.y0, least - 0.3 * room), min(ax.dataLim.y1, most + 0.3 * room)
-    if scale == 100.0:
+    if measure.scale == 100.0:
         high = min(100.0, high)
     ax.set_ylim(low - 0.05 * room, high + 0.05 * room)
-    ax.tick_params(colors=_INK, labelsize=8.5, length=3)
     ax.grid(axis="y", color=_FAINT, linewidth=0.6)
-    ax.set_axisbelow(True)
-    for side, spine in ax.spines.items():
-        spine.set_visible(side in ("bottom", "left"))
-        spine.set_color("#888888")
-    return figure
+    return _settled(figure)
+
+
+def savings_figure(savings: Sequence[Saving]) -> Figure:
+    """The share of Random's labels that each strategy saves: a dot a setting, a bar for the median."""
+    shares: dict[Line, list[float]] = {}
+    for saving in savings:
+        shares.setdefault(saving.line, []).append(100.0 * saving.share)
+    order = sorted(shares, key=lambda line: float(np.median(shares[line])))
+    figure, ax = _canvas((9.0, 0.9 + 0.27 * len(order)))
+    for height, line in enumerate(order):
+        style, values = style_of(line.strategy, height), shares[line]
+        middle = float(np.median(values))
+        ax.plot(values, [height] * len(values), style.marker, color=style.colour, markersize=5, alpha=0.6, mew=0)
+        ax.plot([middle] * 2, [height - 0.36, height + 0.36], color=_INK, linewidth=2.2, solid_capstyle="butt")
+        ax.annotate(
+            f"{middle:+.0f} %",
+            (1.01, height),
+            xycoords=("axes fraction", "data"),
+            fontsize=8.5,
+            va="center",
+            color=_INK,
+        )
+    ax.axvline(0.0, color="#888888", linewidth=0.9, zorder=0)
+    least = min(min(values) for values in shares.values())
+    # A few hopeless settings must not squeeze all others together.
+    ax.set_xlim(left=max(least - 4.0, -100.0))
+    ax.set_yticks(range(len(order)), [line.name for line in order])
+    ax.set_ylim(-0.7, len(order) - 0.3)
+    _title(
+        ax, "Labels saved against Random at equal quality, %  ·  a dot is a dataset with a budget, the bar the median"
+    )
+    ax.grid(axis="x", color=_FAINT, linewidth=0.6)
+    return _settled(figure)
 
 
 def to_png(figure: Figure, dpi: int = 160) -> bytes:
@@ -119,21 +149,42 @@ def inline_svg(figure: Figure, prefix: str, description: str) -> str:
     return svg.replace("<svg", f'<svg role="img" aria-label="{described}"', 1)
 
 
-def _draw(ax: Axes, n_labels: np.ndarray, values: np.ndarray, line: Line, place: int, n_lines: int) -> None:
-    style = style_of(line.strategy, place)
+def _canvas(size: tuple[float, float]) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
+    ax = figure.subplots()
+    ax.tick_params(colors=_INK, labelsize=8.5, length=3)
+    ax.set_axisbelow(True)
+    for side, spine in ax.spines.items():
+        spine.set_visible(side in ("bottom", "left"))
+        spine.set_color("#888888")
+    return figure, ax
+
+
+def _settled(figure: Figure) -> Figure:
+    """Places are found once and not again for every file."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
+def _title(ax: Axes, text: str) -> None:
+    ax.set_title(text, loc="left", fontsize=10, color=_INK, pad=8)
+
+
+def _draw(
+    ax: Axes, n_labels: np.ndarray, values: np.ndarray, name: str, style: Style, place: int, *, banded: bool
+) -> None:
     mean = values.mean(axis=0)
-    banded = n_lines <= _FEW or line.strategy in _BANDED
-    if len(values) > 1 and banded and (len(values) >= _ENOUGH_SEEDS or line.strategy == "parbals-epig"):
+    if len(values) > 1 and banded:
         half = np.array([mean_interval(column).half_width for column in values.T])
         low, high = mean - half, mean + half
         ax.fill_between(n_labels, low, high, color=style.colour, alpha=0.10, linewidth=0)
         for edge in (low, high):
             ax.plot(n_labels, edge, color=style.colour, linewidth=0.6, alpha=0.55, linestyle=style.dashes)
-    front = 4 if line.strategy == "parbals-epig" else 3
     ax.plot(
         n_labels,
         mean,
-        label=line.name,
+        label=name,
         color=style.colour,
         linestyle=style.dashes,
         linewidth=style.width,
@@ -143,6 +194,6 @@ def _draw(ax: Axes, n_labels: np.ndarray, values: np.ndarray, line: Line, place:
         markeredgewidth=1.1,
         # Markers of different lines stand at different places, and not on every one of 200 rounds.
         markevery=(place % max(1, len(n_labels) // 11), max(1, len(n_labels) // 11)),
-        zorder=front,
+        zorder=4 if name == _FRONT else 3,
         clip_on=False,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from parbals.bench.runs import Run
 from parbals.errors import InputError
 
-__all__ = ["METRICS", "RunRecord", "read_line", "write_line"]
+__all__ = ["METRICS", "RunRecord", "read_line", "record_of", "write_line"]
 
 METRICS = ("accuracy", "log_loss", "calibration_error", "f1", "balanced_accuracy")
 _CHECK = ',"check":"'
@@ -49,14 +49,27 @@ class RunRecord:
 
     def without_seconds(self) -> dict[str, Any]:
         """Everything that must be the same when the run is repeated."""
-        values = _as_dict(self)
+        values = self.as_dict()
         del values["seconds"]
         return values
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "run": self.run.as_dict(),
+            "metrics": {name: list(numbers) for name, numbers in self.metrics.items()},
+            "initial": list(self.initial),
+            "chosen": [list(batch) for batch in self.chosen],
+            "seconds": {name: list(numbers) for name, numbers in self.seconds.items()},
+            "versions": dict(self.versions),
+            "data": self.data,
+            "notes": list(self.notes),
+        }
 
 
 def write_line(record: RunRecord) -> str:
     """One compact line, without its end; the check at its end covers all before it."""
-    text = json.dumps(_as_dict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False)[:-1]
+    text = json.dumps(record.as_dict(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)[:-1]
     return f'{text}{_CHECK}{_checksum(text)}"}}'
 
 
@@ -67,6 +80,14 @@ def read_line(line: str) -> RunRecord:
         raise InputError("A line of results is damaged: its check does not fit.")
     try:
         values = json.loads(text + "}")
+    except ValueError as error:
+        raise InputError(f"A line of results was written by another version of parbals ({error}).") from None
+    return record_of(values)
+
+
+def record_of(values: Mapping[str, Any]) -> RunRecord:
+    """The record behind the plain values of :meth:`RunRecord.as_dict`."""
+    try:
         return RunRecord(
             run=Run.from_dict(values["run"]),
             metrics={name: tuple(numbers) for name, numbers in values["metrics"].items()},
@@ -79,19 +100,6 @@ def read_line(line: str) -> RunRecord:
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(f"A line of results was written by another version of parbals ({error}).") from None
-
-
-def _as_dict(record: RunRecord) -> dict[str, Any]:
-    return {
-        "run": record.run.as_dict(),
-        "metrics": {name: list(numbers) for name, numbers in record.metrics.items()},
-        "initial": list(record.initial),
-        "chosen": [list(batch) for batch in record.chosen],
-        "seconds": {name: list(numbers) for name, numbers in record.seconds.items()},
-        "versions": dict(record.versions),
-        "data": record.data,
-        "notes": list(record.notes),
-    }
 
 
 def _checksum(text: str) -> str:

@@ -36,7 +36,7 @@ class Interval:
 class Standing:
     """How one algorithm does in one setting.
 
-    ``is_best``: it has the highest mean. ``is_top``: Welch's test against the highest mean gives p ≥ 0.05.
+    ``is_best``: it has the best mean. ``is_top``: Welch's test against the best mean gives p ≥ 0.05.
     """
 
     interval: Interval
@@ -99,15 +99,17 @@ def welch_p(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) ->
     return float(2.0 * stdtr(freedom, -abs(difference) / np.sqrt(total)))
 
 
-def compare(values: Mapping[Name, Sequence[float] | np.ndarray]) -> dict[Name, Standing]:
-    """The standing of every algorithm in one setting, from its final values over seeds; higher is better.
+def compare(
+    values: Mapping[Name, Sequence[float] | np.ndarray], *, lower_is_better: bool = False
+) -> dict[Name, Standing]:
+    """The standing of every algorithm in one setting, from its final values over seeds.
 
     With a single seed nothing can be tested: the best alone is among the top.
     """
     if not values:
         return {}
     intervals = {name: mean_interval(numbers) for name, numbers in values.items()}
-    best = max(intervals, key=lambda name: intervals[name].mean)
+    best = (min if lower_is_better else max)(intervals, key=lambda name: intervals[name].mean)
     standings = {}
     for name, interval in intervals.items():
         is_best = interval.mean == intervals[best].mean
