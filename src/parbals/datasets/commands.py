@@ -1,8 +1,9 @@
-"""`parbals data`: what there is, and bringing it here."""
+"""`parbals data`: what there is, bringing it here, and encoding its texts and images."""
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,6 +18,7 @@ def data() -> None:
     Examples:
       parbals data list
       parbals data fetch airline
+      parbals data embed ag-news --encoder bert-base-uncased
     """
 
 
@@ -83,3 +85,108 @@ def fetch(name: str, to: Path | None, as_json: bool) -> None:
         click.echo(json.dumps([str(path) for path in paths]))
     else:
         click.echo("\n".join(str(path) for path in paths))
+
+
+@data.command()
+@click.argument("name")
+@click.option("--encoder", required=True, metavar="ENC", help="See `parbals data encoders`.")
+@click.option(
+    "--data", "folder", type=click.Path(path_type=Path), help="The dataset's folder; by default in $PARBALS_DATA."
+)
+@click.option("--batch-size", default=32, show_default=True, type=click.IntRange(1, 256), help="Items encoded at once.")
+@click.option("--device", metavar="NAME", help="cuda, cuda:1, cpu, ...; by default the GPU if there is one.")
+@click.option("--half", is_flag=True, help="Compute and store in half precision.")
+@click.option("--skip-bad", is_flag=True, help="Leave out images that cannot be read instead of stopping at them.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def embed(
+    name: str,
+    encoder: str,
+    folder: Path | None,
+    batch_size: int,
+    device: str | None,
+    half: bool,
+    skip_bad: bool,
+    as_json: bool,
+) -> None:
+    """Encode a dataset's texts or images into files beside them; an encoding that was cut goes on where it stopped.
+
+    Rows that cannot be read and were left out (--skip-bad) are listed in the file ending in .npy.json; whoever loads
+    the dataset gets it without them.
+
+    \b
+    Examples:
+      parbals data embed ag-news --encoder bert-base-uncased
+      parbals data embed cifar10 --encoder hf:models/dinov2 --device cuda --half
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from parbals.datasets.base import data_folder
+    from parbals.datasets.embedded import embed_parts
+    from parbals.datasets.table import dataset_named
+    from parbals.errors import InputError
+    from parbals.features.encoders.base import Options
+
+    read = dataset_named(name).read
+    if read is None:
+        raise InputError(f"{name} has neither texts nor images to encode.")
+    raw = read(folder)
+    counts = {part.stem: len(part.y) for part in raw.parts.values()}
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        tasks: dict[str, Any] = {}
+
+        def told(part: str, stage: str, done: int) -> None:
+            shown = f"{stage} {part}"
+            if shown not in tasks:
+                tasks[shown] = bar.add_task(shown, total=counts[part])
+            bar.update(tasks[shown], completed=done)
+
+        made = embed_parts(
+            raw,
+            data_folder(folder, name),
+            encoder,
+            options=Options(device, half),
+            batch_size=batch_size,
+            skip_bad=skip_bad,
+            progress=told,
+        )
+    if as_json:
+        records = [
+            {
+                "file": str(part.path),
+                "rows": part.n_rows,
+                "features": part.n_features,
+                "computed": part.n_computed,
+                "skipped": [name for _, name in part.skipped],
+            }
+            for part in made
+        ]
+        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
+        return
+    for part in made:
+        left_out = f", {len(part.skipped)} left out" if part.skipped else ""
+        click.echo(
+            f"{part.path}: {part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now{left_out}"
+        )
+
+
+@data.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def encoders(as_json: bool) -> None:
+    """All encoders, what each reads and gives; those of installed packages included.
+
+    \b
+    Example:
+      parbals data encoders
+    """
+    from parbals.features.encoders.table import all_encoders
+
+    found = all_encoders()
+    if as_json:
+        records = [{"name": name, "reads": entry.kind, "summary": entry.summary} for name, entry in found.items()]
+        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, found))
+    for name, entry in found.items():
+        click.echo(f"{name:<{width}}  {entry.kind or 'either':<6}  {entry.summary}")

@@ -1,17 +1,21 @@
 """From the rows of a text or image dataset to features: an encoder's cached array, TF-IDF, or pixels."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from parbals.datasets.base import Data, Raw, halves
+from parbals.datasets.base import Data, Part, Raw, halves
 from parbals.datasets.files import read_matrix
 from parbals.errors import InputError
+from parbals.features.encoders.base import Options, slug
+from parbals.features.encoders.row_file import read_sidecar
+from parbals.features.encoders.run import Embedded, embed
+from parbals.features.encoders.table import load_encoder
 from parbals.features.pca import PoolPCA
 
-__all__ = ["cache_name", "embedded", "tfidf_features"]
+__all__ = ["cache_name", "embed_parts", "embedded", "tfidf_features"]
 
 _ENDINGS = ("_f16.npy", "_f32.npy", ".npy")
 _DIRECTIONS = 256
@@ -19,7 +23,7 @@ _DIRECTIONS = 256
 
 def cache_name(encoder: str, stem: str) -> str:
     """The file, in a dataset's folder, with an encoder's features: one row for each row of the part called ``stem``."""
-    return f"{_slug(encoder)}_{stem}.npy"
+    return f"{slug(encoder)}_{stem}.npy"
 
 
 def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: str) -> Data:
@@ -27,15 +31,16 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
 
     The parts are ``train`` and either ``val`` and ``test``, or only ``test``, which is then halved. ``features`` is an
     encoder's name, "tfidf" for texts, "pixels" for images that are arrays, or "auto": the paper's encoder if its
-    features are there, else those that are.
+    features are there, else those that are. Rows whose image the encoder could not read are left out, with a note.
     """
     chosen, notes = (features, ()) if features != "auto" else _automatic(raw, folder, paper_encoder)
     if chosen == "tfidf":
         matrices, reduce = _tfidf(raw, seed), False
-    elif chosen == "pixels":
+    elif chosen == "pixels" and raw.kind != "image":
         matrices, reduce = _pixels(raw), True
     else:
         matrices, reduce = _cached(raw, folder, chosen), True
+        raw, matrices, notes = _without_skipped(raw, matrices, folder, chosen, notes)
     if reduce:
         pca = PoolPCA(0.99).fit(matrices["train"])
         matrices = {part: pca.transform(matrix) for part, matrix in matrices.items()}
@@ -49,13 +54,9 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
     return Data(raw.name, final["train"], y["train"], target, X_test, y_test, raw.classes, notes=(*raw.notes, *notes))
 
 
-def _slug(encoder: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")
-
-
 def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:
     def first(stem: str) -> Path | None:
-        names = (f"{_slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
+        names = (f"{slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
         return next((folder / name for name in names if (folder / name).is_file()), None)
 
     return [first(stem) for stem in stems]
@@ -72,7 +73,7 @@ def _encoders_there(folder: Path, stems: Sequence[str]) -> list[str]:
 
 
 def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[str, ...]]:
-    stems = [part.stem for part in raw.parts.values()]
+    stems = _stems(raw)
     if all(_files(folder, paper_encoder, stems)):
         return paper_encoder, ()
     there = _encoders_there(folder, stems)
@@ -83,18 +84,91 @@ def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[s
     raise _no_features(raw, folder, paper_encoder)
 
 
+def embed_parts(
+    raw: Raw,
+    folder: Path,
+    encoder: str,
+    *,
+    options: Options | None = None,
+    batch_size: int = 32,
+    skip_bad: bool = False,
+    progress: Callable[[str, str, int], None] = lambda part, stage, done: None,
+) -> list[Embedded]:
+    """Encode every part of a dataset into the file where :func:`embedded` looks for it; what is there is kept.
+
+    ``progress`` is told the part, the stage and how many rows are through.
+    """
+    if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
+        raise InputError(f"Features {encoder} of {raw.name} are made when it is loaded; there is nothing to embed.")
+    for part in raw.parts.values():
+        if part.items is None:
+            what = "texts" if raw.kind == "text" else "images"
+            raise InputError(f"{folder} holds the labels of {raw.name} ({part.stem}) but not its {what}, to encode.")
+        (there,) = _files(folder, encoder, [part.stem])
+        if there is not None and read_sidecar(there) is None:
+            raise InputError(f"{there} is there already and was not made by this command; move it away first.")
+    loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
+    loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
+    return [
+        embed(
+            loaded,
+            encoder,
+            _named(part),
+            len(part.y),
+            folder / cache_name(encoder, part.stem),
+            batch_size=batch_size,
+            skip_bad=skip_bad,
+            progress=lambda stage, done, stem=part.stem: progress(stem, stage, done),  # type: ignore[misc]
+        )
+        for part in raw.parts.values()
+    ]
+
+
+def _named(part: Part) -> Callable[[], Iterator[tuple[str, Any]]]:
+    def items() -> Iterator[tuple[str, Any]]:
+        for row, item in enumerate(part.items if part.items is not None else ()):
+            yield str(item) if isinstance(item, Path) else f"{part.stem}, row {row}", item
+
+    return items
+
+
 def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
     wanted = " and ".join(str(folder / cache_name(encoder, part.stem)) for part in raw.parts.values())
     has_items = all(part.items is not None for part in raw.parts.values())
     other = {"text": " (features tfidf need no encoder)", "pixels": " (features pixels need no encoder)"}
+    if not has_items:
+        return InputError(
+            f"{raw.name} has no features of {encoder} yet, and its {'texts' if raw.kind == 'text' else 'images'} are "
+            f"not in {folder}: put them there, or features made elsewhere as {wanted}."
+        )
     return InputError(
-        f"{raw.name} has no features of {encoder} yet: encode its rows with {encoder}, in their order, and save them "
-        f"as {wanted}{other.get(raw.kind, '') if has_items else ''}."
+        f"{raw.name} has no features of {encoder} yet: run `parbals data embed {raw.name} --encoder {encoder} --data "
+        f"{folder}`, which writes {wanted}{other.get(raw.kind, '')}."
     )
 
 
+def _without_skipped(
+    raw: Raw, matrices: dict[str, np.ndarray], folder: Path, encoder: str, notes: tuple[str, ...]
+) -> tuple[Raw, dict[str, np.ndarray], tuple[str, ...]]:
+    """Leave out rows whose item could not be read: what stands in the array for them says nothing about their label."""
+    parts, kept_matrices = dict(raw.parts), dict(matrices)
+    for (name, part), path in zip(raw.parts.items(), _files(folder, encoder, _stems(raw)), strict=True):
+        known = read_sidecar(path) if path is not None else None
+        skipped = [entry["row"] for entry in known["skipped"]] if known else []
+        if skipped:
+            kept = np.setdiff1d(np.arange(len(part.y)), skipped)
+            parts[name] = Part(None, part.y[kept], part.stem)
+            kept_matrices[name] = matrices[name][kept]
+            notes = (*notes, f"{len(skipped)} of {len(part.y)} rows of {part.stem} could not be read and are left out")
+    return Raw(raw.name, raw.kind, parts, raw.classes, raw.notes), kept_matrices, notes
+
+
+def _stems(raw: Raw) -> list[str]:
+    return [part.stem for part in raw.parts.values()]
+
+
 def _cached(raw: Raw, folder: Path, encoder: str) -> dict[str, np.ndarray]:
-    paths = _files(folder, encoder, [part.stem for part in raw.parts.values()])
+    paths = _files(folder, encoder, _stems(raw))
     matrices = {}
     for (name, part), path in zip(raw.parts.items(), paths, strict=True):
         if path is None:

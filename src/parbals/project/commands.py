@@ -19,6 +19,20 @@ _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")
 
 
+def _encoding_options(command: Any) -> Any:
+    """How an encoder is run; the same for every command that runs one."""
+    for option in (
+        click.option("--skip-bad", is_flag=True, help="Leave unreadable images blank instead of stopping at them."),
+        click.option("--half", is_flag=True, help="Compute in half precision."),
+        click.option("--device", metavar="NAME", help="cuda, cuda:1, cpu, ...; by default the GPU if there is one."),
+        click.option(
+            "--batch-size", default=32, show_default=True, type=click.IntRange(1, 256), help="Items encoded at once."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def _listed(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
     return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
@@ -36,11 +50,12 @@ def _listed(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
 @click.option(
     "--id", "id_column", metavar="COL", help="Column with the items' names; by default `id`, else row numbers."
 )
-@click.option("--encoder", metavar="NAME", help="tfidf for text, pixels for images, columns for numbers.")
+@click.option("--encoder", metavar="NAME", help="By default tfidf, pixels or columns; see `parbals data encoders`.")
 @click.option("--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong.")
 @click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
 @click.option("--strategy", default="parbals-epig", show_default=True, help="See `parbals strategies`.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Makes every batch reproducible.")
+@_encoding_options
 @_JSON
 def init(
     folder: Path,
@@ -56,6 +71,10 @@ def init(
     split: str | None,
     strategy: str,
     seed: int,
+    batch_size: int,
+    device: str | None,
+    half: bool,
+    skip_bad: bool,
     as_json: bool,
 ) -> None:
     """Make a project in the new folder DIR from DATA.
@@ -68,7 +87,9 @@ def init(
       parbals init pets photos/ --classes cat,dog
       parbals init vectors embeddings.npy --classes yes,no
     """
+    from parbals.features.encoders.base import Options
     from parbals.project.create import Roles, create_project
+    from parbals.project.features import Encoding
     from parbals.strategies.table import strategy_named
 
     strategy_named(strategy)
@@ -84,6 +105,7 @@ def init(
             encoder=encoder,
             encoding=encoding,
             split=split,
+            encode_with=Encoding(Options(device, half), batch_size, skip_bad),
             progress=progress,
         )
     read_as = f" (read as {made.encoding})" if made.encoding else ""
@@ -104,21 +126,35 @@ def init(
 
 @click.command()
 @_FOLDER
-@click.option("--encoder", required=True, metavar="NAME", help="tfidf, pixels or columns.")
+@click.option("--encoder", required=True, metavar="NAME", help="See `parbals data encoders`.")
 @click.option("--columns", callback=_listed, metavar="COLS", help="Columns to encode; by default those of last time.")
+@_encoding_options
 @_JSON
-def embed(folder: Path, encoder: str, columns: tuple[str, ...], as_json: bool) -> None:
+def embed(
+    folder: Path,
+    encoder: str,
+    columns: tuple[str, ...],
+    batch_size: int,
+    device: str | None,
+    half: bool,
+    skip_bad: bool,
+    as_json: bool,
+) -> None:
     """Make the features of a project anew; labels and history stay.
 
     \b
-    Example:
+    Examples:
       parbals embed spam --encoder tfidf --columns subject,message
+      parbals embed spam --encoder minilm-l6-v2
     """
+    from parbals.features.encoders.base import Options
     from parbals.project.create import embed_project
+    from parbals.project.features import Encoding
     from parbals.project.store import Store
 
+    how = Encoding(Options(device, half), batch_size, skip_bad)
     with Store.open(folder) as store, _progress() as progress:
-        n_features = embed_project(store, encoder, list(columns) or None, progress)
+        n_features = embed_project(store, encoder, list(columns) or None, progress, encode_with=how)
     _say(as_json, {"features": n_features, "encoder": encoder}, f"{n_features} features by {encoder}.")
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, ProjectError
-from parbals.project.features import encode, store_features
+from parbals.features.encoders.base import Encoder, Kind
+from parbals.project.features import Encoding, encode_items, open_encoder, store_features
 from parbals.project.imports import classes_in, open_source, plan_items
 from parbals.project.records import Submission
 from parbals.project.source import Source
@@ -52,13 +53,21 @@ def create_project(
     encoder: str | None = None,
     encoding: str | None = None,
     split: str | None = None,
+    encode_with: Encoding | None = None,
     progress: Progress = lambda stage, done: None,
 ) -> Created:
-    """Read ``data`` into a new project; the folder appears only when everything is in it."""
+    """Read ``data`` into a new project; the folder appears only when everything is in it.
+
+    ``encode_with`` says how the encoder is run. If it is interrupted while it encodes, the same call goes on with the
+    rows that were done.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
     source = open_source(data, encoding=encoding, split=split)
     known, columns = _encoder(source, roles, encoder)
+    how = encode_with or Encoding()
+    # Before a million rows are read: is the encoder there, and does it read what it will be given?
+    loaded = None if known == "given" else open_encoder(known, how, _kind(source, roles))
     if classes is None:
         if roles.label is None:
             raise InputError("Which classes are there? Name them: --classes spam,ham (or --label with a label column).")
@@ -74,7 +83,11 @@ def create_project(
             labels = _fill(store, source, roles, classes, progress)
             # What people see when they label: everything but the id and the label.
             store.update_settings(columns=list(store.items([0])[0].content))
-            features = _features(store, source, known, columns, data, progress)
+            if source.features is not None and known == "given":
+                store.update_settings(features=store_features(store.folder, source.features))
+                features = int(source.features.shape[1])
+            else:
+                features = _embed(store, known, loaded, columns, how, progress)
             created = Created(store.n_items, labels, features, store.classes, known, source.encoding)
         if folder.exists():
             folder.rmdir()
@@ -84,24 +97,68 @@ def create_project(
     return created
 
 
-def embed_project(store: Store, encoder: str, columns: list[str] | None, progress: Progress) -> int:
+def embed_project(
+    store: Store,
+    encoder: str,
+    columns: list[str] | None,
+    progress: Progress,
+    *,
+    encode_with: Encoding | None = None,
+) -> int:
     """Make the features of a project anew; returns their number. Labels and batches stay."""
     settings = store.settings
+    how = encode_with or Encoding()
     chosen = columns or settings.get("encoded_columns") or settings.get("columns") or []
+    known = settings.get("columns") or chosen
+    for column in chosen:
+        if column not in known:
+            raise InputError(f"The project has no column {column!r}; it has {', '.join(known)}.")
+    # The columns of last time hold what the last encoder could read.
+    return _embed(
+        store,
+        encoder,
+        open_encoder(encoder, how, None if columns else settings.get("encoded_kind")),
+        chosen,
+        how,
+        progress,
+    )
+
+
+def _embed(
+    store: Store, name: str, encoder: Encoder | None, columns: list[str], how: Encoding, progress: Progress
+) -> int:
+    settings = store.settings
     old = settings.get("features")
-    features = encode(
+    encoded = encode_items(
+        name,
         encoder,
         lambda: _pairs(store),
         store.n_items,
-        chosen,
+        columns,
         Path(settings.get("media") or "."),
-        lambda n: progress("encoding", n),
+        progress,
+        encoding=how,
+        workspace=store.folder,
     )
-    remembered = store_features(store.folder, features)
-    store.update_settings(features=remembered, encoder=encoder, encoded_columns=chosen)
+    remembered = store_features(store.folder, encoded.features)
+    store.update_settings(
+        features=remembered,
+        encoder=name,
+        encoded_columns=columns,
+        encoded_kind=None if encoder is None else encoder.kind,
+        unreadable=list(encoded.unreadable),
+    )
+    encoded.forget()
     if old is not None and old["file"] != remembered["file"]:
         (store.folder / old["file"]).unlink(missing_ok=True)
-    return int(features.shape[1])
+    return int(encoded.features.shape[1])
+
+
+def _kind(source: Source, roles: Roles) -> Kind | None:
+    """What the encoded columns hold, where that is known beforehand."""
+    if roles.text:
+        return "text"
+    return "image" if roles.image or (source.kind == "images" and not roles.features) else None
 
 
 def _encoder(source: Source, roles: Roles, encoder: str | None) -> tuple[str, list[str]]:
@@ -144,15 +201,6 @@ def _fill(store: Store, source: Source, roles: Roles, classes: list[str], progre
     if labels:
         store.submit(labels, annotator="import", source="import")
     return len(labels)
-
-
-def _features(store: Store, source: Source, encoder: str, columns: list[str], data: Path, progress: Progress) -> int:
-    if encoder == "given":
-        assert source.features is not None
-        remembered = store_features(store.folder, source.features)
-        store.update_settings(features=remembered)
-        return int(source.features.shape[1])
-    return embed_project(store, encoder, columns, progress)
 
 
 def _pairs(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,27 +1,35 @@
 """Features of a project: one memory-mapped float32 matrix beside the database, named by its content.
 
-Encoders turn the items' columns into rows of it. ``tfidf`` (text) and ``pixels`` (images) need no download;
-``columns`` takes numbers as they are; ``given`` is a matrix the user already had.
+Encoders turn the items' columns into rows of it: those of :mod:`parbals.features.encoders`, of which ``tfidf`` (text)
+and ``pixels`` (images) need no download, and ``columns``, which takes numbers as they are. ``given`` is a matrix the
+user already had. Whatever grows with the number of items lies in files, not in memory.
 """
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from parbals.errors import InputError, MissingDependencyError, ProjectDamagedError
+from parbals.errors import InputError, ProjectDamagedError
+from parbals.features.encoders.base import Encoder, Kind, Options, cache_folder, slug
+from parbals.features.encoders.row_file import sidecar_path
+from parbals.features.encoders.run import block_digests, embed
+from parbals.features.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
+from parbals.features.encoders.table import load_encoder
 from parbals.memory import release_pages
 
-__all__ = ["ENCODERS", "encode", "load_features", "store_features"]
+__all__ = ["Encoded", "Encoding", "encode", "encode_items", "load_features", "open_encoder", "store_features"]
 
-_ROWS = 8192
-_DIRECTIONS = 256
-_SIDE = 16
+COLUMNS = "columns"
 _LENGTH = 3.0
-"""Length of encoded rows: with N(0, 1) weights, labels of short texts are predicted best at about this length."""
+"""Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at about this length."""
+_FORGOTTEN_AFTER = 30 * 24 * 3600
 
 
 class Items(Protocol):
@@ -34,77 +42,144 @@ class Items(Protocol):
 Progress = Callable[[int], None]
 
 
+@dataclass(frozen=True)
+class Encoding:
+    """How an encoder is run: device and precision, items at once, and whether unreadable images are left blank."""
+
+    options: Options = field(default_factory=Options)
+    batch_size: int = 32
+    skip_bad: bool = False
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Features (N, D) float32, in a file if they are many; and the positions of items that could not be read.
+
+    Such an item's row is zero, the mean of all. ``forget`` removes what was kept so that an interrupted run could go
+    on; call it when the features are stored.
+    """
+
+    features: np.ndarray
+    unreadable: tuple[int, ...] = ()
+    cached: Path | None = None
+
+    def forget(self) -> None:
+        if self.cached is not None:
+            for path in (self.cached, sidecar_path(self.cached)):
+                path.unlink(missing_ok=True)
+
+
+def open_encoder(name: str, encoding: Encoding, kind: Kind | None = None) -> Encoder | None:
+    """The encoder, loaded; None for ``columns``, which needs none."""
+    if name == COLUMNS:
+        return None
+    return load_encoder(name, encoding.options, kind, (COLUMNS,))
+
+
 def encode(encoder: str, items: Items, n_items: int, columns: list[str], base: Path, progress: Progress) -> np.ndarray:
     """Features (N, D) float32 of the given columns; ``progress`` is told how many items are done."""
-    if encoder not in ENCODERS:
-        raise InputError(f"There is no encoder {encoder!r}; choose one of: {', '.join(ENCODERS)}.")
-    features = ENCODERS[encoder](items, n_items, columns, base, progress)
-    if features.shape[1] == 0:
-        raise InputError(f"The encoder {encoder} found nothing to distinguish the items by in {', '.join(columns)}.")
-    return features
+    loaded = open_encoder(encoder, Encoding())
+    encoded = encode_items(encoder, loaded, items, n_items, columns, base, lambda stage, done: progress(done))
+    encoded.forget()
+    return encoded.features
 
 
-def _tfidf(items: Items, n_items: int, columns: list[str], base: Path, progress: Progress) -> np.ndarray:
-    """TF-IDF of words and pairs of words, reduced by truncated SVD; rows of length 3."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.preprocessing import normalize
+def encode_items(
+    name: str,
+    encoder: Encoder | None,
+    items: Items,
+    n_items: int,
+    columns: list[str],
+    base: Path,
+    progress: Callable[[str, int], None],
+    *,
+    encoding: Encoding | None = None,
+    workspace: Path | None = None,
+) -> Encoded:
+    """Encode the given columns; ``workspace`` is a folder on a disk with room for the features, one more time.
 
-    def texts() -> Iterator[str]:
-        for done, (_, content) in enumerate(items()):
-            if done % 1000 == 0:
-                progress(done)
-            yield "\n".join(str(content.get(column) or "") for column in columns)
-
-    vectorizer = TfidfVectorizer(
-        sublinear_tf=True, ngram_range=(1, 2), min_df=1 if n_items < 500 else 2, dtype=np.float32
-    )
-    vectorizer.set_params(max_features=50_000, token_pattern=r"(?u)\b\w+\b")
-    try:
-        weighted = vectorizer.fit_transform(texts())
-    except ValueError:
-        raise InputError(f"The text in {', '.join(columns)} has no words to tell the items apart by.") from None
-    progress(n_items)
-    n_directions = min(_DIRECTIONS, min(weighted.shape) - 1)
-    if n_directions < 1:
-        return _LENGTH * normalize(weighted.toarray())
-    reduced = TruncatedSVD(n_directions, random_state=0).fit_transform(weighted)
-    return (_LENGTH * normalize(reduced)).astype(np.float32)
-
-
-def _pixels(items: Items, n_items: int, columns: list[str], base: Path, progress: Progress) -> np.ndarray:
-    """Images shrunk to 16 × 16 colours, centred; enough to begin with, a real encoder is better."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise MissingDependencyError("Reading images needs Pillow: pip install pillow") from None
-    rows = np.empty((n_items, 3 * _SIDE * _SIDE), np.float32)
-    for done, (name, content) in enumerate(items()):
-        if done % 100 == 0:
-            progress(done)
-        path = base / str(content[columns[0]])
-        try:
-            with Image.open(path) as image:
-                small = image.convert("RGB").resize((_SIDE, _SIDE))
-        except (OSError, UnidentifiedImageError, ValueError) as error:
-            raise InputError(f"The image of item {name!r}, {path}, cannot be read ({error}).") from None
-        rows[done] = np.asarray(small, np.float32).ravel() / 255.0
-    progress(n_items)
-    rows -= rows.mean(axis=0)
-    return _LENGTH * rows / max(float(np.sqrt(np.square(rows).sum(axis=1).mean())), 1e-12)
+    Rows of texts by tfidf have length 3. Those of other encoders are reduced by PCA to 99 % of their variance and have
+    length 3 on the average. They are first written to parbals' cache, where an interrupted run finds them again.
+    """
+    how = encoding or Encoding()
+    if encoder is None:
+        encoded = Encoded(_numbers(items, n_items, columns, workspace, progress))
+    elif encoder.reduced:
+        encoded = Encoded(
+            _reduced(encoder, _contents(items, columns, base, encoder.kind), n_items, workspace, progress)
+        )
+    else:
+        contents = _contents(items, columns, base, encoder.kind)
+        digests = list(block_digests(contents, n_items, progress=progress))
+        key = hashlib.blake2b("\0".join([encoder.model, *digests]).encode(), digest_size=12).hexdigest()
+        target = cache_folder() / "embeddings" / f"{slug(name)[:60]}-{key}.npy"
+        _sweep(target.parent)
+        made = embed(
+            encoder,
+            name,
+            contents,
+            n_items,
+            target,
+            batch_size=how.batch_size,
+            skip_bad=how.skip_bad,
+            digests=digests,
+            progress=progress,
+        )
+        unreadable = tuple(row for row, _ in made.skipped)
+        rows = reduced_rows(np.load(target, mmap_mode="r", allow_pickle=False), _LENGTH, workspace, unreadable)
+        encoded = Encoded(rows, unreadable, target)
+    progress("encoding", n_items)
+    if encoded.features.shape[1] == 0:
+        raise InputError(f"The encoder {name} found nothing to distinguish the items by in {', '.join(columns)}.")
+    return encoded
 
 
-def _columns(items: Items, n_items: int, columns: list[str], base: Path, progress: Progress) -> np.ndarray:
+def _contents(items: Items, columns: list[str], base: Path, kind: Kind) -> Callable[[], Iterator[tuple[str, Any]]]:
+    """What an encoder reads of each item, under the name a person would look for."""
+
+    def texts() -> Iterator[tuple[str, Any]]:
+        for name, content in items():
+            yield f"item {name!r}", "\n".join(str(content.get(column) or "") for column in columns)
+
+    def images() -> Iterator[tuple[str, Any]]:
+        for name, content in items():
+            path = base / str(content.get(columns[0]) or "")
+            yield f"image of item {name!r}, {path}", path
+
+    return texts if kind == "text" else images
+
+
+def _reduced(
+    encoder: Encoder, contents: Any, n_items: int, workspace: Path | None, progress: Callable[[str, int], None]
+) -> np.ndarray:
+    """Rows of an encoder that learns from the items itself, each of length 3."""
+    encoder.fit(contents, n_items)
+    walk, done = contents(), 0
+    rows = None
+    while block := [encoder.prepare(item) for _, item in islice(walk, ROWS)]:
+        found = encoder.encode(block)
+        rows = scratch((n_items, found.shape[1]), workspace) if rows is None else rows
+        rows[done : done + len(block)] = _LENGTH * found
+        release_pages(rows)
+        done += len(block)
+        progress("encoding", done)
+    if rows is None:
+        raise InputError("There are no items to encode.")
+    return rows
+
+
+def _numbers(
+    items: Items, n_items: int, columns: list[str], workspace: Path | None, progress: Callable[[str, int], None]
+) -> np.ndarray:
     """Numbers as they are, each column scaled to mean 0 and deviation 1."""
-    rows = np.empty((n_items, len(columns)), np.float64)
+    rows = scratch((n_items, len(columns)), workspace, "<f8")
     for done, (name, content) in enumerate(items()):
-        if done % 1000 == 0:
-            progress(done)
+        if done % ROWS == 0:
+            progress("encoding", done)
+            release_pages(rows)
         for place, column in enumerate(columns):
             rows[done, place] = _number(content.get(column), name, column)
-    progress(n_items)
-    deviation = rows.std(axis=0)
-    return ((rows - rows.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
+    return standardised_rows(rows, workspace)
 
 
 def _number(value: Any, name: str, column: str) -> float:
@@ -117,7 +192,11 @@ def _number(value: Any, name: str, column: str) -> float:
     return number
 
 
-ENCODERS: dict[str, Callable[..., np.ndarray]] = {"tfidf": _tfidf, "pixels": _pixels, "columns": _columns}
+def _sweep(folder: Path) -> None:
+    """Rows of projects that were given up: nobody came back for them in a month."""
+    for path in folder.glob("*.npy*") if folder.is_dir() else ():
+        if path.stat().st_mtime < time.time() - _FORGOTTEN_AFTER:
+            path.unlink(missing_ok=True)
 
 
 def store_features(folder: Path, features: np.ndarray, name: str = "features") -> dict[str, Any]:
@@ -128,8 +207,8 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
         with open(temporary, "wb") as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": features.shape}
             np.lib.format.write_array_header_1_0(file, header)
-            for start in range(0, len(features), _ROWS):
-                block = np.ascontiguousarray(features[start : start + _ROWS], "<f4")
+            for start in range(0, len(features), ROWS):
+                block = np.ascontiguousarray(features[start : start + ROWS], "<f4")
                 if not np.isfinite(block).all():
                     row, column = np.argwhere(~np.isfinite(block))[0]
                     raise InputError(f"Feature {column} of item {start + row} is {block[row, column]}, not finite.")
@@ -158,8 +237,8 @@ def load_features(folder: Path, remembered: dict[str, Any], *, verify: bool = Fa
         raise ProjectDamagedError(f"{path} has another shape than was written; run `parbals embed` to make it again.")
     if verify:
         digest = hashlib.blake2b(digest_size=16)
-        for start in range(0, len(features), _ROWS):
-            digest.update(np.ascontiguousarray(features[start : start + _ROWS]).tobytes())
+        for start in range(0, len(features), ROWS):
+            digest.update(np.ascontiguousarray(features[start : start + ROWS]).tobytes())
             release_pages(features)
         if digest.hexdigest() != remembered["digest"]:
             raise ProjectDamagedError(f"{path} is not what was written; run `parbals embed` to make it again.")

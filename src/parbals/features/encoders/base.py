@@ -1,0 +1,104 @@
+"""What an encoder is, and what the table knows of it before it is loaded."""
+
+import importlib
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from parbals.errors import MissingDependencyError
+
+__all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options", "cache_folder", "need", "slug"]
+
+Kind = Literal["text", "image"]
+
+
+class Items(Protocol):
+    """Items to encode, which can be gone through more than once."""
+
+    def __call__(self) -> Iterator[tuple[str, Any]]:
+        """(name, item) of every item, in order; an item is a text, the path of an image, or its pixels."""
+
+
+class BadItem(Exception):
+    """One item cannot be encoded; the message says why. Raised by ``Encoder.prepare``."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run a model: on which device (None: the GPU if there is one), and whether in half precision."""
+
+    device: str | None = None
+    half: bool = False
+
+
+class Encoder(ABC):
+    """A loaded encoder.
+
+    Attributes:
+        kind: what it reads, "text" or "image".
+        model: everything its rows depend on besides the items, such as a digest of the weights; rows made under
+            another ``model`` are not reused.
+        dtype: of the rows that are stored.
+        reduced: rows are few numbers of length 1 already, so that a project keeps them as they are.
+    """
+
+    kind: ClassVar[Kind]
+    reduced: ClassVar[bool] = False
+    model: str
+    dtype: str = "<f4"
+
+    def fit(self, items: Items, n_items: int) -> None:  # noqa: B027 - most encoders learn nothing
+        """Learn from the pool's items before any is encoded; ``model`` must tell what was learnt."""
+
+    def prepare(self, item: Any) -> Any:
+        """One item, made small: called in several threads, raises :class:`BadItem` where the item is no use."""
+        return item
+
+    def size(self, prepared: Any) -> int:
+        """How much work an item is. Items of similar size are encoded together."""
+        return 0
+
+    @abstractmethod
+    def encode(self, prepared: Sequence[Any]) -> np.ndarray:
+        """Rows (B, D) of a few prepared items. An item's row depends on the others by rounding at most."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the table: how to load an encoder by its name, what it reads, what it is.
+
+    ``load`` gets the name as the user wrote it (for a prefix such as "hf:", what follows it) and the options.
+    ``kind`` is None where only the model itself tells.
+    """
+
+    load: Callable[[str, Options], Encoder]
+    kind: Kind | None
+    summary: str
+
+
+def need(modules: Sequence[str], what: str, install: str) -> list[Any]:
+    """Import optional packages, or say which command brings them."""
+    try:
+        return [importlib.import_module(module) for module in modules]
+    except ImportError as error:
+        missing = f" ({error})" if getattr(error, "name", None) not in (None, *modules) else ""
+        raise MissingDependencyError(
+            f"{what} needs packages that are not here{missing}: pip install {install}"
+        ) from None
+
+
+def slug(encoder: str) -> str:
+    """An encoder's name as it stands in the names of files."""
+    return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")
+
+
+def cache_folder() -> Path:
+    """Where parbals keeps what it can make again: ``$PARBALS_CACHE_DIR``, else the user's cache folder."""
+    base = os.environ.get("PARBALS_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
+    return Path(base).expanduser()

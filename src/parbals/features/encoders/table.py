@@ -1,0 +1,105 @@
+"""The table of encoders: one line each, nothing registered by import magic.
+
+A name with a colon, such as ``hf:NAME``, is looked up by what stands before the colon. Encoders of other packages are
+found through the entry-point group ``parbals.encoders``; each entry names an :class:`Entry`.
+"""
+
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+
+from parbals.errors import InputError
+from parbals.features.encoders import (
+    efficientnet_lite0,
+    huggingface,
+    minilm,
+    open_clip_models,
+    pixels,
+    tfidf,
+    timm_models,
+)
+from parbals.features.encoders.base import Encoder, Entry, Kind, Options
+
+__all__ = ["ENCODERS", "PREFIXES", "all_encoders", "encoder_entry", "load_encoder"]
+
+_GROUP = "parbals.encoders"
+
+ENCODERS: dict[str, Entry] = {
+    "clip-vit-b32": huggingface.CLIP_B32,
+    "dinov2-vits14": huggingface.DINOV2_S14,
+    "bert-base-uncased": huggingface.BERT,
+    "bert-base-uncased-mean": huggingface.BERT_MEAN,
+    "minilm-l6-v2": minilm.MINILM,
+    "efficientnet-lite0": efficientnet_lite0.EFFICIENTNET_LITE0,
+    "tfidf": tfidf.TFIDF,
+    "pixels": pixels.PIXELS,
+}
+PREFIXES: dict[str, Entry] = {
+    "hf": huggingface.HUGGINGFACE,
+    "timm": timm_models.TIMM,
+    "open_clip": open_clip_models.OPEN_CLIP,
+}
+
+
+def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, str]:
+    """The line of an encoder, ours or an installed package's, and the name its ``load`` wants.
+
+    ``others_known`` are names the caller deals with itself; they are listed where the name is unknown.
+    """
+    if name in ENCODERS:
+        return ENCODERS[name], name
+    prefix, colon, rest = name.partition(":")
+    if colon and prefix in PREFIXES:
+        if not rest:
+            raise InputError(f"The encoder {name!r} names no model; write {prefix}:NAME or {prefix}:FOLDER.")
+        return PREFIXES[prefix], rest
+    others = _other_entries()
+    if name in others:
+        return _loaded(others[name]), name
+    known = [*ENCODERS, *(f"{key}:NAME" for key in PREFIXES), *others, *others_known]
+    raise InputError(f"There is no encoder {name!r}; choose one of: {', '.join(known)}.")
+
+
+def load_encoder(
+    name: str, options: Options | None = None, kind: Kind | None = None, others_known: Sequence[str] = ()
+) -> Encoder:
+    """Load an encoder by name; ``kind`` is what it will be given, and one that reads something else is refused."""
+    entry, wanted = encoder_entry(name, others_known)
+    _check_kind(name, entry.kind, kind)
+    encoder = entry.load(wanted, options or Options())
+    _check_kind(name, encoder.kind, kind)
+    return encoder
+
+
+def all_encoders() -> dict[str, Entry]:
+    """Ours, prefixes as ``hf:NAME``, then those of installed packages that can be loaded."""
+    found = ENCODERS | {f"{prefix}:NAME": entry for prefix, entry in PREFIXES.items()}
+    for name, entry in _other_entries().items():
+        try:
+            found[name] = _loaded(entry)
+        except InputError:
+            continue
+    return found
+
+
+def _check_kind(name: str, reads: Kind | None, given: Kind | None) -> None:
+    if reads is not None and given is not None and reads != given:
+        fitting = ", ".join(other for other, entry in ENCODERS.items() if entry.kind == given)
+        raise InputError(f"The encoder {name} reads {reads}s, not {given}s; choose another, such as: {fitting}.")
+
+
+def _other_entries() -> dict[str, EntryPoint]:
+    """Entry points by name, without those that would shadow one of ours."""
+    return {entry.name: entry for entry in entry_points(group=_GROUP) if entry.name not in ENCODERS}
+
+
+def _loaded(entry: EntryPoint) -> Entry:
+    try:
+        found = entry.load()
+    except Exception as error:
+        raise InputError(f"The encoder {entry.name!r} ({entry.value}) cannot be loaded: {error}.") from error
+    if not isinstance(found, Entry):
+        raise InputError(
+            f"The encoder {entry.name!r} ({entry.value}) is a {type(found).__name__}; its entry point must name a "
+            "parbals.features.encoders.Entry."
+        )
+    return found
