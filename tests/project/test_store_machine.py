@@ -31,8 +31,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.add_items((str(n), {}) for n in range(N_ITEMS))
         self.answers = {}  # (position, annotator) → labels in order, None where withdrawn
         self.requests = {}  # request → (position, annotator, label)
-        self.leases = {}  # position → (batch, rank, annotator, has expired)
+        self.leases = {}  # position → (batch, rank, annotator, has expired, waits on the page)
         self.batches = 0
+        self.places = {}  # position → (batch, rank) of the latest batch it was in
+        self.passes = {}  # (position, annotator) → kinds in order
+        self.wanted = 1
 
     def held(self, position, annotator):
         return self.answers.get((position, annotator), [None])[-1]
@@ -40,8 +43,18 @@ class StoreMachine(RuleBasedStateMachine):
     def accept(self, position, annotator, label):
         if self.held(position, annotator) != label:
             self.answers.setdefault((position, annotator), []).append(label)
-        if self.leases.get(position, (0, 0, "someone else"))[2] in (None, annotator):
+        batch, rank, holder, _, queued = self.leases.get(position, (0, 0, "someone else", False, False))
+        if holder in (None, annotator):
             del self.leases[position]
+            if queued and self.n_labels(position) < self.wanted:
+                self.leases[position] = (batch, rank, None, False, True)
+
+    def n_labels(self, position):
+        return sum(given[-1] is not None for (place, _), given in self.answers.items() if place == position)
+
+    def passed(self, position, annotator):
+        kind = self.passes.get((position, annotator), [None])[-1]
+        return None if kind == "taken back" else kind
 
     @rule(position=positions, label=labels, annotator=people, revise=st.booleans(), request=st.none() | st.just("id"))
     def submit(self, position, label, annotator, revise, request):
@@ -89,11 +102,103 @@ class StoreMachine(RuleBasedStateMachine):
             if given[-1] is not None:
                 given.append(None)
 
+    @rule(wanted=st.integers(1, 2))
+    def change_answers_wanted(self, wanted):
+        self.store.update_settings(answers_wanted=wanted)
+        self.wanted = wanted
+
+    @rule(position=positions, annotator=people, kind=st.sampled_from(["skip", "unsure"]))
+    def pass_over(self, position, annotator, kind):
+        if self.held(position, annotator) is not None:
+            with pytest.raises(LabelError, match="take it back"):
+                self.store.pass_over(position, kind, annotator=annotator)
+            return
+        before = self.passed(position, annotator)
+        expected = "new" if before is None else "repeated" if before == kind else "revised"
+        assert self.store.pass_over(position, kind, annotator=annotator) == expected
+        if before != kind:
+            self.passes.setdefault((position, annotator), []).append(kind)
+        self.free(position, annotator)
+
+    def free(self, position, annotator):
+        batch, rank, holder, _, queued = self.leases.get(position, (0, 0, None, False, False))
+        if queued and holder == annotator:
+            self.leases[position] = (batch, rank, None, False, True)
+            return True
+        return False
+
+    @rule(position=positions, annotator=people)
+    def undo(self, position, annotator):
+        label, kind = self.held(position, annotator), self.passed(position, annotator)
+        if label is None and kind is None:
+            with pytest.raises(InputError, match="neither labelled nor passed"):
+                self.store.undo(position, annotator, lease_seconds=1000.0)
+            return
+        undone, _ = self.store.undo(position, annotator, lease_seconds=1000.0)
+        assert (undone.label, undone.kind) == ((label, None) if label is not None else (None, kind))
+        if label is not None:
+            self.answers[position, annotator].append(None)
+        else:
+            self.passes[position, annotator].append("taken back")
+        if position in self.leases:
+            batch, rank, holder, expired, queued = self.leases[position]
+            if queued and (holder in (None, annotator) or expired):
+                self.leases[position] = (batch, rank, annotator, False, True)
+        elif position in self.places:
+            self.leases[position] = (*self.places[position], annotator, False, True)
+
+    @rule(annotator=people, n=st.integers(1, 3), expired=st.booleans())
+    def take(self, annotator, n, expired):
+        inline = sorted((lease[:2], position) for position, lease in self.leases.items() if lease[4])
+        given = [position for _, position in inline if self.leases[position][2] == annotator][:n]
+        for _, position in inline:
+            _, _, holder, late, _ = self.leases[position]
+            mine = self.held(position, annotator) is not None or self.passed(position, annotator) is not None
+            if len(given) >= n or mine or position in given or not (holder is None or late):
+                continue
+            if self.n_labels(position) >= self.wanted:
+                del self.leases[position]
+            else:
+                given.append(position)
+        leases = self.store.take(annotator, n, -1000.0 if expired else 1000.0)
+        assert [lease.position for lease in leases] == given
+        for position in given:
+            self.leases[position] = (*self.leases[position][:2], annotator, expired, True)
+
+    @rule(annotator=people, chosen=st.lists(positions, max_size=3, unique=True))
+    def renew(self, annotator, chosen):
+        mine = [place for place in chosen if self.leases.get(place, (0, 0, None, 0, 0))[2] == annotator]
+        mine = [place for place in mine if self.leases[place][4]]
+        assert self.store.renew(annotator, chosen, 1000.0) == mine
+        for place in mine:
+            self.leases[place] = (*self.leases[place][:2], annotator, False, True)
+
+    @rule(annotator=people, chosen=st.lists(positions, max_size=3, unique=True))
+    def release(self, annotator, chosen):
+        assert self.store.release(annotator, chosen) == sum([self.free(place, annotator) for place in chosen])
+
+    @rule(chosen=st.lists(positions, min_size=1, max_size=3, unique=True))
+    def queue(self, chosen):
+        free = [place for place in chosen if self.may_go_out(place)]
+        items = [(position, 0.5, None) for position in chosen]
+        if not free:
+            with pytest.raises(InputError, match="leave it out of the batch"):
+                self.store.record_batch("random", 0, items, {}, queued=True)
+            return
+        self.batches += 1
+        assert self.store.record_batch("random", 0, items, {}, queued=True) == self.batches
+        for rank, place in enumerate(chosen):
+            if place in free:
+                self.leases[place] = (self.batches, rank, None, False, True)
+                self.places[place] = (self.batches, rank)
+
+    def may_go_out(self, position):
+        _, _, _, expired, queued = self.leases.get(position, (0, 0, None, True, False))
+        return not self.n_labels(position) and expired and not queued
+
     @rule(chosen=st.lists(positions, min_size=1, max_size=3), annotator=st.none() | people, expired=st.booleans())
     def lease(self, chosen, annotator, expired):
-        def free(position):
-            answered = any(given[-1] is not None for (place, _), given in self.answers.items() if place == position)
-            return not answered and (position not in self.leases or self.leases[position][3])
+        free = self.may_go_out
 
         items = [(position, 0.5, None) for position in chosen]
         expires = time.time() + (-1000 if expired else 1000)
@@ -101,7 +206,9 @@ class StoreMachine(RuleBasedStateMachine):
             self.batches += 1
             batch = self.store.record_batch("random", 0, items, {}, annotator=annotator, expires=expires)
             assert batch == self.batches
-            self.leases.update({place: (batch, rank, annotator, expired) for rank, place in enumerate(chosen)})
+            for rank, place in enumerate(chosen):
+                self.leases[place] = (batch, rank, annotator, expired, False)
+                self.places[place] = (batch, rank)
         else:
             with pytest.raises(InputError, match="leave it out of the batch"):
                 self.store.record_batch("random", 0, items, {}, annotator=annotator, expires=expires)
@@ -128,13 +235,19 @@ class StoreMachine(RuleBasedStateMachine):
                 current.setdefault(position, {})[annotator] = given[-1]
         assert self.store.current_labels() == current
         assert self.store.n_labelled == len(current)
-        out = sorted((lease[:2], position) for position, lease in self.leases.items() if not lease[3])
+        out = sorted((lease[:2], position) for position, lease in self.leases.items() if lease[4] or not lease[3])
         assert self.store.pending() == [position for _, position in out]
+        passed = {key: kinds[-1] for key, kinds in self.passes.items() if self.passed(*key) and not self.held(*key)}
+        assert {(p, a): kind for p, by in self.store.passes().items() for a, kind in by.items()} == passed
+        waiting = [place for place, lease in self.leases.items() if lease[4] and (lease[2] is None or lease[3])]
+        assert self.store.queued()[0] == sorted(waiting)
 
     def teardown(self):
         for (position, annotator), given in self.answers.items():
             kept = [answer for answer in self.store.history(position) if answer.annotator == annotator]
             assert [(answer.revision, answer.label) for answer in kept] == list(enumerate(given, 1))
+        for (position, annotator), kinds in self.passes.items():
+            assert [p.kind for p in self.store.pass_history(position) if p.annotator == annotator] == kinds
         assert len(self.store.batches()) == self.batches
         assert self.store.check() == []
         self.store.close()

@@ -22,6 +22,10 @@ def test_an_old_project_opens_with_all_it_held_and_goes_on(written, tmp_path):
         assert found["class_balance"] == {"ham": 7, "spam": 2}
         assert found["report"]["n_labels"] == 9
         out = set(store.pending())
+        assert store.take("ann", 10, 60.0) == [], "what was handed out as a file is not on the page"
+        free = next(position for position in range(24) if position not in out | store.votes().keys())
+        assert store.pass_over(free, "unsure", annotator="ann") == "new"
         number, batch = choose_batch(store, 3)
         assert number == 2
-        assert not out & set(batch.indices.tolist())
+        assert not (out | {free}) & set(batch.indices.tolist())
+        assert store.check() == []

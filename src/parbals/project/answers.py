@@ -2,26 +2,42 @@
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from parbals.errors import InputError, LabelError
 from parbals.project.database import Database
 from parbals.project.integrity import ANSWER_COLUMNS, read_meta
 from parbals.project.items import count_items, read_item
-from parbals.project.records import Answer, Submission, SubmitResult
+from parbals.project.records import Annotator, Answer, Submission, SubmitResult
 from parbals.project.rows import check_position, check_text, checksum, now
 from parbals.project.witness import mark
 
-__all__ = ["CURRENT", "SOURCES", "Answers"]
+__all__ = ["CURRENT", "SOURCES", "Answers", "HeldLabelError", "Pen", "RequestUsedError", "count_labels"]
 
 SOURCES = ("person", "import", "machine")
 """Who can have given an answer."""
 
 # SQLite takes the other columns from the row that holds the maximum.
-CURRENT = "SELECT position, annotator, label, max(revision) AS revision FROM answers GROUP BY position, annotator"
+CURRENT = (
+    "SELECT position, annotator, label, max(revision) AS revision, answer, source FROM answers "
+    "GROUP BY position, annotator"
+)
 """The latest revision of every item and annotator."""
 
 
-class _Pen:
+class HeldLabelError(LabelError):
+    """The annotator has given another label for the item; ``held`` is that label."""
+
+    def __init__(self, message: str, held: str) -> None:
+        super().__init__(message)
+        self.held = held
+
+
+class RequestUsedError(InputError):
+    """The request id was used for something else."""
+
+
+class Pen:
     """Writes the answers of one call inside its transaction."""
 
     def __init__(self, connection: sqlite3.Connection, project: str, annotator: str, source: str) -> None:
@@ -52,10 +68,26 @@ class _Pen:
     def name(self, position: int) -> str:
         return read_item(self.connection, self.project, position).id
 
-    def end_lease(self, position: int) -> None:
-        self.connection.execute(
-            "DELETE FROM leases WHERE position = ? AND (annotator IS NULL OR annotator = ?)", (position, self.annotator)
-        )
+    def end_lease(self, position: int, wanted: int) -> None:
+        """The annotator is done with an item; on the page it waits for others until it has the answers wanted."""
+        mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
+        if count_labels(self.connection, position) < wanted:
+            statements = [
+                f"DELETE FROM leases WHERE {mine} AND NOT queued",
+                f"UPDATE leases SET annotator = NULL, expires = NULL WHERE {mine}",
+            ]
+        else:
+            statements = [f"DELETE FROM leases WHERE {mine}"]
+        for statement in statements:
+            self.connection.execute(statement, (position, self.annotator))
+
+
+def count_labels(connection: sqlite3.Connection, position: int) -> int:
+    """How many people (not machines) have a label for the item now."""
+    rows = connection.execute(
+        "SELECT label, source, max(revision) FROM answers WHERE position = ? GROUP BY annotator", (position,)
+    )
+    return sum(label is not None and source != "machine" for label, source, _ in rows)
 
 
 class Answers:
@@ -70,28 +102,29 @@ class Answers:
 
         The same ``request_id`` again, or the same label by the same annotator again, changes nothing. Another label for
         an item the annotator has answered is refused unless ``revise``, which keeps the earlier one as history. After
-        a withdrawal the annotator may answer anew. An item's lease ends if it is this annotator's or nobody's.
+        a withdrawal the annotator may answer anew. An item's lease ends if it is this annotator's or nobody's; an item
+        of the page's queue stays there, free for others, while it has fewer labels than the setting
+        ``answers_wanted``.
         """
         check_text(annotator, "annotator")
         if source not in SOURCES:
             raise InputError(f"source is {source!r}; choose one of: {', '.join(SOURCES)}.")
-        counts = {"new": 0, "repeated": 0, "revised": 0}
-        numbers = []
+        stored = []
         with self._db.transaction() as connection:
-            pen = _Pen(connection, self._db.project, annotator, source)
-            classes = read_meta(connection)[0]["classes"]
+            pen = Pen(connection, self._db.project, annotator, source)
+            meta = read_meta(connection)[0]
             for row, submission in enumerate(answers):
-                outcome, number = _store(pen, submission, f"answers[{row}]", classes, revise)
-                counts[outcome] += 1
-                numbers.append(number)
-        self._db.witness.write(self._db.project, pen.first, bytes(pen.marks))
-        return SubmitResult(**counts, answers=tuple(numbers))
+                stored.append(_store(pen, submission, f"answers[{row}]", meta, revise or submission.revise))
+        self._db.testify(pen.first, bytes(pen.marks))
+        outcomes = [outcome for outcome, _ in stored]
+        counts = {outcome: outcomes.count(outcome) for outcome in ("new", "repeated", "revised")}
+        return SubmitResult(**counts, answers=tuple(number for _, number in stored), outcomes=tuple(outcomes))
 
     def withdraw(self, positions: Sequence[int], *, annotator: str) -> int:
         """Take back the annotator's labels of these items; history keeps them. Returns how many were taken back."""
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            pen = _Pen(connection, self._db.project, annotator, "person")
+            pen = Pen(connection, self._db.project, annotator, "person")
             for row, given in enumerate(positions):
                 position = check_position(given, pen.n_items, f"positions[{row}]")
                 _, revision, label = pen.latest(position)
@@ -101,17 +134,30 @@ class Answers:
                     )
                 if label is not None:
                     pen.append(position, revision + 1, None, None, None)
-        self._db.witness.write(self._db.project, pen.first, bytes(pen.marks))
+        self._db.testify(pen.first, bytes(pen.marks))
         return len(pen.marks)
 
     def current_labels(self) -> dict[int, dict[str, str]]:
-        """Position → {annotator: label}, without withdrawn ones."""
+        """Position → {annotator: label}, without withdrawn ones; positions ascend, annotators as their answers came."""
         labels: dict[int, dict[str, str]] = {}
-        with self._db.reading() as connection:
-            for position, annotator, label, _ in connection.execute(CURRENT):
-                if label is not None:
-                    labels.setdefault(position, {})[annotator] = label
+        for position, annotator, label, _ in self._current():
+            labels.setdefault(position, {})[annotator] = label
         return labels
+
+    def votes(self) -> dict[int, dict[str, str]]:
+        """As ``current_labels``, but machines' labels only where no person has answered: what decides an item."""
+        people: dict[int, dict[str, str]] = {}
+        machines: dict[int, dict[str, str]] = {}
+        for position, annotator, label, source in self._current():
+            (machines if source == "machine" else people).setdefault(position, {})[annotator] = label
+        return dict(sorted({**machines, **people}.items()))
+
+    def _current(self) -> list[tuple[int, str, str, str]]:
+        with self._db.reading() as connection:
+            return connection.execute(
+                f"SELECT position, annotator, label, source FROM ({CURRENT}) WHERE label IS NOT NULL "
+                "ORDER BY position, answer"
+            ).fetchall()
 
     def history(self, position: int) -> list[Answer]:
         """Every answer an item ever got, in the order given."""
@@ -122,6 +168,16 @@ class Answers:
                 f"SELECT {ANSWER_COLUMNS} FROM answers WHERE position = ? ORDER BY answer", (checked,)
             ).fetchall()
         return [Answer(*[*row, name]) for row in rows]
+
+    def annotators(self) -> list[Annotator]:
+        """Everybody who ever answered, by name, with the number of their current labels."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT c.annotator, n, source, created FROM (SELECT annotator, sum(label IS NOT NULL) AS n, "
+                f"max(answer) AS latest FROM ({CURRENT}) GROUP BY annotator) AS c JOIN answers ON answer = latest "
+                "ORDER BY c.annotator"
+            ).fetchall()
+        return [Annotator(*row) for row in rows]
 
     def label_counts(self) -> dict[str, int]:
         """How many current answers each declared class has; two annotators of one item count twice."""
@@ -143,8 +199,9 @@ class Answers:
             )
 
 
-def _store(pen: _Pen, submission: Submission, where: str, classes: list[str], revise: bool) -> tuple[str, int]:
+def _store(pen: Pen, submission: Submission, where: str, meta: dict[str, Any], revise: bool) -> tuple[str, int]:
     """One answer: 'new', 'repeated' or 'revised', and its number."""
+    classes = meta["classes"]
     position = check_position(submission.position, pen.n_items, f"{where}.position")
     label, request, comment = submission.label, submission.request_id, submission.comment
     if not isinstance(label, str) or label not in classes:
@@ -161,18 +218,19 @@ def _store(pen: _Pen, submission: Submission, where: str, classes: list[str], re
         ).fetchone()
         if before is not None:
             if before[1:] != (position, pen.annotator, label):
-                raise InputError(
+                raise RequestUsedError(
                     f"{where} has the request id {request!r} of another answer (item {pen.name(before[1])!r}, "
                     f"{before[3]!r} by {before[2]!r}); give every answer its own request id."
                 )
             return "repeated", before[0]
     answer, revision, held = pen.latest(position)
     if held is not None and held != label and not revise:
-        raise LabelError(
+        raise HeldLabelError(
             f"Item {pen.name(position)!r} already has the label {held!r} from {pen.annotator!r}; to correct it to "
-            f"{label!r}, submit it as a revision (revise=True)."
+            f"{label!r}, submit it as a revision (revise=True).",
+            held,
         )
-    pen.end_lease(position)
-    if held == label:
-        return "repeated", answer
-    return "new" if held is None else "revised", pen.append(position, revision + 1, label, request, comment or None)
+    if held != label:
+        answer = pen.append(position, revision + 1, label, request, comment or None)
+    pen.end_lease(position, meta.get("answers_wanted", 1))
+    return "repeated" if held == label else "new" if held is None else "revised", answer

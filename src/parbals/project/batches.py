@@ -28,11 +28,13 @@ class Batches:
         *,
         annotator: str | None = None,
         expires: float | None = None,
+        queued: bool = False,
     ) -> int:
         """Store a batch of (position, score, initial score), best first, and lease its items; returns its number.
 
         Items that have a label or are out already are refused. ``expires`` is a time as ``time.time()`` gives it;
-        without one an item is out until it is answered or given back.
+        without one an item is out until it is answered or given back. A ``queued`` batch waits on the labelling page
+        for whoever asks; items that were answered or handed out while it was being chosen are left out of it.
         """
         check_text(strategy, "strategy")
         if annotator is not None:
@@ -45,9 +47,13 @@ class Batches:
             batch = 1 + connection.execute("SELECT coalesce(max(batch), 0) FROM batches").fetchone()[0]
             connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?)", (batch, now(), strategy, seed, body))
             moment = time.time()
+            left = len(items)
             for rank, (given, score, initial) in enumerate(items):
                 position = check_position(given, n_items, f"items[{rank}]")
                 reason = _taken(connection, position, batch, moment)
+                if reason and queued and left > 1:
+                    left -= 1
+                    continue
                 if reason:
                     name = read_item(connection, self._db.project, position).id
                     raise InputError(f"items[{rank}] (item {name!r}) {reason}; leave it out of the batch.")
@@ -56,16 +62,18 @@ class Batches:
                     (batch, position, rank, _number(score), _number(initial)),
                 )
                 connection.execute(
-                    "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)", (position, batch, annotator, _number(expires))
+                    "INSERT OR REPLACE INTO leases (position, batch, annotator, expires, queued) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    (position, batch, annotator, _number(expires), int(queued)),
                 )
         return int(batch)
 
     def pending(self, now: float | None = None) -> list[int]:
-        """Positions that are out and not expired, in order of batch and rank."""
+        """Positions that are out and not expired, or wait in the page's queue, in order of batch and rank."""
         with self._db.reading() as connection:
             rows = connection.execute(
                 "SELECT position FROM leases JOIN batch_items USING (batch, position) "
-                "WHERE expires IS NULL OR expires > ? ORDER BY batch, rank",
+                "WHERE queued OR expires IS NULL OR expires > ? ORDER BY batch, rank",
                 (time.time() if now is None else now,),
             )
             return [position for (position,) in rows]
@@ -101,10 +109,10 @@ class Batches:
 
 def _taken(connection: sqlite3.Connection, position: int, batch: int, moment: float) -> str | None:
     """Why an item cannot be handed out."""
-    lease = connection.execute("SELECT batch, expires FROM leases WHERE position = ?", (position,)).fetchone()
+    lease = connection.execute("SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)).fetchone()
     if lease is not None and lease[0] == batch:
         return "is in the batch twice"
-    if lease is not None and (lease[1] is None or lease[1] > moment):
+    if lease is not None and (lease[2] or lease[1] is None or lease[1] > moment):
         return f"is already out in batch {lease[0]}"
     labels = connection.execute(
         "SELECT annotator, label, max(revision) FROM answers WHERE position = ? GROUP BY annotator", (position,)

@@ -36,6 +36,7 @@ class Database:
         self.index_checked = False
         self._closed = False
         self._connection: sqlite3.Connection | None = None
+        self._unproved: list[tuple[int, bytes]] | None = None
         self._files: tuple[object, ...] = ()
         with self._errors():
             self._open()
@@ -51,6 +52,10 @@ class Database:
         """Everything in the block is on disk when it ends, or nothing of it."""
         if self.read_only:
             raise ProjectError(f"{self.folder} was opened for reading only; open it for writing.")
+        if self._unproved is not None:
+            with self._errors(), self._part() as connection:
+                yield connection
+            return
         with self._errors():
             connection = self._ready()
             _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
@@ -67,6 +72,44 @@ class Database:
                     f"{self.file} was moved or removed while it was open, so this call is not confirmed; "
                     "put the file back and repeat the call."
                 )
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Calls inside the block are stored by one commit at its end: none of them is confirmed before.
+
+        A call that is refused undoes itself and leaves the others; any other error undoes the whole block.
+        """
+        with self.transaction():
+            proofs: list[tuple[int, bytes]] = []
+            self._unproved = proofs
+            try:
+                yield
+            finally:
+                self._unproved = None
+        for first, marks in proofs:
+            self.testify(first, marks)
+
+    @contextmanager
+    def _part(self) -> Iterator[sqlite3.Connection]:
+        """One call of several that share a commit."""
+        connection = self._connection
+        assert connection is not None
+        connection.execute("SAVEPOINT part")
+        try:
+            yield connection
+        except BaseException:
+            if connection.in_transaction:  # a full disk makes SQLite undo everything by itself
+                connection.execute("ROLLBACK TO part")
+                connection.execute("RELEASE part")
+            raise
+        connection.execute("RELEASE part")
+
+    def testify(self, first: int, marks: bytes) -> None:
+        """Tell the witness of answers, once they are on disk."""
+        if self._unproved is not None:
+            self._unproved.append((first, marks))
+        else:
+            self.witness.write(self.project, first, marks)
 
     def settle(self) -> None:
         """Fold what the -wal file holds into the project's file, as far as nobody is in the way."""

@@ -1,6 +1,7 @@
 """The model's side of a project: what to label next, how good it is, what it predicts. Loads JAX."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,14 @@ from parbals.types import Batch
 __all__ = ["choose_batch", "learner_of", "refresh"]
 
 _ROWS = 16_384
+_CANDIDATES = 10_000
 
 
-def learner_of(store: Store) -> ActiveLearner:
-    """A learner that knows the project's features, labels and pending items."""
+def learner_of(store: Store, *, with_pending: bool = True, n_candidates: int = _CANDIDATES) -> ActiveLearner:
+    """A learner that knows the project's features, labels and pending items.
+
+    Items that somebody passed and nobody has labelled are pending as well, so they are not chosen anew.
+    """
     settings = store.settings
     if settings.get("features") is None:
         raise ProjectError("This project has no features yet; run `parbals embed` first.")
@@ -33,19 +38,34 @@ def learner_of(store: Store) -> ActiveLearner:
         prior_scale=settings.get("prior_scale", 1.0),
         loss=settings.get("loss", "log"),
         checked=True,
+        n_candidates=n_candidates,
     )
-    labels = combined_labels(store.current_labels())
+    labels = combined_labels(store.votes())
     learner.tell(list(labels), list(labels.values()))
-    learner.mark_pending([position for position in store.pending() if position not in labels])
+    out = dict.fromkeys([*store.pending(), *store.passes()]) if with_pending else {}
+    learner.mark_pending([position for position in out if position not in labels])
     return learner
 
 
 def choose_batch(
-    store: Store, n: int, *, annotator: str | None = None, expires: float | None = None
+    store: Store,
+    n: int,
+    *,
+    annotator: str | None = None,
+    expires: float | None = None,
+    queued: bool = False,
+    strategy: str | None = None,
+    n_candidates: int = _CANDIDATES,
 ) -> tuple[int, Batch]:
-    """Choose ``n`` items, lease them, and record why; the number of the batch and the batch itself."""
-    learner = learner_of(store)
-    batch = learner.choose(n)
+    """Choose ``n`` items, lease them, and record why; the number of the batch and the batch itself.
+
+    For the labelling page's queue (``queued``) fewer if fewer are left. ``strategy`` stands in for the project's own;
+    at most ``n_candidates`` free items are looked at, drawn afresh whenever labels change.
+    """
+    learner = learner_of(store, n_candidates=n_candidates)
+    if queued:
+        n = max(min(n, learner.free_items), 1)
+    batch = learner.choose(n, strategy=strategy)
     rows = [
         (int(position), float(score), float(initial))
         for position, score, initial in zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
@@ -54,17 +74,31 @@ def choose_batch(
         batch.strategy,
         learner.seed,
         rows,
-        {"n_labelled": len(learner.labelled), "notes": list(batch.notes)},
+        {"n_labelled": len(learner.labelled), "n_candidates": n_candidates, "notes": list(batch.notes)},
         annotator=annotator,
         expires=expires,
+        queued=queued,
     )
     return number, batch
 
 
-def refresh(store: Store, progress: Callable[[int], None] = lambda done: None) -> Report:
-    """Compute and store the report and everybody's predictions, so that looking at them needs no model."""
-    learner = learner_of(store)
+def refresh(
+    store: Store,
+    progress: Callable[[int], None] = lambda done: None,
+    *,
+    with_pending: bool = True,
+    n_candidates: int = _CANDIDATES,
+) -> Report:
+    """Compute and store the report and everybody's predictions, so that looking at them needs no model.
+
+    The gain of the next labels is what they add to those that are out; where hundreds are, that takes minutes, and
+    without them (``with_pending``) it is what they add to the labels there are. It is the gain of the best of at most
+    ``n_candidates`` items.
+    """
+    learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
+    if not with_pending:
+        report = replace(report, n_pending=len(store.pending()))
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block)

@@ -9,9 +9,10 @@ from parbals.project.rows import checksum, from_json
 from parbals.project.schema import schema_of, schema_rows
 from parbals.project.witness import Testimony, mark
 
-__all__ = ["ANSWER_COLUMNS", "answer_marks", "problems", "read_meta"]
+__all__ = ["ANSWER_COLUMNS", "PASS_COLUMNS", "answer_marks", "problems", "read_meta"]
 
 ANSWER_COLUMNS = "answer, position, annotator, revision, label, source, request, comment, created"
+PASS_COLUMNS = "pass, position, annotator, kind, request, comment, created"
 
 
 def problems(
@@ -19,14 +20,15 @@ def problems(
 ) -> Iterator[str]:
     """Every sign of damage, the ones that make further reading pointless first.
 
-    On opening: the tables, the structure of the file, the settings, and every answer. ``thorough`` adds what takes
-    longer on a large pool: the items, whose checksums are otherwise checked whenever one is read.
+    On opening: the tables, the structure of the file, the settings, and every answer and pass. ``thorough`` adds what
+    takes longer on a large pool: the items, whose checksums are otherwise checked whenever one is read.
     """
     if schema_rows(connection) != schema_of(version):
         yield "its tables are not those of a project"
         return
     # quick_check leaves out whether indexes agree with their tables; for answers a wrong index could hide a label.
-    checks = ("integrity_check",) if thorough else ("quick_check", "integrity_check('answers')")
+    kept = ("answers", "passes") if version > 1 else ("answers",)
+    checks = ["integrity_check"] if thorough else ["quick_check", *(f"integrity_check('{table}')" for table in kept)]
     structure = [text for check in checks for (text,) in connection.execute(f"PRAGMA {check}") if text != "ok"]
     if structure:
         yield from structure
@@ -42,6 +44,8 @@ def problems(
     yield from _answer_problems(
         connection, meta["project"], set(meta["classes"]), testimony.marks if testimony else b""
     )
+    if "passes" in kept:
+        yield from _pass_problems(connection, meta["project"])
     if thorough:
         yield from _item_problems(connection, meta["project"])
         for table, row, *_ in connection.execute("PRAGMA foreign_key_check"):
@@ -107,6 +111,23 @@ def _answer_problems(connection: sqlite3.Connection, project: str, classes: set[
             "or damaged (put it back; or, if the project was put back from an older copy on purpose, delete "
             "project.witness)"
         )
+
+
+def _pass_problems(connection: sqlite3.Connection, project: str) -> Iterator[str]:
+    """Passes are numbered 1, 2, ... without a gap."""
+    n_passes = 0
+    for *fields, proof in connection.execute(f"SELECT {PASS_COLUMNS}, checksum FROM passes ORDER BY pass"):
+        n_passes += 1
+        if checksum(project, "passes", fields) != proof:
+            yield f"pass {fields[0]} does not pass its checksum"
+        elif fields[0] != n_passes:
+            yield f"pass {n_passes} is missing"
+            n_passes = fields[0]
+    (counted,) = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'passes'"
+    ).fetchone()
+    if counted > n_passes:
+        yield f"{counted} passes were confirmed but only {n_passes} are there"
 
 
 def _item_problems(connection: sqlite3.Connection, project: str) -> Iterator[str]:

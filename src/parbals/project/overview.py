@@ -14,7 +14,7 @@ _BAR = 30
 
 def overview(store: Store) -> dict[str, Any]:
     """Plain values, for JSON and for the lines below."""
-    labels = combined_labels(store.current_labels())
+    labels = combined_labels(store.votes())
     counts = dict.fromkeys(store.classes, 0)
     for label in labels.values():
         counts[label] += 1
@@ -24,6 +24,8 @@ def overview(store: Store) -> dict[str, Any]:
         "items": store.n_items,
         "labelled": len(labels),
         "pending": len(store.pending()),
+        "queued": len(store.queued()[0]),
+        "passed": len(store.passes().keys() - labels.keys()),
         "batches": len(store.batches()),
         "class_balance": counts,
         "strategy": store.settings.get("strategy"),
@@ -35,9 +37,11 @@ def overview_lines(found: dict[str, Any]) -> list[str]:
     """The same for people."""
     share = found["labelled"] / found["items"] if found["items"] else 0.0
     lines = [
-        f"{found['labelled']:,} of {found['items']:,} items labelled ({share:.1%}), {found['pending']} out, "
-        f"{found['batches']} batches by {found['strategy']}"
+        f"{found['labelled']:,} of {found['items']:,} items labelled ({share:.1%}), "
+        f"{found['pending'] - found['queued']} out, {found['batches']} batches by {found['strategy']}"
     ]
+    if found["queued"] or found["passed"]:
+        lines.append(f"{found['queued']:,} waiting on the labelling page, {found['passed']:,} passed without a label")
     most = max([*found["class_balance"].values(), 1])
     width = max(len(str(label)) for label in found["class_balance"])
     for label, count in found["class_balance"].items():
@@ -70,7 +74,7 @@ def export_columns(store: Store) -> list[str]:
 def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
     """One record for every item, in order."""
     answers = store.current_labels()
-    labels = combined_labels(answers)
+    labels = combined_labels(store.votes())
     predicted = _predicted(store)
     predictions = load_features(store.folder, store.settings["predictions"]) if predicted else None
     for item in store.iter_items():

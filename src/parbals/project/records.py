@@ -1,9 +1,24 @@
 """What goes into a project and comes out of it: small frozen records."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Answer", "BatchItem", "BatchRecord", "Event", "Item", "Report", "Submission", "SubmitResult"]
+__all__ = [
+    "Annotator",
+    "Answer",
+    "BatchItem",
+    "BatchRecord",
+    "Event",
+    "Item",
+    "Lease",
+    "Pass",
+    "QueueCounts",
+    "Report",
+    "Submission",
+    "SubmitResult",
+    "Undone",
+    "Why",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,22 +32,27 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A label on its way in; a retry with the same ``request_id`` is free."""
+    """A label on its way in; a retry with its ``request_id`` is free, ``revise`` lets it replace an earlier one."""
 
     position: int
     label: str
     request_id: str | None = None
     comment: str | None = None
+    revise: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult:
-    """How many answers were new, already there, or corrections; ``answers`` are their numbers, in the order given."""
+    """How many answers were new, already there, or corrections; ``answers`` are their numbers, in the order given.
+
+    ``outcomes`` says for each of them 'new', 'repeated' or 'revised'.
+    """
 
     new: int = 0
     repeated: int = 0
     revised: int = 0
     answers: tuple[int, ...] = ()
+    outcomes: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +72,68 @@ class Answer:
     comment: str | None
     created: str
     item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Annotator:
+    """Somebody who answered: how many labels they hold now, and the time of their latest answer."""
+
+    name: str
+    answers: int
+    source: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """An annotator's decision not to label an item: 'skip' or 'unsure', or 'taken back' where one was undone."""
+
+    number: int
+    position: int
+    annotator: str
+    kind: str
+    request: str | None
+    comment: str | None
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What an annotator took back: a label or a pass, with the comment it had."""
+
+    label: str | None
+    kind: str | None
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """An item that is an annotator's until ``expires`` (as ``time.time()``); ``why`` tells what chose it."""
+
+    position: int
+    expires: float
+    why: "Why | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """An item's place in its batch: ``rank`` counts from 0, ``size`` items are in the batch."""
+
+    batch: int
+    rank: int
+    size: int
+    score: float | None
+    initial_score: float | None
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """Items waiting on the page: ``ready`` for whoever asked, ``free`` with nobody, ``out`` with somebody now."""
+
+    ready: int
+    free: int
+    out: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,13 +83,39 @@ _VERSION_1 = (
     )""",
 )
 
+_VERSION_2 = (
+    # 1: the item waits for whoever asks on the labelling page; 0: it is out with one person, as a file.
+    "ALTER TABLE leases ADD COLUMN queued INTEGER NOT NULL DEFAULT 0",
+    """CREATE TABLE passes(
+        pass INTEGER PRIMARY KEY AUTOINCREMENT,
+        position INTEGER NOT NULL REFERENCES items(position),
+        annotator TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('skip', 'unsure', 'taken back')),
+        request TEXT UNIQUE,
+        comment TEXT,
+        created TEXT NOT NULL,
+        checksum TEXT NOT NULL
+    )""",
+    "CREATE INDEX passes_by_item ON passes(position, annotator)",
+    "CREATE INDEX batch_items_by_item ON batch_items(position)",
+    """CREATE TRIGGER passes_are_never_changed BEFORE UPDATE ON passes
+        BEGIN SELECT RAISE(ABORT, 'passes are kept as they were given; take back instead'); END""",
+    """CREATE TRIGGER passes_are_never_deleted BEFORE DELETE ON passes
+        BEGIN SELECT RAISE(ABORT, 'passes are kept as they were given; take back instead'); END""",
+)
+
 
 def _to_version_1(connection: sqlite3.Connection) -> None:
     for statement in _VERSION_1:
         connection.execute(statement)
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_to_version_1]
+def _to_version_2(connection: sqlite3.Connection) -> None:
+    for statement in _VERSION_2:
+        connection.execute(statement)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_to_version_1, _to_version_2]
 
 
 def check_version(connection: sqlite3.Connection) -> int:

@@ -2,11 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
+from zlib import crc32
 
 from parbals.errors import InputError, LabelError, ParbalsError
 from parbals.project.answers import Answers
@@ -14,6 +16,8 @@ from parbals.project.batches import Batches
 from parbals.project.database import Database, create_file
 from parbals.project.integrity import problems, read_meta
 from parbals.project.items import Items
+from parbals.project.passes import Passes
+from parbals.project.queue import Queue
 from parbals.project.records import Answer, Event, Report
 from parbals.project.rows import check_text, checksum, from_json, now, to_json
 from parbals.project.salvage import salvage
@@ -25,7 +29,7 @@ _RESERVED = ("classes", "project")
 """Kept beside the settings, but not settings."""
 
 
-class Store(Items, Answers, Batches):
+class Store(Items, Answers, Batches, Passes, Queue):
     """A labelling project in a folder: the only writer, used from one thread; many processes may have one open.
 
     What it promises:
@@ -77,6 +81,13 @@ class Store(Items, Answers, Batches):
     def close(self) -> None:
         """Close the project; closing twice is fine."""
         self._db.close()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Calls inside the block share one commit, and none is on disk before the block has ended.
+
+        A call that refuses its input stores nothing and leaves the others; any other error undoes the whole block.
+        """
+        return self._db.together()
 
     def __enter__(self) -> Self:
         return self
@@ -141,6 +152,29 @@ class Store(Items, Answers, Batches):
                 "SELECT report, created, n_labels, body FROM reports ORDER BY report DESC LIMIT 1"
             ).fetchone()
         return None if row is None else Report(row[0], row[1], row[2], from_json(row[3]))
+
+    def reports(self, after: int = 0) -> list[Report]:
+        """All stored reports, oldest first, or those with a number above ``after``."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT report, created, n_labels, body FROM reports WHERE report > ? ORDER BY report", (after,)
+            ).fetchall()
+        return [Report(report, created, n_labels, from_json(body)) for report, created, n_labels, body in rows]
+
+    def revision(self) -> tuple[int, ...]:
+        """Numbers that change whenever answers, passes, batches, reports or settings do."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT (SELECT coalesce(max(answer), 0) FROM answers), (SELECT coalesce(max(pass), 0) FROM passes), "
+                "(SELECT coalesce(max(batch), 0) FROM batches), (SELECT coalesce(max(report), 0) FROM reports)"
+            ).fetchone()
+        return (*rows, self.settings_mark())
+
+    def settings_mark(self) -> int:
+        """A number that changes whenever the settings do; asking for it costs less than reading them."""
+        with self._db.reading() as connection:
+            proofs = connection.execute("SELECT checksum FROM meta ORDER BY key").fetchall()
+        return crc32("".join(proof for (proof,) in proofs).encode())
 
     def check(self) -> list[str]:
         """Everything that is wrong with the project's files; empty when it is sound. Reads all of them."""

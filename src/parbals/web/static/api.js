@@ -1,0 +1,101 @@
+// Talking to the server. Every failure becomes one ApiError that says whether waiting can help.
+
+import { emit } from "./state.js";
+
+const PATIENCE_MS = 20_000;
+const TEMPORARY = new Set([408, 425, 429, 500, 502, 503, 504]);
+
+export class ApiError extends Error {
+  constructor(message, { status = 0, code = "unreachable", detail = {}, wait = 0 } = {}) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.detail = detail;
+    this.wait = wait; // seconds the server asked for
+  }
+
+  /** True when the same request may succeed later. */
+  get temporary() {
+    return this.status === 0 || this.status === 401 || TEMPORARY.has(this.status);
+  }
+}
+
+/** "ok", "lost" (no server there) or "locked" (the token is no longer good). */
+export const connection = { state: "ok" };
+
+function connected(next) {
+  if (connection.state === next) return;
+  const before = connection.state;
+  connection.state = next;
+  emit("connection", { state: next, before });
+}
+
+async function call(method, path, body) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      cache: "no-store",
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+  } catch {
+    connected("lost");
+    throw new ApiError("The server cannot be reached.");
+  }
+  if (response.ok) {
+    connected("ok");
+    return response;
+  }
+  connected(response.status === 401 ? "locked" : "ok");
+  let error = {};
+  try {
+    error = (await response.json()).error ?? {};
+  } catch {
+    /* a proxy's page, or cut short */
+  }
+  throw new ApiError(error.message ?? `The server answered with status ${response.status}.`, {
+    status: response.status,
+    code: error.code ?? "error",
+    detail: error,
+    wait: Number(response.headers.get("Retry-After")) || 0,
+  });
+}
+
+async function json(method, path, body) {
+  const response = await call(method, path, body);
+  try {
+    return await response.json();
+  } catch {
+    connected("lost"); // killed in the middle of its answer
+    throw new ApiError("The server's answer was cut short.");
+  }
+}
+
+export const get = (path) => json("GET", path);
+export const post = (path, body) => json("POST", path, body);
+export const patch = (path, body) => json("PATCH", path, body);
+
+/** A file to keep: {name, blob}. */
+export async function download(path, fallbackName) {
+  const response = await call("GET", path);
+  const named = /filename="?([^";]+)"?/.exec(response.headers.get("Content-Disposition") ?? "");
+  try {
+    return { name: named ? named[1] : fallbackName, blob: await response.blob() };
+  } catch {
+    connected("lost");
+    throw new ApiError("The download was cut short; try again.");
+  }
+}
+
+/** Said while the page is being left, when no answer can be waited for. */
+export function farewell(path, body) {
+  navigator.sendBeacon(path, new Blob([JSON.stringify(body)], { type: "application/json" }));
+}
+
+/** Only our own pictures are ever shown. */
+export function imageAddress(image) {
+  return typeof image === "string" && image.startsWith("/api/media/") ? image : null;
+}

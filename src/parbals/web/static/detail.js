@@ -1,0 +1,131 @@
+// One item in full: its history, what the model thinks, and a way to correct its label.
+
+import { get, imageAddress } from "./api.js";
+import { ago, h, openDialog, toast } from "./dom.js";
+import { gist, itemNode } from "./item.js";
+import * as outbox from "./outbox.js";
+import { on, state, tone } from "./state.js";
+import { probabilityBars } from "./why.js";
+
+export function labelChip(label) {
+  return h(
+    "span",
+    { class: `label-chip ${tone(label)}`, dir: "auto" },
+    h("span", { class: "swatch", "aria-hidden": "true" }),
+    label,
+  );
+}
+
+const opened = new Set();
+on("stored", ({ entry }) => opened.forEach((refresh) => refresh(entry.position)));
+
+/** Open the dialog of an item; `changed` is called after every correction that reached the disk. */
+export async function openItem(position, changed = () => {}) {
+  let item;
+  try {
+    item = await get(`/api/items/${position}`);
+  } catch (error) {
+    toast(error.message);
+    return;
+  }
+  const body = h("div", { class: "detail" });
+  const dialog = openDialog(`Item ${item.id}`, body, { wide: true });
+  const refresh = async (stored) => {
+    if (stored !== position) return;
+    try {
+      fill(body, await get(`/api/items/${position}`));
+    } catch {
+      /* shown again when it is opened again */
+    }
+    changed();
+  };
+  opened.add(refresh);
+  dialog.addEventListener("close", () => opened.delete(refresh));
+  fill(body, item);
+}
+
+function fill(body, item) {
+  const address = imageAddress(item.image);
+  const picture = address ? new Image() : null;
+  if (picture) picture.src = address;
+  const model =
+    item.predicted &&
+    h("details", { class: "model-thinks" }, h("summary", {}, "What the model thinks"), probabilityBars(item.predicted));
+  body.replaceChildren(itemNode(item, picture), correction(item), ...[model].filter(Boolean), history(item));
+}
+
+function correction(item) {
+  const mine = item.answers?.[state.name];
+  const select = h(
+    "select",
+    { id: "correct-label" },
+    state.project.classes.map((label) =>
+      h("option", { value: label, selected: label === (mine ?? item.label) }, label),
+    ),
+  );
+  const comment = h("input", { id: "correct-comment", type: "text", maxlength: "2000", autocomplete: "off" });
+  const save = h(
+    "button",
+    { class: "primary", type: "submit" },
+    mine === undefined ? "Add my answer" : "Correct my answer",
+  );
+  const withdraw =
+    (mine !== undefined || item.passes?.[state.name]) &&
+    h(
+      "button",
+      {
+        type: "button",
+        onclick: () => {
+          outbox.add({ kind: "undo", annotator: state.name, position: item.position, gist: gist(item, 80) });
+          toast("Your answer is being taken back.");
+        },
+      },
+      "Take my answer back",
+    );
+  const form = h(
+    "form",
+    { class: "correction" },
+    h("div", { class: "field" }, h("label", { for: "correct-label" }, "Label"), select),
+    h("div", { class: "field grow" }, h("label", { for: "correct-comment" }, "Comment (optional)"), comment),
+    h("div", { class: "actions" }, save, withdraw),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    outbox.add({
+      kind: "answer",
+      annotator: state.name,
+      position: item.position,
+      label: select.value,
+      comment: comment.value.trim() || undefined,
+      revise: true,
+      gist: gist(item, 80),
+    });
+    toast(`${select.value}: being stored.`);
+  });
+  return form;
+}
+
+function history(item) {
+  const steps = item.history ?? [];
+  const passes = Object.entries(item.passes ?? {});
+  if (!steps.length && !passes.length) return h("p", { class: "quiet" }, "Nobody has answered this item yet.");
+  const rows = steps
+    .toReversed()
+    .map((step) =>
+      h(
+        "li",
+        {},
+        step.label === null || step.label === undefined
+          ? h("span", { class: "chip" }, "taken back")
+          : labelChip(step.label),
+        h("span", { dir: "auto" }, step.annotator),
+        step.source && step.source !== "person" && h("span", { class: "chip" }, step.source),
+        h("time", { class: "quiet" }, ago(step.created)),
+        step.comment && h("q", { dir: "auto" }, step.comment),
+      ),
+    );
+  const passed = passes.map(([name, kind]) =>
+    h("li", {}, h("span", { class: "chip" }, kind === "skip" ? "skipped" : kind), h("span", { dir: "auto" }, name)),
+  );
+  return h("section", { class: "history" }, h("h3", {}, "History"), h("ol", {}, rows, passed));
+}

@@ -1,0 +1,107 @@
+// Building nodes. Data only ever becomes text nodes and attributes, never markup.
+
+const HEARD = 6; // sentences
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "value") node.value = value;
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** An element: h("p", {class: "note", onclick: f}, "text", otherNode). */
+export function h(tag, properties, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+/** The same for SVG. */
+export function s(tag, properties, ...children) {
+  return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** Say something to screen readers: a new line in a log, so that sentences that come close together are all heard. */
+export function announce(sentence) {
+  const log = byId("announce");
+  log.append(h("p", {}, sentence));
+  while (log.children.length > HEARD) log.firstChild.remove();
+}
+
+/** A sentence that is seen for a few seconds, and heard. */
+let toastTimer = 0;
+export function toast(sentence) {
+  const box = byId("toast");
+  box.textContent = sentence;
+  box.hidden = false;
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => {
+    box.hidden = true;
+  }, 5000);
+  announce(sentence);
+}
+
+/** A modal dialog with a title and a close button; it is removed from the page when closed. */
+export function openDialog(title, body, { closable = true, wide = false } = {}) {
+  const heading = h("h2", { id: `dialog-${randomId(6)}` }, title);
+  const close = h(
+    "button",
+    { class: "icon-button", type: "button", "aria-label": "Close", onclick: () => dialog.close() },
+    "✕",
+  );
+  const head = h("header", { class: "dialog-head" }, heading, closable && close);
+  const dialog = h("dialog", { class: wide ? "wide" : null, "aria-labelledby": heading.id }, head, body);
+  dialog.addEventListener("close", () => dialog.remove());
+  if (!closable) dialog.addEventListener("cancel", (event) => event.preventDefault());
+  dialog.addEventListener("click", (event) => {
+    if (closable && event.target === dialog) dialog.close();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+/** Random hexadecimal digits. crypto.randomUUID would need a secure context, which http://some-host is not. */
+export function randomId(digits = 32) {
+  const bytes = crypto.getRandomValues(new Uint8Array(Math.ceil(digits / 2)));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0"))
+    .join("")
+    .slice(0, digits);
+}
+
+export function count(number) {
+  return Number(number).toLocaleString("en");
+}
+
+export function percent(share) {
+  const hundredths = 100 * share;
+  return `${hundredths >= 10 || hundredths === 0 ? hundredths.toFixed(0) : hundredths.toFixed(1)} %`;
+}
+
+export function plural(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+/** "3 minutes ago" from unix seconds or an ISO time. */
+export function ago(time) {
+  const then = typeof time === "number" ? time * 1000 : Date.parse(time);
+  const seconds = Math.max(0, (Date.now() - then) / 1000);
+  if (!Number.isFinite(seconds)) return "";
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${plural(Math.floor(seconds / 60), "minute")} ago`;
+  if (seconds < 86400) return `${plural(Math.floor(seconds / 3600), "hour")} ago`;
+  return new Date(then).toLocaleDateString();
+}
+
+/** A cell's value as people read it. */
+export function shown(value) {
+  if (value === null || value === undefined || value === "") return "—";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,214 @@
+// The pool as a map: every item a mark at its place, told apart by colour and by shape.
+
+import { get } from "./api.js";
+import { count, h, percent } from "./dom.js";
+import { openItem } from "./detail.js";
+import { drawMap, legendRows, STATES } from "./marks.js";
+import { on, state } from "./state.js";
+
+const REACH = 14; // pixels
+const PAUSE_MS = 120;
+const RELOAD_MS = 2500;
+const snippets = new Map();
+
+async function snippet(position) {
+  if (!snippets.has(position)) {
+    const item = await get(`/api/items/${position}`);
+    snippets.set(position, item.snippet ?? Object.values(item.content ?? {}).join(", "));
+  }
+  return snippets.get(position);
+}
+
+export function mapPanel({ full = false } = {}) {
+  const canvas = h("canvas", {
+    class: "map",
+    tabindex: "0",
+    role: "application",
+    "aria-roledescription": "map",
+    "aria-label": "Map of the items. Arrow keys go from item to item, Enter opens one.",
+  });
+  const tip = h("p", { class: "map-tip", hidden: true });
+  const legend = h("ul", { class: "legend" });
+  const note = h("p", { class: "quiet", role: "status" });
+  const mode = h(
+    "select",
+    { id: full ? "map-mode-full" : "map-mode" },
+    h("option", { value: "state" }, "by state"),
+    h("option", { value: "class" }, "by class"),
+  );
+  const choose = h(
+    "span",
+    { class: "map-mode" },
+    h("label", { for: mode.id, class: "visually-hidden" }, "Colours of the map"),
+    mode,
+  );
+  const node = h(
+    "section",
+    { class: "panel map-panel no-map" },
+    h("header", { class: "panel-head" }, h("h2", { class: "panel-title" }, "Map"), choose),
+    h("div", { class: "map-box" }, canvas, tip),
+    legend,
+    note,
+  );
+  let map = null;
+  let spots = [];
+  let chosen = -1;
+  let here = state.shown?.position ?? null;
+  let asked = 0;
+  let hover = 0;
+  let reload = 0;
+  let loadedAt = 0;
+
+  function draw() {
+    if (!map || canvas.getBoundingClientRect().width === 0) return;
+    spots = drawMap(canvas, map.points, { mode: mode.value, large: full, here, chosen });
+  }
+
+  function drawLegend() {
+    legend.replaceChildren(...legendRows(mode.value, here));
+  }
+
+  async function point(i, aloud) {
+    chosen = i;
+    draw();
+    const spot = spots[i];
+    tip.hidden = !spot;
+    if (!spot) return;
+    const label = state.project.classes[spot.label];
+    const kind = label ? `labelled ${label}` : (STATES[spot.state]?.name ?? "");
+    const write = (text) => tip.replaceChildren(h("strong", {}, kind), text ? h("span", { dir: "auto" }, text) : null);
+    write(snippets.get(spot.position) ?? "…");
+    tip.classList.toggle("right", spot.x > canvas.clientWidth / 2);
+    tip.style.top = `${Math.min(spot.y + 14, canvas.clientHeight - 20)}px`;
+    const number = ++asked;
+    try {
+      const text = await snippet(spot.position);
+      if (number !== asked) return;
+      write(text);
+      if (aloud) note.textContent = `${kind}: ${text}`;
+    } catch {
+      /* the connection's state says it */
+    }
+  }
+
+  function nearest(event) {
+    const box = canvas.getBoundingClientRect();
+    const [px, py] = [event.clientX - box.left, event.clientY - box.top];
+    let best = -1;
+    let least = REACH ** 2;
+    spots.forEach((spot, i) => {
+      const gap = (spot.x - px) ** 2 + (spot.y - py) ** 2 - (spot.state > 0 ? 30 : 0); // marks that matter are easier to hit
+      if (gap < least) [best, least] = [i, gap];
+    });
+    return best;
+  }
+
+  /** The closest point that lies in the arrow's direction. */
+  function step(dx, dy) {
+    if (!spots.length) return;
+    if (chosen < 0)
+      return void point(
+        Math.max(
+          0,
+          spots.findIndex((spot) => spot.position === here),
+        ),
+        true,
+      );
+    const from = spots[chosen];
+    let best = -1;
+    let least = Infinity;
+    spots.forEach((spot, i) => {
+      const along = (spot.x - from.x) * dx + (spot.y - from.y) * dy;
+      const aside = Math.abs((spot.x - from.x) * dy) + Math.abs((spot.y - from.y) * dx);
+      if (i !== chosen && along > 0.5 && along >= aside && along + 2 * aside < least)
+        [best, least] = [i, along + 2 * aside];
+    });
+    if (best >= 0) point(best, true);
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    const i = nearest(event);
+    canvas.classList.toggle("pointing", i >= 0);
+    if (i === chosen) return;
+    clearTimeout(hover);
+    hover = setTimeout(() => point(i, false), i < 0 ? 0 : PAUSE_MS);
+  });
+  const leave = () => {
+    clearTimeout(hover);
+    point(-1, false);
+    note.textContent = share();
+  };
+  canvas.addEventListener("pointerleave", leave);
+  canvas.addEventListener("blur", leave);
+  canvas.addEventListener("click", (event) => {
+    const i = nearest(event);
+    if (i >= 0) openItem(spots[i].position);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    if (moves[event.key]) step(...moves[event.key]);
+    else if (event.key === "Enter" && spots[chosen]) openItem(spots[chosen].position);
+    else if (event.key === "Escape") leave();
+    else return;
+    event.preventDefault();
+  });
+
+  function share() {
+    if (!map?.points?.position?.length)
+      return map?.message ?? "The map appears once the model has looked at the items.";
+    const seen = map.points.position.length;
+    const part = seen < map.n_total ? `${count(seen)} of ${count(map.n_total)} items. ` : "";
+    const explained =
+      full && map.explained
+        ? `The two directions in which the items differ most; they hold ${percent(map.explained[0] + map.explained[1])} of the differences.`
+        : "";
+    return part + explained;
+  }
+
+  async function load() {
+    clearTimeout(reload);
+    if (node.getBoundingClientRect().width === 0) return; // not on this page now; coming into view loads it
+    if (Date.now() - loadedAt < RELOAD_MS) {
+      reload = setTimeout(load, RELOAD_MS);
+      return;
+    }
+    loadedAt = Date.now();
+    try {
+      map = await get("/api/map");
+    } catch {
+      return;
+    }
+    const some = map.points?.position?.length > 0;
+    canvas.hidden = !some;
+    legend.hidden = !some;
+    node.classList.toggle("no-map", !some);
+    note.textContent = share();
+    if (!some) {
+      reload = setTimeout(load, RELOAD_MS); // the worker is still making it
+      return;
+    }
+    drawLegend();
+    draw();
+  }
+
+  mode.addEventListener("change", () => {
+    drawLegend();
+    draw();
+  });
+  on("live", load);
+  on("theme", draw);
+  on("shown", (task) => {
+    here = task?.position ?? null;
+    if (map) {
+      drawLegend();
+      draw();
+    }
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  new ResizeObserver(() => {
+    draw();
+    load();
+  }).observe(node);
+  note.textContent = share();
+  return node;
+}

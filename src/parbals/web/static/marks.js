@@ -1,0 +1,102 @@
+// Drawing the map: where every item lies, and the mark that tells what it is.
+
+import { h } from "./dom.js";
+import { drawShape, legendSign, SHAPES } from "./shapes.js";
+import { state, tone } from "./state.js";
+
+export const STATES = [
+  { name: "unlabelled", tone: "map-free", shape: "dot" },
+  { name: "queued", tone: "map-queued", shape: "triangle" },
+  { name: "out", tone: "map-out", shape: "square" },
+  { name: "labelled", tone: "map-labelled", shape: "circle" },
+];
+const EDGE = 12; // pixels left free around the marks
+const TONES = 9;
+
+/** The mark of a point: its state, or its class where that is asked for. */
+function markOf(points, i, mode) {
+  const kind = STATES[points.state[i]] ?? STATES[0];
+  const free = points.state[i] === 0;
+  if (mode === "state") return { ...kind, size: free ? 2 : 4.2, faint: free };
+  const known = points.label[i] >= 0;
+  const number = known ? points.label[i] : (points.predicted[i] ?? -1);
+  if (number < 0) return { tone: "map-free", shape: "dot", size: 2, faint: true };
+  const label = state.project.classes[number];
+  return { tone: tone(label), shape: SHAPES[number % SHAPES.length], size: known ? 4.6 : 2.6, faint: !known };
+}
+
+/** The colours of the style sheet as canvas understands them. */
+function colourTable(node) {
+  const probe = h("span", { hidden: true });
+  node.append(probe);
+  const colour = (name) => {
+    probe.className = name;
+    return getComputedStyle(probe).color;
+  };
+  const names = [...STATES.map((kind) => kind.tone), ...Array.from({ length: TONES }, (_, i) => `tone-${i}`)];
+  const table = Object.fromEntries(names.map((name) => [name, colour(name)]));
+  for (const name of ["paper", "ink", "accent"]) table[name] = colour(`map-${name}`);
+  probe.remove();
+  return table;
+}
+
+/** Where the points lie on a canvas of this size: [{position, x, y, state, label}], in the map's order. */
+function place(points, width, height) {
+  const scale = (values, from, to) => {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    return (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+  };
+  const across = scale(points.x, EDGE, width - EDGE);
+  const down = scale(points.y, height - EDGE, EDGE);
+  return points.position.map((position, i) => ({
+    position,
+    x: across(points.x[i]),
+    y: down(points.y[i]),
+    state: points.state[i],
+    label: points.label[i],
+  }));
+}
+
+/** Draw all points, those that matter on top, and rings around the item `here` and the point `chosen`; returns the spots. */
+export function drawMap(canvas, points, { mode, large, here, chosen }) {
+  const box = canvas.getBoundingClientRect();
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(box.width * ratio);
+  canvas.height = Math.round(box.height * ratio);
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  const colours = colourTable(canvas.parentElement);
+  const spots = place(points, box.width, box.height);
+  const order = spots.map((_, i) => i).sort((a, b) => spots[a].state - spots[b].state);
+  for (const i of order) {
+    const mark = markOf(points, i, mode);
+    const size = mark.size * (large ? 1.25 : 1);
+    drawShape(pen, mark.shape, spots[i].x, spots[i].y, size, colours[mark.tone], colours.paper, mark.faint);
+  }
+  const ring = (spot, colour, size) => {
+    pen.beginPath();
+    pen.arc(spot.x, spot.y, size, 0, 2 * Math.PI);
+    pen.strokeStyle = colour;
+    pen.lineWidth = 2;
+    pen.stroke();
+  };
+  const mine = spots.find((spot) => spot.position === here);
+  if (mine) ring(mine, colours.ink, 9);
+  if (spots[chosen]) ring(spots[chosen], colours.accent, 11);
+  return spots;
+}
+
+/** The rows of the legend. */
+export function legendRows(mode, here) {
+  const classes = state.project.classes.slice(0, TONES);
+  const rows =
+    mode === "state"
+      ? STATES.toReversed().map((kind) => [kind.tone, kind.shape, kind.name])
+      : classes.map((label, i) => [tone(label), SHAPES[i % SHAPES.length], label]);
+  const items = rows.map(([colour, shape, name]) =>
+    h("li", { class: colour }, legendSign(shape), h("span", { dir: "auto" }, name)),
+  );
+  if (mode === "class") items.push(h("li", { class: "quiet" }, "large: labelled, small: predicted"));
+  if (here !== null) items.push(h("li", { class: "map-here" }, legendSign("ring"), h("span", {}, "on your screen")));
+  return items;
+}

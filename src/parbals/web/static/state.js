@@ -1,0 +1,63 @@
+// What every part of the page knows: the project, who is labelling, what this browser was told to remember.
+
+const bus = new EventTarget();
+
+export function emit(type, detail) {
+  bus.dispatchEvent(new CustomEvent(type, { detail }));
+}
+
+export function on(type, listener) {
+  bus.addEventListener(type, (event) => listener(event.detail));
+}
+
+export const state = { project: null, live: null, name: null, shown: null };
+
+/** localStorage that never throws: a browser that keeps nothing only loses the memory between visits. */
+export const memory = {
+  get(key) {
+    try {
+      return localStorage.getItem(`parbals:${key}`);
+    } catch {
+      return null;
+    }
+  },
+  set(key, value) {
+    try {
+      localStorage.setItem(`parbals:${key}`, value);
+      return true;
+    } catch {
+      return false;
+    }
+  },
+  remove(key) {
+    try {
+      localStorage.removeItem(`parbals:${key}`);
+    } catch {
+      /* nothing was kept */
+    }
+  },
+};
+
+/**
+ * Tells projects apart that are served at the same address one after the other, so that an answer which waited in the
+ * browser can never reach another project's items.
+ */
+export function projectKey(project = state.project) {
+  return project.identity ?? [project.name, project.n_items, ...project.classes].join("\u001f");
+}
+
+export function setName(name) {
+  const before = state.name;
+  state.name = name;
+  memory.set("name", name);
+  if (before !== name) emit("name", { name, before });
+}
+
+export function shortcutsOn() {
+  return memory.get("shortcuts") !== "off";
+}
+
+/** Nine colours told apart by people with any colour vision; classes beyond take them in turn. */
+export function tone(label) {
+  return `tone-${Math.max(0, state.project.classes.indexOf(label)) % 9}`;
+}

@@ -1,0 +1,104 @@
+// Why the item was chosen, and, only on request, what the model thinks of it: a guess seen first sways the reader.
+
+import { get } from "./api.js";
+import { h, percent } from "./dom.js";
+import { on, tone } from "./state.js";
+
+const SHOWN = 6;
+
+/** Small bars, most probable first. */
+export function probabilityBars(predicted) {
+  const order = Object.entries(predicted).sort((a, b) => b[1] - a[1]);
+  const rows = order.slice(0, SHOWN).map(([label, share]) => {
+    const bar = h("span", { class: `bar-fill ${tone(label)}` });
+    bar.style.width = `${Math.max(0.5, 100 * share)}%`;
+    return h(
+      "li",
+      { class: "bar-row" },
+      h("span", { class: "bar-name", dir: "auto" }, label),
+      h("span", { class: "bar-track", "aria-hidden": "true" }, bar),
+      h("span", { class: "bar-value" }, percent(share)),
+    );
+  });
+  const left = order.slice(SHOWN).reduce((sum, [, share]) => sum + share, 0);
+  if (order.length > SHOWN)
+    rows.push(
+      h(
+        "li",
+        { class: "bar-row rest" },
+        h("span", { class: "bar-name" }, `${order.length - SHOWN} others`),
+        h("span", { class: "bar-track" }),
+        h("span", { class: "bar-value" }, percent(left)),
+      ),
+    );
+  return h("ul", { class: "bars" }, rows);
+}
+
+export function whyPanel() {
+  let open = false;
+  let task = null;
+  const sentence = h("p", { class: "why-sentence" });
+  const guess = h("div", { class: "guess", id: "guess", hidden: true });
+  const button = h("button", {
+    class: "text-button",
+    type: "button",
+    "aria-expanded": "false",
+    "aria-controls": "guess",
+    "aria-keyshortcuts": "w",
+    onclick: () => toggle(),
+  });
+  const node = h("section", { class: "why", "aria-label": "Why this item" }, sentence, button, guess);
+
+  function draw() {
+    button.textContent = open ? "Hide what the model thinks" : "Show what the model thinks";
+    button.setAttribute("aria-expanded", String(open));
+    guess.hidden = !open;
+    if (!open || !task) return guess.replaceChildren();
+    refresh(task);
+    return fill(task.why?.predicted);
+  }
+
+  function fill(predicted) {
+    guess.replaceChildren(
+      predicted
+        ? probabilityBars(predicted)
+        : h(
+            "p",
+            { class: "quiet" },
+            "The model has made no prediction for this item yet; it needs a few labels first.",
+          ),
+    );
+  }
+
+  /** The item was fetched a while before it is shown, and the model has learnt since. */
+  async function refresh(asked) {
+    try {
+      const { predicted } = await get(`/api/items/${asked.position}`);
+      if (open && task === asked && predicted) fill(predicted);
+    } catch {
+      /* what came with the item stays */
+    }
+  }
+
+  function toggle() {
+    open = !open;
+    draw();
+  }
+
+  on("live", () => {
+    if (open && task) refresh(task);
+  });
+
+  return {
+    node,
+    toggle,
+    show(next) {
+      task = next;
+      node.hidden = !task;
+      const why = task?.why;
+      sentence.textContent = why?.sentence ?? "";
+      sentence.title = why?.strategy ? `Strategy ${why.strategy}` : "";
+      draw();
+    },
+  };
+}

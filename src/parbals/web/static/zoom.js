@@ -1,0 +1,108 @@
+// A picture that fits its frame and can be looked at closely: buttons, wheel, pinch, drag, and the keys + - 0 and arrows.
+
+import { h } from "./dom.js";
+
+const MOST = 12;
+const STEP = 1.5;
+
+export function zoomable(picture) {
+  picture.className = "picture";
+  picture.draggable = false;
+  const frame = h(
+    "div",
+    { class: "frame", tabindex: "0", role: "group", "aria-label": "Picture; plus and minus zoom, arrows move, 0 fits" },
+    picture,
+  );
+  const level = h("output", { class: "zoom-level" });
+  const fitButton = h("button", { class: "text-button", type: "button", onclick: fit }, "Fit");
+  const fingers = new Map();
+  let scale = 1;
+  let x = 0;
+  let y = 0;
+
+  function draw() {
+    const roomX = (frame.clientWidth * (scale - 1)) / 2;
+    const roomY = (frame.clientHeight * (scale - 1)) / 2;
+    x = Math.min(roomX, Math.max(-roomX, x));
+    y = Math.min(roomY, Math.max(-roomY, y));
+    picture.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
+    frame.classList.toggle("zoomed", scale > 1);
+    level.textContent = `${Math.round(scale * 100)} %`;
+    fitButton.hidden = scale === 1;
+  }
+
+  /** Zoom so that the point under (cx, cy), from the frame's middle, stays where it is. */
+  function zoom(factor, cx = 0, cy = 0) {
+    const next = Math.min(MOST, Math.max(1, scale * factor));
+    x = cx - ((cx - x) * next) / scale;
+    y = cy - ((cy - y) * next) / scale;
+    scale = next;
+    draw();
+  }
+
+  function fit() {
+    scale = 1;
+    draw();
+  }
+
+  function fromMiddle(event) {
+    const box = frame.getBoundingClientRect();
+    return [event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2];
+  }
+
+  frame.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      zoom(Math.exp(-event.deltaY / 400), ...fromMiddle(event));
+    },
+    { passive: false },
+  );
+  frame.addEventListener("dblclick", (event) => (scale > 1 ? fit() : zoom(3, ...fromMiddle(event))));
+  frame.addEventListener("pointerdown", (event) => {
+    fingers.set(event.pointerId, event);
+    if (scale > 1 || fingers.size > 1) frame.setPointerCapture(event.pointerId);
+  });
+  frame.addEventListener("pointermove", (event) => {
+    const last = fingers.get(event.pointerId);
+    if (!last) return;
+    const other = [...fingers.values()].find((finger) => finger.pointerId !== event.pointerId);
+    if (other) {
+      const gap = (finger) => Math.hypot(finger.clientX - other.clientX, finger.clientY - other.clientY);
+      zoom(gap(event) / Math.max(1, gap(last)), ...fromMiddle(other));
+    } else {
+      x += event.clientX - last.clientX;
+      y += event.clientY - last.clientY;
+      draw();
+    }
+    fingers.set(event.pointerId, event);
+  });
+  for (const end of ["pointerup", "pointercancel"])
+    frame.addEventListener(end, (event) => fingers.delete(event.pointerId));
+  frame.addEventListener("keydown", (event) => {
+    const moves = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
+    if (event.key === "+" || event.key === "=") zoom(STEP);
+    else if (event.key === "-") zoom(1 / STEP);
+    else if (event.key === "0") fit();
+    else if (scale > 1 && moves[event.key]) {
+      x += moves[event.key][0];
+      y += moves[event.key][1];
+      draw();
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+
+  const button = (name, sign, action) =>
+    h("button", { class: "icon-button", type: "button", "aria-label": name, onclick: action }, sign);
+  const tools = h(
+    "div",
+    { class: "zoom-tools" },
+    button("Zoom out", "−", () => zoom(1 / STEP)),
+    level,
+    button("Zoom in", "+", () => zoom(STEP)),
+    fitButton,
+  );
+  draw();
+  return h("figure", { class: "picture-box" }, frame, tools);
+}

@@ -1,0 +1,165 @@
+"""Keeps the worker process alive, tells it what is needed, and remembers what it says."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Supervisor", "worker_environment"]
+
+_PATIENCE = 30.0
+_MANY_DEATHS = 3
+_SECONDS_TO_END = 3.0
+
+
+def worker_environment() -> dict[str, str]:
+    """One core for the worker: numerical libraries read these when they start."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1")
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    return {**os.environ, **one, "XLA_FLAGS": flags, "PYTHONUNBUFFERED": "1"}
+
+
+class Supervisor:
+    """Runs ``python -m parbals.web.worker``; started again whenever it ends, after a pause that grows.
+
+    ``seconds_to_choose`` is how long the latest batch took, ``n_batches`` how many there were.
+    """
+
+    def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
+        self.folder, self._changed, self._first_pause = folder, changed, first_pause
+        self.state, self.message, self.left = "starting", None, True
+        self.deaths = 0
+        self.seconds_to_choose, self.n_batches = 0.0, 0
+        self._began = time.monotonic()
+        self._process: subprocess.Popen[str] | None = None
+        self._wanted: dict[str, Any] = {"choose": 0, "seconds": 0.0}
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._lock = threading.Lock()
+
+    state: str
+    message: str | None
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the worker that runs now."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def start(self) -> None:
+        """Start the worker, and see to it."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the worker to end, and end it if it does not."""
+        self._ending.set()
+        process = self._process
+        if process is not None:
+            with suppress(OSError):
+                assert process.stdin is not None
+                process.stdin.close()
+            try:
+                process.wait(_SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def ask(self, n_items: int, seconds: float = 0.0) -> None:
+        """Tell the worker how many items are missing from the queue, and how long those that wait will last.
+
+        With 0 it only looks whether labels have changed.
+        """
+        self._wanted = {"choose": n_items, "seconds": seconds}
+        if self.state != "choosing":  # what is missing is counted anew when the batch is there
+            self._tell()
+
+    def _tell(self) -> None:
+        process = self._process
+        if process is not None and process.stdin is not None:
+            with self._lock, suppress(OSError, ValueError):
+                process.stdin.write(json.dumps(self._wanted) + "\n")
+                process.stdin.flush()
+
+    def _keep(self) -> None:
+        while not self._ending.is_set():
+            began = time.monotonic()
+            code, words = self._run()
+            if self._ending.is_set():
+                return
+            self.deaths = 1 if time.monotonic() - began > 2 * _PATIENCE else self.deaths + 1
+            if self.deaths >= _MANY_DEATHS:
+                said = f" ({words})" if words else ""
+                self._note(
+                    "failed",
+                    f"The program that chooses items has ended {self.deaths} times, last with code {code}{said}; "
+                    "labels are stored all the same, and it is tried again.",
+                )
+            else:
+                self._note("starting", None)
+            self._ending.wait(min(self._first_pause * 2.0 ** (self.deaths - 1), _PATIENCE))
+
+    def _run(self) -> tuple[int, str]:
+        """One life of the worker: its exit code and last words."""
+        words: deque[str] = deque(maxlen=20)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "parbals.web.worker", str(self.folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                env=worker_environment(),
+                start_new_session=True,  # Ctrl-C in the terminal is the server's to handle
+            )
+        except OSError as error:
+            return -1, str(error)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        if self._ending.is_set():
+            process.kill()
+        listener = threading.Thread(target=lambda: words.extend(process.stderr or ()), daemon=True)
+        listener.start()
+        self._tell()
+        for line in process.stdout:
+            self._hear(line)
+        code = process.wait()
+        listener.join(1.0)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        self._process = None
+        last = next((line.strip() for line in reversed(words) if line.strip()), "")
+        return code, last[:200]
+
+    def _hear(self, line: str) -> None:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            return  # a library's chatter
+        if not isinstance(said, dict):
+            return
+        if said.get("state") == "choosing":
+            self._began = time.monotonic()
+        if "chose" in said:
+            self.deaths = 0
+            self.seconds_to_choose = time.monotonic() - self._began
+            self.n_batches += 1
+            self.left = bool(said["chose"])
+        if "state" in said and not (said["state"] == "starting" and self.deaths >= _MANY_DEATHS):
+            self._note(said["state"], said.get("message"))
+
+    def _note(self, state: str, message: str | None) -> None:
+        self.state, self.message = state, message
+        self._changed()

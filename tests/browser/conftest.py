@@ -1,0 +1,103 @@
+"""Chromium driven through Playwright against the real server. Skipped, with the reason, where either is missing."""
+
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+# Without Playwright the files that drive the browser cannot even be imported; the smoke test then says what is missing.
+if find_spec("playwright") is None:
+    collect_ignore = [file.name for file in HERE.glob("test_*.py") if "playwright" in file.read_text("utf-8")]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One Chromium for a file of tests; closed with it, since Playwright keeps an event loop running meanwhile."""
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (apt-get install chromium)")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed (pip install playwright)"
+    )
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def projects(tmp_path_factory):
+    """Projects that are made once; a test that changes one takes a copy."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+    import served
+
+    root = tmp_path_factory.mktemp("projects")
+    made = {}
+
+    def get(kind):
+        if kind not in made:
+            texts = {20: served.SCRIPT, 21: served.LONG}
+            makers = {
+                "text": lambda folder: served.text_project(folder),
+                "odd": lambda folder: served.text_project(folder, texts=texts, classes=("<i>ham</i>", "spam")),
+                "mail": served.mail_project,
+                "many": lambda folder: served.text_project(folder, classes=served.MANY),
+                "images": served.image_project,
+                "table": served.table_project,
+            }
+            made[kind] = makers[kind](root / kind)
+        return made[kind]
+
+    return get
+
+
+@pytest.fixture
+def serve(projects, tmp_path):
+    """``serve("text")``: a fresh copy of a project with its server running; ``prepare(folder)`` may change it first."""
+    import served
+
+    running = []
+
+    def start(kind, prepare=None, port=None):
+        folder = shutil.copytree(projects(kind), tmp_path / kind)
+        if prepare:
+            prepare(folder)
+        running.append(served.Served(folder, port))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+@pytest.fixture
+def person(browser):
+    """``person(server, "Ada")``: somebody at the page. At the end, nobody may have seen an error in the console."""
+    from person import Person
+
+    people = []
+
+    def come(server, name="Ada", **how):
+        people.append(Person(browser, server, name, **how))
+        return people[-1]
+
+    yield come
+    for visitor in people:
+        visitor.leave()

@@ -1,0 +1,75 @@
+"""Several people share the work, and see where they differ."""
+
+import pytest
+import served
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+
+def test_two_people_at_once_never_get_the_same_item(serve, person):
+    server = serve("text")
+    ada, grace = person(server, "Ada"), person(server, "Grace")
+    answered = []
+    for _ in range(5):
+        answered += [ada.label("1"), grace.label("2")]
+    ada.saved()
+    grace.saved()
+    assert len(set(answered)) == 10
+    assert set(server.labels("Ada").values()) == {"ham"}
+    assert set(server.labels("Grace").values()) == {"spam"}
+    assert len(server.labels("Ada")) == len(server.labels("Grace")) == 5
+
+
+def test_the_name_can_be_changed_and_answers_carry_it(serve, person):
+    server = serve("text")
+    ada = person(server, "Ada")
+    ada.label("1")
+    ada.saved()
+    ada.page.locator("#name-button").click()
+    dialog = ada.page.get_by_role("dialog", name="Change your name")
+    dialog.get_by_label("Your name").fill("Katherine")
+    ada.page.keyboard.press("Enter")
+    expect(ada.page.locator("#name-text")).to_have_text("Katherine")
+    ada.label("2")
+    ada.saved()
+    assert list(server.labels("Ada").values()) == ["ham"]
+    assert list(server.labels("Katherine").values()) == ["spam"]
+
+
+def test_items_that_two_people_are_asked_about_reach_both(serve, person):
+    server = serve("text")
+    ada = person(server, "Ada")
+    form = ada.go("settings")
+    form.get_by_label("Answers wanted for each item").fill("2")
+    form.get_by_role("button", name="Save").click()
+    ada.says("The settings are saved")
+    ada.go("label")
+    name = ada.label("1")
+    ada.saved()
+    grace = person(server, "Grace")
+    assert grace.label("2") == name
+    grace.saved()
+    assert (server.labels("Ada")[name], server.labels("Grace")[name]) == ("ham", "spam")
+
+
+def test_the_agreement_page_shows_kappa_and_the_items_in_dispute(serve, person):
+    def differ(folder):
+        served.label_some(folder, range(10), ("Ada", "Grace"), wrong=(3, 4))
+
+    server = serve("text", prepare=differ)
+    ada = person(server, "Ada")
+    page = ada.go("agreement")
+    rows = page.locator(".rows .row")
+    expect(rows).to_have_count(2)
+    expect(page.locator(".figure strong")).to_have_text("0.58", timeout=20_000)  # (0.8 - 0.52) / (1 - 0.52)
+    expect(page.get_by_role("table")).to_contain_text("moderate")
+    rows.first.click()
+    dialog = ada.page.get_by_role("dialog")
+    expect(dialog.locator(".history li")).to_have_count(2)
+    dialog.get_by_label("Label", exact=True).select_option("ham")
+    dialog.get_by_role("button", name="Correct my answer").click()
+    expect(rows).to_have_count(1, timeout=20_000)
+    expect(dialog.locator(".history li")).to_have_count(3)
+    ada.saved()
+    assert server.labels("Ada")["m03"] == "ham"

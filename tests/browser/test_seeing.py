@@ -1,0 +1,145 @@
+"""What is seen beside the work: map, curve, lists, settings, exports."""
+
+import csv
+import re
+
+import pytest
+import served
+from playwright.sync_api import expect
+
+from parbals.project.store import Store
+
+pytestmark = pytest.mark.browser
+SOON = 60_000  # the model is fitted by a process of its own, on one core
+
+
+@pytest.fixture
+def labelled(serve):
+    """A project with ten labels by Grace."""
+    return serve("text", prepare=lambda folder: served.label_some(folder, range(10)))
+
+
+def test_progress_balance_error_and_advice_appear_by_themselves(labelled, person):
+    ada = person(labelled)
+    side = ada.page.locator(".side")
+    expect(side).to_contain_text("10 of 60 labelled")
+    ada.label("1")
+    expect(side).to_contain_text("11 of 60 labelled", timeout=SOON)
+    expect(side.get_by_role("img", name=re.compile("^Expected error: .* 90 % interval"))).to_be_visible(timeout=SOON)
+    expect(side.locator(".advice")).to_be_visible()
+    ada.press("w")
+    expect(ada.page.locator("#guess .bar-row")).to_have_count(2)
+
+
+def leftmost(tab, canvas):
+    """Where on the canvas the item lies that is farthest to the left; the map keeps 12 pixels free at its edges."""
+    points = tab.evaluate("fetch('/api/map').then(reply => reply.json())")["points"]
+    _, y = min(zip(points["x"], points["y"], strict=True))
+    box = canvas.bounding_box()
+    height = (y - min(points["y"])) / (max(points["y"]) - min(points["y"]))
+    return {"x": 12, "y": box["height"] - 12 - height * (box["height"] - 24)}
+
+
+def test_the_map_tells_items_by_colour_and_shape_and_shows_the_one_pointed_at(labelled, person):
+    ada = person(labelled)
+    ada.item()
+    page = ada.go("overview")
+    canvas = page.locator("canvas")
+    expect(canvas).to_be_visible(timeout=SOON)
+    for name in ("labelled", "out", "queued", "unlabelled"):
+        expect(page.locator(".legend")).to_contain_text(name)
+    assert len(set(page.locator(".legend svg > *").evaluate_all("marks => marks.map(mark => mark.outerHTML)"))) >= 4
+    canvas.focus()
+    ada.page.keyboard.press("ArrowRight")
+    tip = page.locator(".map-tip")
+    expect(tip).to_be_visible()
+    expect(tip).to_contain_text(re.compile("labelled|queued|out"))
+    ada.page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    spot = leftmost(ada.page, canvas)
+    canvas.hover(position=spot)
+    expect(tip).to_be_visible()
+    expect(tip.locator("span")).to_have_text(re.compile(r"\w+ \w+"))
+    canvas.click(position=spot)
+    expect(ada.page.get_by_role("dialog", name=re.compile("Item m"))).to_be_visible()
+
+
+def test_browsing_filters_searches_and_corrects(labelled, person):
+    ada = person(labelled, "Grace")
+    page = ada.go("browse")
+    rows = page.locator(".row")
+    expect(page.locator(".summary")).to_have_text("40 of 60 items")
+    page.get_by_role("button", name="Show more").click()
+    expect(rows).to_have_count(60)
+    page.get_by_label("Show", exact=True).select_option("labelled")
+    expect(rows).to_have_count(10)
+    page.get_by_label("Label", exact=True).select_option("spam")
+    expect(rows).to_have_count(4)
+    page.get_by_label("Search").fill("prize")
+    expect(rows).not_to_have_count(4)
+    expect(rows.first).to_contain_text("prize")
+    rows.first.click()
+    dialog = ada.page.get_by_role("dialog")
+    name = dialog.get_by_role("heading", name=re.compile("Item ")).inner_text().removeprefix("Item ")
+    dialog.get_by_label("Label", exact=True).select_option("ham")
+    dialog.get_by_label("Comment (optional)").fill("a real prize")
+    dialog.get_by_role("button", name="Correct my answer").click()
+    expect(dialog.locator(".history")).to_contain_text("a real prize")
+    dialog.get_by_role("button", name="Close").click()
+    ada.saved()
+    assert labelled.labels("Grace")[name] == "ham"
+    assert [answer.label for answer in labelled.answers("Grace") if answer.item_id == name] == ["spam", "ham"]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_the_export_is_a_file_with_the_labels(labelled, person, form, tmp_path):
+    ada = person(labelled)
+    page = ada.go("export")
+    page.locator(f"input[value={form}]").check()
+    with ada.page.expect_download() as waiting:
+        page.get_by_role("button", name="Download").click()
+    file = tmp_path / waiting.value.suggested_filename
+    waiting.value.save_as(file)
+    assert file.suffix == f".{form}"
+    if form == "csv":
+        with open(file, newline="", encoding="utf-8") as text:
+            rows = list(csv.DictReader(text))
+        assert {row["id"]: row["label"] for row in rows} == labelled.labels("Grace")
+    else:
+        assert len(file.read_text("utf-8").splitlines()) == 10
+    expect(page.get_by_role("status")).to_contain_text("is in your downloads")
+
+
+def test_an_answer_given_under_browse_takes_the_item_off_the_desk(labelled, person):
+    ada = person(labelled)
+    name = ada.item()
+    page = ada.go("browse")
+    page.get_by_label("Show", exact=True).select_option("out")
+    page.locator(".row", has_text=name).click()
+    dialog = ada.page.get_by_role("dialog")
+    dialog.get_by_label("Label", exact=True).select_option("spam")
+    dialog.get_by_role("button", name="Add my answer").click()
+    expect(dialog.locator(".history")).to_contain_text("Ada")
+    ada.page.keyboard.press("Escape")
+    ada.go("label")
+    expect(ada.page.locator(".item-place")).not_to_have_text(f"Item {name}")
+    assert labelled.labels("Ada") == {name: "spam"}
+
+
+def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
+    ada = person(labelled)
+    form = ada.go("settings")
+    form.get_by_label("Words to highlight").fill("dinner, mee*\nnoon")
+    form.get_by_label("Guidelines").fill("Spam sells.\nHam does not.")
+    form.get_by_role("button", name="Save").click()
+    ada.says("The settings are saved")
+    with Store.open(labelled.folder, read_only=True) as store:
+        assert store.settings["highlight"] == ["dinner", "mee*", "noon"]
+    grace = person(labelled, "Grace")
+    grace.item()
+    grace.press("g")
+    expect(grace.page.locator(".guideline-text")).to_have_text("Spam sells.\nHam does not.")
+    page = grace.go("browse")
+    page.get_by_label("Search").fill("meeting")
+    expect(page.locator(".row mark").first).to_have_text("meeting")
+    expect(page.locator(".row").first.locator("mark")).to_have_count(2)

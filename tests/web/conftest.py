@@ -1,0 +1,22 @@
+"""One server for all tests of a module that only need one."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from page_server import make_project, serving
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = make_project(tmp_path_factory.mktemp("page") / "mail")
+    with serving(folder) as server:
+        yield server
+
+
+@pytest.fixture
+def project(tmp_path):
+    return make_project(tmp_path / "mail")

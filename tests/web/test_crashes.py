@@ -1,0 +1,224 @@
+"""Killed servers, killed workers, full disks, vanished files: nothing confirmed is lost, and the page goes on."""
+
+import http.client
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+
+import pytest
+from page_server import SERVE, Server, make_project, serving
+
+from parbals.project.records import Submission
+from parbals.project.store import Store
+
+FILE = "project.sqlite3"
+
+
+def doses(small, full):
+    return [small, pytest.param(full, marks=pytest.mark.faults, id="full")]
+
+
+def wait_for(look, patience=120.0):
+    end = time.monotonic() + patience
+    while not (found := look()):
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.1)
+    return found
+
+
+def workers_of(server):
+    """Process ids of the server's worker, found by what it was started with."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    return [int(pid) for pid, parent, words in rows if int(parent) == server.process.pid and "web.worker" in words]
+
+
+@pytest.mark.parametrize("kills", doses(3, 60))
+def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles_none(tmp_path, kills):
+    chance = random.Random(kills)
+    folder = make_project(tmp_path / "p", n_items=4000, queued=0)
+    confirmed, sent = set(), {}
+    for kill in range(kills):
+        server = Server(folder)
+        stop = threading.Event()
+
+        def submit(person, server=server, kill=kill, stop=stop):
+            number = 0
+            while not stop.is_set():
+                request = f"{kill}-{person}-{number}"
+                position = random.Random(request).randrange(4000)
+                sent[request] = (f"person {person}-{kill}-{number}", position)
+                try:
+                    if server.label(sent[request][0], position, "ham", request).status == 200:
+                        confirmed.add(request)
+                except (OSError, http.client.HTTPException):
+                    return
+                number += 1
+
+        people = [threading.Thread(target=submit, args=(person,)) for person in range(4)]
+        for person in people:
+            person.start()
+        time.sleep(0.3 + chance.random())
+        server.kill()
+        stop.set()
+        for person in people:
+            person.join()
+        with Store.open(folder) as store:
+            assert store.check() == []
+            kept = {answer.request for n in {p for _, p in sent.values()} for answer in store.history(n)}
+        assert confirmed <= kept
+    assert confirmed
+    with serving(folder) as server:
+        before = server.get("/api/live").json["answers"]
+        replayed = random.Random(0).sample(sorted(confirmed), min(len(confirmed), 100))
+        for request in replayed:
+            name, position = sent[request]
+            assert server.label(name, position, "ham", request).json["stored"][0]["outcome"] == "repeated"
+        assert server.get("/api/live").json["answers"] == before
+
+
+def test_ctrl_c_ends_the_server_and_its_worker(project):
+    server = Server(project)
+    (worker,) = wait_for(lambda: workers_of(server))
+    code, out, errors = server.stop()
+    assert (code, errors) == (0, "")
+    assert "every confirmed label is stored" in out
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+def test_a_worker_whose_server_was_killed_ends_by_itself(project):
+    server = Server(project)
+    (worker,) = wait_for(lambda: workers_of(server))
+    server.kill()
+
+    def gone():
+        try:
+            with open(f"/proc/{worker}/stat") as status:  # a zombie that nobody waits for is gone as well
+                return status.read().split()[2] == "Z"
+        except OSError:
+            return True
+
+    wait_for(gone, patience=30)
+
+
+def test_a_worker_that_dies_is_started_again_and_one_that_keeps_dying_is_reported(project):
+    with serving(project) as server:
+        seen = set()
+        for _ in range(2):
+            (worker,) = wait_for(lambda: [pid for pid in workers_of(server) if pid not in seen])
+            seen.add(worker)
+            os.kill(worker, signal.SIGKILL)
+        assert server.take("ann") == [0], "labelling goes on"
+        for _ in range(3):
+            found = wait_for(lambda: [pid for pid in workers_of(server) if pid not in seen])
+            seen.update(found)
+            os.kill(found[0], signal.SIGKILL)
+
+        def failed():
+            queue = server.get("/api/live").json["queue"]
+            return queue["state"] == "failed" and queue["message"]
+
+        assert "has ended" in wait_for(failed)
+        assert server.label("ann", 0).status == 200
+
+
+def test_a_project_file_that_vanishes_is_told_and_work_goes_on_when_it_is_back(project, tmp_path):
+    with serving(project) as server:
+        assert server.label("ann", 0).status == 200
+        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+            if (project / name).exists():
+                (project / name).rename(tmp_path / name)
+        refused = server.label("ann", 1)
+        assert (refused.status, refused.error) == (503, "project")
+        assert "There is no project" in refused.json["error"]["message"]
+        assert server.get("/api/project").status == 503
+        for path in tmp_path.glob(f"{FILE}*"):
+            path.rename(project / path.name)
+        assert server.label("ann", 1).status == 200
+        assert server.get("/api/items?state=labelled").json["total"] == 2
+
+
+LIMITED = (
+    "import resource, signal, threading, time\n"
+    "def limit():\n"
+    "    time.sleep({after})\n"
+    "    resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))\n"
+    "    time.sleep({lasting})\n"
+    "    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+    "threading.Thread(target=limit, daemon=True).start()\n"
+)
+
+
+@pytest.mark.parametrize("rounds", doses(1, 10))
+def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_afterwards(tmp_path, rounds):
+    for number in range(rounds):
+        folder = make_project(tmp_path / f"p{number}", n_items=300, queued=20)
+        limit = LIMITED.format(after=4.0, size=20_000 + 15_000 * number, lasting=3.0)
+        confirmed, refused = set(), 0
+        with serving(folder, before=limit) as server:
+            for position in range(300):
+                answer = server.label("ann", position, "ham")
+                while answer.status != 200:
+                    assert (answer.status, answer.error) == (503, "project"), answer.body
+                    refused += 1
+                    time.sleep(0.05)
+                    answer = server.label("ann", position, "ham")
+                confirmed.add(position)
+                time.sleep(0.02)
+        with Store.open(folder) as store:
+            assert store.check() == []
+            assert set(store.current_labels()) == confirmed == set(range(300))
+        assert refused, "the disk must have been full"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path):
+    folder = make_project(tmp_path / "p")
+    if os.getuid() == 0:
+        for parent in (tmp_path, *tmp_path.parents):
+            if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+                parent.chmod(parent.stat().st_mode | 0o011)
+    for path in folder.iterdir():
+        path.chmod(0o444)
+    folder.chmod(0o555)
+    loaded = "import os, uvicorn, parbals.web.app, parbals.web.serve"  # what a nobody may not be able to read
+    code = f"{loaded}\nif os.getuid() == 0: os.setuid(65534)\n{SERVE}"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(folder), "--no-browser", "--port", "0"], capture_output=True, text=True
+        )
+    finally:
+        folder.chmod(0o755)
+    assert done.returncode != 0
+    assert "ProjectError" in done.stderr
+    assert "http://" not in done.stdout
+
+
+def test_a_project_kept_busy_by_another_program_delays_answers_but_shows_no_lock_error(project):
+    with serving(project) as server, closing(sqlite3.connect(project / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answers = []
+        waiting = threading.Thread(target=lambda: answers.append(server.label("ann", 0)))
+        waiting.start()
+        assert server.get("/api/items/1").status == 200, "reading goes on"
+        time.sleep(1.0)
+        assert not answers
+        other.execute("ROLLBACK")
+        waiting.join()
+        assert answers[0].status == 200
+
+
+def test_a_damaged_project_is_refused_before_anything_starts(project):
+    with Store.open(project) as store:
+        store.submit([Submission(0, "ham")], annotator="ann")
+    data = (project / FILE).read_bytes()
+    (project / FILE).write_bytes(data.replace(b"hamperson", b"HAMperson"))
+    with pytest.raises(AssertionError, match="does not pass its checksum"):
+        Server(project)

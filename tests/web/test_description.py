@@ -1,0 +1,68 @@
+"""The API against its own description: whatever is sent, the status is one that is described and the shape as well.
+
+Requests are made up by schemathesis from the description that the running server serves.
+"""
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, settings
+from page_server import make_project, serving
+
+schemathesis = pytest.importorskip("schemathesis")
+
+from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory):
+    folder = make_project(tmp_path_factory.mktemp("fuzzed") / "mail", n_items=30, queued=25)
+    with serving(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def described(fuzzed):
+    schema = schemathesis.openapi.from_dict(fuzzed.get("/api/openapi.json").json)
+    schema.config.update(base_url=f"http://127.0.0.1:{fuzzed.port}")
+    return schema
+
+
+def operations(schema):
+    return [result.ok() for result in schema.get_all_operations()]
+
+
+@pytest.mark.parametrize("examples", [15, pytest.param(400, marks=pytest.mark.faults, id="full")])
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+def test_every_answer_is_one_that_is_described(fuzzed, described, mode, examples):
+    generation = schemathesis.GenerationMode(mode)
+    headers = {"Authorization": f"Bearer {fuzzed.token}"}
+    tried = set()
+    for operation in operations(described):
+        try:
+            strategy = operation.as_strategy(generation_mode=generation)
+        except schemathesis.errors.SchemathesisError:
+            if mode == "positive":
+                raise
+            continue  # nothing can be wrong with a route that takes nothing
+
+        @hypothesis.given(case=strategy)
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        )
+        def check(case):
+            response = case.call(headers=headers)
+            assert response.status_code != 500, response.text
+            # What the description cannot know, such as which labels are classes, may be refused.
+            case.validate_response(response, excluded_checks=[positive_data_acceptance])
+
+        try:
+            check()
+        except hypothesis.errors.Unsatisfiable:
+            assert mode == "negative"
+            continue
+        tried.add(operation.label)
+    assert len(tried) >= (9 if mode == "positive" else 7), tried

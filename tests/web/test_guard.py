@@ -1,0 +1,329 @@
+"""Who may speak to the page (P7): without token, good Host and good Origin nothing is read or changed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from page_server import SERVE, Server, make_project, serving
+
+from parbals.project.store import Store
+
+ANSWER = {"annotator": "eve", "answers": [{"position": 0, "label": "ham", "request_id": "evil"}]}
+ROUTES = [
+    ("GET", "/", None),
+    ("GET", "/static/index.html", None),
+    ("GET", "/static/main.js", None),
+    ("GET", "/api/project", None),
+    ("PATCH", "/api/settings", {"guidelines": "evil"}),
+    ("POST", "/api/take", {"annotator": "eve", "n": 1}),
+    ("POST", "/api/answers", ANSWER),
+    ("POST", "/api/passes", {"annotator": "eve", "position": 0, "kind": "skip", "request_id": "evil"}),
+    ("POST", "/api/undo", {"annotator": "eve", "position": 0, "request_id": "evil"}),
+    ("POST", "/api/leases", {"annotator": "eve", "positions": [0]}),
+    ("POST", "/api/release", {"annotator": "eve", "positions": [0]}),
+    ("GET", "/api/live", None),
+    ("GET", "/api/map", None),
+    ("GET", "/api/items", None),
+    ("GET", "/api/items/0", None),
+    ("GET", "/api/media/0", None),
+    ("GET", "/api/export", None),
+    ("GET", "/api/openapi.json", None),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server that is attacked; in the end its project is as it was."""
+    folder = make_project(tmp_path_factory.mktemp("guarded") / "mail")
+    with serving(folder) as server:
+        yield server
+    with Store.open(folder, read_only=True) as store:
+        assert store.current_labels() == {}
+        assert store.passes() == {}
+        assert store.queue_counts().out == 0
+        assert "guidelines" not in store.settings
+
+
+def secret_free(answer):
+    """Nothing of the project is in a refusal."""
+    return b"message number" not in answer.body and b"mail" not in answer.body and b"spam" not in answer.body
+
+
+def test_the_list_above_names_every_route_there_is(server):
+    described = server.get("/api/openapi.json").json["paths"]
+    known = {(method.upper(), path) for path, methods in described.items() for method in methods}
+    tried = {(method, path.replace("/0", "/{position}")) for method, path, _ in ROUTES if path.startswith("/api")}
+    assert known == tried - {("GET", "/api/openapi.json")}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES)
+def test_every_route_needs_the_token(server, method, path, body):
+    cookie = f"parbals-{server.port}"
+    wrong = [
+        {},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Bearer {server.token[:-1]}"},
+        {"Authorization": f"Bearer {server.token}x"},
+        {"Authorization": f"Bearer {server.token.lower()}"},
+        {"Authorization": f"Basic {server.token}"},
+        {"Authorization": server.token},
+        {"Authorization": "Bearer é\x80"},
+        {"Cookie": f"{cookie}="},
+        {"Cookie": f"{cookie}=wrong"},
+        {"Cookie": f"parbals-1={server.token}"},
+        {"Cookie": f"x{cookie}={server.token}"},
+        {"Cookie": f"a={cookie}={server.token}"},
+        {"Cookie": ";;;=;\x01"},
+        # A bad bearer is not saved by a good cookie.
+        {"Cookie": f"{cookie}={server.token}", "Authorization": "Bearer wrong"},
+    ]
+    for headers in wrong:
+        ours = {**headers, "Origin": f"http://127.0.0.1:{server.port}"}
+        answer = server.call(method, path, body, ours, token=False)
+        assert answer.status == 401, headers
+        assert secret_free(answer)
+        kind = "application/json" if path.startswith("/api") else "text/html"
+        assert answer.headers["content-type"].startswith(kind)
+        assert "set-cookie" not in answer.headers
+    assert server.call(method, f"{path}?token={server.token}", body, token=False).status == (
+        303 if path == "/" else 401
+    )
+
+
+def test_an_old_token_is_good_after_a_restart_and_useless_after_a_new_one(tmp_path):
+    folder = make_project(tmp_path / "p")
+    with serving(folder) as server:
+        old, port = server.token, server.port
+        assert (folder / "page-token").stat().st_mode & 0o777 == 0o600
+    with serving(folder, port=port) as server:
+        assert server.token == old
+        assert server.get("/api/project").status == 200
+    with serving(folder, "--new-token", port=port) as server:
+        assert server.token != old
+        for headers in ({"Authorization": f"Bearer {old}"}, {"Cookie": f"parbals-{port}={old}"}):
+            for method, path, body in ROUTES:
+                assert server.call(method, path, body, headers, token=False).status == 401
+        assert server.get(f"/?token={old}", token=False).status == 401
+
+
+def test_the_link_sets_a_cookie_and_the_cookie_opens_the_page(server):
+    answer = server.get(f"/?token={server.token}", token=False)
+    assert (answer.status, answer.headers["location"], answer.body) == (303, "/", b"")
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"parbals-{server.port}={server.token};")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    headers = {"Cookie": f'other=1; {cookie.split(";")[0]}; bad cookie, "x'}
+    assert server.call("GET", "/api/project", headers=headers, token=False).status == 200
+    assert b"<html" in server.call("GET", "/", headers=headers, token=False).body
+
+
+def hosts(port):
+    """Names the server may be called by, and 30 that it must not answer to."""
+    good = [f"127.0.0.1:{port}", f"localhost:{port}", f"LOCALHOST:{port}", f"[::1]:{port}"]
+    bad = [
+        "", "127.0.0.1", "localhost", f"127.0.0.1:{port + 1}", "127.0.0.1:80", f"evil.example:{port}", "evil.example",
+        f"127.0.0.1.evil.example:{port}", f"localhost.evil.example:{port}", f"evil-localhost:{port}", f"0.0.0.0:{port}",
+        f"127.0.0.2:{port}", f"127.1:{port}", f"2130706433:{port}", f"0x7f000001:{port}", f"0177.0.0.1:{port}",
+        f"[::ffff:127.0.0.1]:{port}", f"[::]:{port}", f"::1:{port}", "[::1]", f"[::1]:{port}:{port}",
+        f"localhost.:{port}",
+        f"user@localhost:{port}", f"localhost:{port}@evil.example", f"localhost:{port}/", f"localhost:{port}#",
+        f"localhost:{port},evil.example", f" localhost:{port} x", f"localhost:0{port}", f"http://localhost:{port}",
+        f"localhost:+{port}", f"lоcalhost:{port}",
+    ]  # fmt: skip
+    return good, bad
+
+
+def test_the_server_answers_only_to_its_own_names(server):
+    good, bad = hosts(server.port)
+    assert len(bad) >= 30
+    for host in good:
+        assert server.get("/api/project", headers={"Host": host}).status == 200, host
+    for host in bad:
+        answer = server.get("/api/project", headers={"Host": host.encode()})
+        assert answer.status in (400, 421), host
+        assert secret_free(answer)
+    for lines in ("", f"Host: localhost:{server.port}\r\nHost: evil.example\r\n", "Host:\r\n"):
+        request = (
+            f"GET /api/project HTTP/1.1\r\n{lines}Authorization: Bearer {server.token}\r\nConnection: close\r\n\r\n"
+        )
+        assert server.raw(request.encode()).split(b" ")[1] in (b"400", b"421"), lines
+
+
+def origins(port):
+    """40 forms of Origin and Sec-Fetch headers with the status of a change they must get; None: it may pass."""
+    own = f"http://127.0.0.1:{port}"
+    bad_origins = [
+        "null", "", "http://evil.example", "https://evil.example", f"http://evil.example:{port}",
+        f"https://127.0.0.1:{port}", "http://127.0.0.1", f"http://127.0.0.1:{port + 1}", f"{own}/", f"{own}/x",
+        f"http://127.0.0.1:{port}.evil.example",
+        f"{own}@evil.example", f"http://user@127.0.0.1:{port}", f"http://127.0.0.1.evil.example:{port}", "http://localhost",
+        f"http://0.0.0.0:{port}", f"127.0.0.1:{port}", f"//127.0.0.1:{port}", "file://", "chrome-extension://abc",
+        f"HTTP://127.0.0.1:{port}", f"{own} http://evil.example", f"http://evil.example {own}", f"ws://127.0.0.1:{port}",
+        f"http://[::ffff:7f00:1]:{port}", "data:", f"http://127.0.0.1:{port}%00", "*",
+    ]  # fmt: skip
+    cases = [({"Origin": origin}, 403) for origin in bad_origins]
+    cases += [
+        ({}, 403),
+        ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": own}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Origin": own}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
+        ({"Sec-Fetch-Site": "Same-Origin"}, 403),
+        ({"Sec-Fetch-Site": "same-origin, cross-site"}, 403),
+        ({"Sec-Fetch-Site": "whatever"}, 403),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": ""}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, None),
+        ({"Origin": own}, None),
+        ({"Origin": f"http://localhost:{port}"}, None),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": own, "Sec-Fetch-Mode": "cors"}, None),
+    ]
+    return cases
+
+
+def test_other_sites_pages_change_nothing_even_with_the_cookie(server):
+    cookie = {"Cookie": f"parbals-{server.port}={server.token}"}
+    cases = origins(server.port)
+    assert len(cases) >= 40
+    for headers, status in cases:
+        answer = server.call("POST", "/api/answers", ANSWER if status else {}, {**cookie, **headers}, token=False)
+        assert answer.status == (status or 422), headers  # those that may pass meet the check of their empty body
+        assert secret_free(answer)
+
+
+def test_other_sites_pages_read_nothing_and_a_link_from_them_leads_to_the_door(server):
+    cookie = {"Cookie": f"parbals-{server.port}={server.token}"}
+    for site in ("cross-site", "same-site"):
+        for mode in ("navigate", "no-cors", "cors", "websocket"):
+            headers = {**cookie, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+            for path in ("/api/project", "/api/export", "/api/media/0", "/static/main.js"):
+                assert server.call("GET", path, headers=headers, token=False).status == 403
+            door = server.call("GET", "/", headers=headers, token=False)
+            assert door.status == (401 if mode == "navigate" else 403)
+            opened = server.call("GET", f"/?token={server.token}", headers=headers, token=False)
+            assert opened.status == (303 if mode == "navigate" else 403)
+    for headers in ({"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, {"Sec-Fetch-Site": "same-origin"}, {}):
+        assert server.call("GET", "/api/project", headers={**cookie, **headers}, token=False).status == 200
+
+
+def traversals():
+    """60 ways to ask for a file that is not the page's."""
+    ups = ["..", "%2e%2e", "%2E%2E", ".%2e", "%252e%252e", "..%00", "%c0%ae%c0%ae", "..;", "....", "..%5c..", "..\\.."]
+    targets = ["etc/passwd", "app.py", "page-token", "project.sqlite3"]
+    paths = [f"{root}/{up}/{up}/{target}" for root in ("/static", "/api/media") for up in ups[:6] for target in targets]
+    paths += [f"/static/{up}/app.py" for up in ups] + [f"/static/%2f{target}" for target in targets]
+    paths += [
+        "/static//etc/passwd",
+        "/static/.",
+        "/static/",
+        "/static/./index.html",
+        "/static/index.html/",
+        "/static/.hidden",
+    ]
+    paths += [
+        "/static/index.html%00.js",
+        "/static/C:/x.js",
+        "/static/file:/etc/passwd",
+        "/api/media/0/../../x",
+        "//etc/passwd",
+    ]
+    paths += [
+        "/api/media/%30%2f..%2f..",
+        "/api/media/-1",
+        "/api/media/1e3",
+        "/api/media/٣",
+        "/app.py",
+        "/../page-token",
+    ]
+    return paths
+
+
+def test_no_path_leads_out_of_the_pages_own_files(server):
+    paths = traversals()
+    assert len(paths) >= 60
+    for path in paths:
+        line = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n"
+        found = server.raw(f"{line}Connection: close\r\n\r\n".encode())
+        assert found.split(b" ")[1] in (b"404", b"422", b"400"), (path, found[:200])
+        assert server.token.encode() not in found
+        assert b"root:" not in found
+
+
+def test_every_answer_tells_browsers_to_trust_it_little(server):
+    answers = [
+        server.get(path) for path in ("/", "/static/main.js", "/api/project", "/api/none", "/none", "/api/media/0")
+    ]
+    answers += [
+        server.get("/", token=False),
+        server.get("/api/live", token=False),
+        server.get("/", headers={"Host": "x"}),
+    ]
+    answers += [
+        server.post("/api/take", b"{"),
+        server.call("DELETE", "/api/project"),
+        server.get(f"/?token={server.token}"),
+    ]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self';" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert answer.headers["cache-control"] in ("no-store", "no-cache")
+        assert "access-control-allow-origin" not in answer.headers
+        assert "server" not in answer.headers
+    assert all(a.headers["cache-control"] == "no-store" for a in answers if "json" in a.headers.get("content-type", ""))
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "CONNECT", "BREW", "get"])
+def test_methods_that_are_not_known_are_refused(server, method):
+    answer = server.call(method, "/api/project", headers={"Origin": f"http://127.0.0.1:{server.port}"})
+    assert answer.status == 405
+
+
+def test_a_request_to_upgrade_to_a_websocket_gets_no_socket(server):
+    lines = [
+        "GET /api/live HTTP/1.1", f"Host: 127.0.0.1:{server.port}", "Connection: Upgrade", "Upgrade: websocket",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13", "", "",
+    ]  # fmt: skip
+    assert b" 401 " in server.raw("\r\n".join(lines).encode(), timeout=3).split(b"\r\n")[0]
+
+
+def test_a_second_server_on_the_same_project_is_refused_in_one_sentence(server):
+    done = subprocess.run(
+        [sys.executable, "-c", SERVE, str(server.folder), "--no-browser", "--port", "0"], capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "Another server already shows the project" in done.stderr
+    assert server.get("/api/project").status == 200
+
+
+def test_a_port_in_use_is_told_in_one_sentence(server, tmp_path):
+    with pytest.raises(AssertionError, match="choose another with --port"):
+        Server(make_project(tmp_path / "p"), port=server.port)
+
+
+def test_the_server_never_loads_jax(tmp_path):
+    code = (
+        "import sys, parbals.web.app, parbals.web.serve, parbals.web.commands\n"
+        "print([name for name in ('jax', 'torch', 'sklearn', 'pandas', 'blackjax') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    # And not while it answers either.
+    spy = (
+        "import atexit, json, sys\n"
+        f"atexit.register(lambda: open({str(tmp_path / 'loaded')!r}, 'w').write(json.dumps(sorted(sys.modules))))\n"
+    )
+    with serving(make_project(tmp_path / "p"), before=spy) as server:
+        for method, path, body in ROUTES:
+            assert server.call(method, path, body).status < 500
+    loaded = json.loads((tmp_path / "loaded").read_text())
+    assert "fastapi" in loaded
+    assert not {"jax", "jaxlib", "torch", "sklearn"} & set(loaded)

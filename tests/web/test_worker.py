@@ -1,0 +1,166 @@
+"""The worker: what it chooses when, the map, and the policy of the queue."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from page_server import make_project
+
+from parbals.project.features import load_features, store_features
+from parbals.project.records import Submission
+from parbals.project.store import Store
+from parbals.web.page import Page
+from parbals.web.supervisor import worker_environment
+from parbals.web.worker import Worker, first_items, make_map
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(make_project(tmp_path / "p", n_items=30, queued=0)) as store:
+        yield store
+
+
+def silent(**words):
+    pass
+
+
+def test_the_first_items_are_there_before_the_model_is(store):
+    assert first_items(store) == 3
+    assert store.queue_counts().free == 3
+    assert store.batches()[0].strategy == "random"
+    assert first_items(store) == 0, "something waits already"
+
+
+def test_the_first_items_are_the_same_for_the_same_seed_and_never_taken_ones(store):
+    store.submit([Submission(n, "ham") for n in range(0, 26)], annotator="ann")
+    store.pass_over(26, "skip", annotator="ann")
+    store.record_batch("random", 0, [(27, None, None)], {})
+    assert first_items(store) == 2
+    assert sorted(item.position for item in store.batches()[1].items) == [28, 29]
+    assert first_items(store) == 0
+
+
+def test_nothing_is_left_to_start_with_where_everything_is_labelled(store):
+    store.submit([Submission(n, "ham") for n in range(30)], annotator="ann")
+    assert first_items(store) == 0
+
+
+def test_the_map_is_the_two_main_directions_scaled_and_remembered(store):
+    generator = np.random.default_rng(1)
+    rows = generator.standard_normal((30, 2)) * [10.0, 3.0] @ [[1, 0, 0, 0], [0, 0, 1, 0]]
+    store.update_settings(features=store_features(store.folder, rows.astype(np.float32)))
+    make_map(store)
+    places = load_features(store.folder, store.settings["map"])
+    assert np.abs(places).max() == pytest.approx(1.0)
+    centred = rows - rows.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    for axis in (0, 1):
+        true = centred @ vectors[:, -1 - axis]
+        assert abs(np.corrcoef(true, places[:, axis])[0, 1]) == pytest.approx(1.0, abs=1e-4)
+    assert store.settings["map"]["explained"] == pytest.approx(
+        [values[-1] / values.sum(), values[-2] / values.sum()], 1e-4
+    )
+    before = store.settings["map"]
+    make_map(store)
+    assert store.settings["map"] == before, "the same features give the same map"
+    assert len(list(store.folder.glob("map-*.npy"))) == 1
+
+
+@pytest.mark.parametrize("shape", [(30, 1), (30, 2100)])
+def test_a_map_of_one_or_of_very_many_features(store, shape):
+    rows = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    store.update_settings(features=store_features(store.folder, rows))
+    make_map(store)
+    places = load_features(store.folder, store.settings["map"])
+    assert np.isfinite(places).all()
+    assert len(store.settings["map"]["explained"]) == 2
+
+
+def test_a_map_of_items_that_are_all_alike_is_finite(store):
+    store.update_settings(features=store_features(store.folder, np.ones((30, 3), np.float32)))
+    make_map(store)
+    assert np.isfinite(load_features(store.folder, store.settings["map"])).all()
+
+
+def test_the_plan_keeps_to_the_time_people_will_wait(store):
+    worker = Worker(store, silent)
+    worker.seconds_each = 0.2  # forty steps fit
+    assert worker.plan(10, 20, seconds=0.0) == (10, None)
+    assert worker.plan(60, 20, seconds=0.0) == (20, None), "in parts"
+    assert worker.plan(60, 20, seconds=30.0) == (60, None), "what waits lasts longer"
+    assert worker.plan(150, 20, seconds=0.0) == (150, "power-epig"), "all at once where many wait"
+    assert worker.plan(10, 300, seconds=30.0) == (10, "power-epig"), "too many are out to take them into account"
+
+
+def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
+    said = []
+    worker = Worker(store, lambda **words: said.append(words))
+    store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+    store.pass_over(2, "skip", annotator="ann")
+    assert worker.step(5)
+    assert store.queue_counts().free == 5
+    assert not {0, 1, 2} & set(store.pending()), "neither labelled nor passed items are chosen"
+    assert worker.step(0)
+    assert store.latest_report().n_labels == 2
+    assert store.settings["predictions"]["shape"] == [30, 2]
+    assert worker.step(0)
+    assert store.settings["map"]["shape"] == [30, 2]
+    assert not worker.step(0)
+    assert [words["state"] for words in said] == ["choosing", "idle", "reporting", "idle"]
+    worker.step(100)
+    assert store.queue_counts().free == 27, "fewer where fewer are left"
+    said.clear()
+    assert not worker.step(3)
+    assert said[-1]["chose"] == 0
+
+
+def test_an_error_is_said_in_one_sentence_and_tried_again_later(store):
+    store.update_settings(features=None)
+    said = []
+    worker = Worker(store, lambda **words: said.append(words))
+    assert not worker.step(5)
+    assert said[-1]["state"] == "failed"
+    assert "parbals embed" in said[-1]["message"]
+    assert not worker.step(5)
+    assert len(said) == 2, "not at once"
+
+
+def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
+    folder = make_project(tmp_path / "p", n_items=30, queued=20)
+    (folder / ".predictions.123.tmp").write_bytes(b"left by a worker that was cut off")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "parbals.web.worker", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=worker_environment(),
+    )
+    out, _ = process.communicate('{"choose": 0}\nnonsense\n', timeout=60)
+    assert process.returncode == 0
+    assert {json.loads(line)["state"] for line in out.splitlines()} <= {"starting", "idle"}
+    assert not list(folder.glob(".predictions*"))
+
+
+def test_the_queue_is_filled_when_half_of_three_for_everybody_are_gone(tmp_path):
+    folder = make_project(tmp_path / "p", n_items=100, queued=5)
+    page = Page(folder)
+    page.open()
+    try:
+
+        async def missing(*people, ready=None):
+            page._seen = dict.fromkeys(people, time.monotonic())
+            page._ready = {} if ready is None else {people[0]: ready}
+            return await page._missing()
+
+        assert asyncio.run(missing()) == (0, 0.0), "half of ten wait"
+        assert asyncio.run(missing("ann", ready=4)) == (6, 30.0), "nobody is in a hurry"
+        page.touch("ann", done=60)
+        assert asyncio.run(missing("ann", ready=4)) == (6, 2.0), "two a second"
+        assert asyncio.run(missing("ann", ready=0)) == (10, 0.0), "ann waits"
+        assert asyncio.run(missing(*map(str, range(20)))) == (55, 0.0), "three for each of twenty"
+    finally:
+        page.close()
