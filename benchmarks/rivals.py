@@ -113,7 +113,7 @@ def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, mode: str | Non
             draws=sizes.draws,
             tune=sizes.tune,
             chains=sizes.n_chains,
-            cores=2,
+            cores=sizes.cores,
             random_seed=seed,
             progressbar=False,
             compute_convergence_checks=False,

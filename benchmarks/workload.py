@@ -28,6 +28,7 @@ class Sizes:
     n_chains: int = 4
     tune: int = 100
     draws: int = 100  # of each chain
+    cores: int = 2  # processes that PyMC's chains run in
     designs: tuple[str, ...] = ("unit", "normal")
     rivals: tuple[str, ...] = ("pymc", "pymc-numba", "numpyro", "numpyro-jit", "blackjax-jit", "parbals-nuts")
     reference: tuple[int, int] = (1_000, 5_000)  # warm-up and draws of each chain of the long run; (0, 0): none

@@ -103,6 +103,11 @@ class Store(Items, Answers, Batches, Passes, Queue):
         return self._db.file.parent
 
     @property
+    def identity(self) -> str:
+        """A word that no other project has, given when it was made."""
+        return self._db.project
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The settings as they are now; change them with ``update_settings``."""
         return {key: value for key, value in self._meta().items() if key not in _RESERVED}

@@ -44,6 +44,7 @@ class ProjectOut(BaseModel):
     """What the page needs to know once."""
 
     name: str
+    identity: str
     n_items: int
     classes: list[str]
     kind: Literal["text", "image", "table"]

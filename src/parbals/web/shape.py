@@ -40,6 +40,7 @@ def project(store: Store) -> dict[str, Any]:
         text = [] if settings.get("encoder") == "columns" else [name for name in chosen if name in columns]
     return {
         "name": store.folder.resolve().name,
+        "identity": store.identity,
         "n_items": store.n_items,
         "classes": list(store.classes),
         "kind": "image" if image else "text" if text else "table",

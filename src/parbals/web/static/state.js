@@ -43,7 +43,7 @@ export const memory = {
  * browser can never reach another project's items.
  */
 export function projectKey(project = state.project) {
-  return project.identity ?? [project.name, project.n_items, ...project.classes].join("\u001f");
+  return project.identity;
 }
 
 export function setName(name) {
