@@ -109,6 +109,74 @@ def test_undo_while_offline_keeps_the_order(serve, person):
     assert server.labels("Ada") == {answered: "ham"}
 
 
+def test_a_clock_set_back_keeps_the_order(serve, person):
+    server = serve("text")
+    ada = person(server)
+    ada.item()
+    server.kill()
+    answered = ada.label("2")
+    ada.page.evaluate("() => { const now = Date.now; Date.now = () => now() - 3_600_000; }")
+    ada.press("z")
+    expect(ada.page.locator(".item-place")).to_have_text(f"Item {answered}")
+    ada.label("1")
+    server.start()
+    ada.saved()
+    assert [answer.label for answer in server.answers("Ada")] == ["spam", None, "ham"]
+
+
+def test_what_cannot_be_read_is_set_aside_and_hides_nothing(serve, person):
+    server = serve("text")
+    ada = person(server)
+    ada.item()
+    server.kill()
+    answered = ada.label("2")
+    ada.page.evaluate(
+        """() => {
+            localStorage.setItem("parbals:out:000:first", '{"kind": "ans');
+            localStorage.setItem("parbals:out:zzz:last", "null");
+        }"""
+    )
+    server.start()
+    ada.page.reload()
+    expect(ada.page.locator("#notices")).to_contain_text("2 entries that this browser kept")
+    ada.saved()
+    assert server.labels("Ada") == {answered: "spam"}
+    assert waiting(ada.page) == 0
+    aside = "['000:first', 'zzz:last'].map(name => localStorage.getItem(`parbals:unreadable:${name}`))"
+    assert ada.page.evaluate(aside) == ['{"kind": "ans', "null"]
+    ada.page.get_by_role("button", name="Understood").click()
+    expect(ada.page.locator(".notice")).to_have_count(0)
+
+
+def test_an_answer_the_server_stumbles_over_does_not_hold_up_the_others(serve, person):
+    server = serve("text")
+    ada = person(server)
+    bad = ada.item()
+    tries = []
+
+    def stumble(route):
+        if f'"position":{int(bad.removeprefix("m"))},' in route.request.post_data:
+            tries.append(route.request.post_data)
+            route.fulfill(status=500, json={"error": {"code": "bug", "message": "The server made a mistake."}})
+        else:
+            route.continue_()
+
+    ada.context.route(re.compile("/api/answers"), stumble)
+    ada.label("1")
+    other = ada.label("2")
+    expect(ada.page.locator(".notice")).to_contain_text("the server failed at it several times", timeout=30_000)
+    expect(ada.page.locator("#saved-text")).to_have_text("1 to decide")
+    assert server.labels("Ada") == {other: "spam"}
+    assert len(tries) == 5
+    assert len(set(tries)) == 1  # the same request id every time
+    assert waiting(ada.page) == 1
+    ada.context.unroute(re.compile("/api/answers"))
+    ada.page.get_by_role("button", name="Try again").click()
+    ada.saved()
+    expect(ada.page.locator(".notice")).to_have_count(0)
+    assert server.labels("Ada") == {other: "spam", bad: "ham"}
+
+
 def test_two_tabs_hold_different_items_and_both_count(serve, person):
     server = serve("text")
     ada = person(server)

@@ -110,6 +110,27 @@ def test_the_export_is_a_file_with_the_labels(labelled, person, form, tmp_path):
     expect(page.get_by_role("status")).to_contain_text("is in your downloads")
 
 
+def test_an_export_that_takes_long_is_waited_for_and_seen_to_be_made(labelled, person):
+    ada = person(labelled)
+    page = ada.go("export")
+    # What is slow for every other request is a fifth of a second here; the export comes after a full one.
+    ada.page.evaluate(
+        "() => { const real = AbortSignal.timeout; AbortSignal.timeout = () => real.call(AbortSignal, 200); }"
+    )
+    held = []
+    ada.context.route(re.compile("/api/export"), lambda route: held.append(route))
+    page.get_by_role("button", name="Download").click()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    expect(page.get_by_role("status")).to_contain_text("The file is being made")
+    ada.page.wait_for_timeout(1000)
+    assert len(held) == 1
+    with ada.page.expect_download() as waiting:
+        held[0].continue_()
+    assert waiting.value.suggested_filename == "text-labels.csv"
+    expect(page.get_by_role("status")).to_contain_text("is in your downloads")
+    expect(page.get_by_role("progressbar")).to_be_hidden()
+
+
 def test_an_answer_given_under_browse_takes_the_item_off_the_desk(labelled, person):
     ada = person(labelled)
     name = ada.item()
@@ -124,6 +145,19 @@ def test_an_answer_given_under_browse_takes_the_item_off_the_desk(labelled, pers
     ada.go("label")
     expect(ada.page.locator(".item-place")).not_to_have_text(f"Item {name}")
     assert labelled.labels("Ada") == {name: "spam"}
+
+
+def test_as_many_answers_can_be_wanted_as_the_server_allows(labelled, person):
+    ada = person(labelled)
+    form = ada.go("settings")
+    form.get_by_label("Answers wanted").fill("100")
+    form.get_by_role("button", name="Save").click()
+    ada.says("The settings are saved")
+    with Store.open(labelled.folder, read_only=True) as store:
+        assert store.settings["answers_wanted"] == 100
+    form.get_by_label("Answers wanted").fill("101")
+    form.get_by_role("button", name="Save").click()
+    assert form.get_by_label("Answers wanted").evaluate("field => field.validity.rangeOverflow")
 
 
 def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):

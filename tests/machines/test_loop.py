@@ -1,5 +1,6 @@
 """Whole runs: who is asked, what ends a run, what the next run knows of it."""
 
+import json
 import threading
 
 import pytest
@@ -67,6 +68,52 @@ def test_abstentions_are_remembered_and_not_asked_again(label, write, tmp_path):
     assert (again.result.stored, again.result.batches, again.result.ended, again.out) == (0, 0, "done", [])
     assert label(words, ask_again=True).result.abstained == 3
     assert label(words, name="machine:other").result.abstained == 3  # another machine may know better
+
+
+@pytest.mark.parametrize("strategy", ["project", "random"])
+def test_people_get_what_a_machine_abstained_on_while_it_goes_on(label, write, tmp_path, strategy):
+    folder = make_project(tmp_path / "shared", 12, labelled=2, strategy="margin")
+    body = f"""
+from parbals.project.store import Store
+got = items()
+with Store.open({str(folder)!r}, read_only=True) as store, open(Path(__file__).with_suffix(".seen"), "a") as log:
+    log.write(json.dumps({{"asked": [item["position"] for item in got], "out": store.pending()}}) + "\\n")
+for item in got: say(item, None if int(item["id"]) % 2 else "ham")
+"""
+    found = label(write(body), folder=folder, batch_size=3, strategy=strategy)
+    seen = [json.loads(line) for line in (tmp_path / "annotator.seen").read_text().splitlines()]
+    assert len(seen) == 4
+    for batch in seen:  # nothing else is out, least of all what it has abstained on
+        assert sorted(batch["out"]) == sorted(batch["asked"])
+    assert (found.result.stored, found.result.abstained, found.result.ended) == (5, 5, "done")
+
+
+@pytest.mark.parametrize("strategy", ["project", "random"])
+def test_a_run_that_inherits_abstentions_chooses_as_often_as_it_asks(label, write, tmp_path, strategy):
+    folder = make_project(tmp_path / "inherited", 40, labelled=4, strategy="margin")
+    with Store.open(folder) as store:
+        store.log("machine abstained", annotator="machine:test", positions=list(range(4, 34)))
+    found = label(write(GOOD), folder=folder, batch_size=3, strategy=strategy)
+    assert sorted(found.labels) == [f"{i:03d}" for i in range(34, 40)]
+    assert (found.result.stored, found.result.ended) == (6, "done")
+    with Store.open(folder) as store:
+        assert [len(batch.items) for batch in store.batches()] == [3, 3]
+        assert [batch.settings["n_left_out"] for batch in store.batches()] == [30, 30]
+
+
+def test_abstentions_that_a_killed_run_had_out_are_free_at_once(label, write, project, tmp_path):
+    with Store.open(project) as store:
+        left = Claims(store, "machine:test", 1800.0).choose(3, "random")
+        store.log("machine abstained", annotator="machine:test", positions=left[:2])  # and then it was killed
+    body = f"""
+from parbals.project.store import Store
+got = items()
+with Store.open({str(project)!r}, read_only=True) as store:
+    Path(__file__).with_suffix(".out").write_text(json.dumps(store.pending()))
+for item in got: say(item)
+"""
+    label(write(body), budget=1)
+    assert json.loads((tmp_path / "annotator.out").read_text()) == [left[2]]
 
 
 def test_failed_items_are_not_asked_again_in_this_run_but_in_the_next(label, write):

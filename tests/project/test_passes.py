@@ -7,6 +7,7 @@ import pytest
 
 from parbals.errors import InputError, LabelError, ProjectDamagedError
 from parbals.project.answers import HeldLabelError, RequestUsedError
+from parbals.project.consensus import combined_labels
 from parbals.project.records import Submission
 from parbals.project.store import Store
 
@@ -50,6 +51,16 @@ def test_a_pass_is_repeated_or_revised_like_an_answer(store):
     assert [(entry.kind, entry.request) for entry in store.pass_history(4)] == [("skip", "r"), ("unsure", "s")]
     with pytest.raises(RequestUsedError, match="used for something else"):
         store.pass_over(2, "skip", annotator="ann", request_id="r")
+
+
+def test_a_comment_on_the_same_pass_is_kept(store):
+    store.pass_over(4, "skip", annotator="ann", request_id="r")
+    assert store.pass_over(4, "skip", annotator="ann", request_id="s", comment="blurred") == "revised"
+    assert store.pass_over(4, "skip", annotator="ann", request_id="s", comment="blurred") == "repeated"
+    assert store.pass_over(4, "skip", annotator="ann", request_id="t", comment="blurred") == "repeated"
+    assert store.pass_over(4, "skip", annotator="ann", request_id="u") == "repeated", "says nothing new"
+    assert [(entry.kind, entry.comment) for entry in store.pass_history(4)] == [("skip", None), ("skip", "blurred")]
+    assert undo(store, 4, "ann") == (None, "skip", "blurred")
 
 
 @pytest.mark.parametrize(
@@ -181,3 +192,27 @@ def test_a_submission_can_ask_for_its_own_revision(store):
         store.submit([Submission(0, "ham", revise=True), Submission(1, "spam")], annotator="ann")
     result = store.submit([Submission(0, "ham"), Submission(1, "spam", revise=True)], annotator="ann")
     assert result.outcomes == ("new", "revised")
+
+
+def test_a_comment_on_ones_own_unchanged_label_is_kept_when_it_is_meant(store):
+    store.submit([Submission(0, "ham", "r")], annotator="ann")
+    added = Submission(0, "ham", "s", "signed by the bank", revise=True)
+    assert store.submit([added], annotator="ann").outcomes == ("revised",)
+    assert store.submit([added], annotator="ann").outcomes == ("repeated",), "a retry is free"
+    same = Submission(0, "ham", "t", "signed by the bank", revise=True)
+    silent = Submission(0, "ham", "u", revise=True)
+    unmeant = Submission(0, "ham", "v", "other words")
+    assert store.submit([same, silent, unmeant], annotator="ann").repeated == 3
+    kept = [(answer.label, answer.comment, answer.revision) for answer in store.history(0)]
+    assert kept == [("ham", None, 1), ("ham", "signed by the bank", 2)]
+    assert store.check() == []
+
+
+def test_a_comment_added_later_does_not_turn_a_tie(store):
+    store.submit([Submission(0, "ham")], annotator="ann")
+    store.submit([Submission(0, "spam")], annotator="bob")
+    store.submit([Submission(0, "ham", comment="sure", revise=True)], annotator="ann")
+    assert combined_labels(store.votes()) == {0: "ham"}
+    store.submit([Submission(0, "spam", revise=True)], annotator="ann")
+    store.submit([Submission(0, "ham", revise=True)], annotator="ann")
+    assert combined_labels(store.votes()) == {0: "spam"}, "ann has come to her label later than bob now"

@@ -106,6 +106,23 @@ def test_an_item_answered_by_enough_people_while_it_was_out_is_not_offered_again
     assert store.pending() == [2, 7]
 
 
+def test_an_item_with_answers_enough_leaves_the_queue_whoever_asks_also_when_fewer_are_wanted_now(store):
+    store.update_settings(answers_wanted=2)
+    store.submit([Submission(4, "ham"), Submission(2, "spam")], annotator="ann")
+    assert store.pending() == [4, 2, 7]
+    store.update_settings(answers_wanted=1)
+    assert taken(store, "ann", 1) == [7], "ann has answered the others herself"
+    assert store.pending() == [7]
+    assert store.queue_counts() == QueueCounts(ready=0, free=0, out=1)
+
+
+def test_the_places_in_a_queued_batch_count_what_is_in_it(store):
+    store.submit([Submission(8, "ham")], annotator="ann")
+    batch = store.record_batch("random", 0, [(6, None, None), (8, None, None), (9, None, None)], {}, queued=True)
+    whys = [store.why(position) for position in store.batch_positions(batch)]
+    assert [(why.rank, why.size) for why in whys] == [(0, 2), (1, 2)]
+
+
 def test_labels_of_machines_do_not_count_towards_the_answers_wanted(store):
     store.submit([Submission(4, "ham")], annotator="model", source="machine")
     assert taken(store, "ann", 1) == [4]
@@ -114,7 +131,8 @@ def test_labels_of_machines_do_not_count_towards_the_answers_wanted(store):
 def test_a_queued_batch_leaves_out_what_was_answered_while_it_was_chosen(store):
     store.submit([Submission(8, "ham")], annotator="ann")
     assert store.record_batch("random", 0, [(8, None, None), (9, None, None)], {}, queued=True) == 2
-    assert [item.position for item in store.batches()[1].items] == [9]
+    assert [(item.position, item.rank) for item in store.batches()[1].items] == [(9, 0)]
+    assert store.batch_positions(2) == [9]
     with pytest.raises(InputError, match="already has the label"):
         store.record_batch("random", 0, [(8, None, None)], {}, queued=True)
 

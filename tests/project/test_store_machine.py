@@ -19,6 +19,7 @@ N_ITEMS = 6
 positions = st.integers(0, N_ITEMS - 1)
 labels = st.sampled_from(CLASSES)
 people = st.sampled_from(["ann", "bob"])
+comments = st.sampled_from([None, "sure", "not sure"])
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -35,14 +36,17 @@ class StoreMachine(RuleBasedStateMachine):
         self.batches = 0
         self.places = {}  # position → (batch, rank) of the latest batch it was in
         self.passes = {}  # (position, annotator) → kinds in order
+        self.comments = {}  # (position, annotator) → comment of the latest answer
+        self.pass_comments = {}
         self.wanted = 1
 
     def held(self, position, annotator):
         return self.answers.get((position, annotator), [None])[-1]
 
-    def accept(self, position, annotator, label):
-        if self.held(position, annotator) != label:
+    def accept(self, position, annotator, label, comment=None, again=False):
+        if again or self.held(position, annotator) != label:
             self.answers.setdefault((position, annotator), []).append(label)
+            self.comments[position, annotator] = comment
         batch, rank, holder, _, queued = self.leases.get(position, (0, 0, "someone else", False, False))
         if holder in (None, annotator):
             del self.leases[position]
@@ -56,21 +60,29 @@ class StoreMachine(RuleBasedStateMachine):
         kind = self.passes.get((position, annotator), [None])[-1]
         return None if kind == "taken back" else kind
 
-    @rule(position=positions, label=labels, annotator=people, revise=st.booleans(), request=st.none() | st.just("id"))
-    def submit(self, position, label, annotator, revise, request):
+    @rule(
+        position=positions,
+        label=labels,
+        annotator=people,
+        revise=st.booleans(),
+        request=st.none() | st.just("id"),
+        comment=comments,
+    )
+    def submit(self, position, label, annotator, revise, request, comment):
         request = request and f"id-{len(self.requests)}"
         before = self.held(position, annotator)
-        answer = Submission(position, label, request)
+        answer = Submission(position, label, request, comment)
         if before not in (None, label) and not revise:
             with pytest.raises(LabelError, match="already has the label"):
                 self.store.submit([answer], annotator=annotator)
             return
         result = self.store.submit([answer], annotator=annotator, revise=revise)
-        expected = "new" if before is None else "repeated" if before == label else "revised"
+        same = comment is None or comment == self.comments.get((position, annotator)) or not revise
+        expected = "new" if before is None else "repeated" if before == label and same else "revised"
         assert getattr(result, expected) == result.new + result.repeated + result.revised == 1
-        if request and before != label:
+        if request and expected != "repeated":
             self.requests[request] = (position, annotator, label)
-        self.accept(position, annotator, label)
+        self.accept(position, annotator, label, comment, again=expected == "revised")
 
     @rule(chosen=st.dictionaries(positions, labels, min_size=1), annotator=people)
     def submit_many(self, chosen, annotator):
@@ -88,7 +100,7 @@ class StoreMachine(RuleBasedStateMachine):
         if self.requests:
             request = data.draw(st.sampled_from(sorted(self.requests)))
             position, annotator, label = self.requests[request]
-            answer = Submission(position, label, request)
+            answer = Submission(position, label, request, "said again")
             assert self.store.submit([answer], annotator=annotator, revise=True).repeated == 1
 
     @rule(position=positions, annotator=people)
@@ -107,17 +119,19 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.update_settings(answers_wanted=wanted)
         self.wanted = wanted
 
-    @rule(position=positions, annotator=people, kind=st.sampled_from(["skip", "unsure"]))
-    def pass_over(self, position, annotator, kind):
+    @rule(position=positions, annotator=people, kind=st.sampled_from(["skip", "unsure"]), comment=comments)
+    def pass_over(self, position, annotator, kind, comment):
         if self.held(position, annotator) is not None:
             with pytest.raises(LabelError, match="take it back"):
                 self.store.pass_over(position, kind, annotator=annotator)
             return
         before = self.passed(position, annotator)
-        expected = "new" if before is None else "repeated" if before == kind else "revised"
-        assert self.store.pass_over(position, kind, annotator=annotator) == expected
-        if before != kind:
+        same = before == kind and comment in (None, self.pass_comments.get((position, annotator)))
+        expected = "new" if before is None else "repeated" if same else "revised"
+        assert self.store.pass_over(position, kind, annotator=annotator, comment=comment) == expected
+        if not same:
             self.passes.setdefault((position, annotator), []).append(kind)
+            self.pass_comments[position, annotator] = comment
         self.free(position, annotator)
 
     def free(self, position, annotator):
@@ -154,11 +168,11 @@ class StoreMachine(RuleBasedStateMachine):
         for _, position in inline:
             _, _, holder, late, _ = self.leases[position]
             mine = self.held(position, annotator) is not None or self.passed(position, annotator) is not None
-            if len(given) >= n or mine or position in given or not (holder is None or late):
+            if len(given) >= n or position in given or not (holder is None or late):
                 continue
             if self.n_labels(position) >= self.wanted:
                 del self.leases[position]
-            else:
+            elif not mine:
                 given.append(position)
         leases = self.store.take(annotator, n, -1000.0 if expired else 1000.0)
         assert [lease.position for lease in leases] == given
@@ -187,10 +201,9 @@ class StoreMachine(RuleBasedStateMachine):
             return
         self.batches += 1
         assert self.store.record_batch("random", 0, items, {}, queued=True) == self.batches
-        for rank, place in enumerate(chosen):
-            if place in free:
-                self.leases[place] = (self.batches, rank, None, False, True)
-                self.places[place] = (self.batches, rank)
+        for rank, place in enumerate(free):
+            self.leases[place] = (self.batches, rank, None, False, True)
+            self.places[place] = (self.batches, rank)
 
     def may_go_out(self, position):
         _, _, _, expired, queued = self.leases.get(position, (0, 0, None, True, False))

@@ -1,8 +1,12 @@
 """Who may speak to the page (P7): without token, good Host and good Origin nothing is read or changed."""
 
+import http.client
 import json
+import socket
 import subprocess
 import sys
+from contextlib import closing
+from urllib.parse import urlsplit
 
 import pytest
 from page_server import SERVE, Server, make_project, serving
@@ -88,7 +92,7 @@ def test_every_route_needs_the_token(server, method, path, body):
         assert answer.headers["content-type"].startswith(kind)
         assert "set-cookie" not in answer.headers
     assert server.call(method, f"{path}?token={server.token}", body, token=False).status == (
-        303 if path == "/" else 401
+        200 if path == "/" else 401
     )
 
 
@@ -109,7 +113,8 @@ def test_an_old_token_is_good_after_a_restart_and_useless_after_a_new_one(tmp_pa
 
 
 def test_the_link_sets_a_cookie_and_the_cookie_opens_the_page(server):
-    answer = server.get(f"/?token={server.token}", token=False)
+    typed = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
+    answer = server.get(f"/?token={server.token}", token=False, headers=typed)
     assert (answer.status, answer.headers["location"], answer.body) == (303, "/", b"")
     cookie = answer.headers["set-cookie"]
     assert cookie.startswith(f"parbals-{server.port}={server.token};")
@@ -117,6 +122,51 @@ def test_the_link_sets_a_cookie_and_the_cookie_opens_the_page(server):
     headers = {"Cookie": f'other=1; {cookie.split(";")[0]}; bad cookie, "x'}
     assert server.call("GET", "/api/project", headers=headers, token=False).status == 200
     assert b"<html" in server.call("GET", "/", headers=headers, token=False).body
+
+
+def test_the_link_in_another_sites_page_opens_the_page_as_well(server):
+    """A redirect would still be that site's request, and browsers then keep a strict cookie back."""
+    clicked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    for headers in (clicked, {**clicked, "Sec-Fetch-Site": "same-site"}, {}):  # and where the browser does not say
+        answer = server.get(f"/?token={server.token}", token=False, headers=headers)
+        assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "location" not in answer.headers
+        assert b'<meta http-equiv="refresh" content="0;url=/">' in answer.body
+        assert b'<a href="/">' in answer.body
+        assert b"<script" not in answer.body
+        assert server.token.encode() not in answer.body
+        assert secret_free(answer)
+        going_on = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
+        cookie = {"Cookie": answer.headers["set-cookie"].split(";")[0]}
+        page = server.get("/", token=False, headers={**going_on, **cookie})
+        assert page.status == 200
+        assert b"<html" in page.body
+
+
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
+def test_a_server_on_every_address_is_called_by_the_name_it_printed_and_by_the_address_it_was_reached_at(
+    tmp_path, wildcard
+):
+    if wildcard == "::" and not speaks_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with serving(make_project(tmp_path / "p"), "--host", wildcard) as server:
+        printed = urlsplit(server.link).netloc
+        assert printed == f"{socket.gethostname()}:{server.port}"
+        assert server.get("/api/project", headers={"Host": printed}).status == 200
+        assert server.get("/api/project", headers={"Host": f"evil.example:{server.port}"}).status == 421
+        # Any address of the machine will do; 127.0.0.2 is one that no rule names.
+        with closing(http.client.HTTPConnection("127.0.0.2", server.port, timeout=60)) as connection:
+            connection.request("GET", "/api/project", headers={"Authorization": f"Bearer {server.token}"})
+            assert connection.getresponse().status == 200
+
+
+def speaks_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::", 0))
+    except OSError:
+        return False
+    return True
 
 
 def hosts(port):
@@ -205,7 +255,7 @@ def test_other_sites_pages_read_nothing_and_a_link_from_them_leads_to_the_door(s
             door = server.call("GET", "/", headers=headers, token=False)
             assert door.status == (401 if mode == "navigate" else 403)
             opened = server.call("GET", f"/?token={server.token}", headers=headers, token=False)
-            assert opened.status == (303 if mode == "navigate" else 403)
+            assert opened.status == (200 if mode == "navigate" else 403)
     for headers in ({"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, {"Sec-Fetch-Site": "same-origin"}, {}):
         assert server.call("GET", "/api/project", headers={**cookie, **headers}, token=False).status == 200
 

@@ -69,6 +69,29 @@ def test_another_label_is_a_conflict_until_it_is_meant(server):
     assert (other.status, other.error) == (409, "request")
 
 
+def test_a_comment_on_ones_own_label_or_pass_is_kept(server):
+    server.label("ann", 3, "ham")
+    added = server.label("ann", 3, "ham", "second", comment="signed by the bank", revise=True)
+    assert added.json["stored"][0]["outcome"] == "revised"
+    again = server.label("ann", 3, "ham", "second", comment="signed by the bank", revise=True)
+    assert again.json["stored"][0]["outcome"] == "repeated"
+    history = server.get("/api/items/3").json["history"]
+    assert [(row["label"], row["comment"]) for row in history] == [("ham", None), ("ham", "signed by the bank")]
+    body = {"annotator": "ann", "position": 4, "kind": "skip"}
+    assert server.post("/api/passes", {**body, "request_id": "p"}).json["outcome"] == "new"
+    assert server.post("/api/passes", {**body, "request_id": "q", "comment": "hm"}).json["outcome"] == "revised"
+    undone = server.post("/api/undo", {"annotator": "ann", "position": 4, "request_id": "u"}).json
+    assert undone["was"] == {"kind": "skip", "comment": "hm"}
+
+
+def test_a_comment_added_later_does_not_turn_a_tie(server):
+    server.label("ann", 3, "ham")
+    server.label("bob", 3, "spam")
+    server.label("ann", 3, "ham", "second", comment="sure", revise=True)
+    (row,) = server.get("/api/items?state=disagree").json["items"]
+    assert row["label"] == server.get("/api/items/3").json["label"] == "ham"
+
+
 def test_all_answers_of_a_request_are_stored_or_none(server):
     answers = [{"position": n, "label": label, "request_id": f"x{n}"} for n, label in ((7, "ham"), (8, "eggs"))]
     refused = server.post("/api/answers", {"annotator": "ann", "answers": answers})

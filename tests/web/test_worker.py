@@ -2,19 +2,24 @@
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 from page_server import make_project
 
+from parbals.learner.active import ActiveLearner
+from parbals.project.engine import choose_batch, learner_of, refresh
 from parbals.project.features import load_features, store_features
 from parbals.project.records import Submission
 from parbals.project.store import Store
 from parbals.web.page import Page
-from parbals.web.supervisor import worker_environment
+from parbals.web.supervisor import Supervisor, worker_environment
 from parbals.web.worker import Worker, first_items, make_map
 
 
@@ -118,6 +123,83 @@ def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
     assert said[-1]["chose"] == 0
 
 
+def test_items_that_wait_for_a_second_opinion_do_not_cost_the_project_its_strategy(store):
+    store.update_settings(answers_wanted=2)
+    store.record_batch("random", 0, [(n, None, None) for n in range(20)], {}, queued=True)
+    store.submit([Submission(n, ("ham", "spam")[n % 2]) for n in range(20)], annotator="ann")
+    assert len(store.pending()) == 20, "they wait for somebody else"
+    worker = Worker(store, silent)
+    worker.seconds_each = 0.5  # sixteen steps fit
+    assert worker.step(2)
+    assert store.batches()[-1].strategy == "parbals-epig"
+    assert refresh(store, with_pending=False).n_pending == len(learner_of(store).pending) == 2
+
+
+@pytest.fixture
+def hasty(store, monkeypatch):
+    """Somebody labels items while they are being chosen: ``hasty(batch)`` says which."""
+    choose = ActiveLearner.choose
+
+    def install(labelled):
+        def chosen(learner, *args, **options):
+            batch = choose(learner, *args, **options)
+            with Store.open(store.folder) as other:
+                other.submit([Submission(int(n), "ham") for n in labelled(batch)], annotator="zoe")
+            return batch
+
+        monkeypatch.setattr(ActiveLearner, "choose", chosen)
+
+    return install
+
+
+def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_again(store, hasty, monkeypatch):
+    hasty(lambda batch: batch.indices)
+    said = []
+    worker = Worker(store, lambda **words: said.append(words))
+    worker.next_report = float("inf")
+    worker.step(2)
+    assert store.n_labelled == 6, "tried three times"
+    assert [words["state"] for words in said] == ["choosing", "idle"]
+    assert "already has the label 'ham' from 'zoe'" in said[-1]["message"]
+    supervisor = Supervisor(store.folder, lambda: None)
+    for words in said:
+        supervisor._hear(json.dumps(words))
+    assert supervisor.state == "idle", "what is missing is asked for again"
+    monkeypatch.undo()
+    worker.quiet_until = 0.0
+    assert worker.step(2)
+    assert store.queue_counts().free == 2
+
+
+def test_what_was_labelled_while_it_was_chosen_is_not_said_to_be_in_the_batch(store, hasty):
+    hasty(lambda batch: batch.indices[[0, 2]])
+    number, batch = choose_batch(store, 4, queued=True)
+    stored = store.batches()[-1].items
+    assert len(batch) == 2
+    assert batch.indices.tolist() == store.batch_positions(number) == [item.position for item in stored]
+    assert [item.rank for item in stored] == [0, 1]
+    assert batch.scores.tolist() == [item.score for item in stored]
+    assert len(batch.explain().splitlines()) == 4 + len(batch.notes)
+
+
+def test_a_batch_is_chosen_by_one_learner(store, monkeypatch):
+    made = []
+    begin = ActiveLearner.__init__
+    monkeypatch.setattr(ActiveLearner, "__init__", lambda self, *a, **k: made.append(1) or begin(self, *a, **k))
+    assert Worker(store, silent).step(2)
+    assert len(made) == 1
+
+
+def test_a_corrected_label_renews_the_predictions_after_a_restart(store):
+    store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+    assert Worker(store, silent)._report()
+    assert not Worker(store, silent)._report(), "nothing has changed"
+    store.submit([Submission(1, "ham")], annotator="ann", revise=True)
+    before = store.settings["predictions"]["digest"]
+    assert Worker(store, silent)._report(), "as many labels, but others"
+    assert store.settings["predictions"]["digest"] != before
+
+
 def test_an_error_is_said_in_one_sentence_and_tried_again_later(store):
     store.update_settings(features=None)
     said = []
@@ -143,6 +225,59 @@ def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
     assert process.returncode == 0
     assert {json.loads(line)["state"] for line in out.splitlines()} <= {"starting", "idle"}
     assert not list(folder.glob(".predictions*"))
+
+
+@pytest.fixture
+def supervised(tmp_path):
+    """``supervised(react)``: a real worker of a project with labels and without a report; it hears every change."""
+    running = []
+
+    def start(react):
+        folder = make_project(tmp_path / "p", n_items=30, queued=0, strategy="random")
+        with Store.open(folder) as store:
+            store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+        supervisor = Supervisor(folder, lambda: react(supervisor), first_pause=0.01)
+        running.append(supervisor)
+        supervisor.start()
+        return supervisor
+
+    yield start
+    for supervisor in running:
+        supervisor.stop()
+
+
+def test_items_come_before_the_report(supervised):
+    states, reported = [], threading.Event()
+
+    def react(supervisor):
+        states.append(supervisor.state)
+        if states.count("idle") == 1 and states[-1] == "idle":
+            supervisor.ask(5)  # as the page does when it hears that the worker is there
+        elif states[-1] == "reporting":
+            reported.set()
+
+    supervised(react)
+    assert reported.wait(120)
+    assert "choosing" in states[: states.index("reporting")]
+
+
+def test_a_worker_that_chooses_and_then_dies_every_time_has_failed(supervised):
+    failed, before = threading.Event(), {}
+
+    def react(supervisor):
+        life = supervisor.process_id
+        if supervisor.state == "failed":
+            failed.set()
+        elif supervisor.state == "idle" and life not in before:
+            before[life] = supervisor.n_batches
+            supervisor.ask(1)
+        elif supervisor.state == "idle" and supervisor.n_batches > before[life] and not failed.is_set():
+            os.kill(life, signal.SIGKILL)
+
+    supervisor = supervised(react)
+    assert failed.wait(60)
+    assert supervisor.n_batches >= 3, "each life had chosen something"
+    assert "has ended 3 times" in supervisor.message
 
 
 def test_the_queue_is_filled_when_half_of_three_for_everybody_are_gone(tmp_path):

@@ -1,6 +1,6 @@
 """Which items are out for one machine annotator, also after it was killed.
 
-A lease is known by its expiry: the moment is made unique, and remembered as an event *before* the batch is chosen.
+A lease is known by its expiry: the moment is made unique, and remembered as an event *before* the batch is stored.
 After a crash the items whose lease ends at exactly such a moment are therefore this annotator's, whatever came between.
 Nothing is given back that somebody else has taken since.
 """
@@ -9,7 +9,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 
@@ -39,34 +39,26 @@ class Claims:
                     self._ends |= dict.fromkeys(self._leased_until(end), end)
         return list(self._ends)
 
-    def choose(self, n: int, strategy: str) -> list[int]:
-        """Up to ``n`` items chosen and leased, best first; none when every item is labelled or out."""
-        from parbals.project.engine import choose_batch, learner_of
+    def choose(self, n: int, strategy: str, leave_out: Collection[int] = ()) -> list[int]:
+        """Up to ``n`` items chosen and leased, best first; none when every item is labelled, out or to be left out."""
+        from parbals.machines.choosing import choose
 
         for left in reversed(range(_TRIES)):
-            learner = learner_of(self._store)
-            size = min(n, learner.free_items)
-            if size == 0:
+            choice = choose(self._store, n, None if strategy == "project" else strategy, leave_out)
+            if choice is None:
                 return []
             end = time.time() + self._lease + secrets.randbelow(10**6) / 10**6
             self._store.log(_EVENT, annotator=self._annotator, expires=end)
             try:
-                if strategy == "project":
-                    _, batch = choose_batch(self._store, size, annotator=self._annotator, expires=end)
-                    positions = batch.indices.tolist()
-                else:
-                    batch = learner.choose(size, strategy=strategy)
-                    positions = batch.indices.tolist()
-                    rows = [(position, None, None) for position in positions]
-                    known = {"n_labelled": len(learner.labelled), "notes": list(batch.notes)}
-                    self._store.record_batch(
-                        batch.strategy, learner.seed, rows, known, annotator=self._annotator, expires=end
-                    )
+                self._store.record_batch(
+                    choice.strategy, choice.seed, choice.rows, choice.known, annotator=self._annotator, expires=end
+                )
             except InputError:
-                # Somebody took some of these items between the look and the choice.
+                # Somebody took some of these items while the model was choosing.
                 if left == 0:
                     raise
                 continue
+            positions = [position for position, _, _ in choice.rows]
             self._ends |= dict.fromkeys(positions, end)
             return positions
         raise AssertionError("the last try returns or raises")

@@ -108,7 +108,9 @@ class _Run:
     def work(self) -> None:
         """Until there is a reason to stop; ``result`` is kept up to date."""
         answered = self.store.current_labels()
-        queue = [p for p in self.claims.earlier() if p not in self._passed and p not in answered]
+        earlier = self.claims.earlier()
+        queue = [p for p in earlier if p not in self._passed and p not in answered]
+        self.claims.give_back(set(earlier).difference(queue))
         if queue:
             self.watcher.say(f"{len(queue)} items that an earlier run had out are asked first.")
         fruitless, fault = 0, ""
@@ -116,7 +118,7 @@ class _Run:
             ended = self._enough()
             if ended is None and not queue:
                 self.watcher.stage("choosing")
-                queue = self._choose()
+                queue = self.claims.choose(self._size(), self.rules.strategy, self._passed)
                 # Somebody may have asked to stop, or time may have run out, while the model was thinking.
                 ended = self.stop.reason or (None if queue else "done")
             if ended == "done" and fruitless and not self.result.stored and not self.result.abstained:
@@ -155,14 +157,6 @@ class _Run:
                 self.watcher.say(report.advice)
                 return "advised"
         return None
-
-    def _choose(self) -> list[int]:
-        """Items to ask; those passed over stay out until the end, so that the model chooses others."""
-        while chosen := self.claims.choose(self._size(), self.rules.strategy):
-            fresh = [position for position in chosen if position not in self._passed]
-            if fresh or self.stop.reason:
-                return fresh
-        return []
 
     def _keep(self, replies: list[tuple[Item, Reply]]) -> None:
         given = [(item, reply) for item, reply in replies if reply.label is not None]

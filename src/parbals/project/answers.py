@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parbals.errors import InputError, LabelError
+from parbals.project.current import CURRENT, SINCE, count_labels
 from parbals.project.database import Database
 from parbals.project.integrity import ANSWER_COLUMNS, read_meta
 from parbals.project.items import count_items, read_item
@@ -12,17 +13,10 @@ from parbals.project.records import Annotator, Answer, Submission, SubmitResult
 from parbals.project.rows import check_position, check_text, checksum, now
 from parbals.project.witness import mark
 
-__all__ = ["CURRENT", "SOURCES", "Answers", "HeldLabelError", "Pen", "RequestUsedError", "count_labels"]
+__all__ = ["SOURCES", "Answers", "HeldLabelError", "Pen", "RequestUsedError"]
 
 SOURCES = ("person", "import", "machine")
 """Who can have given an answer."""
-
-# SQLite takes the other columns from the row that holds the maximum.
-CURRENT = (
-    "SELECT position, annotator, label, max(revision) AS revision, answer, source FROM answers "
-    "GROUP BY position, annotator"
-)
-"""The latest revision of every item and annotator."""
 
 
 class HeldLabelError(LabelError):
@@ -46,14 +40,14 @@ class Pen:
         self.next = 1 + connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()[0]
         self.first, self.marks = self.next, bytearray()
 
-    def latest(self, position: int) -> tuple[int, int, str | None]:
-        """Number, revision and label of the annotator's last answer for an item; zeros where there is none."""
+    def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
+        """Number, revision, label and comment of the annotator's last answer for an item; zeros where there is none."""
         row = self.connection.execute(
-            "SELECT answer, revision, label FROM answers WHERE position = ? AND annotator = ? "
+            "SELECT answer, revision, label, comment FROM answers WHERE position = ? AND annotator = ? "
             "ORDER BY revision DESC LIMIT 1",
             (position, self.annotator),
         ).fetchone()
-        return row or (0, 0, None)
+        return row or (0, 0, None, None)
 
     def append(self, position: int, revision: int, label: str | None, request: str | None, comment: str | None) -> int:
         fields = (self.next, position, self.annotator, revision, label, self.source, request, comment, now())
@@ -82,14 +76,6 @@ class Pen:
             self.connection.execute(statement, (position, self.annotator))
 
 
-def count_labels(connection: sqlite3.Connection, position: int) -> int:
-    """How many people (not machines) have a label for the item now."""
-    rows = connection.execute(
-        "SELECT label, source, max(revision) FROM answers WHERE position = ? GROUP BY annotator", (position,)
-    )
-    return sum(label is not None and source != "machine" for label, source, _ in rows)
-
-
 class Answers:
     """The part of the store that holds answers."""
 
@@ -101,8 +87,9 @@ class Answers:
         """Store labels, all or none; when this returns they are on disk.
 
         The same ``request_id`` again, or the same label by the same annotator again, changes nothing. Another label for
-        an item the annotator has answered is refused unless ``revise``, which keeps the earlier one as history. After
-        a withdrawal the annotator may answer anew. An item's lease ends if it is this annotator's or nobody's; an item
+        an item the annotator has answered is refused unless ``revise``, which keeps the earlier one as history; with
+        it, another comment on the same label is a revision as well (no comment leaves the one there is). After a
+        withdrawal the annotator may answer anew. An item's lease ends if it is this annotator's or nobody's; an item
         of the page's queue stays there, free for others, while it has fewer labels than the setting
         ``answers_wanted``.
         """
@@ -127,7 +114,7 @@ class Answers:
             pen = Pen(connection, self._db.project, annotator, "person")
             for row, given in enumerate(positions):
                 position = check_position(given, pen.n_items, f"positions[{row}]")
-                _, revision, label = pen.latest(position)
+                _, revision, label, _ = pen.latest(position)
                 if revision == 0:
                     raise InputError(
                         f"{annotator!r} has not answered item {pen.name(position)!r}; nothing to withdraw."
@@ -138,7 +125,7 @@ class Answers:
         return len(pen.marks)
 
     def current_labels(self) -> dict[int, dict[str, str]]:
-        """Position → {annotator: label}, without withdrawn ones; positions ascend, annotators as their answers came."""
+        """Position → {annotator: label}, without withdrawn ones; positions ascend, annotators as their labels came."""
         labels: dict[int, dict[str, str]] = {}
         for position, annotator, label, _ in self._current():
             labels.setdefault(position, {})[annotator] = label
@@ -155,8 +142,8 @@ class Answers:
     def _current(self) -> list[tuple[int, str, str, str]]:
         with self._db.reading() as connection:
             return connection.execute(
-                f"SELECT position, annotator, label, source FROM ({CURRENT}) WHERE label IS NOT NULL "
-                "ORDER BY position, answer"
+                f"SELECT position, annotator, label, source FROM ({CURRENT}) AS c WHERE label IS NOT NULL "
+                f"ORDER BY position, {SINCE}"
             ).fetchall()
 
     def history(self, position: int) -> list[Answer]:
@@ -223,14 +210,15 @@ def _store(pen: Pen, submission: Submission, where: str, meta: dict[str, Any], r
                     f"{before[3]!r} by {before[2]!r}); give every answer its own request id."
                 )
             return "repeated", before[0]
-    answer, revision, held = pen.latest(position)
+    answer, revision, held, remark = pen.latest(position)
     if held is not None and held != label and not revise:
         raise HeldLabelError(
             f"Item {pen.name(position)!r} already has the label {held!r} from {pen.annotator!r}; to correct it to "
             f"{label!r}, submit it as a revision (revise=True).",
             held,
         )
-    if held != label:
+    repeated = held == label and not (revise and comment and comment != remark)
+    if not repeated:
         answer = pen.append(position, revision + 1, label, request, comment or None)
     pen.end_lease(position, meta.get("answers_wanted", 1))
-    return "repeated" if held == label else "new" if held is None else "revised", answer
+    return "repeated" if repeated else "new" if held is None else "revised", answer

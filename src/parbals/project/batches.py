@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parbals.errors import InputError
+from parbals.project.current import labels_of
 from parbals.project.database import Database
 from parbals.project.items import count_items, read_item
 from parbals.project.records import BatchItem, BatchRecord
@@ -34,7 +35,8 @@ class Batches:
 
         Items that have a label or are out already are refused. ``expires`` is a time as ``time.time()`` gives it;
         without one an item is out until it is answered or given back. A ``queued`` batch waits on the labelling page
-        for whoever asks; items that were answered or handed out while it was being chosen are left out of it.
+        for whoever asks; items that were answered or handed out while it was being chosen are left out of it, and the
+        ranks of the others count without them.
         """
         check_text(strategy, "strategy")
         if annotator is not None:
@@ -47,16 +49,15 @@ class Batches:
             batch = 1 + connection.execute("SELECT coalesce(max(batch), 0) FROM batches").fetchone()[0]
             connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?)", (batch, now(), strategy, seed, body))
             moment = time.time()
-            left = len(items)
-            for rank, (given, score, initial) in enumerate(items):
-                position = check_position(given, n_items, f"items[{rank}]")
+            rank = 0
+            for row, (given, score, initial) in enumerate(items):
+                position = check_position(given, n_items, f"items[{row}]")
                 reason = _taken(connection, position, batch, moment)
-                if reason and queued and left > 1:
-                    left -= 1
+                if reason and queued and (rank or row + 1 < len(items)):
                     continue
                 if reason:
                     name = read_item(connection, self._db.project, position).id
-                    raise InputError(f"items[{rank}] (item {name!r}) {reason}; leave it out of the batch.")
+                    raise InputError(f"items[{row}] (item {name!r}) {reason}; leave it out of the batch.")
                 connection.execute(
                     "INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)",
                     (batch, position, rank, _number(score), _number(initial)),
@@ -66,6 +67,7 @@ class Batches:
                     "VALUES (?, ?, ?, ?, ?)",
                     (position, batch, annotator, _number(expires), int(queued)),
                 )
+                rank += 1
         return int(batch)
 
     def pending(self, now: float | None = None) -> list[int]:
@@ -88,6 +90,12 @@ class Batches:
                 ).rowcount
                 for row, position in enumerate(positions)
             )
+
+    def batch_positions(self, batch: int) -> list[int]:
+        """The items of a batch, best first."""
+        with self._db.reading() as connection:
+            rows = connection.execute("SELECT position FROM batch_items WHERE batch = ? ORDER BY rank", (batch,))
+            return [position for (position,) in rows]
 
     def batches(self) -> list[BatchRecord]:
         """Every batch that was handed out, oldest first."""
@@ -114,11 +122,9 @@ def _taken(connection: sqlite3.Connection, position: int, batch: int, moment: fl
         return "is in the batch twice"
     if lease is not None and (lease[2] or lease[1] is None or lease[1] > moment):
         return f"is already out in batch {lease[0]}"
-    labels = connection.execute(
-        "SELECT annotator, label, max(revision) FROM answers WHERE position = ? GROUP BY annotator", (position,)
-    )
-    held = next(((annotator, label) for annotator, label, _ in labels if label is not None), None)
-    return None if held is None else f"already has the label {held[1]!r} from {held[0]!r}"
+    for annotator, label, _ in labels_of(connection, position):
+        return f"already has the label {label!r} from {annotator!r}"
+    return None
 
 
 def _number(value: float | None) -> float | None:

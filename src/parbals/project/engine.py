@@ -1,6 +1,6 @@
 """The model's side of a project: what to label next, how good it is, what it predicts. Loads JAX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,8 @@ __all__ = ["choose_batch", "learner_of", "refresh"]
 
 _ROWS = 16_384
 _CANDIDATES = 10_000
+_ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
+"""What a batch has one of for each item."""
 
 
 def learner_of(store: Store, *, with_pending: bool = True, n_candidates: int = _CANDIDATES) -> ActiveLearner:
@@ -42,9 +44,15 @@ def learner_of(store: Store, *, with_pending: bool = True, n_candidates: int = _
     )
     labels = combined_labels(store.votes())
     learner.tell(list(labels), list(labels.values()))
-    out = dict.fromkeys([*store.pending(), *store.passes()]) if with_pending else {}
-    learner.mark_pending([position for position in out if position not in labels])
+    if with_pending:
+        learner.mark_pending(_pending(store, labels))
     return learner
+
+
+def _pending(store: Store, labels: Container[int]) -> list[int]:
+    """What is out or passed and has no label; one that waits for a second opinion is labelled."""
+    out = dict.fromkeys([*store.pending(), *store.passes()])
+    return [position for position in out if position not in labels]
 
 
 def choose_batch(
@@ -56,13 +64,16 @@ def choose_batch(
     queued: bool = False,
     strategy: str | None = None,
     n_candidates: int = _CANDIDATES,
+    learner: ActiveLearner | None = None,
 ) -> tuple[int, Batch]:
-    """Choose ``n`` items, lease them, and record why; the number of the batch and the batch itself.
+    """Choose ``n`` items, lease them, and record why; the number of the batch and the batch as it was stored.
 
-    For the labelling page's queue (``queued``) fewer if fewer are left. ``strategy`` stands in for the project's own;
-    at most ``n_candidates`` free items are looked at, drawn afresh whenever labels change.
+    For the labelling page's queue (``queued``) fewer if fewer are left, and without those that were answered
+    meanwhile. ``strategy`` stands in for the project's own; at most ``n_candidates`` free items are looked at, drawn
+    afresh whenever labels change. A ``learner`` that knows the project as it is now need not be made again.
     """
-    learner = learner_of(store, n_candidates=n_candidates)
+    if learner is None:
+        learner = learner_of(store, n_candidates=n_candidates)
     if queued:
         n = max(min(n, learner.free_items), 1)
     batch = learner.choose(n, strategy=strategy)
@@ -74,12 +85,19 @@ def choose_batch(
         batch.strategy,
         learner.seed,
         rows,
-        {"n_labelled": len(learner.labelled), "n_candidates": n_candidates, "notes": list(batch.notes)},
+        {"n_labelled": len(learner.labelled), "n_candidates": learner.n_candidates, "notes": list(batch.notes)},
         annotator=annotator,
         expires=expires,
         queued=queued,
     )
-    return number, batch
+    return number, _only(batch, store.batch_positions(number))
+
+
+def _only(batch: Batch, positions: list[int]) -> Batch:
+    """The part of a batch that is at these positions."""
+    kept = np.isin(batch.indices, positions)
+    parts = {name: getattr(batch, name)[kept] for name in _ONE_EACH}
+    return replace(batch, **parts)
 
 
 def refresh(
@@ -93,20 +111,22 @@ def refresh(
 
     The gain of the next labels is what they add to those that are out; where hundreds are, that takes minutes, and
     without them (``with_pending``) it is what they add to the labels there are. It is the gain of the best of at most
-    ``n_candidates`` items.
+    ``n_candidates`` items. The predictions remember the number of the answer that was the last one then.
     """
+    answers = store.revision()[0]  # before the labels are read: what comes in between makes it stale
     learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
     if not with_pending:
-        report = replace(report, n_pending=len(store.pending()))
+        report = replace(report, n_pending=len(_pending(store, learner.labels)))
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block)
         progress(rows.stop)
     old = store.settings.get("predictions")
     remembered = store_features(store.folder, predictions, name="predictions")
-    store.update_settings(predictions={**remembered, "n_labelled": len(learner.labelled)})
     store.save_report(report.as_dict(), len(learner.labelled))
+    # Last: where it stops in between, the predictions still say that they are older.
+    store.update_settings(predictions={**remembered, "answers": answers})
     if old is not None and old["file"] != remembered["file"]:
         (Path(store.folder) / old["file"]).unlink(missing_ok=True)
     return report

@@ -5,20 +5,16 @@ import time
 
 from parbals.errors import InputError
 from parbals.project.answers import HeldLabelError, Pen, RequestUsedError
+from parbals.project.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals.project.database import Database
 from parbals.project.integrity import PASS_COLUMNS
 from parbals.project.records import Lease, Pass, Undone
 from parbals.project.rows import check_position, check_text, checksum, now
 
-__all__ = ["CURRENT_PASSES", "KINDS", "Passes"]
+__all__ = ["KINDS", "Passes"]
 
 KINDS = ("skip", "unsure")
 """Why an item was passed."""
-_TAKEN_BACK = "taken back"
-
-# SQLite takes the other columns from the row that holds the maximum.
-CURRENT_PASSES = "SELECT position, annotator, kind, max(pass) AS pass FROM passes GROUP BY position, annotator"
-"""The latest pass of every item and annotator."""
 
 
 class Passes:
@@ -35,7 +31,7 @@ class Passes:
         request_id: str | None = None,
         comment: str | None = None,
     ) -> str:
-        """Store that an annotator does not label an item: 'new', 'repeated' or 'revised'.
+        """Store that an annotator does not label an item: 'new', 'repeated' or 'revised' (kind or comment).
 
         The item goes back into the queue for others and is not offered to this annotator again. Whoever has labelled
         it must take the label back first.
@@ -55,21 +51,22 @@ class Passes:
                 if before != (position, annotator, kind):
                     raise RequestUsedError(f"The request id {request_id!r} was used for something else; use a new one.")
                 return "repeated"
-            _, _, held = pen.latest(position)
+            _, _, held, _ = pen.latest(position)
             if held is not None:
                 raise HeldLabelError(
                     f"Item {pen.name(position)!r} already has the label {held!r} from {annotator!r}; take it back "
                     "before passing the item.",
                     held,
                 )
-            earlier = _latest(connection, position, annotator)
-            if earlier != kind:
+            earlier, remark = _latest(connection, position, annotator)
+            repeated = earlier == kind and (not comment or comment == remark)
+            if not repeated:
                 _append(pen, position, kind, request_id, comment or None)
             connection.execute(
                 "UPDATE leases SET annotator = NULL, expires = NULL WHERE position = ? AND annotator = ? AND queued",
                 (position, annotator),
             )
-        return "repeated" if earlier == kind else "new" if earlier is None else "revised"
+        return "repeated" if repeated else "new" if earlier is None else "revised"
 
     def undo(
         self, position: int, annotator: str, *, lease_seconds: float, request_id: str | None = None
@@ -98,11 +95,8 @@ class Passes:
         found: dict[int, dict[str, str]] = {}
         with self._db.reading() as connection:
             rows = connection.execute(
-                f"SELECT position, annotator, kind FROM ({CURRENT_PASSES}) AS p WHERE kind <> ? AND NOT EXISTS ("
-                "SELECT 1 FROM answers AS a WHERE a.position = p.position AND a.annotator = p.annotator AND a.label IS "
-                "NOT NULL AND NOT EXISTS (SELECT 1 FROM answers AS b WHERE b.position = a.position AND "
-                "b.annotator = a.annotator AND b.revision > a.revision)) ORDER BY position, pass",
-                (_TAKEN_BACK,),
+                f"SELECT position, annotator, kind FROM ({CURRENT_PASSES}) AS p WHERE {PASSED} AND NOT "
+                f"{has_label('p.position', 'p.annotator')} ORDER BY position, pass"
             )
             for position, annotator, kind in rows:
                 found.setdefault(position, {})[annotator] = kind
@@ -117,12 +111,13 @@ class Passes:
         return [Pass(*row) for row in rows]
 
 
-def _latest(connection: sqlite3.Connection, position: int, annotator: str) -> str | None:
-    """The kind of an annotator's pass of an item, None if there is none now."""
+def _latest(connection: sqlite3.Connection, position: int, annotator: str) -> tuple[str | None, str | None]:
+    """Kind and comment of an annotator's pass of an item; None if there is none now."""
     row = connection.execute(
-        "SELECT kind FROM passes WHERE position = ? AND annotator = ? ORDER BY pass DESC LIMIT 1", (position, annotator)
+        "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? ORDER BY pass DESC LIMIT 1",
+        (position, annotator),
     ).fetchone()
-    return None if row is None or row[0] == _TAKEN_BACK else str(row[0])
+    return (None, None) if row is None or row[0] == TAKEN_BACK else row
 
 
 def _by_request(connection: sqlite3.Connection, request: str | None) -> tuple[int, str, str] | None:
@@ -142,19 +137,14 @@ def _append(pen: Pen, position: int, kind: str, request: str | None, comment: st
 
 
 def _take_back(connection: sqlite3.Connection, pen: Pen, position: int, request: str | None) -> Undone:
-    answer, revision, held = pen.latest(position)
+    _, revision, held, comment = pen.latest(position)
     if held is not None:
-        (comment,) = connection.execute("SELECT comment FROM answers WHERE answer = ?", (answer,)).fetchone()
         pen.append(position, revision + 1, None, request, None)
         return Undone(held, None, comment)
-    kind = _latest(connection, position, pen.annotator)
+    kind, comment = _latest(connection, position, pen.annotator)
     if kind is None:
         raise InputError(f"{pen.annotator!r} has neither labelled nor passed item {pen.name(position)!r}.")
-    (comment,) = connection.execute(
-        "SELECT comment FROM passes WHERE position = ? AND annotator = ? ORDER BY pass DESC LIMIT 1",
-        (position, pen.annotator),
-    ).fetchone()
-    _append(pen, position, _TAKEN_BACK, request, None)
+    _append(pen, position, TAKEN_BACK, request, None)
     return Undone(None, kind, comment)
 
 
@@ -173,7 +163,7 @@ def _undone_before(connection: sqlite3.Connection, pen: Pen, position: int, requ
             (*mine, answer[3] - 1),
         ).fetchone()
         return Undone(row[0], None, row[1])
-    if passed == (*mine, _TAKEN_BACK):
+    if passed == (*mine, TAKEN_BACK):
         row = connection.execute(
             "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? AND pass < "
             "(SELECT pass FROM passes WHERE request = ?) ORDER BY pass DESC LIMIT 1",

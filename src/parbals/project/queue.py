@@ -8,11 +8,10 @@ import sqlite3
 import time
 from collections.abc import Sequence
 
-from parbals.project.answers import CURRENT, count_labels
+from parbals.project.current import CURRENT, CURRENT_PASSES, PASSED, count_labels, has_label, has_passed
 from parbals.project.database import Database
 from parbals.project.integrity import read_meta
 from parbals.project.items import count_items
-from parbals.project.passes import CURRENT_PASSES
 from parbals.project.records import Lease, QueueCounts, Why
 from parbals.project.rows import check_position, check_text
 
@@ -20,14 +19,7 @@ __all__ = ["Queue", "lease_to", "why_of"]
 
 _NOBODYS = "queued AND (annotator IS NULL OR expires <= :now)"
 # Free for :who: in nobody's hands, neither answered nor passed by them.
-_FREE = (
-    f"{_NOBODYS} AND NOT EXISTS (SELECT 1 FROM answers AS a WHERE "
-    "a.position = leases.position AND a.annotator = :who AND a.label IS NOT NULL AND NOT EXISTS (SELECT 1 FROM answers "
-    "AS b WHERE b.position = a.position AND b.annotator = a.annotator AND b.revision > a.revision)) AND NOT EXISTS "
-    "(SELECT 1 FROM passes AS p WHERE p.position = leases.position AND p.annotator = :who AND p.kind <> 'taken back' "
-    "AND NOT EXISTS (SELECT 1 FROM passes AS q WHERE q.position = p.position AND q.annotator = p.annotator AND "
-    "q.pass > p.pass))"
-)
+_FREE = f"{_NOBODYS} AND NOT {has_label('leases.position', ':who')} AND NOT {has_passed('leases.position', ':who')}"
 _FREE_ONE = f"SELECT 1 FROM leases WHERE position = :position AND {_FREE}"
 
 
@@ -40,7 +32,8 @@ class Queue:
         """At most ``n`` items for an annotator, on leases that start now.
 
         First those the annotator has already (a reload shows the same items), then free ones in order of batch and
-        rank that they have neither answered nor passed.
+        rank that they have neither answered nor passed. Items in nobody's hands that have as many answers as are
+        wanted leave the queue when they are met.
         """
         check_text(annotator, "annotator")
         moment = time.time()
@@ -58,12 +51,10 @@ class Queue:
                         break
                     # Asked of one row after the other: most are never reached.
                     mine = {"who": annotator, "now": moment, "position": position}
-                    if holder != annotator and connection.execute(_FREE_ONE, mine).fetchone() is None:
-                        continue
                     if holder != annotator and count_labels(connection, position) >= wanted:
-                        # Answered by others while it was somebody's, who then left it.
+                        # Answered by others while it was somebody's, who then left it; or fewer are wanted now.
                         connection.execute("DELETE FROM leases WHERE position = ?", (position,))
-                    elif position not in given:
+                    elif holder == annotator or connection.execute(_FREE_ONE, mine).fetchone() is not None:
                         given.append(position)
             return [_lease(connection, position, annotator, moment + lease_seconds) for position in given]
 
@@ -100,9 +91,7 @@ class Queue:
         """How many items wait, and how many are out, on the page."""
         with self._db.reading() as connection:
             moment = {"who": annotator, "now": time.time()}
-            (free,) = connection.execute(
-                "SELECT count(*) FROM leases WHERE queued AND (annotator IS NULL OR expires <= :now)", moment
-            ).fetchone()
+            (free,) = connection.execute(f"SELECT count(*) FROM leases WHERE {_NOBODYS}", moment).fetchone()
             (out,) = connection.execute(
                 "SELECT count(*) FROM leases WHERE queued AND annotator IS NOT NULL AND expires > :now", moment
             ).fetchone()
@@ -130,7 +119,7 @@ class Queue:
             return int(
                 connection.execute(
                     f"SELECT count(*) FROM (SELECT position FROM ({CURRENT}) WHERE label IS NOT NULL "
-                    f"UNION SELECT position FROM ({CURRENT_PASSES}) WHERE kind <> 'taken back')"
+                    f"UNION SELECT position FROM ({CURRENT_PASSES}) WHERE {PASSED})"
                 ).fetchone()[0]
             )
 

@@ -2,7 +2,8 @@
 
 The server listens on this machine, but so do web pages from everywhere that are open in its browsers. A request must
 name the server by one of its own names (DNS rebinding), must not come from another site's page (request forgery), and
-must carry the token (other users and programs of the machine).
+must carry the token (other users and programs of the machine). The browser keeps the token as a cookie, and cookies do
+not know ports: another server of this machine that is opened in the same browser could read it.
 """
 
 import asyncio
@@ -41,6 +42,12 @@ _LOCKED = (
     "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
     "<title>parbals</title><body><h1>This page needs its link</h1><p>Open the link that <code>parbals serve</code> "
     "printed; it ends in <code>?token=</code> and a long word.</p></body></html>"
+)
+
+_GO_ON = (
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    '<meta http-equiv="refresh" content="0;url=/"><link rel=icon href="data:,"><title>parbals</title>'
+    '<body><p><a href="/">Go on to the labelling page</a></p></body></html>'
 )
 
 
@@ -82,7 +89,7 @@ class Guard:
                 raise _RefusedError(405, "method", "This method is not known here.", (b"allow", b"GET, POST, PATCH"))
             arriving = scope["method"] == "GET" and scope["path"] == "/"
             if arriving and self._is_token(parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]):
-                await self._admit(send)
+                await self._admit(send, headers.get("sec-fetch-site"))
                 return
             self._check_token(scope, headers, arriving)
             body = await self._body(scope, headers, receive)
@@ -119,8 +126,9 @@ class Guard:
             name, port = host, "80"
         if port != str(self.port):
             return False
-        local = scope.get("server") or ("",)
-        return name.lower() in self.names or name == _bracketed(str(local[0]))
+        # A socket for IPv6 that takes IPv4 as well calls an address ::ffff:10.0.0.1 where the browser says 10.0.0.1.
+        local = str((scope.get("server") or ("",))[0]).removeprefix("::ffff:")
+        return name.lower() in self.names or name == _bracketed(local)
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode("utf-8", "surrogatepass"), self.token)
@@ -153,11 +161,23 @@ class Guard:
                 return value
         return ""
 
-    async def _admit(self, send: Send) -> None:
+    async def _admit(self, send: Send, site: str | None) -> None:
+        """Hand over the cookie and go on to the page.
+
+        Where the link was clicked on another site (or the browser does not say where), a redirect would still count as
+        that site's and come without the cookie; a page of our own that goes on does not.
+        """
         cookie = f"{self.cookie}={self.token.decode()}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
-        headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
+        status, body = 200, _GO_ON.encode()
+        if site in ("none", "same-origin"):
+            status, body = 303, b""
+            headers.append((b"location", b"/"))
+        else:
+            headers.append((b"content-type", b"text/html; charset=utf-8"))
+        headers.append((b"content-length", str(len(body)).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
     async def _body(self, scope: Scope, headers: dict[str, str], receive: Receive) -> Receive | None:
         """The whole body, read within limits of size and time; None if the client left before it was complete."""

@@ -11,7 +11,7 @@ from parbals.project.agreement import agreement
 from parbals.project.consensus import combined_labels
 from parbals.project.features import load_features
 from parbals.project.passes import KINDS
-from parbals.project.records import Item
+from parbals.project.records import Answer, Item
 from parbals.project.store import Store
 from parbals.web.shape import Predictions, image_column, snippet
 
@@ -194,8 +194,12 @@ def item(store: Store, position: int) -> dict[str, Any]:
     """Everything about an item, at the cost of one item."""
     (found,) = store.items([position])
     given = store.history(position)
-    now = {answer.annotator: answer for answer in given}  # the latest of each
-    held = sorted((answer for answer in now.values() if answer.label is not None), key=lambda answer: answer.answer)
+    now: dict[str, Answer] = {}  # the latest of each, in the order in which they came to their labels
+    for answer in given:
+        if answer.annotator in now and now[answer.annotator].label != answer.label:
+            del now[answer.annotator]
+        now[answer.annotator] = answer
+    held = [answer for answer in now.values() if answer.label is not None]
     answers = {answer.annotator: str(answer.label) for answer in held}
     people = {answer.annotator: str(answer.label) for answer in held if answer.source != "machine"}
     passes = {entry.annotator: entry.kind for entry in store.pass_history(position)}

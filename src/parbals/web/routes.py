@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -108,10 +107,11 @@ def labelling_routes(page: Page) -> APIRouter:
     @routes.post("/leases", response_model=LeasesOut, responses=errors_of(body=True))
     async def renew(given: PositionsIn) -> Response:
         """The annotator is still at work: their items stay theirs."""
-        act: Callable[[Store], tuple[list[int], float]] = lambda store: (  # noqa: E731
-            store.renew(given.annotator, given.positions, 60.0 * lease_minutes(store)),
-            time.time() + 60.0 * lease_minutes(store),
-        )
+
+        def act(store: Store) -> tuple[list[int], float]:
+            seconds = 60.0 * lease_minutes(store)
+            return store.renew(given.annotator, given.positions, seconds), time.time() + seconds
+
         mine, expires = await desk.write(act)
         page.touch(given.annotator)
         return as_json({"mine": mine, "expires": expires})

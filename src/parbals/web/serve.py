@@ -1,4 +1,8 @@
-"""Starting and ending the server."""
+"""Starting and ending the server.
+
+The cookie that opens the page holds the token, and cookies do not know ports: another server on this machine that is
+opened in the same browser could read it.
+"""
 
 import asyncio
 import ipaddress
@@ -90,22 +94,30 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _names(host: str) -> tuple[str, ...]:
-    """Host names, besides this machine's own, by which requests may call the server."""
-    return () if host in ("0.0.0.0", "::", "") else (host,)
+    """Host names, besides localhost and its addresses, by which requests may call the server; the link's is first.
+
+    A server on every address is called by the machine's name, or by the address a request came to.
+    """
+    address = _address(host)
+    return (socket.gethostname(),) if not host or (address and address.is_unspecified) else (host,)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def _link(host: str, port: int, token: str) -> str:
-    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname(), "": "127.0.0.1"}.get(host, host)
+    shown = _names(host)[0]
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
 
 
 def _announce(link: str, browser: bool, host: str) -> None:
     click.echo(f"The labelling page: {link}\nEnd with Ctrl-C.")
-    try:
-        near = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        near = host == "localhost"
-    if not near:
+    address = _address(host)
+    if not (host == "localhost" if address is None else address.is_loopback):
         click.echo("Everybody who can reach this machine and has the link can label; the way there is not encrypted.")
     if browser:
         threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

@@ -29,17 +29,19 @@ def worker_environment() -> dict[str, str]:
 class Supervisor:
     """Runs ``python -m parbals.web.worker``; started again whenever it ends, after a pause that grows.
 
+    ``deaths`` counts those that followed each other within a minute: one that chooses items and then dies in every
+    report has failed as well.
     ``seconds_to_choose`` is how long the latest batch took, ``n_batches`` how many there were.
     """
 
     def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
         self.folder, self._changed, self._first_pause = folder, changed, first_pause
-        self.state, self.message, self.left = "starting", None, True
+        self.state, self.message = "starting", None
         self.deaths = 0
         self.seconds_to_choose, self.n_batches = 0.0, 0
         self._began = time.monotonic()
         self._process: subprocess.Popen[str] | None = None
-        self._wanted: dict[str, Any] = {"choose": 0, "seconds": 0.0}
+        self._wanted: dict[str, Any] | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._lock = threading.Lock()
@@ -83,7 +85,8 @@ class Supervisor:
 
     def _tell(self) -> None:
         process = self._process
-        if process is not None and process.stdin is not None:
+        # Before the page has said what it lacks, the worker waits: "nothing" would let it begin with a report.
+        if self._wanted is not None and process is not None and process.stdin is not None:
             with self._lock, suppress(OSError, ValueError):
                 process.stdin.write(json.dumps(self._wanted) + "\n")
                 process.stdin.flush()
@@ -153,10 +156,8 @@ class Supervisor:
         if said.get("state") == "choosing":
             self._began = time.monotonic()
         if "chose" in said:
-            self.deaths = 0
             self.seconds_to_choose = time.monotonic() - self._began
             self.n_batches += 1
-            self.left = bool(said["chose"])
         if "state" in said and not (said["state"] == "starting" and self.deaths >= _MANY_DEATHS):
             self._note(said["state"], said.get("message"))
 

@@ -27,6 +27,7 @@ __all__ = ["Worker", "first_items", "main", "make_map"]
 
 _BETWEEN_REPORTS = 5.0
 _AFTER_ERROR = 10.0
+_AFTER_REFUSAL = 2.0
 _FIRST = 3
 _MAP_ROWS = 20_000
 _SECONDS_TO_CHOOSE = 8.0
@@ -74,21 +75,24 @@ class Worker:
         if n_wanted < 1:
             return False
         self.say(state="choosing")
-        engine = _engine()
-        if engine.learner_of(self.store).free_items == 0:
-            self.say(state="idle", chose=0, message="Every item is labelled, passed or with somebody.")
-            return False
-        n_pending = len(self.store.pending())
-        n_items, strategy = self.plan(n_wanted, n_pending, seconds)
+        engine, refusal = _engine(), ""
         for _ in range(3):
             began = time.monotonic()
+            learner = engine.learner_of(self.store, n_candidates=_CANDIDATES)
+            if learner.free_items == 0:
+                self.say(state="idle", chose=0, message="Every item is labelled, passed or with somebody.")
+                return False
+            n_pending = len(learner.pending)
+            n_items, strategy = self.plan(n_wanted, n_pending, seconds)
+            n_items = min(n_items, learner.free_items)
             try:
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always", ParbalsWarning)
                     number, batch = engine.choose_batch(
-                        self.store, n_items, queued=True, strategy=strategy, n_candidates=_CANDIDATES
+                        self.store, n_items, queued=True, strategy=strategy, learner=learner
                     )
-            except InputError:  # all of them were answered while they were being chosen
+            except InputError as error:  # all of them were answered while they were being chosen
+                refusal = str(error)
                 continue
             if strategy is None:
                 each = (time.monotonic() - began) / (n_items + n_pending)
@@ -96,6 +100,8 @@ class Worker:
             told = [str(entry.message) for entry in caught if issubclass(entry.category, ParbalsWarning)]
             self.say(state="idle", chose=len(batch.indices), batch=number, message=" ".join(told) or None)
             return True
+        self.quiet_until = time.monotonic() + _AFTER_REFUSAL
+        self.say(state="idle", message=f"No items could be chosen just now; it is tried again. {refusal}")
         return False
 
     def _report(self) -> bool:
@@ -115,13 +121,11 @@ class Worker:
         return True
 
     def _is_fresh(self) -> bool:
-        """The report and the predictions of last time are those of today's labels."""
-        latest = self.store.latest_report()
+        """The report and the predictions of last time are those of today's answers."""
         stored = self.store.settings.get("predictions")
-        n_labelled = self.store.n_labelled
-        if latest is None or stored is None or not (self.store.folder / stored["file"]).exists():
+        if stored is None or not (self.store.folder / stored["file"]).exists():
             return False
-        return bool(latest.n_labels == stored.get("n_labelled") == n_labelled)
+        return bool(stored.get("answers") == self.store.revision()[0])
 
     def _map(self) -> bool:
         settings = self.store.settings
@@ -218,17 +222,17 @@ def main(folder: Path) -> None:
     with Store.open(folder) as store:
         first_items(store)
         worker = Worker(store, say)
-        wanted, seconds = 0, 0.0
+        wanted, seconds, busy, stale = 0, 0.0, False, False
         say(state="idle")
         while True:
-            busy = worker.step(wanted, seconds)
-            stale, wanted = wanted > 0, 0
             with suppress(queue.Empty):
                 while (order := inbox.get(timeout=0.0 if busy else 1.0)) is not None:
                     # Orders that came while a batch was being chosen did not know of it.
                     wanted, busy = 0 if stale else int(order.get("choose", 0)), True
                     seconds = float(order.get("seconds", 0.0))
                 return
+            busy = worker.step(wanted, seconds)
+            stale, wanted = wanted > 0, 0
 
 
 def _listen(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:

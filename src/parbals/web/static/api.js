@@ -30,7 +30,7 @@ function connected(next) {
   emit("connection", { state: next, before });
 }
 
-async function call(method, path, body) {
+async function call(method, path, { body, patience = PATIENCE_MS } = {}) {
   let response;
   try {
     response = await fetch(path, {
@@ -39,7 +39,7 @@ async function call(method, path, body) {
       body: body === undefined ? undefined : JSON.stringify(body),
       credentials: "same-origin",
       cache: "no-store",
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: patience ? AbortSignal.timeout(patience) : undefined,
     });
   } catch {
     connected("lost");
@@ -65,7 +65,7 @@ async function call(method, path, body) {
 }
 
 async function json(method, path, body) {
-  const response = await call(method, path, body);
+  const response = await call(method, path, { body });
   try {
     return await response.json();
   } catch {
@@ -78,12 +78,22 @@ export const get = (path) => json("GET", path);
 export const post = (path, body) => json("POST", path, body);
 export const patch = (path, body) => json("PATCH", path, body);
 
-/** A file to keep: {name, blob}. */
-export async function download(path, fallbackName) {
-  const response = await call("GET", path);
+/** A file to keep: {name, blob}. It may take minutes to make; ``arriving(bytes, all)`` is told what has come. */
+export async function download(path, fallbackName, arriving) {
+  const response = await call("GET", path, { patience: 0 });
+  const all = Number(response.headers.get("Content-Length")) || 0;
   const named = /filename="?([^";]+)"?/.exec(response.headers.get("Content-Disposition") ?? "");
   try {
-    return { name: named ? named[1] : fallbackName, blob: await response.blob() };
+    const parts = [];
+    let bytes = 0;
+    for (const reader = response.body.getReader(); ; ) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      parts.push(value);
+      bytes += value.length;
+      arriving(bytes, all);
+    }
+    return { name: named ? named[1] : fallbackName, blob: new Blob(parts) };
   } catch {
     connected("lost");
     throw new ApiError("The download was cut short; try again.");

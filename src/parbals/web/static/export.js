@@ -21,12 +21,14 @@ export function exportView() {
   const only = h("input", { type: "checkbox", id: "labelled-only", checked: true });
   const button = h("button", { class: "primary", type: "submit" }, "Download");
   const said = h("p", { class: "quiet", role: "status" });
+  const far = h("progress", { class: "far", "aria-label": "The export", hidden: true });
   const form = h(
     "form",
     { class: "panel stack" },
     h("fieldset", { class: "choices" }, h("legend", {}, "Format"), choices),
     h("label", { class: "check", for: "labelled-only" }, only, h("span", {}, "Only items that have a label")),
     h("div", { class: "actions" }, button),
+    far,
     said,
   );
 
@@ -34,17 +36,23 @@ export function exportView() {
     event.preventDefault();
     const format = new FormData(form).get("format");
     button.disabled = true;
-    said.textContent = "Being made …";
+    far.hidden = false;
+    far.removeAttribute("value"); // moving, until it is known how much there is
+    said.textContent = "The file is being made. A million items take some minutes; you can go on labelling meanwhile.";
+    const address = `/api/export?format=${format}&labelled_only=${only.checked}`;
     try {
-      const file = await download(`/api/export?format=${format}&labelled_only=${only.checked}`, `labels.${format}`);
-      const address = URL.createObjectURL(file.blob);
-      h("a", { href: address, download: file.name }).click();
-      setTimeout(() => URL.revokeObjectURL(address), 60_000);
+      const file = await download(address, `labels.${format}`, (bytes, all) => {
+        if (all) far.value = bytes / all;
+      });
+      const kept = URL.createObjectURL(file.blob);
+      h("a", { href: kept, download: file.name }).click();
+      setTimeout(() => URL.revokeObjectURL(kept), 60_000);
       said.textContent = `${file.name} is in your downloads.`;
     } catch (error) {
       said.textContent = error.message;
       toast(error.message);
     }
+    far.hidden = true;
     button.disabled = false;
   });
   const intro = h(

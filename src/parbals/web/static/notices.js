@@ -31,7 +31,7 @@ function drawSign(box) {
       "The server cannot be reached. Click to try now.",
     );
   else if (box.stuck.length)
-    sign("problem", `${box.stuck.length} to decide`, "The server refused an answer; see the notice.");
+    sign("problem", `${box.stuck.length} to decide`, "The server did not take an answer; see the notice.");
   else if (box.waiting) sign("saving", "Saving", `${plural(box.waiting, "answer")} on the way.`);
   else sign("saved", "Saved", "Every answer is on the server's disk.");
 }
@@ -70,6 +70,14 @@ function stuckNotice(entry) {
       : entry.kind === "undo"
         ? `Taking back your answer to ${item}`
         : `Passing ${item}`;
+  if (stuck.code === "failing")
+    return notice(
+      request,
+      "problem",
+      `${what} is kept in this browser: the server failed at it several times. ${stuck.message}`,
+      button("Try again", () => outbox.tryAgain(request), true),
+      leave("Let it go"),
+    );
   return notice(request, "problem", `${what} was not stored. ${stuck.message}`, leave("Understood, leave it"));
 }
 
@@ -109,6 +117,15 @@ function draw(box = outbox.summary()) {
         "memory",
         "problem",
         "This browser does not let the page keep anything. Leave the page open until everything is saved.",
+      ),
+    );
+  if (box.unreadable)
+    list.push(
+      notice(
+        "unreadable",
+        "problem",
+        `${plural(box.unreadable, "entry", "entries")} that this browser kept for the server cannot be read any more, and could not be sent. What is left of it is set aside; the others are not affected. Look under Browse whether an answer of yours is missing.`,
+        button("Understood", () => outbox.seenUnreadable()),
       ),
     );
   if (outbox.elsewhere() > 0)

@@ -2,34 +2,69 @@
 //
 // One key an entry, so that two tabs never overwrite each other's list. Entries are sent in the order they were made,
 // by one tab at a time, each with the same request id on every attempt: a repeat is free on the server. An entry that
-// the server refuses for good is kept, shown, and waits for a decision; nothing is ever dropped silently.
+// the server refuses for good, or fails at five times, is kept, shown, and waits for a decision without holding up the
+// others; nothing is ever dropped silently.
 
 import { connection, post } from "./api.js";
 import { randomId } from "./dom.js";
 import { sameProject } from "./identity.js";
-import { emit, on, projectKey } from "./state.js";
+import { emit, memory, on, projectKey } from "./state.js";
 
 const PREFIX = "parbals:out:";
+const ASIDE = "parbals:unreadable:";
+const LAST = "last-entry";
+const SEEN = "seen-unreadable";
+const MOST_FAILURES = 5; // of the server, over one entry
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 
 const unkept = new Map(); // entries of a browser whose storage is full or switched off
-let number = 0;
+let last = 0;
 let failures = 0;
 let timer = 0;
 let sending = false;
 
+const keysOf = (prefix) => Object.keys(localStorage).filter((key) => key.startsWith(prefix));
+
 function all() {
   const found = [...unkept.values()];
   try {
-    for (let i = 0; i < localStorage.length; i += 1) {
-      const key = localStorage.key(i);
-      if (key.startsWith(PREFIX)) found.push({ ...JSON.parse(localStorage.getItem(key)), key });
+    for (const key of keysOf(PREFIX)) {
+      const entry = read(key);
+      if (entry) found.push({ ...entry, key });
     }
   } catch {
     /* what is in memory is all there is */
   }
   return found.sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** A kept entry. What cannot be read is moved out of the way, for somebody who may still make sense of it. */
+function read(key) {
+  const text = localStorage.getItem(key);
+  if (text === null) return null; // another tab was faster
+  try {
+    const entry = JSON.parse(text);
+    if (typeof entry.request_id === "string" && typeof entry.kind === "string") return entry;
+  } catch {
+    /* as unreadable as an entry that lacks these */
+  }
+  try {
+    localStorage.setItem(ASIDE + key.slice(PREFIX.length), text);
+    localStorage.removeItem(key);
+  } catch {
+    /* no room to move it: it stays where it is */
+  }
+  return null;
+}
+
+/** Larger than every one before, in any tab, also when the clock is set back. */
+function nextNumber() {
+  const newest = all().at(-1)?.key.slice(PREFIX.length).slice(0, 15);
+  const before = [last, Number(memory.get(LAST)), Number(newest)].filter((number) => number < 1e14);
+  last = Math.max(Date.now(), 1 + Math.max(...before));
+  memory.set(LAST, String(last));
+  return String(last).padStart(15, "0");
 }
 
 function keep(entry) {
@@ -68,8 +103,7 @@ export function keptInMemoryOnly() {
 
 /** {kind: answer|pass|undo, annotator, position, ...} goes into the outbox, and from there to the server. */
 export function add(entry) {
-  number += 1;
-  const made = String(Date.now()).padStart(15, "0") + String(number).padStart(6, "0");
+  const made = nextNumber();
   const request = randomId();
   const whole = { ...entry, request_id: request, project: projectKey(), key: `${PREFIX}${made}:${request}` };
   keep(whole);
@@ -92,6 +126,29 @@ export function settle(request, { correct }) {
   flush();
 }
 
+/** Try once more what the server failed at; it may have been put right. */
+export function tryAgain(request = null) {
+  for (const entry of entries())
+    if (entry.stuck?.code === "failing" && (request === null || entry.request_id === request))
+      keep({ ...entry, stuck: undefined, failed: undefined });
+  changed();
+  flush();
+}
+
+function countUnreadable() {
+  try {
+    return keysOf(ASIDE).length;
+  } catch {
+    return 0;
+  }
+}
+
+/** Somebody has read that something could not be read. */
+export function seenUnreadable() {
+  memory.set(SEEN, String(countUnreadable()));
+  changed();
+}
+
 function changed() {
   emit("outbox", summary());
 }
@@ -99,7 +156,8 @@ function changed() {
 export function summary() {
   const list = entries();
   const stuck = list.filter((entry) => entry.stuck);
-  return { waiting: list.length - stuck.length, stuck, sending, failures, memoryOnly: keptInMemoryOnly() };
+  const unreadable = Math.max(0, countUnreadable() - Number(memory.get(SEEN)));
+  return { waiting: list.length - stuck.length, stuck, sending, failures, unreadable, memoryOnly: keptInMemoryOnly() };
 }
 
 function send(entry) {
@@ -146,7 +204,13 @@ async function sendAll() {
       failures = 0;
       emit("stored", { entry, reply });
     } catch (error) {
-      if (error.temporary) return delay(error);
+      const failed = (entry.failed ?? 0) + (error.status === 500 ? 1 : 0);
+      if (error.temporary && failed < MOST_FAILURES) {
+        if (failed) keep({ ...entry, failed });
+        return delay(error);
+      }
+      if (error.temporary) error.code = "failing";
+      failures = 0;
       keep({ ...entry, stuck: { code: error.code, message: error.message, held: error.detail.held ?? null } });
     }
     changed();
@@ -173,7 +237,7 @@ export async function flush() {
 
 export function startOutbox() {
   on("connection", ({ state }) => {
-    if (state === "ok") flush();
+    if (state === "ok") tryAgain();
   });
   window.addEventListener("online", flush);
   window.addEventListener("storage", (event) => {
@@ -187,6 +251,5 @@ export function startOutbox() {
   window.addEventListener("beforeunload", (event) => {
     if (keptInMemoryOnly() && connection.state !== "ok") event.preventDefault();
   });
-  changed();
-  flush();
+  tryAgain();
 }

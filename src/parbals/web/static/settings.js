@@ -20,7 +20,7 @@ function field(id, name, help, input) {
 export function settingsView() {
   const words = h("textarea", { rows: "3" });
   const guidelines = h("textarea", { rows: "6", maxlength: "20000" });
-  const wanted = h("input", { type: "number", min: "1", max: "20", step: "1", inputmode: "numeric" });
+  const wanted = h("input", { type: "number", min: "1", max: "100", step: "1", inputmode: "numeric" });
   const lease = h("input", { type: "number", min: "1", max: "1440", step: "1", inputmode: "numeric" });
   const said = h("p", { class: "quiet", role: "status" });
   const form = h(
