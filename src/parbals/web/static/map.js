@@ -58,10 +58,17 @@ export function mapPanel({ full = false } = {}) {
   let hover = 0;
   let reload = 0;
   let loadedAt = 0;
+  let pointer = null; // the last movement over the map, while it is there
 
   function draw() {
     if (!map || canvas.getBoundingClientRect().width === 0) return;
     spots = drawMap(canvas, map.points, { mode: mode.value, large: full, here, chosen });
+  }
+
+  /** Points that moved under a resting pointer are told, too. */
+  function redraw() {
+    draw();
+    if (chosen < 0) follow();
   }
 
   function drawLegend() {
@@ -126,14 +133,21 @@ export function mapPanel({ full = false } = {}) {
     if (best >= 0) point(best, true);
   }
 
-  canvas.addEventListener("pointermove", (event) => {
-    const i = nearest(event);
+  function follow() {
+    if (!pointer) return;
+    const i = nearest(pointer);
     canvas.classList.toggle("pointing", i >= 0);
     if (i === chosen) return;
     clearTimeout(hover);
     hover = setTimeout(() => point(i, false), i < 0 ? 0 : PAUSE_MS);
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    pointer = event;
+    follow();
   });
   const leave = () => {
+    pointer = null;
     clearTimeout(hover);
     point(-1, false);
     note.textContent = share();
@@ -188,25 +202,25 @@ export function mapPanel({ full = false } = {}) {
       return;
     }
     drawLegend();
-    draw();
+    redraw();
   }
 
   mode.addEventListener("change", () => {
     drawLegend();
-    draw();
+    redraw();
   });
   on("live", load);
-  on("theme", draw);
+  on("theme", redraw);
   on("shown", (task) => {
     here = task?.position ?? null;
     if (map) {
       drawLegend();
-      draw();
+      redraw();
     }
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   new ResizeObserver(() => {
-    draw();
+    redraw();
     load();
   }).observe(node);
   note.textContent = share();
