@@ -120,7 +120,8 @@ def init(
             "encoding": made.encoding,
         },
         f"{made.n_items:,} items{read_as}, {made.n_labels:,} of them labelled, {made.n_features} features "
-        f"({made.encoder}), classes {', '.join(made.classes)}.\nNext: parbals next {folder} -n 20 --out batch.csv",
+        f"({made.encoder}), classes {', '.join(made.classes)}.\n"
+        f"Next: parbals serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
     )
 
 
