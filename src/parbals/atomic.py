@@ -14,7 +14,7 @@ from typing import IO
 
 from parbals.errors import InputError
 
-__all__ = ["TEMPORARY_SUFFIX", "replacing", "whole_file"]
+__all__ = ["TEMPORARY_SUFFIX", "replacing", "sync_folder", "whole_file"]
 
 TEMPORARY_SUFFIX = ".parbals-tmp"
 
@@ -56,7 +56,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except BaseException:
         _discard(temporary)
         raise
@@ -67,7 +67,7 @@ def _discard(path: Path) -> None:
         path.unlink()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """The new name itself must reach the disk. Windows cannot open a folder, and does not need it."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)

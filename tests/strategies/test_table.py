@@ -4,8 +4,9 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from parbals import plugins
 from parbals.errors import InputError
-from parbals.strategies import STRATEGIES, Strategy, all_strategies, strategy_named, table
+from parbals.strategies import STRATEGIES, Strategy, all_strategies, strategy_named
 
 NAMES = [
     "random",
@@ -48,7 +49,7 @@ def test_an_unknown_name_is_told_what_there_is():
 
 def advertised(monkeypatch, *entries):
     points = [EntryPoint(name, value, "parbals.strategies") for name, value in entries]
-    monkeypatch.setattr(table, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
 
 
 def test_an_installed_package_adds_its_own(monkeypatch):

@@ -1,7 +1,6 @@
 """One self-contained page about a grid, with tables and pictures beside it as files for a paper."""
 
 from collections.abc import Sequence
-from html import escape
 from importlib import resources
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from parbals.bench.render import TextTable, to_latex, to_markdown
 from parbals.bench.summaries import agreement_tables, leaderboard_tables, savings_table, times_table
 from parbals.bench.tables import Table, all_tables
 from parbals.errors import InputError
+from parbals.pages import whole_page
 
 __all__ = ["build_report", "write_report"]
 
@@ -71,22 +71,7 @@ def build_report(
         sections.footer(suite, records),
     )
     css = resources.files("parbals.bench").joinpath("report.css").read_text("utf-8")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>{escape(suite.title)}: results</title>
-<style>
-{css}</style>
-</head>
-<body>
-<main>
-{"".join(parts)}</main>
-</body>
-</html>
-"""
+    return whole_page(f"{suite.title}: results", css, "".join(parts))
 
 
 def _tables(settings: Sequence[Setting], metric: str) -> list[Table | TextTable]:

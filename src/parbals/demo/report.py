@@ -11,6 +11,7 @@ from parbals.demo.names import DARK, LIGHT, METRIC_NAMES, name_of
 from parbals.demo.plots import curve_png, map_png
 from parbals.demo.run import DemoResult
 from parbals.demo.summary import SIMILAR, curve_sentences, half_width, worth_of, worth_sentences
+from parbals.pages import whole_page
 
 __all__ = ["build_report"]
 
@@ -39,22 +40,7 @@ def build_report(result: DemoResult, places: dict[int, np.ndarray]) -> str:
         _footer(result),
     )
     css = resources.files("parbals.demo").joinpath("report.css").read_text("utf-8")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>parbals demo: which messages should be labelled next?</title>
-<style>
-{css}</style>
-</head>
-<body>
-<main>
-{"".join(sections)}</main>
-</body>
-</html>
-"""
+    return whole_page("parbals demo: which messages should be labelled next?", css, "".join(sections))
 
 
 def _header(result: DemoResult) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from parbals.atomic import sync_folder
 from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.project.integrity import answer_marks, problems, read_meta
 from parbals.project.schema import MIGRATIONS, PAGE_SIZE, check_version, upgrade
@@ -252,7 +253,7 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
             raise ProjectError(f"{file} is already there; open that project instead.") from None
         except OSError:  # a file system without links
             os.rename(draft, file)
-        _flush_folder(folder)
+        sync_folder(folder)
     except sqlite3.Error as error:
         raise explained(error, file) from error
     except OSError as error:
@@ -284,12 +285,3 @@ def _patiently(action: Callable[[], object]) -> None:
             if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-
-
-def _flush_folder(folder: Path) -> None:
-    if os.name == "posix":
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)

@@ -6,10 +6,11 @@ Strategies of other packages are found through the entry-point group ``parbals.s
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from parbals.batches.problem import Problem
 from parbals.errors import InputError
+from parbals.plugins import load_entry, loadable_entries, other_entries
 from parbals.strategies import (
     badge,
     bald,
@@ -144,6 +145,8 @@ STRATEGIES: dict[str, Strategy] = {
     ),
 }
 
+_THEIRS = (Strategy, "strategy", "parbals.strategies.Strategy")
+
 
 def strategy_named(name: str) -> Strategy:
     """Look a strategy up, ours or an installed package's, or say which there are."""
@@ -151,34 +154,14 @@ def strategy_named(name: str) -> Strategy:
         return STRATEGIES[name]
     others = _other_entries()
     if isinstance(name, str) and name in others:
-        return _loaded(others[name])
+        return load_entry(others[name], *_THEIRS)
     raise InputError(f"There is no strategy {name!r}; choose one of: {', '.join([*STRATEGIES, *others])}.")
 
 
 def all_strategies() -> dict[str, Strategy]:
     """Ours, then those of installed packages. One of theirs that cannot be loaded stops nothing but itself."""
-    found = dict(STRATEGIES)
-    for name, entry in _other_entries().items():
-        try:
-            found[name] = _loaded(entry)
-        except InputError:
-            continue
-    return found
+    return STRATEGIES | loadable_entries(_other_entries(), *_THEIRS)
 
 
 def _other_entries() -> dict[str, EntryPoint]:
-    """Entry points by name, without those that would shadow one of ours."""
-    return {entry.name: entry for entry in entry_points(group=_GROUP) if entry.name not in STRATEGIES}
-
-
-def _loaded(entry: EntryPoint) -> Strategy:
-    try:
-        strategy = entry.load()
-    except Exception as error:
-        raise InputError(f"The strategy {entry.name!r} ({entry.value}) cannot be loaded: {error}.") from error
-    if not isinstance(strategy, Strategy):
-        raise InputError(
-            f"The strategy {entry.name!r} ({entry.value}) is a {type(strategy).__name__}; its entry point must name a "
-            "parbals.strategies.Strategy."
-        )
-    return strategy
+    return other_entries(_GROUP, STRATEGIES)

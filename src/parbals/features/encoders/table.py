@@ -5,7 +5,7 @@ found through the entry-point group ``parbals.encoders``; each entry names an :c
 """
 
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from parbals.errors import InputError
 from parbals.features.encoders import (
@@ -18,10 +18,12 @@ from parbals.features.encoders import (
     timm_models,
 )
 from parbals.features.encoders.base import Encoder, Entry, Kind, Options
+from parbals.plugins import load_entry, loadable_entries, other_entries
 
 __all__ = ["ENCODERS", "PREFIXES", "all_encoders", "encoder_entry", "load_encoder"]
 
 _GROUP = "parbals.encoders"
+_THEIRS = (Entry, "encoder", "parbals.features.encoders.Entry")
 
 ENCODERS: dict[str, Entry] = {
     "clip-vit-b32": huggingface.CLIP_B32,
@@ -54,7 +56,7 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
         return PREFIXES[prefix], rest
     others = _other_entries()
     if name in others:
-        return _loaded(others[name]), name
+        return load_entry(others[name], *_THEIRS), name
     known = [*ENCODERS, *(f"{key}:NAME" for key in PREFIXES), *others, *others_known]
     raise InputError(f"There is no encoder {name!r}; choose one of: {', '.join(known)}.")
 
@@ -72,13 +74,8 @@ def load_encoder(
 
 def all_encoders() -> dict[str, Entry]:
     """Ours, prefixes as ``hf:NAME``, then those of installed packages that can be loaded."""
-    found = ENCODERS | {f"{prefix}:NAME": entry for prefix, entry in PREFIXES.items()}
-    for name, entry in _other_entries().items():
-        try:
-            found[name] = _loaded(entry)
-        except InputError:
-            continue
-    return found
+    models = {f"{prefix}:NAME": entry for prefix, entry in PREFIXES.items()}
+    return ENCODERS | models | loadable_entries(_other_entries(), *_THEIRS)
 
 
 def _check_kind(name: str, reads: Kind | None, given: Kind | None) -> None:
@@ -88,18 +85,4 @@ def _check_kind(name: str, reads: Kind | None, given: Kind | None) -> None:
 
 
 def _other_entries() -> dict[str, EntryPoint]:
-    """Entry points by name, without those that would shadow one of ours."""
-    return {entry.name: entry for entry in entry_points(group=_GROUP) if entry.name not in ENCODERS}
-
-
-def _loaded(entry: EntryPoint) -> Entry:
-    try:
-        found = entry.load()
-    except Exception as error:
-        raise InputError(f"The encoder {entry.name!r} ({entry.value}) cannot be loaded: {error}.") from error
-    if not isinstance(found, Entry):
-        raise InputError(
-            f"The encoder {entry.name!r} ({entry.value}) is a {type(found).__name__}; its entry point must name a "
-            "parbals.features.encoders.Entry."
-        )
-    return found
+    return other_entries(_GROUP, ENCODERS)
