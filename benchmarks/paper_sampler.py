@@ -17,7 +17,7 @@ from rivals import fit
 from workload import FULL
 
 from parbals import select_batch
-from parbals.bench.commands import load_data
+from parbals.bench.loading import load_data
 from parbals.bench.protocol import draw_candidates, draw_initial, draw_targets
 from parbals.bench.runs import Budget
 from parbals.bench.stats import mean_interval

@@ -102,7 +102,7 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     import parbals.bench.protocol as protocol
     import parbals.select as select
     from parbals.batches import universes
-    from parbals.bench.commands import load_data
+    from parbals.bench.loading import load_data
     from parbals.posterior.estimator import BayesianLogisticRegression
 
     clock = Stopwatch()
@@ -134,7 +134,7 @@ def _made_up(name: str, smoke: bool) -> Any:
     """Rows as encoder embeddings have them: a decaying spectrum, norm 1; labels from a logistic model."""
     import numpy as np
 
-    from parbals.bench.small import SmallData
+    from parbals.datasets.base import Data
 
     n_pool, n_source, n_test, n_features = SMOKE if smoke else SIZES[name]
     generator = np.random.default_rng(0)
@@ -144,7 +144,7 @@ def _made_up(name: str, smoke: bool) -> Any:
     logits = X @ (6.0 * generator.standard_normal(n_features)) + generator.logistic(size=len(X))
     y = (logits > 0).astype(np.int64)
     pool, source, test = np.split(np.arange(len(X)), [n_pool, n_pool + n_source])
-    return SmallData(name, None, ("no", "yes"), X[pool], y[pool], X[source], X[test], y[test])
+    return Data(name, X[pool], y[pool], X[source], X[test], y[test], ("no", "yes"))
 
 
 def _path(folder: str | None) -> Path | None:

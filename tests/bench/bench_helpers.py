@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from parbals.bench.executors import Outcome
+from parbals.bench.loading import load_data
 from parbals.bench.records import METRICS, RunRecord, write_line
 from parbals.bench.runs import Budget, Run, Settings
-from parbals.bench.small import load_small
 
 TINY = {"n_samples": 32, "n_candidates": 40, "n_targets": 20, "n_universes": 2}
 TINY_SUITE = """
@@ -86,7 +86,7 @@ def load_or_die(reference, marker):
     if not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return load_small(reference)
+    return load_data(reference)
 
 
 def always_die(reference):
@@ -101,4 +101,4 @@ def load_when_told(reference, started, go_on):
     Path(started).touch()
     while not Path(go_on).exists():
         time.sleep(0.02)
-    return load_small(reference)
+    return load_data(reference)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
+from parbals.bench.loading import load_data
 from parbals.bench.processes import LocalProcesses
-from parbals.bench.small import load_small
 
 
 def main():
     folder = ResultsFolder(sys.argv[1])
     suite = read_suite(Path(sys.argv[2]).read_text())
     folder.save_suite(suite.text)
-    failures = run_grid(suite.runs, folder, load_small, LocalProcesses(1))
+    failures = run_grid(suite.runs, folder, load_data, LocalProcesses(1))
     sys.exit(len(failures))
 
 

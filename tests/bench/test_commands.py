@@ -8,7 +8,7 @@ import pytest
 from bench_helpers import TINY_SUITE
 from click.testing import CliRunner
 
-from parbals.bench.commands import bench, load_data
+from parbals.bench.commands import bench
 from parbals.errors import InputError
 
 
@@ -72,13 +72,6 @@ def test_mistakes_are_refused_before_anything_is_written(tmp_path):
 @pytest.mark.parametrize("command", ["run", "status", "report", "pack", "unpack"])
 def test_help_has_examples(command):
     assert "Examples:" in call(command, "--help").output
-
-
-def test_a_dataset_by_its_reference():
-    assert load_data("digits:3").classes == ("other", "3")
-    assert load_data("breast-cancer").y_pool.mean() == pytest.approx(0.39, abs=0.05)  # malignant is the rarer class
-    with pytest.raises(InputError, match="no class '12'"):
-        load_data("digits:12")
 
 
 def test_looking_loads_no_model(ran):

@@ -14,7 +14,7 @@ from parbals.bench.dask_cluster import DaskCluster
 from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
-from parbals.bench.small import load_small
+from parbals.bench.loading import load_data
 from parbals.errors import InputError, MissingDependencyError
 
 
@@ -30,7 +30,7 @@ def runs():
 @pytest.fixture(scope="module")
 def in_process(tmp_path_factory, runs):
     folder = ResultsFolder(tmp_path_factory.mktemp("whole"))
-    assert run_grid(runs, folder, load_small, InProcess()) == []
+    assert run_grid(runs, folder, load_data, InProcess()) == []
     return results_of(folder)
 
 
@@ -99,9 +99,9 @@ def test_a_run_that_fails_over_there_is_reported_and_the_others_go_on(tmp_path, 
     folder = ResultsFolder(tmp_path)
     executor = DaskCluster(cluster.scheduler_address)
     assert executor.n_parallel == 2
-    (failure,) = run_grid([failing, good], folder, load_small, executor)
+    (failure,) = run_grid([failing, good], folder, load_data, executor)
     assert failure.run == failing
-    assert "no built-in dataset 'nowhere'" in failure.reason
+    assert "There is no dataset 'nowhere'" in failure.reason
     assert results_of(folder) == {good.key: in_process[good.key]}
 
 

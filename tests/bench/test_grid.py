@@ -6,9 +6,9 @@ from bench_helpers import TINY_SUITE, Canned, record_of, runs_of
 from parbals.bench.executors import Clock, InProcess, Outcome
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import load_suite, read_suite, run_grid
+from parbals.bench.loading import load_data
 from parbals.bench.records import read_line, write_line
 from parbals.bench.runs import Budget, Run, Settings
-from parbals.bench.small import load_small
 from parbals.errors import InputError
 
 
@@ -25,7 +25,7 @@ def suite():
 def filled(tmp_path, suite):
     folder = ResultsFolder(tmp_path / "results")
     folder.save_suite(suite.text)
-    assert run_grid(suite.runs, folder, load_small, Canned()) == []
+    assert run_grid(suite.runs, folder, load_data, Canned()) == []
     return folder
 
 
@@ -49,7 +49,7 @@ class TestSuites:
         suite = load_suite("quick")
         assert len(suite.runs) == 2 * 5 * 3
         for reference in {run.reference for run in suite.runs}:
-            data = load_small(reference)
+            data = load_data(reference)
             assert len(data.X_pool) > max(run.budget.total for run in suite.runs)
             assert set(data.y_pool) == {0, 1}
 
@@ -112,14 +112,14 @@ class TestKeys:
 class TestResuming:
     def test_a_finished_grid_computes_nothing(self, filled, suite):
         again = Canned()
-        assert run_grid(suite.runs, filled, load_small, again) == []
+        assert run_grid(suite.runs, filled, load_data, again) == []
         assert again.computed == []
 
     def test_only_missing_runs_are_computed(self, tmp_path, suite):
         folder = ResultsFolder(tmp_path)
-        run_grid(suite.runs[:4], folder, load_small, Canned())
+        run_grid(suite.runs[:4], folder, load_data, Canned())
         rest = Canned()
-        run_grid(suite.runs, folder, load_small, rest)
+        run_grid(suite.runs, folder, load_data, rest)
         assert rest.computed == list(suite.runs[4:])
 
     def test_a_line_cut_anywhere_is_noticed_and_computed_again(self, filled, suite):
@@ -132,7 +132,7 @@ class TestResuming:
             assert len(filled.damages()) == 1
             assert len(filled.records()) == len(suite.runs) - 1
             healer = Canned()
-            run_grid(suite.runs, filled, load_small, healer)
+            run_grid(suite.runs, filled, load_data, healer)
             assert len(healer.computed) == 1
             assert lines_of(filled) == whole
             assert filled.damages() == []
@@ -142,7 +142,7 @@ class TestResuming:
         name = sorted(whole)[0]
         (filled.runs / name).write_bytes(whole[name][:-1])
         healer = Canned()
-        run_grid(suite.runs, filled, load_small, healer)
+        run_grid(suite.runs, filled, load_data, healer)
         assert healer.computed == []
         assert lines_of(filled) == whole
 
@@ -151,7 +151,7 @@ class TestResuming:
         path.write_text(path.read_text().replace("0.9", "0.8", 1))
         assert "line 1" in str(filled.damages()[0])
         healer = Canned()
-        run_grid(suite.runs, filled, load_small, healer)
+        run_grid(suite.runs, filled, load_data, healer)
         assert len(healer.computed) == 1
         assert filled.damages() == []
         assert len(filled.records()) == len(suite.runs)
@@ -159,16 +159,16 @@ class TestResuming:
     def test_data_that_changed_in_between_are_not_mixed_in(self, tmp_path, suite):
         """The name of a dataset stays when its files or its features change."""
         folder = ResultsFolder(tmp_path)
-        run_grid(suite.runs[:4], folder, load_small, Canned())
+        run_grid(suite.runs[:4], folder, load_data, Canned())
         before = lines_of(folder)
-        failures = run_grid(suite.runs, folder, load_small, Canned(data="other"))
+        failures = run_grid(suite.runs, folder, load_data, Canned(data="other"))
         assert len(failures) == len(suite.runs) - 4
         assert "breast-cancer is not the same data" in failures[0].reason
         assert lines_of(folder) == before
 
     def test_two_processes_cannot_write_at_once(self, filled, suite):
         with filled.writing(), pytest.raises(InputError, match="Another process is writing"):
-            run_grid(suite.runs, filled, load_small, Canned())
+            run_grid(suite.runs, filled, load_data, Canned())
 
     def test_a_folder_without_results_says_so(self, tmp_path):
         with pytest.raises(InputError, match="holds no results"):

@@ -15,9 +15,9 @@ from bench_helpers import SMALL_SETTINGS, TINY_SUITE, always_die, load_or_die, r
 from parbals.bench.executors import attempt
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
+from parbals.bench.loading import load_data
 from parbals.bench.processes import LocalProcesses, _Queue
 from parbals.bench.records import read_line
-from parbals.bench.small import load_small
 from parbals.errors import InputError
 
 _PROGRAM = Path(__file__).with_name("grid_program.py")
@@ -67,7 +67,7 @@ def suite_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     folder = ResultsFolder(tmp_path_factory.mktemp("whole"))
-    assert run_grid(read_suite(TINY_SUITE).runs, folder, load_small, LocalProcesses(1)) == []
+    assert run_grid(read_suite(TINY_SUITE).runs, folder, load_data, LocalProcesses(1)) == []
     return results_of(folder)
 
 
@@ -110,7 +110,7 @@ def test_killed_twenty_times_anywhere(tmp_path, suite_file, uninterrupted):
 
 def test_it_computes_what_this_process_would_compute(uninterrupted):
     run = next(run for run in read_suite(TINY_SUITE).runs if run.strategy == "confidence")
-    outcome = attempt(run, load_small)
+    outcome = attempt(run, load_data)
     assert read_line(outcome.line).without_seconds() == uninterrupted[run.key]
 
 
@@ -134,7 +134,7 @@ def test_no_core_has_two_owners_and_ours_are_left_as_they_were():
     shares = LocalProcesses()._shares
     assert sorted(core for share in shares for core in share) == sorted(allowed)
     assert len(LocalProcesses(1)._shares[0]) == len(allowed)
-    list(LocalProcesses(1).results([], load_small))
+    list(LocalProcesses(1).results([], load_data))
     assert os.sched_getaffinity(0) == allowed
     assert os.environ.get("OMP_NUM_THREADS") == variable
     with pytest.raises(InputError, match="0 processes"):
@@ -148,7 +148,7 @@ def test_where_compiling_is_slow_a_cell_begins_with_one_run_and_the_others_follo
     assert not run_grid(
         suite.runs,
         folder,
-        load_small,
+        load_data,
         LocalProcesses(2, compile_first=True),
         lambda progress: done.append(progress.last),
     )

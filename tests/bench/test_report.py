@@ -11,11 +11,11 @@ from parbals.bench.collect import collect
 from parbals.bench.findings import savings
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import load_suite, read_suite, run_grid
+from parbals.bench.loading import load_data
 from parbals.bench.measures import MEASURES
 from parbals.bench.names import BAYESIAN, HEURISTICS, style_of
 from parbals.bench.plots import curve_figure, inline_svg, savings_figure, to_png, to_svg
 from parbals.bench.report import build_report, write_report
-from parbals.bench.small import load_small
 from parbals.errors import InputError
 
 _TWO_DATASETS = SUITE.replace(', "cifar10"]', "]").replace('"credit-card", ', "")
@@ -103,7 +103,7 @@ def test_the_files_for_a_paper(tmp_path, suite):
     folder.save_suite(suite.text)
     with pytest.raises(InputError, match="no finished run"):
         write_report(folder, tmp_path / "report")
-    run_grid(suite.runs, folder, load_small, Canned())
+    run_grid(suite.runs, folder, load_data, Canned())
     written = {
         path.relative_to(tmp_path / "report").as_posix(): path for path in write_report(folder, tmp_path / "report")
     }
@@ -195,7 +195,7 @@ class TestAWholeExperiment:
         assert "Final log loss, and other measures" in page.text
         assert "and has the lowest mean in" in page.text
         assert "Log loss, nats" in page.text
-        assert "published figures" not in page.text  # the paper has accuracies alone
+        assert "Published figures" not in page.text  # the paper has accuracies alone
 
 
 def test_the_overview_shows_the_median_of_every_strategy():

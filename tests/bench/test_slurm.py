@@ -22,7 +22,7 @@ from parbals.bench.dask_cluster import SlurmJobs, read_slurm_options
 from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
-from parbals.bench.small import load_small
+from parbals.bench.loading import load_data
 from parbals.errors import InputError, MissingDependencyError
 
 pytestmark = [
@@ -111,7 +111,7 @@ def slurm(tmp_path, monkeypatch):
 def in_process(tmp_path_factory):
     folder = ResultsFolder(tmp_path_factory.mktemp("whole"))
     runs = read_suite(TINY_SUITE).only(strategies=["random", "confidence"], seeds=2)
-    assert run_grid(runs, folder, load_small, InProcess()) == []
+    assert run_grid(runs, folder, load_data, InProcess()) == []
     return {record.key: record.without_seconds() for record in folder.records()}
 
 
@@ -179,7 +179,7 @@ def test_a_job_that_ends_at_its_time_limit_is_replaced(slurm, tmp_path, in_proce
 
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "500ms"}):
         jobs = SlurmJobs(1, read_slurm_options(["interface=lo"]), tmp_path)
-        assert run_grid(runs, folder, load_small, jobs, end_the_job) == []
+        assert run_grid(runs, folder, load_data, jobs, end_the_job) == []
     assert results_of(folder.path) == in_process
     assert len(killed) == 1
     assert len(slurm.scripts) == 2
@@ -191,7 +191,7 @@ def test_what_slurm_refuses_is_told_in_its_own_words(slurm, tmp_path):
     jobs = SlurmJobs(1, read_slurm_options(["interface=lo", "partition=nowhere"]), tmp_path)
     runs = read_suite(TINY_SUITE).only(seeds=1)
     with pytest.raises(InputError, match="Slurm did not take a job: sbatch: error: invalid partition"):
-        run_grid(runs, ResultsFolder(tmp_path / "out"), load_small, jobs)
+        run_grid(runs, ResultsFolder(tmp_path / "out"), load_data, jobs)
 
 
 def test_without_slurm_it_says_so(tmp_path, monkeypatch):

@@ -125,7 +125,9 @@ class TestAirline:
             load_dataset("airline", folder)
 
     def test_features_it_does_not_have_are_refused(self, publish):
-        with pytest.raises(InputError, match="features is 'bert'; choose one of: auto, tabular, tabular-values"):
+        with pytest.raises(
+            InputError, match="features is 'bert'; choose one of: auto, tabular, tabular-qcut, tabular-values"
+        ):
             load_dataset("airline", publish("airline"), features="bert")
 
 

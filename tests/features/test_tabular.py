@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.preprocessing import KBinsDiscretizer
 from sklearn.utils.estimator_checks import check_estimator
 
 from parbals.errors import InputError
@@ -46,13 +47,30 @@ def test_a_column_with_few_values_gets_a_bin_for_each(pool):
     np.testing.assert_array_equal(features[:, 1], pool["chip"])
 
 
-def test_plain_quantiles_are_those_of_pandas(pool):
-    """The paper's binning: two values of a 0/1 column share a bin, and so do the two lowest ratings."""
+def test_bins_of_quantiles_alone_are_those_of_pandas(pool):
+    """Two values of a 0/1 column share a bin, and so do the two lowest ratings."""
     columns = pool[["income", "chip", "rating"]]
-    features = TabularFeatures(plain_quantiles=True).fit_transform(columns)
+    features = TabularFeatures(binning="qcut").fit_transform(columns)
     codes = [pd.qcut(columns[name], 10, labels=False, duplicates="drop") for name in columns]
     np.testing.assert_array_equal(features, np.hstack([np.eye(code.max() + 1)[code] for code in codes]))
     assert features.shape[1] == 10 + 1 + 5
+
+
+@pytest.mark.filterwarnings("ignore:Bins whose width are too small", "ignore:Feature .* is constant")
+def test_bins_of_quantiles_alone_are_those_of_scikit_learn(pool):
+    """The paper's binning, it seems: as pandas', but the two highest ratings share a bin, not the two lowest."""
+    columns = pool[["income", "rating"]]
+    usual = KBinsDiscretizer(10, encode="onehot-dense", quantile_method="linear", subsample=None)
+    encoder = TabularFeatures(binning="kbins").fit(columns)
+    np.testing.assert_array_equal(encoder.transform(columns), usual.fit_transform(columns))
+    assert TabularFeatures(binning="kbins").fit_transform(pool[["chip"]]).shape[1] == 1
+    ratings = [name for name in encoder.get_feature_names_out() if "rating" in name]
+    assert ratings == ["rating < 1", "1 ≤ rating < 2", "2 ≤ rating < 3", "3 ≤ rating < 4", "rating ≥ 4"]
+
+
+def test_an_unknown_binning_is_refused(pool):
+    with pytest.raises(InputError, match="binning is 'deciles'; choose one of: values, kbins, qcut"):
+        TabularFeatures(binning="deciles").fit(pool)
 
 
 @pytest.mark.parametrize("rare", [0, 1])

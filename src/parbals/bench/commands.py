@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from parbals.bench.reading import READING, duration
-from parbals.bench.runs import Run, split_reference
+from parbals.bench.runs import Run
 from parbals.errors import InputError
 
 if TYPE_CHECKING:
     from parbals.bench.executors import Executor, Progress
 
-__all__ = ["bench", "load_data"]
+__all__ = ["bench"]
 
 _INCOMPLETE = 1
 
@@ -103,6 +103,7 @@ def run_(
     """
     from parbals.bench.folder import ResultsFolder
     from parbals.bench.grid import load_suite, run_grid
+    from parbals.bench.loading import load_data
 
     _check_place(workers, scheduler, slurm, jobs, slurm_options)
     chosen = load_suite(suite)
@@ -140,25 +141,6 @@ def run_(
         click.echo(f"Next: parbals bench report {out}")
     if failures:
         sys.exit(_INCOMPLETE)
-
-
-def load_data(reference: str, folder: Path | None = None) -> Any:
-    """The dataset behind a suite's name for it, from its place in the folder; the small ones need none.
-
-    "airline"; "ag-news" (the first class against the others), "ag-news:Sports", or "ag-news:*" for all classes.
-    """
-    from parbals.bench.small import SMALL_SETS, load_small
-
-    name, positive = split_reference(reference)
-    if name in SMALL_SETS:
-        return load_small(reference)
-    from parbals.datasets.base import one_vs_all
-    from parbals.datasets.table import load_dataset
-
-    data = load_dataset(name, None if folder is None else folder / name.replace("-", "_"))
-    if positive == "*" or (positive is None and len(data.classes) == 2):
-        return data
-    return one_vs_all(data, 0 if positive is None else positive)
 
 
 def _check_strategies(runs: Sequence[Run]) -> None:

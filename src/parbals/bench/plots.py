@@ -37,7 +37,7 @@ def curve_figure(
 
     With more than six lines only Random and ParBaLS keep their bands, and with fewer than five seeds, whose
     intervals are huge, ParBaLS EPIG alone: more would hide what they are to show. ``beside`` are lines of other
-    budgets, drawn thinly.
+    budgets, drawn thinly and with the same seeds, so that all start from the same labels.
     """
     figure, ax = _canvas((6.0, 3.8))
     measure = MEASURES[metric]
@@ -46,8 +46,9 @@ def curve_figure(
     means: list[np.ndarray] = []
     drawn = [(setting, line, line.name) for line in lines]
     drawn += [(other, line, f"{line.name}, {other.budget.batch} at a time") for other, line in beside]
+    shared = {seed for line in lines for seed in setting.records[line]}
     for place, (source, line, name) in enumerate(drawn):
-        values = measure.scale * source.values(line, metric)
+        values = measure.scale * source.values(line, metric, shared)
         means.append(values.mean(axis=0))
         ends[name] = float(means[-1][-1])
         style = style_of(line.strategy, place)
@@ -72,7 +73,7 @@ def curve_figure(
     )
     n_seeds = sorted({len(setting.records[line]) for line in lines})
     seeds = f"{n_seeds[0]}" if len(n_seeds) == 1 else f"{n_seeds[0]} to {n_seeds[-1]}"
-    _title(ax, f"{setting.name}  ·  {setting.budget.spelt}  ·  {measure.title}, {measure.unit}")
+    _title(figure, f"{setting.name}  ·  {setting.budget.spelt}  ·  {measure.title}, {measure.unit}")
     ax.set_xlabel(f"labels  (mean of {seeds} seed{'' if seeds == '1' else 's'}, 95 % bands)", fontsize=9, color=_INK)
     n_labels = setting.budget.n_labels
     ax.set_xlim(n_labels[0], n_labels[-1])
@@ -114,7 +115,8 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
     ax.set_yticks(range(len(order)), [line.name for line in order])
     ax.set_ylim(-0.7, len(order) - 0.3)
     _title(
-        ax, "Labels saved against Random at equal quality, %  ·  a dot is a dataset with a budget, the bar the median"
+        figure,
+        "Labels saved against Random at equal quality, %  ·  a dot is a dataset with a budget, the bar the median",
     )
     ax.grid(axis="x", color=_FAINT, linewidth=0.6)
     return _settled(figure)
@@ -167,8 +169,9 @@ def _settled(figure: Figure) -> Figure:
     return figure
 
 
-def _title(ax: Axes, text: str) -> None:
-    ax.set_title(text, loc="left", fontsize=10, color=_INK, pad=8)
+def _title(figure: Figure, text: str) -> None:
+    """Above everything: a title of the axes alone would run into the legend beside them."""
+    figure.suptitle(text, x=0.01, ha="left", fontsize=10, color=_INK)
 
 
 def _draw(

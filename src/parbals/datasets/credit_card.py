@@ -57,9 +57,9 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     for part, found in rows.items():
         if not len(found):
             raise InputError(f"{NAME} has no row of the part {part!r}; the file is too small.")
-    encoder = TabularFeatures(categorical=(), dropped=(), plain_quantiles=features != "tabular-values").fit(
-        table[rows["train"]]
-    )
+    encoder = TabularFeatures(
+        categorical=(), dropped=(), binning="values" if features == "tabular-values" else "kbins"
+    ).fit(table[rows["train"]])
     X = {part: encoder.transform(table[found]) for part, found in rows.items()}
     return Data(NAME, X["train"], y[rows["train"]], X["val"], X["test"], y[rows["test"]], CLASSES, notes=notes)
 

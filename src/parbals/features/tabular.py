@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from parbals.errors import InputError
-from parbals.validate import check_positive_int
+from parbals.validate import check_choice, check_positive_int
 
 __all__ = ["TabularFeatures", "looks_like_id"]
 
 _ID_NAMES = frozenset({"", "id", "_id", "ids", "index", "row", "row_id", "rowid", "unnamed: 0", "uuid", "guid", "key"})
+_BINNINGS = ("values", "kbins", "qcut")
 _FEWEST_FOR_ID = 20
 _DISTINCT_SHARE = 0.95
 
@@ -32,8 +33,9 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         categorical: names or positions of columns whose numbers are codes. "auto": no column whose values are all
             numbers is categorical.
         dropped: names or positions of columns to leave out; "auto" leaves out those of :func:`looks_like_id`.
-        plain_quantiles: cut at the deciles and nowhere else, as ``pandas.qcut(duplicates="drop")`` does. A 0/1 column
-            then falls into a single bin and says nothing; the paper's figures for random labels suggest this binning.
+        binning: "values" is as above. "kbins" and "qcut" cut at the quantiles and nowhere else, so that rare values
+            are joined and a 0/1 column falls into a single bin. A value on an edge belongs to the bin above it with
+            "kbins", as in scikit-learn's ``KBinsDiscretizer``, and to the one below with "qcut", as in pandas.
     """
 
     def __init__(
@@ -42,17 +44,18 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         *,
         categorical: Sequence[str | int] | str = "auto",
         dropped: Sequence[str | int] | str = "auto",
-        plain_quantiles: bool = False,
+        binning: str = "values",
     ) -> None:
         self.n_bins = n_bins
         self.categorical = categorical
         self.dropped = dropped
-        self.plain_quantiles = plain_quantiles
+        self.binning = binning
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn bins, means and values from the pool."""
         table = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", ensure_min_samples=2)
         check_positive_int(self.n_bins, "n_bins", 2)
+        check_choice(self.binning, _BINNINGS, "binning")
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
         shown = names or [f"x{i}" for i in range(table.shape[1])]
         categorical = self._chosen(self.categorical, names, "categorical")
@@ -67,7 +70,7 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
             if numbers is None:
                 self.columns_.append((place, _Values.fit(name, cells)))
             else:
-                self.columns_.append((place, _Numbers.fit(name, numbers, self.n_bins, self.plain_quantiles)))
+                self.columns_.append((place, _Numbers.fit(name, numbers, self.n_bins, self.binning)))
         if not self.columns_:
             raise InputError(
                 "Every column only numbers the rows or was dropped; name the ones to drop with dropped=[]."
@@ -116,26 +119,27 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞) of one column."""
+    """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞) of one column; [e₀, e₁) and so on where edges belong to the bin above."""
 
     name: str
     mean: float
     edges: np.ndarray
+    edge_is_above: bool = False
 
     @classmethod
-    def fit(cls, name: str, numbers: np.ndarray, n_bins: int, plain: bool) -> "_Numbers":
+    def fit(cls, name: str, numbers: np.ndarray, n_bins: int, binning: str) -> "_Numbers":
         known = numbers[~np.isnan(numbers)]
         if not len(known):
             return cls(name, 0.0, np.empty(0))
         values = np.unique(known)
-        if plain:
+        if binning != "values":
             edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, n_bins + 1)))[1:-1]
         elif len(values) <= n_bins:
             edges = values[:-1]  # quantiles of a 0/1 column would put all its rows into one bin
         else:
             edges = np.unique(np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
             edges = np.unique(np.where(edges == values[-1], values[-2], edges))  # nothing lies above the largest value
-        return cls(name, float(known.mean()), edges)
+        return cls(name, float(known.mean()), edges, binning == "kbins")
 
     @property
     def width(self) -> int:
@@ -148,14 +152,17 @@ class _Numbers:
             raise InputError(
                 f"Row {row} of column {self.name!r} is {cell!r}, but this column held numbers in the pool."
             )
-        return np.searchsorted(self.edges, np.where(np.isnan(numbers), self.mean, numbers), side="left")
+        side: Literal["left", "right"] = "right" if self.edge_is_above else "left"
+        return np.searchsorted(self.edges, np.where(np.isnan(numbers), self.mean, numbers), side=side)
 
     def labels(self) -> list[str]:
         shown = [f"{edge:g}" for edge in self.edges]
         if not shown:
             return [f"{self.name} is there"]
-        between = [f"{low} < {self.name} ≤ {high}" for low, high in pairwise(shown)]
-        return [f"{self.name} ≤ {shown[0]}", *between, f"{self.name} > {shown[-1]}"]
+        below, above = ("<", "≥") if self.edge_is_above else ("≤", ">")
+        after = "≤" if self.edge_is_above else "<"
+        between = [f"{low} {after} {self.name} {below} {high}" for low, high in pairwise(shown)]
+        return [f"{self.name} {below} {shown[0]}", *between, f"{self.name} {above} {shown[-1]}"]
 
 
 @dataclass(frozen=True)

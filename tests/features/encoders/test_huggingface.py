@@ -152,6 +152,33 @@ class TestImages:
         np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that torch can use")
+class TestGpu:
+    """The GPU is used unasked, and gives the rows that the CPU gives."""
+
+    @pytest.mark.parametrize("name", ["bert-base-uncased", "clip-vit-b32", "dinov2-vits14"])
+    @pytest.mark.parametrize(("half", "room"), [(False, 1e-4), (True, 0.02)])
+    def test_its_rows_are_those_of_the_cpu(self, here, pixels, name, half, room):
+        items = TEXTS if name.startswith("bert") else list(pixels)
+        rows = {}
+        for device in (None, "cpu"):
+            encoder = load_encoder(name, Options(device, half=half and device is None))
+            rows[device] = encoder.encode([encoder.prepare(item) for item in items]).astype(np.float32)
+            assert encoder._parameter.device.type == (device or "cuda")
+        np.testing.assert_allclose(rows[None], rows["cpu"], atol=room)
+
+    def test_too_large_a_batch_says_which_to_take(self, here, pixels):
+        encoder = load_encoder("clip-vit-b32", Options("cuda"), "image")
+        prepared = [encoder.prepare(pixels[0])] * 1000
+        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction(0.001)
+        try:
+            with pytest.raises(InputError, match=r"ran out of memory with 1000 items .*--batch-size 500"):
+                encoder.encode(prepared)
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0)
+
+
 class TestWhatIsLoaded:
     def copy(self, source, target):
         target.mkdir()
