@@ -119,7 +119,7 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
         (universes.ParticleUniverses, "_cloud", "rows"),
     ):
         clock.wrap(owner, function, stage)
-    loaders = argparse.Namespace(load=lambda: _made_up(name, smoke) if made_up else load_data(name, _path(folder)))
+    loaders = argparse.Namespace(load=lambda: made_up_data(name, smoke) if made_up else load_data(name, _path(folder)))
     clock.wrap(loaders, "load", "load")
     data = loaders.load()
     loaded = reset_memory_peak()
@@ -130,7 +130,7 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     return Cost(name, shape, clock.done(), loaded, memory_peak(), (accuracy[0], accuracy[-1]))
 
 
-def _made_up(name: str, smoke: bool) -> Any:
+def made_up_data(name: str, smoke: bool) -> Any:
     """Rows as encoder embeddings have them: a decaying spectrum, norm 1; labels from a logistic model."""
     import numpy as np
 

@@ -37,6 +37,12 @@ def test_every_strategy_is_measured(tmp_path):
     assert [key.split(",")[0] for key in record["sections"][0]["data"]] == ["random", "galaxy", "batchbald"]
 
 
+def test_runs_side_by_side_choose_what_they_choose_alone():
+    done = run_benchmark("--smoke", "--runs", "2", "--workers", "1,2", script="cell.py")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 runs chose the same items as in the first line." in done.stdout
+
+
 def test_a_missing_package_is_named_with_its_pip_command(tmp_path):
     # A finder that comes first and knows of no PyMC stands in for a machine without it.
     (tmp_path / "sitecustomize.py").write_text(

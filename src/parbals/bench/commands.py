@@ -13,6 +13,7 @@ import click
 from parbals.bench.reading import READING, duration
 from parbals.bench.runs import Run
 from parbals.errors import InputError
+from parbals.options import JSON, comma_list
 
 if TYPE_CHECKING:
     from parbals.bench.executors import Executor, Progress
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["bench"]
 
 _INCOMPLETE = 1
-
-
-def _listed(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 @click.group()
@@ -57,9 +54,9 @@ for _command in READING:
     type=click.Path(path_type=Path),
     help="Folder that holds airline/, credit_card/, ...; by default where `parbals data fetch` puts them.",
 )
-@click.option("--datasets", callback=_listed, metavar="A,B,..", help="Only these datasets of the suite.")
-@click.option("--budgets", callback=_listed, metavar="A,B,..", help="Only these budgets, for example 100+10x20.")
-@click.option("--strategies", callback=_listed, metavar="A,B,..", help="Only these strategies.")
+@click.option("--datasets", callback=comma_list, metavar="A,B,..", help="Only these datasets of the suite.")
+@click.option("--budgets", callback=comma_list, metavar="A,B,..", help="Only these budgets, for example 100+10x20.")
+@click.option("--strategies", callback=comma_list, metavar="A,B,..", help="Only these strategies.")
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Only the first N seeds.")
 @click.option("--workers", type=click.IntRange(1), help="Processes on this machine; by default one per core.")
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler to run on instead of this machine.")
@@ -72,7 +69,7 @@ for _command in READING:
     metavar="KEY=VALUE",
     help="An option of sbatch by its long name; or interface, python, local-directory, log-directory.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")
+@JSON
 def run_(
     suite: str,
     out: Path,

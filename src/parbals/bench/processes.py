@@ -5,8 +5,9 @@ in each other's way. They are started fresh (not forked), end with the process t
 takes only its run with it, which is tried once more.
 
 On a GPU the processes share it, and so the runs of a cell are computed side by side: a run keeps the GPU busy for
-a small part of its time only (eight at a time took as long each as one alone on an H200). The first run of a cell goes
-ahead and compiles; the others follow when its programs are on disk, since compiling takes longer than running there.
+a small part of its time only (on an H200 with NVIDIA's multi-process service, MPS, eight at a time took as long each
+as one alone; ``benchmarks/cell.py`` measures it). The first run of a cell goes ahead and compiles; the others follow
+when its programs are on disk, since compiling takes longer than running there.
 """
 
 import os

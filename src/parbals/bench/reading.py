@@ -6,16 +6,16 @@ from pathlib import Path
 import click
 
 from parbals.errors import InputError
+from parbals.options import JSON
 
 __all__ = ["READING", "duration"]
 
 _RESULTS = click.argument("results", type=click.Path(path_type=Path), default=Path("bench-results"))
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")
 
 
 @click.command()
 @_RESULTS
-@_JSON
+@JSON
 def status(results: Path, as_json: bool) -> None:
     """How many runs of the suite are done, by dataset and budget; also while it runs.
 
@@ -77,7 +77,7 @@ def status(results: Path, as_json: bool) -> None:
     help="accuracy, log_loss, calibration_error, f1 or balanced_accuracy.",
 )
 @click.option("--no-pictures", is_flag=True, help="Leave out the PNG and SVG files; the page keeps its pictures.")
-@_JSON
+@JSON
 def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_json: bool) -> None:
     """Tables, leaderboard, curves and run times as one page, and as files for a paper.
 
@@ -104,7 +104,7 @@ def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_j
 @click.command()
 @_RESULTS
 @click.option("--to", "target", type=click.Path(path_type=Path), help="The file; by default RESULTS.parbals.xz.")
-@_JSON
+@JSON
 def pack(results: Path, target: Path | None, as_json: bool) -> None:
     """All results as one small file, to commit or to send; `status` and `report` read it like a folder.
 
@@ -133,7 +133,7 @@ def pack(results: Path, target: Path | None, as_json: bool) -> None:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("bench-results"), show_default=True)
-@_JSON
+@JSON
 def unpack(file: Path, out: Path, as_json: bool) -> None:
     """The folder that was packed into a file, for example to go on with its grid.
 

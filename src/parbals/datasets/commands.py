@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from parbals.options import JSON, encoding_options
+
 __all__ = ["data"]
 
 
@@ -23,7 +25,7 @@ def data() -> None:
 
 
 @data.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@JSON
 def list_(as_json: bool) -> None:
     """All datasets, and where each comes from.
 
@@ -48,7 +50,7 @@ def list_(as_json: bool) -> None:
 @data.command()
 @click.argument("name")
 @click.option("--to", type=click.Path(path_type=Path), help="Folder; by default that of the dataset in $PARBALS_DATA.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@JSON
 def fetch(name: str, to: Path | None, as_json: bool) -> None:
     """Download a dataset; a download that was cut goes on where it stopped.
 
@@ -93,11 +95,8 @@ def fetch(name: str, to: Path | None, as_json: bool) -> None:
 @click.option(
     "--data", "folder", type=click.Path(path_type=Path), help="The dataset's folder; by default in $PARBALS_DATA."
 )
-@click.option("--batch-size", default=32, show_default=True, type=click.IntRange(1, 256), help="Items encoded at once.")
-@click.option("--device", metavar="NAME", help="cuda, cuda:1, cpu, ...; by default the GPU if there is one.")
-@click.option("--half", is_flag=True, help="Compute and store in half precision.")
-@click.option("--skip-bad", is_flag=True, help="Leave out images that cannot be read instead of stopping at them.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@encoding_options("Leave out images that cannot be read instead of stopping at them.")
+@JSON
 def embed(
     name: str,
     encoder: str,
@@ -172,7 +171,7 @@ def embed(
 
 
 @data.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@JSON
 def encoders(as_json: bool) -> None:
     """All encoders, what each reads and gives; those of installed packages included.
 

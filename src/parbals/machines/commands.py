@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from parbals.options import JSON
+
 if TYPE_CHECKING:
     from parbals.machines.loop import Result, Watcher
     from parbals.machines.pace import Stop
@@ -63,7 +65,7 @@ class _Seconds(click.FloatRange):
 @click.option("--until-advised", is_flag=True, help="Stop when the report says that more labels hardly help.")
 @click.option("--ask-again", is_flag=True, help="Also ask about items that this annotator abstained on before.")
 @click.option("--no-report", is_flag=True, help="Only store the labels; the report stays as it was.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")
+@JSON
 @click.pass_context
 def label(
     context: click.Context,

@@ -13,38 +13,22 @@ from typing import Any
 
 import click
 
+from parbals.options import JSON, comma_list, encoding_options
+
 __all__ = ["COMMANDS"]
 
 _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text.")
-
-
-def _encoding_options(command: Any) -> Any:
-    """How an encoder is run; the same for every command that runs one."""
-    for option in (
-        click.option("--skip-bad", is_flag=True, help="Leave unreadable images blank instead of stopping at them."),
-        click.option("--half", is_flag=True, help="Compute in half precision."),
-        click.option("--device", metavar="NAME", help="cuda, cuda:1, cpu, ...; by default the GPU if there is one."),
-        click.option(
-            "--batch-size", default=32, show_default=True, type=click.IntRange(1, 256), help="Items encoded at once."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def _listed(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
+_ENCODING = encoding_options("Leave unreadable images blank instead of stopping at them.")
 
 
 @click.command()
 @_FOLDER
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--text", callback=_listed, metavar="COLS", help="Text columns to encode, separated by commas.")
+@click.option("--text", callback=comma_list, metavar="COLS", help="Text columns to encode, separated by commas.")
 @click.option("--image", metavar="COL", help="Column with paths of images.")
-@click.option("--features", callback=_listed, metavar="COLS", help="Columns with numbers to use as features.")
+@click.option("--features", callback=comma_list, metavar="COLS", help="Columns with numbers to use as features.")
 @click.option(
-    "--classes", callback=_listed, metavar="A,B,..", help="The classes; by default those in the label column."
+    "--classes", callback=comma_list, metavar="A,B,..", help="The classes; by default those in the label column."
 )
 @click.option("--label", metavar="COL", help="Column with labels that are known already; empty cells are unlabelled.")
 @click.option(
@@ -55,8 +39,8 @@ def _listed(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
 @click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
 @click.option("--strategy", default="parbals-epig", show_default=True, help="See `parbals strategies`.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Makes every batch reproducible.")
-@_encoding_options
-@_JSON
+@_ENCODING
+@JSON
 def init(
     folder: Path,
     data: Path,
@@ -128,9 +112,11 @@ def init(
 @click.command()
 @_FOLDER
 @click.option("--encoder", required=True, metavar="NAME", help="See `parbals data encoders`.")
-@click.option("--columns", callback=_listed, metavar="COLS", help="Columns to encode; by default those of last time.")
-@_encoding_options
-@_JSON
+@click.option(
+    "--columns", callback=comma_list, metavar="COLS", help="Columns to encode; by default as last time."
+)
+@_ENCODING
+@JSON
 def embed(
     folder: Path,
     encoder: str,
@@ -164,7 +150,7 @@ def embed(
 @click.option("-n", "n_items", default=20, show_default=True, type=click.IntRange(1), help="How many items.")
 @click.option("--out", type=click.Path(path_type=Path), help="CSV to fill in; by default DIR/batch-NUMBER.csv.")
 @click.option("--again", type=click.IntRange(1), metavar="NUMBER", help="Write an earlier batch's file once more.")
-@_JSON
+@JSON
 def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_json: bool) -> None:
     """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
 
@@ -212,7 +198,7 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
 @click.option("--annotator", default="me", show_default=True, help="Whose labels these are.")
 @click.option("--revise", is_flag=True, help="Let labels replace this annotator's earlier ones; history keeps both.")
 @click.option("--no-report", is_flag=True, help="Only store the labels; the report stays as it was.")
-@_JSON
+@JSON
 def tell(folder: Path, file: Path, annotator: str, revise: bool, no_report: bool, as_json: bool) -> None:
     """Read labels from a filled-in CSV (also TSV, JSONL), partly filled, reordered or with extra columns.
 
@@ -257,7 +243,7 @@ def tell(folder: Path, file: Path, annotator: str, revise: bool, no_report: bool
 
 @click.command()
 @_FOLDER
-@_JSON
+@JSON
 def status(folder: Path, as_json: bool) -> None:
     """Progress, class balance and the latest report; answers at once.
 
@@ -280,7 +266,7 @@ def status(folder: Path, as_json: bool) -> None:
     "--out", type=click.Path(path_type=Path), help="File to write; by default DIR/export.FORMAT; - is the screen."
 )
 @click.option("--labelled-only", is_flag=True, help="Leave out items without a label.")
-@_JSON
+@JSON
 def export(folder: Path, fmt: str, out: Path | None, labelled_only: bool, as_json: bool) -> None:
     """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
 
