@@ -11,6 +11,7 @@ __all__ = [
     "ProjectError",
     "SampleCollapseWarning",
     "ShapeError",
+    "first_line",
 ]
 
 
@@ -52,3 +53,9 @@ class PosteriorWarning(ParbalsWarning):
 
 class SampleCollapseWarning(ParbalsWarning):
     """Reweighting has left too few effective posterior samples to trust the scores."""
+
+
+def first_line(error: BaseException, longest: int = 120) -> str:
+    """Another package's error in a few words, to stand inside a sentence of ours."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:longest].rstrip(". ") if lines else type(error).__name__

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from parbals.errors import InputError, MissingDependencyError
+from parbals.errors import InputError, MissingDependencyError, first_line
 from parbals.project.source import Row, Source, check_columns, need, read_start, where
 
 __all__ = ["is_dataset_folder", "open_dataset_folder", "open_parquet"]
@@ -47,8 +47,7 @@ def open_parquet(path: Path) -> Source:
 
 
 def _broken(name: str, error: BaseException) -> str:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"{name} is damaged or not what its name says ({reason[:120]}); save it again."
+    return f"{name} is damaged or not what its name says ({first_line(error)}); save it again."
 
 
 def _rows(pa: Any, batches: Callable[[], Iterator[Any]], name: str, names_of: dict[str, list[str]]) -> Iterator[Row]:

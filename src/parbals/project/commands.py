@@ -112,9 +112,7 @@ def init(
 @click.command()
 @_FOLDER
 @click.option("--encoder", required=True, metavar="NAME", help="See `parbals data encoders`.")
-@click.option(
-    "--columns", callback=comma_list, metavar="COLS", help="Columns to encode; by default as last time."
-)
+@click.option("--columns", callback=comma_list, metavar="COLS", help="Columns to encode; by default as last time.")
 @_ENCODING
 @JSON
 def embed(

@@ -19,7 +19,7 @@ def library(name):
     """The library, or a skip that says why; both need torchvision, which must fit the installed torch."""
     try:
         return importlib.import_module(name)
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # the latter where torchvision was built for another torch
         pytest.skip(f"{name} cannot be imported here ({error})")
 
 

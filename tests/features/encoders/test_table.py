@@ -9,6 +9,7 @@ from letters import ENTRY, NAME, TEXTS, named
 
 from parbals.errors import InputError, MissingDependencyError
 from parbals.features.encoders import ENCODERS, Options, all_encoders, embed, load_encoder
+from parbals.features.encoders.base import need
 from parbals.features.encoders.table import PREFIXES
 
 
@@ -124,3 +125,14 @@ class TestTfidf:
 
         monkeypatch.setattr(tfidf, "_LEARN_FROM", 30)
         assert self.fitted(TEXTS).model == self.fitted(TEXTS[::3]).model
+
+
+def test_packages_that_do_not_fit_each_other_are_told_apart_from_missing_ones(monkeypatch, tmp_path):
+    """As torchvision built for another torch: it is there, but raises while it is imported."""
+    (tmp_path / "unfit.py").write_text("raise RuntimeError('operator unfit::nms does not exist.\\nmore')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        MissingDependencyError,
+        match=r"cannot be loaded \(operator unfit::nms does not exist\); .* pip install --upgrade unfit torch$",
+    ):
+        need(["unfit"], "The encoder", "unfit torch")

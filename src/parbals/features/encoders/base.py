@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from parbals.errors import MissingDependencyError
+from parbals.errors import MissingDependencyError, first_line
 
 __all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options", "cache_folder", "need", "slug"]
 
@@ -90,6 +90,11 @@ def need(modules: Sequence[str], what: str, install: str) -> list[Any]:
         missing = f" ({error})" if getattr(error, "name", None) not in (None, *modules) else ""
         raise MissingDependencyError(
             f"{what} needs packages that are not here{missing}: pip install {install}"
+        ) from None
+    except Exception as error:  # torchvision raises a RuntimeError when it was built for another torch
+        raise MissingDependencyError(
+            f"{what} needs packages that are here but cannot be loaded ({first_line(error)}); versions that fit "
+            f"together help: pip install --upgrade {install}"
         ) from None
 
 

@@ -7,7 +7,7 @@ pickle; it is read as tensors only.
 
 from pathlib import Path
 
-from parbals.errors import InputError
+from parbals.errors import InputError, first_line
 from parbals.features.encoders.base import Encoder, Entry, Options, need
 from parbals.features.encoders.images import Preprocess
 from parbals.features.encoders.torch_models import ImageModel
@@ -28,7 +28,7 @@ def _load(name: str, options: Options) -> Encoder:
     try:
         network.load_state_dict(read_weights([path]))
     except RuntimeError as error:
-        raise InputError(f"{path} does not fit EfficientNet-Lite0 ({str(error).splitlines()[0]}).") from None
+        raise InputError(f"{path} does not fit EfficientNet-Lite0 ({first_line(error)}).") from None
     return ImageModel(digest_of_files([path]), network, network, _PREPROCESS, options)
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parbals.errors import InputError
+from parbals.errors import InputError, first_line
 from parbals.features.encoders.base import BadItem, Encoder, Kind, Options, need
 from parbals.features.encoders.images import Preprocess
 
@@ -24,9 +24,8 @@ def on_device(network: Any, options: Options) -> Any:
         device = torch.device(name)
         torch.empty(1, device=device)
     except Exception as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
         raise InputError(
-            f"The device {name!r} cannot be used ({reason}); choose cpu, or cuda where there is one."
+            f"The device {name!r} cannot be used ({first_line(error)}); choose cpu, or cuda where there is one."
         ) from None
     return network.eval().to(device, torch.float16 if options.half else torch.float32)
 
