@@ -9,6 +9,7 @@ from bench_helpers import TINY_SUITE
 from click.testing import CliRunner
 
 from parbals.bench.commands import bench
+from parbals.bench.folder import ResultsFolder
 from parbals.errors import InputError
 
 
@@ -53,6 +54,29 @@ def test_running_again_computes_nothing(ran):
     folder, _ = ran
     again = call("run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1, "--json")
     assert json.loads(again.stdout)["computed"] == 0
+
+
+def test_data_of_ones_own_and_results_of_another_suite(tmp_path):
+    rows = "".join(f"{i % 7},{'no' if i % 7 < 3 else 'yes'}\n" for i in range(60))
+    (tmp_path / "mine.csv").write_text("size,verdict\n" + rows)
+    named = '\n[data.mine]\npath = "mine.csv"\nlabel = "verdict"\n'
+    (tmp_path / "own.toml").write_text(TINY_SUITE.replace("breast-cancer", "mine") + named)
+    out = tmp_path / "out"
+    options = ("--out", out, "--workers", 1, "--strategies", "random", "--seeds", 1)
+    result = call("run", "--suite", tmp_path / "own.toml", *options)
+    assert "1 of 1 runs are done" in result.output, result.output
+    (tmp_path / "tiny.toml").write_text(TINY_SUITE)
+    assert "1 results in" in call("run", "--suite", tmp_path / "tiny.toml", *options).stderr
+
+
+def test_whoever_is_writing_keeps_the_suite(ran, tmp_path):
+    folder, _ = ran
+    (tmp_path / "other.toml").write_text(TINY_SUITE.replace("seeds = 3", "seeds = 1"))
+    before = (folder / "out" / "suite.toml").read_text("utf-8")
+    with ResultsFolder(folder / "out").writing():
+        second = call("run", "--suite", tmp_path / "other.toml", "--out", folder / "out")
+    assert "Another process is writing" in str(second.exception)
+    assert (folder / "out" / "suite.toml").read_text("utf-8") == before
 
 
 def test_mistakes_are_refused_before_anything_is_written(tmp_path):

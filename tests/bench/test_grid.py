@@ -16,6 +16,9 @@ def lines_of(folder):
     return {path.name: path.read_bytes() for path in folder.runs.glob("*.jsonl")}
 
 
+GRID = "[[grid]]\ndatasets = ['a']\nbudgets = ['1+1x1']\nstrategies = ['epig']\n"
+
+
 @pytest.fixture
 def suite():
     return read_suite(TINY_SUITE)
@@ -70,10 +73,23 @@ class TestSuites:
             ("grid = [", "not valid TOML"),
             ("name = 'x'", r"no \[\[grid\]\]"),
             ("[[grid]]\nseed = 3", "unknown name 'seed'"),
-            ("[[grid]]\ndatasets = ['a']\nbudgets = ['1+1x1']\nstrategies = ['epig']", "has no seeds"),
+            ("[[grid]]\ndatasets = ['a']\nbudgets = ['1+1x1']\nstrategies = ['epig']", "seeds is None"),
             ("[[grid]]\ndatasets=['a']\nbudgets=['1x1']\nstrategies=['epig']\nseeds=1", "is no budget"),
             ("[settings]\nn_samples = -1", "n_samples is -1"),
             ("[settings]\nsamples = 1", "unknown name 'samples'"),
+            (GRID + "seeds = 3.5", r"seeds is 3\.5; write how many"),
+            (GRID + "seeds = true", "seeds is True"),
+            (GRID + "seeds = -1", "seeds is -1"),
+            (GRID + "seeds = [0, 'x']", "seeds is"),
+            (GRID + "seeds = 1\nn_universes = []", "n_universes is an empty list"),
+            (GRID + "seeds = 1\noptions = 'x'", "options must be a table"),
+            (GRID + "seeds = 1\noptions = {day = 2020-01-01}", "options must be a table"),
+            ("[[grid]]\ndatasets=[1]\nbudgets=['1+1x1']\nstrategies=['epig']\nseeds=1", "datasets must be names in"),
+            ("[data]\nmine = 'a.csv'\n" + GRID + "seeds = 1", r"\[data.mine\] of mine.toml must be a table"),
+            ("[data.mine]\nfile = 'a.csv'\n" + GRID + "seeds = 1", "unknown name 'file'"),
+            ("[data.mine]\npath = 3\n" + GRID + "seeds = 1", "path must be in quotes"),
+            ("[data.mine]\nclasses = 'a'\n" + GRID + "seeds = 1", "classes must be a list of names"),
+            ("[data.'mine:x']\npath = 'a.csv'\n" + GRID + "seeds = 1", "a name may have letters"),
         ],
     )
     def test_mistakes_are_refused_in_one_sentence(self, text, message):
@@ -83,6 +99,8 @@ class TestSuites:
     def test_filters_restrict_and_misspelt_ones_are_refused(self, suite):
         assert len(suite.only(strategies=["random"], seeds=2)) == 2
         assert suite.only() == suite.runs
+        listed = read_suite(GRID + "seeds = [7, 5, 9]")
+        assert [run.seed for run in listed.only(seeds=2)] == [5, 7]  # the first two that there are, not 0 and 1
         with pytest.raises(InputError, match="no dataset 'breast'; it has breast-cancer"):
             suite.only(datasets=["breast"])
 

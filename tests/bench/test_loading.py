@@ -2,7 +2,7 @@
 
 import pytest
 
-from parbals.bench.loading import load_data
+from parbals.bench.loading import load_data, resolved_tables
 from parbals.errors import InputError
 
 
@@ -30,3 +30,32 @@ def test_a_class_or_a_dataset_that_does_not_exist():
 def test_each_dataset_has_its_place_in_the_folder(tmp_path):
     with pytest.raises(InputError, match=str(tmp_path / "credit_card")):
         load_data("credit-card", tmp_path)
+
+
+class TestNamesOfTheSuitesOwn:
+    def test_a_file_beside_the_suite(self, tmp_path):
+        rows = "".join(f"{i % 7},{'AB'[i % 2]},{'no' if i % 7 < 3 else 'yes'}\n" for i in range(60))
+        (tmp_path / "my data.csv").write_text("size,town,verdict\n" + rows)
+        tables = resolved_tables({"mine": {"path": "my data.csv", "label": "verdict"}}, tmp_path)
+        assert load_data("mine", None, tables).classes == ("no", "yes")
+        assert load_data("mine:no", None, tables).classes == ("not no", "no")
+
+    def test_other_features_of_a_known_dataset(self, tmp_path):
+        tables = resolved_tables({"bins": {"dataset": "credit-card", "features": "tabular-values"}}, tmp_path)
+        with pytest.raises(InputError, match=str(tmp_path / "there" / "credit_card")):
+            load_data("bins", tmp_path / "there", tables)
+
+    @pytest.mark.parametrize(
+        ("table", "message"),
+        [
+            ({"label": "y"}, r"\[data.mine\] has no path; write path"),
+            ({"dataset": "arline"}, "There is no dataset 'arline'"),
+            ({"dataset": "airline", "features": "bert"}, "features is 'bert'; airline has auto, tabular, tabular-qcut"),
+            ({"dataset": "airline", "label": "y"}, "label is for data of your own, and airline has its own"),
+        ],
+    )
+    def test_mistakes_are_refused(self, table, message, tmp_path):
+        with pytest.raises(InputError, match=message):
+            resolved_tables({"mine": table}, tmp_path)
+        with pytest.raises(InputError, match="has the name of a dataset that there is already"):
+            resolved_tables({"airline": {"path": "a.csv"}}, tmp_path)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bench_helpers import SMALL_SETTINGS, TINY_SUITE, always_die, load_or_die, runs_of
+from bench_helpers import SMALL_SETTINGS, TINY_SUITE, always_die, load_or_die, never_load, runs_of
 
 from parbals.bench.executors import attempt
 from parbals.bench.folder import ResultsFolder
@@ -120,6 +120,22 @@ def test_a_worker_that_dies_once_costs_nothing_but_time(tmp_path):
     (outcome,) = LocalProcesses(1).results(runs, loader)
     assert (tmp_path / "died").exists()
     assert read_line(outcome.line).run == runs[0]
+
+
+@pytest.mark.parametrize("n_seeds", [1, 3])
+def test_data_that_cannot_be_loaded_end_the_grid_even_when_they_come_last(n_seeds, tmp_path):
+    runs = [
+        *runs_of("breast-cancer", "10+1x3", "random", [0], settings=SMALL_SETTINGS),
+        *runs_of("airline", "10+1x3", "random", range(n_seeds), settings=SMALL_SETTINGS),
+    ]
+    outcomes = list(LocalProcesses(1).results(runs, partial(load_data, folder=tmp_path)))
+    assert [outcome.no_data for outcome in outcomes] == [False] + [True] * n_seeds
+    assert "airline cannot be loaded: train.csv is not in" in outcomes[-1].error
+
+
+def test_a_loader_that_fails_unexpectedly_is_quoted():
+    (outcome,) = LocalProcesses(1).results(runs_of(seeds=[0]), never_load)
+    assert outcome.error == "airline cannot be loaded: ZeroDivisionError: nobody expected this"
 
 
 def test_a_worker_that_always_dies_is_given_up_with_a_reason():

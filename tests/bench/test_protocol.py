@@ -150,3 +150,12 @@ def test_the_name_of_the_data_forgives_last_digits_and_nothing_else(data):
         replace(data, X_target_source=data.X_target_source * 1.1),
     )
     assert len({name, *(data_digest(other) for other in others)}) == 1 + len(others)
+
+
+def test_one_large_column_does_not_hide_changes_of_the_others(data):
+    scale = np.ones(data.X_pool.shape[1])
+    scale[0] = 1e6
+    large = replace(data, X_pool=data.X_pool * scale, X_test=data.X_test * scale)
+    changed = large.X_pool.copy()
+    changed[:, 1:] = np.roll(changed[:, 1:], 1, axis=0)
+    assert data_digest(replace(large, X_pool=changed)) != data_digest(large)

@@ -100,12 +100,13 @@ def run_(
     """
     from parbals.bench.folder import ResultsFolder
     from parbals.bench.grid import load_suite, run_grid
-    from parbals.bench.loading import load_data
+    from parbals.bench.loading import load_data, resolved_tables
 
     _check_place(workers, scheduler, slurm, jobs, slurm_options)
     chosen = load_suite(suite)
     runs = chosen.only(datasets, budgets, strategies, seeds)
     _check_strategies(runs)
+    tables = resolved_tables(chosen.data, Path(suite).parent)
     folder = ResultsFolder(out)
     folder.save_suite(chosen.text)
     damages = folder.damages()
@@ -113,11 +114,19 @@ def run_(
         click.echo(f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}", err=True)
     held = {record.key for record in folder.records()}
     n_missing = sum(run.key not in held for run in runs)
+    n_others = len(held - {run.key for run in chosen.runs})
+    if n_others and not as_json:
+        click.echo(
+            f"{n_others:,} results in {out} belong to no run of this suite, and reports leave them out; use another "
+            "--out to keep suites apart.",
+            err=True,
+        )
     executor = _executor(workers, scheduler, slurm, jobs, slurm_options, out) if n_missing else None
     failures = []
     if executor is not None:
         with _bar(quiet=as_json) as show:
-            failures = run_grid(runs, folder, partial(load_data, folder=data and data.absolute()), executor, show)
+            loader = partial(load_data, folder=data and data.absolute(), tables=tables)
+            failures = run_grid(runs, folder, loader, executor, show)
     reasons = list(dict.fromkeys(failure.reason for failure in failures))
     done = len(runs) - len(failures)
     if as_json:
@@ -128,6 +137,7 @@ def run_(
             "done": done,
             "failed": len(failures),
             "damaged_lines": len(damages),
+            "of_other_suites": n_others,
             "reasons": reasons,
         }
         click.echo(json.dumps(told, indent=2))
@@ -135,7 +145,8 @@ def run_(
         click.echo(f"{done:,} of {len(runs):,} runs are done, {n_missing - len(failures):,} of them computed now.")
         for reason in reasons:
             click.echo(f"Not done: {reason}", err=True)
-        click.echo(f"Next: parbals bench report {out}")
+        if done:
+            click.echo(f"Next: parbals bench report {out}")
     if failures:
         sys.exit(_INCOMPLETE)
 

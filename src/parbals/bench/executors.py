@@ -126,13 +126,12 @@ def attempt(run: Run, loader: Loader) -> Outcome:
     with _ONE_AT_A_TIME:  # a Dask worker may have several threads
         try:
             data = _loaded(run.reference, loader)
-        except (ParbalsError, OSError) as error:
-            return Outcome(run, None, f"{run.reference} cannot be loaded: {error}", no_data=True)
+        except Exception as error:  # a loader may be somebody else's
+            return Outcome(run, None, f"{run.reference} cannot be loaded: {_reason(error)}", no_data=True)
         try:
             line = _compute(run, data)
         except Exception as error:
-            reason = str(error) if isinstance(error, ParbalsError) else f"{type(error).__name__}: {error}"
-            return Outcome(run, None, reason, perf_counter() - begun)
+            return Outcome(run, None, _reason(error), perf_counter() - begun)
     return Outcome(run, line, "", perf_counter() - begun)
 
 
@@ -173,6 +172,10 @@ def _name_of(loader: Loader) -> Any:
     if isinstance(loader, functools.partial):
         return (_name_of(loader.func), repr(loader.args), repr(loader.keywords))
     return (getattr(loader, "__module__", ""), getattr(loader, "__qualname__", repr(loader)))
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, (ParbalsError, OSError)) else f"{type(error).__name__}: {error}"
 
 
 def _levels(run: Run) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from parbals.atomic import whole_file
+from parbals.atomic import sync_folder, whole_file
 from parbals.bench.records import RunRecord, read_line
 from parbals.bench.runs import Run
 from parbals.errors import InputError
@@ -43,7 +43,8 @@ class ResultsFolder:
             self.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"The results folder {self.path} cannot be made: {error.strerror}.") from error
-        with whole_file(self.path / "suite.toml") as file:
+        # Whoever is still writing goes by the suite that is there.
+        with _only_writer(self.path), whole_file(self.path / "suite.toml") as file:
             file.write(text.encode())
 
     def suite_text(self) -> str:
@@ -105,12 +106,8 @@ class ResultsFolder:
             raise InputError(f"{path} could not be written ({error.strerror}); make room and start again.") from error
         finally:
             os.close(handle)
-        if is_new and os.name == "posix":  # the name itself must reach the disk
-            folder = os.open(self.runs, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        if is_new:
+            sync_folder(self.runs)
 
     def _files(self) -> list[Path]:
         return sorted(self.runs.glob("*.jsonl"))

@@ -1,8 +1,10 @@
 """Suites: which runs make up an experiment, from TOML; and running what is still missing of one."""
 
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -24,8 +26,10 @@ _OTHER_DATA = (
     "remove its files there."
 )
 _SETTINGS = tuple(field.name for field in fields(Settings))
-_TOP_KEYS = {"name", "title", "settings", "grid"}
+_TOP_KEYS = {"name", "title", "settings", "data", "grid"}
 _GRID_KEYS = {"datasets", "budgets", "strategies", "seeds", "options", *_SETTINGS}
+_DATA_KEYS = {"dataset", "path", "features", "label", "text", "classes"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Suite:
     settings: Settings
     runs: tuple[Run, ...]
     text: str  # the TOML it came from
+    data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the datasets it names itself
 
     def only(
         self,
@@ -45,7 +50,10 @@ class Suite:
         strategies: Sequence[str] = (),
         seeds: int | None = None,
     ) -> tuple[Run, ...]:
-        """The runs that match; an empty filter lets everything pass, and one that matches nothing is refused."""
+        """The runs that match; an empty filter lets everything pass, and a name that the suite lacks is refused.
+
+        ``seeds`` keeps that many of every cell, the lowest first.
+        """
         wanted = {str(Budget.parse(text)) for text in budgets}
         for given, known, what in (
             (datasets, {r.dataset for r in self.runs} | {r.reference for r in self.runs}, "dataset"),
@@ -55,14 +63,19 @@ class Suite:
             for name in given:
                 if name not in known:
                     raise InputError(f"The suite {self.name} has no {what} {name!r}; it has {_listed(known)}.")
-        return tuple(
+        kept = [
             run
             for run in self.runs
             if (not datasets or run.dataset in datasets or run.reference in datasets)
             and (not wanted or str(run.budget) in wanted)
             and (not strategies or run.strategy in strategies)
-            and (seeds is None or run.seed < seeds)
-        )
+        ]
+        if seeds is None:
+            return tuple(kept)
+        seeds_of: dict[str, list[int]] = defaultdict(list)
+        for run in kept:
+            seeds_of[run.cell].append(run.seed)
+        return tuple(run for run in kept if run.seed in sorted(seeds_of[run.cell])[:seeds])
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,7 @@ def read_suite(text: str, where: str = "the suite") -> Suite:
     _refuse_unknown(table, _TOP_KEYS, where)
     _refuse_unknown(table.get("settings", {}), set(_SETTINGS), f"[settings] of {where}")
     settings = Settings(**table.get("settings", {}))
+    data = _read_data(table.get("data", {}), where)
     grids = table.get("grid")
     if not isinstance(grids, list) or not grids:
         raise InputError(f"{where} has no [[grid]]; add one with datasets, budgets, strategies and seeds.")
@@ -107,7 +121,7 @@ def read_suite(text: str, where: str = "the suite") -> Suite:
     place_of = {reference: i for i, reference in enumerate(dict.fromkeys(run.reference for run in runs.values()))}
     ordered = sorted(runs.values(), key=lambda run: (place_of[run.reference], run.seed))
     name = str(table.get("name", Path(where).stem))
-    return Suite(name, str(table.get("title", name)), settings, tuple(ordered), text)
+    return Suite(name, str(table.get("title", name)), settings, tuple(ordered), text, data)
 
 
 def run_grid(
@@ -150,21 +164,56 @@ def run_grid(
 
 def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Run]:
     _refuse_unknown(grid, _GRID_KEYS, place)
-    for needed in ("datasets", "budgets", "strategies", "seeds"):
+    for needed in ("datasets", "budgets", "strategies"):
         if not grid.get(needed):
             raise InputError(f"{place} has no {needed}.")
-    seeds = grid["seeds"]
-    seeds = list(range(seeds)) if isinstance(seeds, int) else seeds
-    if not all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in seeds):
-        raise InputError(f"{place}: seeds must be a number of seeds or a list of whole numbers from 0.")
+        if not all(isinstance(value, str) for value in _many(grid[needed])):
+            raise InputError(f'{place}: {needed} must be names in quotes, for example {needed} = ["..."].')
+    for name in ("options", *_SETTINGS):
+        if grid.get(name) == []:
+            raise InputError(f"{place}: {name} is an empty list, so there is nothing to run; leave it out.")
+    seeds = _seeds(grid.get("seeds"), place)
     sweeps = [[(name, value) for value in _many(grid[name])] for name in _SETTINGS if name in grid]
     options = _many(grid.get("options", {}))
+    if not all(isinstance(option, dict) and all(_is_plain(value) for value in option.values()) for option in options):
+        raise InputError(f"{place}: options must be a table of numbers, words or yes and no, or a list of such tables.")
     for reference, budget, strategy, option, *changes, seed in product(
         _many(grid["datasets"]), _many(grid["budgets"]), _many(grid["strategies"]), options, *sweeps, seeds
     ):
         dataset, positive = split_reference(reference)
         changed = replace(settings, **dict(changes))
         yield Run(dataset, Budget.parse(budget), strategy, seed, positive, option, changed)
+
+
+def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
+    """The ``[data.NAME]`` tables: names of the suite's own for a file of the user's, or for other features."""
+    if not isinstance(tables, dict):
+        raise InputError(f"data in {where} must be tables [data.NAME].")
+    for name, table in tables.items():
+        place = f"[data.{name}] of {where}"
+        _refuse_unknown(table, _DATA_KEYS, place)
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{place}: a name may have letters, digits, dots, dashes and underscores alone.")
+        for key, value in table.items():
+            is_list = key == "classes" and isinstance(value, list) and all(isinstance(one, str) for one in value)
+            if not (is_list if key == "classes" else isinstance(value, str)):
+                raise InputError(f"{place}: {key} must be {'a list of names' if key == 'classes' else 'in quotes'}.")
+    return tables
+
+
+def _seeds(given: Any, place: str) -> list[int]:
+    """``seeds = 10`` are 0 to 9."""
+    seeds = list(range(given)) if isinstance(given, int) and not isinstance(given, bool) else given
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise InputError(
+            f"{place}: seeds is {given!r}; write how many there are (seeds = 10) or a list of whole numbers from 0."
+        )
+    return seeds
+
+
+def _is_plain(value: Any) -> bool:
+    """What JSON can hold, so that a run has the same key everywhere."""
+    return isinstance(value, (str, bool, int, float)) or (isinstance(value, list) and all(map(_is_plain, value)))
 
 
 def _many(value: Any) -> list[Any]:

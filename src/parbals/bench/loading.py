@@ -1,23 +1,59 @@
 """From a suite's name of a dataset to the data."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from parbals.bench.runs import split_reference
 from parbals.datasets.base import Data
+from parbals.errors import InputError
 
-__all__ = ["load_data"]
+__all__ = ["load_data", "resolved_tables"]
+
+_FOR_OWN = ("label", "text", "classes")
 
 
-def load_data(reference: str, folder: Path | None = None) -> Data:
+def load_data(
+    reference: str, folder: Path | None = None, tables: Mapping[str, Mapping[str, Any]] | None = None
+) -> Data:
     """The dataset behind a suite's name for it, from its place in the folder; those of scikit-learn need none.
 
     "airline"; "ag-news" (the first class against the others), "ag-news:Sports", or "ag-news:*" for all classes.
+    ``tables`` are the suite's own names: what :func:`resolved_tables` gives.
     """
     from parbals.datasets.base import one_vs_all
     from parbals.datasets.table import load_dataset
 
     name, positive = split_reference(reference)
-    data = load_dataset(name, None if folder is None else folder / name.replace("-", "_"))
+    given = dict((tables or {}).get(name, {"dataset": name}))
+    dataset = given.pop("dataset")
+    place = given.pop("path", None if folder is None else folder / dataset.replace("-", "_"))
+    data = load_dataset(dataset, place, **given)
     if positive == "*" or (positive is None and len(data.classes) == 2):
         return data
     return one_vs_all(data, 0 if positive is None else positive)
+
+
+def resolved_tables(tables: Mapping[str, Mapping[str, Any]], beside: Path) -> dict[str, dict[str, Any]]:
+    """A suite's ``[data.NAME]`` tables, checked and ready to be loaded anywhere: paths count from ``beside``."""
+    from parbals.datasets.table import DATASETS, dataset_named
+
+    resolved = {}
+    for name, table in tables.items():
+        dataset = table.get("dataset", "own")
+        known = dataset_named(dataset)
+        if name in DATASETS:
+            raise InputError(f"[data.{name}] has the name of a dataset that there is already; call it something else.")
+        features = table.get("features", "auto")
+        if features != "auto" and known.features and features not in known.features and known.read is None:
+            raise InputError(
+                f"[data.{name}]: features is {features!r}; {dataset} has {', '.join(('auto', *known.features))}."
+            )
+        if dataset == "own" and "path" not in table:
+            raise InputError(f'[data.{name}] has no path; write path = "mine.csv" (or .npz, .parquet, a folder).')
+        for key in _FOR_OWN:
+            if key in table and dataset != "own":
+                raise InputError(f"[data.{name}]: {key} is for data of your own, and {dataset} has its own.")
+        path = {"path": (beside / Path(table["path"]).expanduser()).absolute()} if "path" in table else {}
+        resolved[name] = {**table, "dataset": dataset, **path}
+    return resolved

@@ -79,6 +79,8 @@ class LocalProcesses:
                         with suppress(OSError):  # it died while idle; noticed below
                             worker.pipe.send(run)
                 busy = [worker for worker in workers if worker.run is not None]
+                if not busy:  # the last runs were of data that cannot be loaded; there is nobody to wait for
+                    continue
                 ready = connection.wait([worker.pipe for worker in busy])
                 for worker in busy:
                     if worker.pipe not in ready:

@@ -6,7 +6,6 @@ each round and its first unlabelled points are the candidates, so two strategies
 labelled points do.
 """
 
-import math
 import platform
 import warnings
 from collections.abc import Iterator, Mapping
@@ -206,15 +205,19 @@ def _check(data: Data, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
 
 
 def data_digest(data: Data) -> str:
-    """A name for the data: labels exactly, features to a thousandth of the largest one.
+    """A name for the data: labels exactly, features to a thousandth of the largest one in their column.
 
     Features that a PCA made differ in their last digits from machine to machine, and with the number of threads on
     one machine; runs on them belong together all the same.
     """
-    tables = data.X_pool, data.X_target_source, data.X_test
-    largest = max(float(np.abs(table[rows]).max(initial=0.0)) for table in tables for rows in _blocks(len(table)))
-    step = 2.0 ** (math.frexp(largest)[1] - 10)
-    coarse = (np.rint(np.asarray(table[rows]) / step) + 0.0 for table in tables for rows in _blocks(len(table)))
+    blocks = [
+        (table, rows) for table in (data.X_pool, data.X_target_source, data.X_test) for rows in _blocks(len(table))
+    ]
+    largest = np.max([np.abs(table[rows]).max(axis=0) for table, rows in blocks], axis=0).astype(np.float64)
+    # A column that is nothing but rounding errors beside the others must not count.
+    _, exponents = np.frexp(np.maximum(largest, 2.0**-40 * largest.max(initial=0.0)))
+    steps = np.exp2(exponents - 10.0)
+    coarse = (np.rint(np.asarray(table[rows]) / steps) + 0.0 for table, rows in blocks)
     return table_digest(chain((np.asarray(data.y_pool), np.asarray(data.y_test)), coarse))
 
 
