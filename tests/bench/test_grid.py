@@ -1,5 +1,7 @@
 """Suites from TOML, and folders of results that survive whatever happens to them."""
 
+from pathlib import Path
+
 import pytest
 from bench_helpers import TINY_SUITE, Canned, record_of, runs_of
 
@@ -55,6 +57,12 @@ class TestSuites:
             data = load_data(reference)
             assert len(data.X_pool) > max(run.budget.total for run in suite.runs)
             assert set(data.y_pool) == {0, 1}
+
+    def test_the_suite_that_the_documentation_explains(self):
+        page = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text("utf-8")
+        suite = read_suite(page.split("```toml")[1].split("```")[0])
+        assert set(suite.data) == {"tickets", "airline-values"}
+        assert len(suite.runs) == 4 * 2 * 4 * 10 + 2 * 5
 
     def test_sweeps_multiply_and_the_same_run_counts_once(self):
         grid = '[[grid]]\ndatasets="d:x"\nbudgets="1+1x1"\nstrategies="epig"\nseeds=[3]\n'
