@@ -14,6 +14,7 @@ from parbals.bench.grid import load_suite, read_suite, run_grid
 from parbals.bench.loading import load_data
 from parbals.bench.measures import MEASURES
 from parbals.bench.names import BAYESIAN, HEURISTICS, style_of
+from parbals.bench.packed import PackedResults, pack
 from parbals.bench.plots import curve_figure, inline_svg, savings_figure, to_png, to_svg
 from parbals.bench.report import build_report, write_report
 from parbals.errors import InputError
@@ -91,6 +92,41 @@ def test_text_from_results_is_escaped(suite):
 
     records = [replace(record_of(run), notes=("<script>alert(1)</script>",)) for run in suite.runs]
     assert "script" not in Page(build_report(suite, records)).tags
+
+
+def test_every_note_is_shown_and_those_of_a_few_runs_come_first(suite):
+    from dataclasses import replace
+
+    data = tuple(f"note {letter} about the data" for letter in "abcdefg")
+    records = [replace(record_of(run), notes=data) for run in suite.runs]
+    for place in (3, 4):
+        notes = (*data, f"The effective sample size fell to {place} of 400.", "Only <two> runs.")
+        records[place] = replace(records[place], notes=notes)
+    text = Page(build_report(suite, records)).text
+    assert f"Noted in 2 of {len(records)} runs (" in text
+    assert "The effective sample size fell to 3 of 400. (and 1 more with other numbers)" in text
+    assert "Only <two> runs." in text
+    assert all(note in text for note in data)
+    assert text.index("Only <two> runs.") < text.index(data[0])
+    per_dataset = sum(record.run.dataset == records[0].run.dataset for record in records)
+    assert f"Noted in all {per_dataset} runs on " in text
+
+
+@pytest.mark.parametrize(
+    ("more", "heading"), [("", "My results.v2"), ('title = "Mine"', "Mine"), ('name = "suite"', "suite")]
+)
+def test_a_suite_without_a_name_is_called_after_its_results(tmp_path, more, heading):
+    text = f'{more}\n[[grid]]\ndatasets = ["digits"]\nbudgets = ["9+2x3"]\nstrategies = ["random"]\nseeds = 2\n'
+    folder = ResultsFolder(tmp_path / "My results.v2")
+    folder.save_suite(text)
+    run_grid(read_suite(text).runs, folder, load_data, Canned())
+    write_report(folder, tmp_path / "a", pictures=False)
+    assert f"<h1>{heading}</h1>" in (tmp_path / "a" / "report.html").read_text("utf-8")
+    packed = tmp_path / "Packed.parbals.xz"
+    pack(folder, packed)
+    write_report(PackedResults(packed), tmp_path / "b", pictures=False)
+    heading = heading.replace("My results.v2", "Packed")
+    assert f"<h1>{heading}</h1>" in (tmp_path / "b" / "report.html").read_text("utf-8")
 
 
 def test_a_grid_that_is_not_finished_says_so(suite):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from parbals.bench.stats import Standing, compare, labels_saved, leaderboard, mean_interval, welch_p
+from parbals.bench.stats import Standing, compare, labels_saved, leaderboard, mean_interval, welch_p, welch_p_of
 
 samples = st.lists(st.integers(0, 1000).map(lambda n: n / 10), min_size=2, max_size=12).filter(
     lambda v: len(set(v)) > 1
@@ -28,6 +28,12 @@ def test_the_interval_is_scipys(values):
 @given(samples, samples)
 def test_welch_is_scipys(a, b):
     assert welch_p(a, b) == pytest.approx(scipy_stats.ttest_ind(a, b, equal_var=False).pvalue, abs=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(samples, samples)
+def test_welch_from_intervals_is_welch_from_values(a, b):
+    assert welch_p_of(mean_interval(a), mean_interval(b)) == pytest.approx(welch_p(a, b), abs=1e-12)
 
 
 def test_an_interval_by_hand():
@@ -108,3 +114,16 @@ def test_a_worse_curve_costs_labels_and_random_saves_none_against_itself():
     assert labels_saved([10, 20, 30], random, random).saved == 0.0
     wavy = [0.6, 0.8, 0.7]
     assert labels_saved([10, 20, 30], wavy, wavy).saved == 0.0
+
+
+@pytest.mark.parametrize("curve", [[0.5, 0.55, 0.58], [0.6, 0.5, 0.4]])
+def test_a_curve_that_never_gets_beyond_the_start_reaches_nothing(curve):
+    found = labels_saved([10, 20, 30], curve, [0.6, 0.7, 0.8])
+    assert not found.reached
+    assert found.share == pytest.approx((10 - 30) / 10)
+    # With a small budget, too, it is no better than -100 %.
+    assert labels_saved([10, 11, 12], curve, [0.6, 0.7, 0.8]).share == -1.0
+
+
+def test_where_nobody_gets_beyond_the_start_there_is_no_loss():
+    assert labels_saved([10, 20], [0.6, 0.5], [0.6, 0.55]).saved == 0.0

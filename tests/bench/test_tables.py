@@ -7,9 +7,11 @@ import pytest
 from bench_helpers import records_of
 from scipy import stats as scipy_stats
 
+from parbals.bench import sections
 from parbals.bench.collect import Line, collect
 from parbals.bench.findings import batched, headlines, savings, stage_times
 from parbals.bench.measures import MEASURES, measure_named
+from parbals.bench.metrics import measure
 from parbals.bench.paper import agreements, paper_figures
 from parbals.bench.records import METRICS
 from parbals.bench.render import to_html, to_latex, to_markdown
@@ -91,9 +93,9 @@ def test_one_seed_has_no_interval_to_widen_with(final, agrees):
 def test_the_table_of_agreement_says_it_plainly(settings):
     (table,) = agreement_tables(settings)
     text = to_markdown(table)
-    assert "| ParBaLS EPIG | 90.00 ± 2.48 | 89.38 ± 0.36 | +0.62 | 2.84 | yes |" in text
-    assert "| Random | 81.00 ± 2.48 | 87.24 ± 0.52 | -6.24 | 3.00 | no |" in text
-    assert "| BADGE | – | 87.88 ± 0.72 | – | – | not run |" in text
+    assert "| ParBaLS EPIG | 90.00 ± 2.48 | 89.38 ± 0.36 | +0.62 | 2.84 | yes | 0.396 |" in text
+    assert "| Random | 81.00 ± 2.48 | 87.24 ± 0.52 | -6.24 | 3.00 | no | 0.003 |" in text
+    assert "| BADGE | – | 87.88 ± 0.72 | – | – | not run | – |" in text
     assert agreement_tables(collect(records_of(AIRLINE, "digits"))) == []
     assert agreement_tables(collect(records_of(AIRLINE, budget="20+10x20"))) == []
 
@@ -242,7 +244,131 @@ def test_summaries_in_all_three_forms(settings):
 
 
 def test_run_time_per_strategy(settings):
-    times = {t.line: t for t in stage_times(settings)}
+    (found,) = stage_times(settings).values()
+    times = {t.line: t for t in found}
     assert times[Line("bald")].n_runs == 3
     assert times[Line("bald")].select == pytest.approx(0.5 * 10)
     assert times[Line("bald")].select_once == pytest.approx(0.5)
+
+
+def test_each_device_has_its_own_times_and_one_label_at_a_time_has_none():
+    def on(device, seconds, strategy, budget):
+        select = (9.0, *(seconds,) * (int(budget.split("+")[1].split("x")[0]) - 1))  # the first batch compiles
+        return [
+            replace(record, versions={"device": device}, seconds={**record.seconds, "select": select})
+            for record in records_of({strategy: (0.8, 0.8)}, budget=budget)
+        ]
+
+    records = on("cpu: cpu", 0.1, "epig", "100+10x20") + on("cpu: cpu", 5.0, "epig", "100+200x1")
+    records += on("gpu: NVIDIA H200", 0.2, "parbals-epig", "100+10x20")
+    settings = collect(records)
+    first, second = times_table(settings)
+    assert (first.title, second.title) == ("Run time on CPU", "Run time on NVIDIA H200 (GPU)")
+    assert first.rows == (("EPIG", "100 ms", "9.9 s", "5.5 s", "5.5 s", "2"),)
+    assert second.rows[0][:2] == ("ParBaLS EPIG", "200 ms")
+    said = sections.times(settings)
+    assert "compare times within a table, never between tables" in said
+    assert "different machines" not in sections.times(collect(on("cpu: cpu", 0.1, "epig", "9+3x2")))
+    assert sections.times(collect(on("cpu: cpu", 0.1, "epig", "100+200x1"))) == ""
+
+
+def test_welchs_test_of_the_papers_figures_is_scipys(settings):
+    rows = {row.line: row for row in agreements(settings)}
+    t9, t2 = scipy_stats.t.ppf(0.975, 9), scipy_stats.t.ppf(0.975, 2)
+    for strategy in ("random", "parbals-epig"):
+        row = rows[Line(strategy)]
+        ours = row.ours.half_width / t2 * np.sqrt(3)
+        theirs = row.paper[1] / t9 * np.sqrt(10)
+        expected = scipy_stats.ttest_ind_from_stats(row.ours.mean, ours, 3, row.paper[0], theirs, 10, equal_var=False)
+        assert row.p == pytest.approx(expected.pvalue)
+    assert rows[Line("badge")].p is None
+    tested = [row.p for row in rows.values() if row.p is not None]
+    said = " ".join(headlines(settings))
+    assert f"Welch's test gives p ≥ 0.05 for {sum(p >= 0.05 for p in tested)} of {len(tested)} figures." in said
+    single = collect(records_of({"random": (0.87,)}))
+    assert next(row for row in agreements(single) if row.ours).p is None
+    assert "Welch's test gives" not in " ".join(headlines(single))
+
+
+def test_what_is_not_reached_is_no_number_and_counts_as_the_worst():
+    """GLISTER learns from fewer of the initial labels, and here never catches up with Random's start of 70 %."""
+    lame = [replace(r, metrics=dict.fromkeys(METRICS, (0.6,) * 11)) for r in records_of({"glister": (0.6, 0.6)})]
+    settings = collect(records_of({"random": (0.8, 0.8)}) + lame)
+    (table,) = savings_table(settings)
+    assert table.rows == (("GLISTER", "not reached"),)
+    (saving,) = savings(settings)
+    assert saving.share == pytest.approx((100 - 300) / 100)
+    assert "never gets beyond where Random starts" in sections.savings(settings, "accuracy")
+
+
+class TestAllClasses:
+    """ "digits:*" is a setting of its own, and none of one class against the others."""
+
+    def settings(self):
+        values = {"random": (0.5, 0.6), "confidence": (0.6, 0.7)}
+        return collect(
+            [
+                *records_of(values, "digits", positive="*"),
+                *records_of({"random": (0.9, 0.91), "confidence": (0.95, 0.96)}, "digits"),
+                *records_of({"random": (0.9, 0.91), "confidence": (0.95, 0.96)}, "digits", positive="3"),
+                *records_of(values, "airline", positive="*"),
+            ]
+        )
+
+    def test_it_stands_in_the_main_tables_the_leaderboard_and_the_savings(self):
+        (table,) = main_tables(self.settings())
+        assert table.columns == ("Digits, all classes", "Digits", "Airline, all classes")
+        assert [entry.paper for entry in table.rows["Random"]] == [None] * 3  # the paper has no such figure
+        (board,) = leaderboards(self.settings()).values()
+        assert board[0].n_settings == 3
+        assert savings_table(self.settings())[0].head[1:] == table.columns
+
+    def test_it_is_no_class_against_the_others(self):
+        (table,) = one_vs_all_tables(self.settings())
+        assert table.title == "Digits, each class against the others, budget 100 + 10×20"
+        assert table.columns == ("first class", "3", "average")
+        assert one_vs_all_tables([self.settings()[0]]) == []
+
+    def test_the_papers_figures_are_not_of_all_classes(self):
+        assert agreement_tables(collect(records_of(AIRLINE, positive="*"))) == []
+
+    def test_f1_is_explained_for_both(self):
+        assert "with two classes of the positive one, with more the mean over the classes" in MEASURES["f1"].explained
+
+    def test_f1_leaves_out_classes_that_neither_occur_nor_are_predicted(self):
+        probs, truth = np.eye(4)[[0, 1, 1, 0]], np.array([0, 1, 0, 0])
+        # F1 of class 0 is 4/5 and of class 1 2/3; classes 2 and 3 do not count as 0.
+        assert measure(probs, truth)["f1"] == pytest.approx((4 / 5 + 2 / 3) / 2)
+        assert measure(np.eye(2)[[0, 0]], np.array([0, 0]))["f1"] == 0.0
+
+
+class TestOnlyVariants:
+    """A strategy without a baseline is shown by its variants."""
+
+    def settings(self):
+        records = records_of({"random": (0.8, 0.8), "confidence": (0.85, 0.85)})
+        for m in (20, 5):
+            records += records_of({"parbals-epig": (0.9, 0.9)}, settings=Settings(n_universes=m))
+        return collect(records)
+
+    def test_they_are_lines_of_the_tables_and_are_compared_with_random(self):
+        heuristics = main_tables(self.settings())[1]
+        names = ["ParBaLS EPIG (m = 5)", "ParBaLS EPIG (m = 20)"]
+        assert list(heuristics.rows) == ["Random", "Confidence", *names]
+        (saved,) = savings_table(self.settings())
+        assert [row[0] for row in saved.rows] == ["Confidence", *names]
+        (ablation,) = ablation_tables(self.settings())
+        assert list(ablation.rows) == names
+
+    def test_where_there_is_a_baseline_it_alone_is_shown(self):
+        records = records_of({"random": (0.8,), "epig": (0.9,)})
+        records += records_of({"epig": (0.9,)}, settings=Settings(n_samples=100))
+        assert list(main_tables(collect(records))[0].rows) == ["Random", "EPIG"]
+        assert [saving.line for saving in savings(collect(records))] == [Line("epig")]
+
+    def test_each_is_measured_against_random_with_the_same_settings(self):
+        records = records_of({"random": (0.8,)})
+        records += records_of({"random": (0.75,), "epig": (0.9,)}, settings=Settings(n_samples=100))
+        (saving,) = savings(collect(records))
+        assert saving.line == Line("epig", "K = 100")
+        assert saving.found.value == pytest.approx(0.75)

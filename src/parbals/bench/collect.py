@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from parbals.bench.names import BAYESIAN, HEURISTICS, dataset_name, strategy_name
+from parbals.bench.names import ALL_CLASSES, BAYESIAN, HEURISTICS, dataset_name, strategy_name
 from parbals.bench.records import RunRecord
 from parbals.bench.runs import Budget, Settings
 
@@ -39,6 +39,16 @@ class Setting:
     def name(self) -> str:
         return dataset_name(self.dataset, self.positive)
 
+    @property
+    def is_one_vs_all(self) -> bool:
+        """A class that the suite names is set against all others; all classes at once ("*") are no such thing."""
+        return self.positive not in (None, ALL_CLASSES)
+
+    @property
+    def is_default(self) -> bool:
+        """The dataset's own two classes, or its first against the others: what the paper's figures are of."""
+        return self.positive is None
+
     def values(self, line: Line, metric: str = "accuracy", seeds: Iterable[int] | None = None) -> np.ndarray:
         """(seeds, rounds + 1) of a metric; seeds ascending."""
         of_seed = self.records[line]
@@ -50,8 +60,17 @@ class Setting:
         return self.values(line, metric, seeds)[:, -1]
 
     def lines(self, strategies: Sequence[str] | None = None) -> list[Line]:
-        """Lines without a variant, in the tables' order; only the given strategies, if any are."""
-        return [x for x in self.records if not x.variant and (strategies is None or x.strategy in strategies)]
+        """What is compared, in the tables' order: each strategy's baseline, or all its variants if it has none here.
+
+        Only the given strategies, if any are.
+        """
+        wanted = [x for x in self.records if strategies is None or x.strategy in strategies]
+        return [x for x in wanted if not x.variant or Line(x.strategy) not in self.records]
+
+    def random_beside(self, line: Line) -> Line | None:
+        """What a line is measured against: Random with the same settings where it was run, else any Random."""
+        same = Line("random", line.variant)
+        return same if same in self.records else next((x for x in self.records if x.strategy == "random"), None)
 
 
 def collect(records: Iterable[RunRecord], baseline: Settings | None = None) -> list[Setting]:

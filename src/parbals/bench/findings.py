@@ -7,15 +7,15 @@ import numpy as np
 
 from parbals.bench.collect import Line, Setting
 from parbals.bench.measures import MEASURES
-from parbals.bench.names import KINDS, dataset_name
+from parbals.bench.names import KINDS, dataset_name, device_name
 from parbals.bench.paper import agreements
+from parbals.bench.records import RunRecord
 from parbals.bench.stats import LabelsSaved, labels_saved
 from parbals.bench.tables import ablation_tables, leaderboards, standings_of
 
-__all__ = ["Saving", "StageTimes", "batched", "headlines", "savings", "stage_times"]
+__all__ = ["Saving", "StageTimes", "batched", "headlines", "overview", "savings", "stage_times"]
 
 _OURS = Line("parbals-epig")
-_REFERENCE = Line("random")
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Saving:
 
     @property
     def share(self) -> float:
-        return self.found.saved / self.found.reference
+        return self.found.share
 
 
 @dataclass(frozen=True)
 class StageTimes:
-    """Mean seconds of one run of a strategy, over everything it was run on."""
+    """Seconds of a strategy on one device: means over its runs, and the median over all its batches."""
 
     line: Line
     fit: float
@@ -52,29 +52,37 @@ def savings(settings: Sequence[Setting], metric: str = "accuracy") -> list[Savin
     sign = -1.0 if MEASURES[metric].lower_is_better else 1.0
     found = []
     for setting in settings:
-        if setting.positive is None and _REFERENCE in setting.records:
-            reference = sign * _mean(setting, _REFERENCE, metric)
-            for line in setting.lines():
-                if line != _REFERENCE:
-                    curve = sign * _mean(setting, line, metric)
-                    found.append(Saving(setting, line, labels_saved(setting.budget.n_labels, curve, reference)))
+        for line in () if setting.is_one_vs_all else setting.lines():
+            random = setting.random_beside(line)
+            if random is not None and line.strategy != random.strategy:
+                curve, reference = (sign * _mean(setting, x, metric) for x in (line, random))
+                found.append(Saving(setting, line, labels_saved(setting.budget.n_labels, curve, reference)))
     return found
 
 
-def stage_times(settings: Sequence[Setting]) -> list[StageTimes]:
-    """The quickest strategy first."""
-    seconds: dict[Line, list[tuple[float, float, float, float]]] = {}
+def overview(found: Sequence[Saving]) -> list[Saving]:
+    """What strategies are ranked by: batches, for few strategies are run one label at a time; else all there is."""
+    return [saving for saving in found if saving.setting.budget.batch > 1] or list(found)
+
+
+def stage_times(settings: Sequence[Setting]) -> dict[str, list[StageTimes]]:
+    """By device, the quickest strategy first; of batches alone, for one label at a time means many more fits."""
+    records: dict[str, dict[Line, list[RunRecord]]] = {}
     for setting in settings:
-        for line, of_seed in setting.records.items():
+        for line, of_seed in setting.records.items() if setting.budget.batch > 1 else ():
             for record in of_seed.values():
-                fit, predict, select = (sum(record.seconds[stage]) for stage in ("fit", "predict", "select"))
-                once = float(np.median(record.seconds["select"]))
-                seconds.setdefault(line, []).append((fit, predict, select, once))
-    found = []
-    for line, rows in seconds.items():
-        fit, predict, select, once = np.mean(rows, axis=0).tolist()
-        found.append(StageTimes(line, fit, predict, select, once, len(rows)))
-    return sorted(found, key=lambda times: times.select_once)
+                of_device = records.setdefault(device_name(record.versions.get("device")), {})
+                of_device.setdefault(line, []).append(record)
+    found = {}
+    for device, of_line in records.items():
+        rows = []
+        for line, own in of_line.items():
+            sums = [[sum(record.seconds[stage]) for stage in ("fit", "predict", "select")] for record in own]
+            fit, predict, select = np.mean(sums, axis=0).tolist()
+            once = float(np.median([value for record in own for value in record.seconds["select"]]))
+            rows.append(StageTimes(line, fit, predict, select, once, len(own)))
+        found[device] = sorted(rows, key=lambda times: times.select_once)
+    return found
 
 
 def batched(setting: Setting, settings: Sequence[Setting]) -> list[tuple[Setting, Line]]:
@@ -116,7 +124,7 @@ def _places(settings: Sequence[Setting], metric: str) -> list[str]:
 
 
 def _saved(settings: Sequence[Setting], metric: str) -> list[str]:
-    shares = [saving.share for saving in savings(settings, metric) if saving.line == _OURS]
+    shares = [saving.share for saving in overview(savings(settings, metric)) if saving.line == _OURS]
     if not shares:
         return []
     return [
@@ -130,7 +138,7 @@ def _weakness(settings: Sequence[Setting], metric: str) -> list[str]:
     lost = []
     measure = MEASURES[metric]
     for setting in settings:
-        if setting.positive is None and setting.budget.batch > 1 and _OURS in setting.records:
+        if not setting.is_one_vs_all and setting.budget.batch > 1 and _OURS in setting.records:
             standings = standings_of(setting, tuple(name for names in KINDS.values() for name in names), metric)
             winner = next(line for line, standing in standings.items() if standing.is_best)
             gap = abs(standings[winner].interval.mean - standings[_OURS].interval.mean)
@@ -173,15 +181,18 @@ def _one_at_a_time(settings: Sequence[Setting], metric: str) -> list[str]:
 def _published(settings: Sequence[Setting]) -> list[str]:
     """By dataset: where the features are not the paper's, no agreement is to be expected."""
     verdicts: dict[str, list[bool]] = {}
-    for row in agreements(settings):
+    rows = agreements(settings)
+    for row in rows:
         if row.agrees is not None:
             verdicts.setdefault(row.dataset, []).append(row.agrees)
     if not verdicts:
         return []
     counts = [f"{dataset_name(name)} {sum(found)} of {len(found)}" for name, found in verdicts.items()]
+    tested = [row.p for row in rows if row.p is not None]
+    welch = f"Welch's test gives p ≥ 0.05 for {sum(p >= 0.05 for p in tested)} of {len(tested)} figures. "
     return [
         f"Published figures that agree with ours: {', '.join(counts)}. To agree, our mean must lie within the paper's "
-        "interval widened by ours; other features than the paper's give other figures."
+        f"interval widened by ours. {welch if tested else ''}Other features than the paper's give other figures."
     ]
 
 

@@ -48,7 +48,16 @@ _ALL = (
         True,
         "How far the stated confidence is from the share that is right, averaged over 15 bins of confidence.",
     ),
-    Measure("f1", "F1", "%", 100.0, 2, False, "Of the positive class: the harmonic mean of precision and recall."),
+    Measure(
+        "f1",
+        "F1",
+        "%",
+        100.0,
+        2,
+        False,
+        "The harmonic mean of precision and recall: with two classes of the positive one, with more the mean over the "
+        "classes.",
+    ),
     Measure(
         "balanced_accuracy",
         "Balanced accuracy",

@@ -1,8 +1,23 @@
 """What strategies are called in tables and how they are drawn: one line each, told apart without colour too."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["BAYESIAN", "HEURISTICS", "KINDS", "Style", "dataset_name", "strategy_name", "style_of"]
+__all__ = [
+    "ALL_CLASSES",
+    "BAYESIAN",
+    "HEURISTICS",
+    "KINDS",
+    "Style",
+    "dataset_name",
+    "device_name",
+    "strategy_name",
+    "style_of",
+    "styles_of",
+]
+
+ALL_CLASSES = "*"
+"""In the place of a positive class: the dataset with all its classes."""
 
 BAYESIAN = (
     "random",
@@ -120,10 +135,34 @@ def strategy_name(strategy: str, variant: str = "") -> str:
 
 
 def dataset_name(dataset: str, positive: str | None = None) -> str:
+    """ "digits" → "Digits", with a class "Digits: 3", with all of them "Digits, all classes"."""
     name = _DATASETS.get(dataset, dataset)
+    if positive == ALL_CLASSES:
+        return f"{name}, all classes"
     return f"{name}: {positive}" if positive else name
+
+
+def device_name(device: str | None) -> str:
+    """What records call "gpu: NVIDIA H200" → "NVIDIA H200 (GPU)"; "cpu: cpu" → "CPU"."""
+    if not device:
+        return "an unknown device"
+    kind, _, name = device.partition(": ")
+    if name.lower() in ("", kind.lower()):
+        return kind.upper()
+    return name if kind.lower() in name.lower() else f"{name} ({kind.upper()})"
 
 
 def style_of(strategy: str, place: int = 0) -> Style:
     """The strategy's own style; those of other packages share spare ones by their place in the picture."""
     return _STYLES.get(strategy, _SPARE[place % len(_SPARE)])
+
+
+def styles_of(strategies: Sequence[str]) -> list[Style]:
+    """A style for each line of a picture; a strategy's second line (another variant) takes a spare one."""
+    styles: list[Style] = []
+    n_spare = 0
+    for place, strategy in enumerate(strategies):
+        own = _STYLES.get(strategy) if strategy not in strategies[:place] else None
+        styles.append(own or _SPARE[n_spare % len(_SPARE)])
+        n_spare += own is None
+    return styles

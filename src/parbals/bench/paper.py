@@ -9,10 +9,12 @@ from math import isnan
 
 from parbals.bench.collect import Line, Setting
 from parbals.bench.runs import Budget
-from parbals.bench.stats import Interval, mean_interval
+from parbals.bench.stats import Interval, mean_interval, welch_p_of
 
 __all__ = ["Agreement", "agreements", "paper_figures"]
 
+_SEEDS = 10
+"""What each of the paper's figures is the mean of."""
 _ROUNDING = 1e-9
 """Figures with two decimals that lie exactly on the edge agree, whatever binary makes of them."""
 
@@ -42,6 +44,13 @@ class Agreement:
         """Our mean lies within the published interval widened by ours."""
         return None if self.difference is None else abs(self.difference) <= self.room + _ROUNDING
 
+    @property
+    def p(self) -> float | None:
+        """Of Welch's test that both means are of the same thing; one seed has no spread to test with."""
+        if self.ours is None or self.ours.n < 2:
+            return None
+        return welch_p_of(self.ours, Interval(*self.paper, _SEEDS))
+
 
 @cache
 def paper_figures() -> Mapping[tuple[str, str, str], tuple[float, float]]:
@@ -57,7 +66,7 @@ def paper_figures() -> Mapping[tuple[str, str, str], tuple[float, float]]:
 
 def agreements(settings: Sequence[Setting]) -> list[Agreement]:
     """Every figure of the paper, by dataset; those of datasets that we did not run at all are left out."""
-    found = {(str(s.budget), s.dataset): s for s in settings if s.positive is None}
+    found = {(str(s.budget), s.dataset): s for s in settings if s.is_default}
     known = {setting.dataset for setting in settings}
     rows = []
     for (budget, strategy, dataset), paper in paper_figures().items():

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from parbals.bench.collect import Setting
-from parbals.bench.findings import batched, savings
+from parbals.bench.findings import batched, overview, savings
 from parbals.bench.measures import MEASURES
-from parbals.bench.names import KINDS
+from parbals.bench.names import ALL_CLASSES, KINDS
 from parbals.bench.plots import curve_figure, savings_figure
 
 __all__ = ["ONE_AT_A_TIME", "ONE_VS_ALL", "SAVED", "Picture", "draw_pictures"]
@@ -31,7 +31,7 @@ def draw_pictures(settings: Sequence[Setting], metric: str = "accuracy") -> list
     """The overview first, then a learning curve per setting, in groups by budget."""
     title = MEASURES[metric].title
     pictures = []
-    saved = [saving for saving in savings(settings, metric) if not saving.line.variant]
+    saved = overview(savings(settings, metric))
     if saved:
         description = "The share of labels that each strategy saves against Random, a dot for every setting"
         pictures.append(Picture(SAVED, "labels-saved", description, savings_figure(saved)))
@@ -39,14 +39,15 @@ def draw_pictures(settings: Sequence[Setting], metric: str = "accuracy") -> list
         for kind, strategies in _kinds(setting):
             beside = batched(setting, settings) if setting.budget.batch == 1 else []
             figure = curve_figure(setting, strategies, metric, beside)
-            name = _file_name(f"{setting.dataset} {setting.positive or ''} {setting.budget} {kind}")
+            positive = "all classes" if setting.positive == ALL_CLASSES else setting.positive or ""
+            name = _file_name(f"{setting.dataset} {positive} {setting.budget} {kind}", pictures)
             words = f"{title} on {setting.name} against the number of labels, {kind}, budget {setting.budget}"
             pictures.append(Picture(_group(setting), name, words, figure))
     return pictures
 
 
 def _group(setting: Setting) -> str:
-    if setting.positive is not None:
+    if setting.is_one_vs_all:
         return ONE_VS_ALL
     return ONE_AT_A_TIME if setting.budget.batch == 1 else f"Budget {setting.budget.spelt}"
 
@@ -54,8 +55,8 @@ def _group(setting: Setting) -> str:
 def _kinds(setting: Setting) -> list[tuple[str, tuple[str, ...]]]:
     """One picture per setting where everything fits into it, else one per kind of table."""
     known = {name for names in KINDS.values() for name in names}
-    everything = tuple(line.strategy for line in setting.lines())
-    if len(everything) <= _FEW:
+    everything = tuple(dict.fromkeys(line.strategy for line in setting.lines()))
+    if len(setting.lines()) <= _FEW:
         return [("all strategies", everything)] if everything else []
     others = tuple(name for name in everything if name not in known)
     (bayesian, ours), (heuristics, theirs) = KINDS.items()
@@ -63,5 +64,8 @@ def _kinds(setting: Setting) -> list[tuple[str, tuple[str, ...]]]:
     return [(kind, names) for kind, names in pictures if setting.lines(names)]
 
 
-def _file_name(text: str) -> str:
-    return "-".join("".join(c if c.isalnum() or c in "+." else " " for c in text).lower().split())
+def _file_name(text: str, others: Sequence[Picture]) -> str:
+    """Classes that differ in other characters alone are numbered, so that no picture replaces another."""
+    name = "-".join("".join(c if c.isalnum() or c in "+." else " " for c in text).lower().split())
+    taken = {picture.name for picture in others}
+    return next(new for new in (name, *(f"{name}-{n}" for n in range(2, len(taken) + 3))) if new not in taken)

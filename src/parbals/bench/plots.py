@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from parbals.bench.collect import Line, Setting
 from parbals.bench.findings import Saving
 from parbals.bench.measures import MEASURES
-from parbals.bench.names import Style, style_of
+from parbals.bench.names import Style, style_of, styles_of
 from parbals.bench.stats import mean_interval
 
 __all__ = ["curve_figure", "inline_svg", "savings_figure", "to_png", "to_svg"]
@@ -25,8 +25,12 @@ _BANDED = ("random", "parbals-map-epig", "parbals-epig")
 _FEW = 6
 _ENOUGH_SEEDS = 5
 _FRONT = Line("parbals-epig").name
+_LEFT, _MARGIN = -102.0, 28.0
+_literally = matplotlib.rc_context({"text.parse_math": False})
+"""Names come from data: a class may be called "$5", and no dollar begins a formula."""
 
 
+@_literally
 def curve_figure(
     setting: Setting,
     strategies: Sequence[str],
@@ -47,13 +51,16 @@ def curve_figure(
     drawn = [(setting, line, line.name) for line in lines]
     drawn += [(other, line, f"{line.name}, {other.budget.batch} at a time") for other, line in beside]
     shared = {seed for line in lines for seed in setting.records[line]}
+    styles = styles_of([line.strategy for line in lines])
     for place, (source, line, name) in enumerate(drawn):
         values = measure.scale * source.values(line, metric, shared)
         means.append(values.mean(axis=0))
         ends[name] = float(means[-1][-1])
-        style = style_of(line.strategy, place)
-        if source is not setting:
-            style = Style(style.colour, ":", style.marker, 1.3)
+        if source is setting:
+            style = styles[place]
+        else:
+            own = style_of(line.strategy)
+            style = Style(own.colour, ":", own.marker, 1.3)
         banded = source is setting and (len(lines) <= _FEW or line.strategy in _BANDED)
         banded = banded and (len(values) >= _ENOUGH_SEEDS or line.strategy == "parbals-epig")
         _draw(ax, np.array(source.budget.n_labels), values, name, style, place, banded=banded)
@@ -88,18 +95,30 @@ def curve_figure(
     return _settled(figure)
 
 
+@_literally
 def savings_figure(savings: Sequence[Saving]) -> Figure:
-    """The share of Random's labels that each strategy saves: a dot a setting, a bar for the median."""
+    """The share of Random's labels that each strategy saves: a dot a setting, a bar for the median.
+
+    Dots end just below -100 %; an arrow in the margin says how many lie further left. Who has fewer settings than
+    others has their number in brackets.
+    """
     shares: dict[Line, list[float]] = {}
     for saving in savings:
         shares.setdefault(saving.line, []).append(100.0 * saving.share)
     order = sorted(shares, key=lambda line: float(np.median(shares[line])))
     figure, ax = _canvas((9.0, 0.9 + 0.27 * len(order)))
-    for height, line in enumerate(order):
-        style, values = style_of(line.strategy, height), shares[line]
+    least = min(min(values) for values in shares.values())
+    # A few hopeless settings must not squeeze all others together.
+    edge = max(least - 4.0, _LEFT)
+    left = edge - _MARGIN if least < edge else edge
+    styles = styles_of([line.strategy for line in order])
+    for height, (line, style) in enumerate(zip(order, styles, strict=True)):
+        values = shares[line]
         middle = float(np.median(values))
-        ax.plot(values, [height] * len(values), style.marker, color=style.colour, markersize=5, alpha=0.6, mew=0)
-        ax.plot([middle] * 2, [height - 0.36, height + 0.36], color=_INK, linewidth=2.2, solid_capstyle="butt")
+        shown = [value for value in values if value >= edge]
+        ax.plot(shown, [height] * len(shown), style.marker, color=style.colour, markersize=5, alpha=0.6, mew=0)
+        if middle >= edge:
+            ax.plot([middle] * 2, [height - 0.36, height + 0.36], color=_INK, linewidth=2.2, solid_capstyle="butt")
         ax.annotate(
             f"{middle:+.0f} %",
             (1.01, height),
@@ -108,11 +127,28 @@ def savings_figure(savings: Sequence[Saving]) -> Figure:
             va="center",
             color=_INK,
         )
+        hidden = len(values) - len(shown)
+        if hidden:
+            ax.plot(left, height, "<", color=style.colour, markersize=6, mew=0, clip_on=False, zorder=5)
+            ax.annotate(
+                f"{hidden} further left",
+                (left, height),
+                xytext=(6, 0),
+                textcoords="offset points",
+                fontsize=8.5,
+                va="center",
+                color=_INK,
+            )
     ax.axvline(0.0, color="#888888", linewidth=0.9, zorder=0)
-    least = min(min(values) for values in shares.values())
-    # A few hopeless settings must not squeeze all others together.
-    ax.set_xlim(left=max(least - 4.0, -100.0))
-    ax.set_yticks(range(len(order)), [line.name for line in order])
+    ax.set_xlim(left=left)
+    right = ax.get_xlim()[1]
+    # No numbers on the margin, where the counts stand.
+    ax.set_xticks([x for x in ax.get_xticks() if edge <= x <= right])
+    most = max(len(values) for values in shares.values())
+    few = {line: f" ({len(values)})" for line, values in shares.items() if len(values) < most}
+    ax.set_yticks(range(len(order)), [f"{line.name}{few.get(line, '')}" for line in order])
+    if few:
+        ax.set_xlabel(f"in brackets: the number of settings, where it is not {most}", fontsize=9, color=_INK)
     ax.set_ylim(-0.7, len(order) - 0.3)
     _title(
         figure,

@@ -1,5 +1,6 @@
 """Tables as Markdown, as LaTeX (booktabs) and as HTML."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -9,7 +10,16 @@ from parbals.bench.measures import Measure
 from parbals.bench.stats import Interval, Standing
 from parbals.bench.tables import Entry, Table
 
-__all__ = ["TextTable", "number", "to_html", "to_latex", "to_markdown"]
+__all__ = ["TextTable", "number", "titled", "to_html", "to_latex", "to_markdown"]
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~$#])")
+_TEX = str.maketrans(
+    {mark: f"\\{mark}" for mark in "&%$#_{}"}
+    | {"\\": "\\textbackslash{}", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}"}
+    | {"<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", "\n": " "}
+    | {"[": "{[}", "*": "{*}"}  # bare, either would belong to the \\ that ends the row above
+    | {"×": "$\\times$", "±": "$\\pm$", "−": "$-$"}
+)
 
 
 @dataclass(frozen=True)
@@ -28,10 +38,10 @@ def number(interval: Interval, digits: int) -> str:
 
 
 def to_markdown(table: Table | TextTable) -> str:
-    head, rows = _texts(table, _markdown, str)
+    head, rows = _texts(table, _markdown, _plain)
     lines = [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(head) - 1)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
-    return f"### {_title(table)}\n\n" + "\n".join(lines) + "\n"
+    return f"### {_plain(_title(table))}\n\n" + "\n".join(lines) + "\n"
 
 
 def to_latex(table: Table | TextTable) -> str:
@@ -65,9 +75,14 @@ def to_html(table: Table | TextTable) -> str:
     body = "".join(
         f"<tr><th scope=row>{row[0]}</th>" + "".join(f"<td>{cell}</td>" for cell in row[1:]) + "</tr>\n" for row in rows
     )
+    return titled(_title(table), f"<thead><tr>{top}</tr></thead><tbody>\n{body}</tbody>")
+
+
+def titled(title: str, content: str) -> str:
+    """A table of HTML; its title stays in sight while a wide table scrolls below it."""
     return (
-        f'<div class="scroll"><table><caption>{escape(_title(table))}</caption>'
-        f"<thead><tr>{top}</tr></thead><tbody>\n{body}</tbody></table></div>\n"
+        f'<div class="titled"><p class="title">{escape(title)}</p>\n'
+        f'<div class="scroll"><table aria-label="{escape(title)}">{content}</table></div></div>\n'
     )
 
 
@@ -121,8 +136,10 @@ def _html(text: str, standing: Standing, paper: str | None) -> str:
 
 
 def _tex(text: str) -> str:
-    for mark in "&%$#_{}":
-        text = text.replace(mark, f"\\{mark}")
-    for mark, command in (("×", "\\times"), ("±", "\\pm"), ("−", "-")):
-        text = text.replace(mark, f"${command}$")
-    return text
+    return text.translate(_TEX)
+
+
+def _plain(text: str) -> str:
+    """Markdown that shows the text as it is: no mark-up, no HTML, and no end of the cell."""
+    text = _MARKDOWN.sub(r"\\\1", " ".join(text.splitlines()))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

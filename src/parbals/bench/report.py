@@ -1,6 +1,8 @@
 """One self-contained page about a grid, with tables and pictures beside it as files for a paper."""
 
+import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from parbals.bench.collect import Setting, collect
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import Suite, read_suite
 from parbals.bench.measures import MEASURES, measure_named
-from parbals.bench.packed import PackedResults
+from parbals.bench.packed import SUFFIX, PackedResults
 from parbals.bench.pictures import Picture, draw_pictures
 from parbals.bench.plots import to_png, to_svg
 from parbals.bench.records import RunRecord
@@ -28,7 +30,7 @@ def write_report(
 ) -> list[Path]:
     """Write ``report.html``, ``tables.md``, ``tables.tex`` and ``curves/*.png|svg``; returns what was written."""
     metric = measure_named(metric).key
-    suite = read_suite(results.suite_text(), "suite.toml")
+    suite = _suite_of(results)
     order = {run.key: place for place, run in enumerate(suite.runs)}
     records = sorted((r for r in results.records() if r.key in order), key=lambda record: order[record.key])
     if not records:
@@ -72,6 +74,16 @@ def build_report(
     )
     css = resources.files("parbals.bench").joinpath("report.css").read_text("utf-8")
     return whole_page(f"{suite.title}: results", css, "".join(parts))
+
+
+def _suite_of(results: ResultsFolder | PackedResults) -> Suite:
+    """A suite that has no name is called after its folder or file."""
+    suite = read_suite(results.suite_text(), str(results.path / "suite.toml"))
+    given = tomllib.loads(suite.text)
+    if "name" in given:
+        return suite
+    name = results.path.resolve().name.removesuffix(SUFFIX)
+    return replace(suite, name=name, title=str(given.get("title", name)))
 
 
 def _tables(settings: Sequence[Setting], metric: str) -> list[Table | TextTable]:

@@ -1,5 +1,7 @@
 """The parts of the report's page, each a function from results to HTML."""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
@@ -7,16 +9,18 @@ from parbals.bench.collect import Setting
 from parbals.bench.findings import headlines, stage_times
 from parbals.bench.grid import Suite, settings_sentence
 from parbals.bench.measures import MEASURES
+from parbals.bench.names import dataset_name
 from parbals.bench.paper import agreements
 from parbals.bench.pictures import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Picture
 from parbals.bench.plots import inline_svg
 from parbals.bench.records import RunRecord
-from parbals.bench.render import to_html
-from parbals.bench.summaries import agreement_tables, savings_table, seconds
+from parbals.bench.render import titled, to_html
+from parbals.bench.summaries import TIMES_HEAD, agreement_tables, savings_table, times_cells
 from parbals.bench.tables import all_tables, leaderboards
 
 __all__ = ["agreement", "curves", "footer", "header", "leaderboard", "savings", "tables", "times"]
 
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _GROUPS = {
     ONE_AT_A_TIME: "The model is refitted after every single label, so nothing is redundant. Dotted: as many labels "
     "of the same data, chosen in batches.",
@@ -38,6 +42,8 @@ def header(suite: Suite, records: Sequence[RunRecord], settings: Sequence[Settin
     )
     says = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in headlines(settings, metric))
     paper = '<a href="#paper">Beside the paper</a>' if agreement_tables(settings) else ""
+    saved = '<a href="#saved">Labels saved</a>' if savings_table(settings, metric) else ""
+    time = '<a href="#time">Run time</a>' if stage_times(settings) else ""
     return f"""<h1>{escape(suite.title)}</h1>
 <p class="lead">Labels are expensive. Each strategy starts from the same few random labels, then chooses batch after
 batch of further points; the same Bayesian model is fitted to whatever it chose and tested on data that nobody chose
@@ -48,7 +54,7 @@ from. The better the choices, the faster the model improves.</p>
 {waiting if missing else ""}<div class="cards">
 {cards}</div>
 <nav><a href="#curves">Pictures</a><a href="#leaderboard">Leaderboard</a><a href="#tables">Tables</a>{paper}
-<a href="#saved">Labels saved</a><a href="#time">Run time</a></nav>
+{saved}{time}</nav>
 """
 
 
@@ -85,11 +91,8 @@ def leaderboard(settings: Sequence[Setting], metric: str) -> str:
             f"<td>{place.n_top} of {place.n_settings}</td><td>{_bar(place.n_top, place.n_settings)}</td></tr>\n"
             for place in board
         )
-        parts.append(
-            f'<div class="scroll"><table><caption>{escape(kind)}</caption><thead><tr><td></td>'
-            f"<th scope=col>{best} mean</th><th scope=col>among the top</th><td></td></tr></thead><tbody>\n"
-            f"{rows}</tbody></table></div>\n"
-        )
+        head = f"<td></td><th scope=col>{best} mean</th><th scope=col>among the top</th><td></td>"
+        parts.append(titled(kind, f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody>"))
     return f"""<h2 id="leaderboard">Leaderboard</h2>
 <p>Over all datasets and budgets, by {_lower(metric)}: how often each strategy has the {best} mean, and how often it is
 among the top. One label at a time is not counted, for there ParBaLS EPIG is EPIG.</p>
@@ -126,9 +129,12 @@ def agreement(settings: Sequence[Setting]) -> str:
         return ""
     compared = [row for row in agreements(settings) if row.agrees is not None]
     agreeing = sum(bool(row.agrees) for row in compared)
+    tested = [row.p for row in compared if row.p is not None]
+    alike = f"Welch's test, with the paper's 10 seeds, gives p ≥ 0.05 for {sum(p >= 0.05 for p in tested)}."
     return f"""<h2 id="paper">Agreement with the paper</h2>
 <p>Every figure that the paper gives for a dataset we ran. A figure agrees when our mean is no further from it than is
-allowed: both half-widths of the 95 % intervals together. {agreeing} of {len(compared)} agree.</p>
+allowed: both half-widths of the 95 % intervals together. {agreeing} of {len(compared)} agree.
+{alike if tested else ""}</p>
 <div class="agree">
 {"".join(to_html(table) for table in found)}</div>
 """
@@ -140,44 +146,67 @@ def savings(settings: Sequence[Setting], metric: str) -> str:
         return ""
     return f"""<h2 id="saved">Labels saved</h2>
 <p>How many labels fewer than Random a strategy needs for the same {_lower(metric)}: the best that both mean curves
-reach. "+80 of 300" means that Random needs 300 labels for it and the strategy 220; a minus means more.</p>
+reach. "+80 of 300" means that Random needs 300 labels for it and the strategy 220; a minus means more.
+"Not reached": the strategy never gets beyond where Random starts. For medians that counts as the worst possible, all
+labels spent and none of Random's saved (-100 % or below).</p>
 {"".join(to_html(table) for table in found)}"""
 
 
 def times(settings: Sequence[Setting]) -> str:
     found = stage_times(settings)
-    longest = max(t.select_once for t in found)
-    rows = "".join(
-        f"<tr><th scope=row>{escape(t.line.name)}</th><td>{seconds(t.select_once)}</td><td>{seconds(t.select)}</td>"
-        f"<td>{seconds(t.fit)}</td><td>{seconds(t.predict)}</td><td>{t.n_runs:,}</td>"
-        f"<td>{_bar(t.select_once, longest)}</td></tr>\n"
-        for t in found
-    )
+    if not found:
+        return ""
+    head = "".join(f"<th scope=col>{name}</th>" for name in TIMES_HEAD)
+    parts = []
+    for device, of_device in found.items():
+        longest = max(t.select_once for t in of_device)
+        rows = "".join(
+            f"<tr><th scope=row>{escape(t.line.name)}</th>{''.join(f'<td>{cell}</td>' for cell in times_cells(t))}"
+            f"<td>{_bar(t.select_once, longest)}</td></tr>\n"
+            for t in of_device
+        )
+        content = f"<thead><tr><td></td>{head}<td></td></tr></thead><tbody>\n{rows}</tbody>"
+        parts.append(titled(f"Run time on {device}", content))
+    apart = " The runs were made on different machines: compare times within a table, never between tables."
     return f"""<h2 id="time">Run time</h2>
-<p>Mean over all runs of a strategy. Fitting and predicting are the same for everyone; choosing is not. The first
-batches of a process include the time to compile, so one batch is the median of its run.</p>
-<div class="scroll"><table><thead><tr><td></td><th scope=col>one batch</th><th scope=col>all batches</th>
-<th scope=col>fitting</th><th scope=col>predicting</th><th scope=col>runs</th><td></td></tr></thead><tbody>
-{rows}</tbody></table></div>
-"""
+<p>One batch is the median time to choose one; the first batches of a process include the time to compile. The other
+columns are means over runs. Fitting and predicting are the same for everyone; choosing is not. One label at a time is
+not counted.{apart if len(found) > 1 else ""}</p>
+{"".join(parts)}"""
 
 
 def footer(suite: Suite, records: Sequence[RunRecord]) -> str:
-    versions = list(dict.fromkeys(", ".join(f"{k} {v}" for k, v in r.versions.items()) for r in records))
-    notes: dict[str, int] = {}
-    for record in records:
-        for note in record.notes:
-            notes[note] = notes.get(note, 0) + 1
-    doubts = "".join(
-        f"<p><b>Noted in {count:,} runs:</b> {escape(note)}</p>\n"
-        for note, count in sorted(notes.items(), key=lambda item: -item[1])[:5]
-    )
+    versions = dict.fromkeys(", ".join(f"{k} {v}" for k, v in r.versions.items()) for r in records)
     return f"""<footer>
-{doubts}<p>Suite “{escape(suite.name)}”: {escape(settings_sentence(suite.settings))}. All strategies of one seed share
-the initial set and, in every round, the random candidates and targets.</p>
-{"".join(f"<p>{escape(line)}</p>" for line in versions[:3])}
+{_notes(records)}<p>Suite “{escape(suite.name)}”: {escape(settings_sentence(suite.settings))}. All strategies of one
+seed share the initial set and, in every round, the random candidates and targets.</p>
+{"".join(f"<p>{escape(line)}</p>" for line in versions)}
 </footer>
 """
+
+
+def _notes(records: Sequence[RunRecord]) -> str:
+    """Every note once. Records do not say whose note it is, but what all runs on a dataset carry is about the dataset.
+
+    Doubts of the model and the strategies come first; those that differ in their numbers alone are told once.
+    """
+    n_runs = Counter(record.run.dataset for record in records)
+    counts = Counter((note, record.run.dataset) for record in records for note in record.notes)
+    doubts: dict[str, dict[str, list[RunRecord]]] = {}
+    for record in records:
+        for note in record.notes:
+            if counts[note, record.run.dataset] < n_runs[record.run.dataset]:
+                doubts.setdefault(_NUMBER.sub("0", note), {}).setdefault(note, []).append(record)
+    said = []
+    for found in doubts.values():
+        runs = {record.key: record.run for noted in found.values() for record in noted}
+        where = ", ".join(dict.fromkeys(dataset_name(run.dataset) for run in runs.values()))
+        more = f" (and {len(found) - 1} more with other numbers)" if len(found) > 1 else ""
+        said.append((f"{len(runs):,} of {len(records):,} runs ({where})", f"{next(iter(found))}{more}"))
+    for (note, dataset), count in counts.items():
+        if count == n_runs[dataset]:
+            said.append((f"all {count:,} runs on {dataset_name(dataset)}", note))
+    return "".join(f"<p><b>Noted in {where}:</b> {escape(note)}</p>\n" for where, note in said)
 
 
 def _lower(metric: str) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "leaderboard",
     "mean_interval",
     "welch_p",
+    "welch_p_of",
 ]
 
 _LEVEL = 0.05
@@ -60,15 +61,24 @@ class LabelsSaved:
     """Labels that one curve needs fewer than another to reach the same value.
 
     The value is the highest that both mean curves reach; ``needed`` and ``reference`` are where each first does.
+    ``reached`` is false for a curve that never gets beyond the reference's start: there is no such value, and
+    ``needed`` is all labels, ``reference`` those of the start.
     """
 
     value: float
     needed: float
     reference: float
+    reached: bool = True
 
     @property
     def saved(self) -> float:
         return self.reference - self.needed
+
+    @property
+    def share(self) -> float:
+        """Of the reference's labels. Not reached counts as the worst possible: all labels for none, at least -100 %."""
+        share = self.saved / self.reference
+        return share if self.reached else min(share, -1.0)
 
 
 def mean_interval(values: Sequence[float] | np.ndarray, level: float = 1.0 - _LEVEL) -> Interval:
@@ -77,8 +87,7 @@ def mean_interval(values: Sequence[float] | np.ndarray, level: float = 1.0 - _LE
     n = len(array)
     if n < 2:
         return Interval(float(array.mean()), float("nan"), n)
-    t = float(stdtrit(n - 1, 0.5 + level / 2.0))
-    return Interval(float(array.mean()), float(t * array.std(ddof=1) / np.sqrt(n)), n)
+    return Interval(float(array.mean()), float(_quantile(n, level) * array.std(ddof=1) / np.sqrt(n)), n)
 
 
 def welch_p(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> float:
@@ -89,14 +98,31 @@ def welch_p(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) ->
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if min(len(first), len(second)) < 2:
         return float("nan")
-    variance_a, variance_b = first.var(ddof=1) / len(first), second.var(ddof=1) / len(second)
-    difference = float(first.mean() - second.mean())
-    total = variance_a + variance_b
+    squares = [float(x.var(ddof=1)) / len(x) for x in (first, second)]
+    return _welch((float(first.mean()), squares[0], len(first)), (float(second.mean()), squares[1], len(second)))
+
+
+def welch_p_of(a: Interval, b: Interval) -> float:
+    """The same from two means with 95 % Student-t half-widths h: the standard error is h / t, t of n - 1 degrees."""
+    if min(a.n, b.n) < 2:
+        return float("nan")
+    first, second = ((x.mean, (x.half_width / _quantile(x.n)) ** 2, x.n) for x in (a, b))
+    return _welch(first, second)
+
+
+def _welch(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:
+    """From means, squared standard errors and numbers of values."""
+    (mean, square_a, n_a), (other, square_b, n_b) = a, b
+    difference, total, size = mean - other, square_a + square_b, max(1.0, abs(mean))
     # Rounding leaves equal numbers with a variance of about 1e-32, which is no spread.
-    if total <= 1e-24 * max(1.0, abs(float(first.mean()))) ** 2:
-        return 1.0 if abs(difference) <= 1e-12 * max(1.0, abs(float(first.mean()))) else 0.0
-    freedom = total**2 / (variance_a**2 / (len(first) - 1) + variance_b**2 / (len(second) - 1))
+    if total <= 1e-24 * size**2:
+        return 1.0 if abs(difference) <= 1e-12 * size else 0.0
+    freedom = total**2 / (square_a**2 / (n_a - 1) + square_b**2 / (n_b - 1))
     return float(2.0 * stdtr(freedom, -abs(difference) / np.sqrt(total)))
+
+
+def _quantile(n: int, level: float = 1.0 - _LEVEL) -> float:
+    return float(stdtrit(n - 1, 0.5 + level / 2.0))
 
 
 def compare(
@@ -134,11 +160,14 @@ def labels_saved(
     """How many labels ``curve`` saves against ``reference`` (Random) at equal value, both mean curves over seeds.
 
     Between two rounds the curves are straight lines. A curve that never gets as far as the reference is asked how
-    many labels the reference needs for what it does reach: the answer is then negative.
+    many labels the reference needs for what it does reach: the answer is then negative. One that never gets beyond
+    where the reference starts, though the reference does, reaches nothing that can be compared.
     """
     at = np.asarray(n_labels, np.float64)
     ours, theirs = np.asarray(curve, np.float64), np.asarray(reference, np.float64)
     value = float(min(ours.max(), theirs.max()))
+    if value < theirs.max() and value <= theirs[0]:
+        return LabelsSaved(value, float(at[-1]), float(at[0]), reached=False)
     return LabelsSaved(value, _first_reach(at, ours, value), _first_reach(at, theirs, value))
 
 

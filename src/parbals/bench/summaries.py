@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from parbals.bench.collect import Setting
-from parbals.bench.findings import savings, stage_times
+from parbals.bench.findings import StageTimes, savings, stage_times
 from parbals.bench.measures import MEASURES
 from parbals.bench.names import dataset_name
 from parbals.bench.paper import Agreement, agreements
 from parbals.bench.render import TextTable, number
+from parbals.bench.stats import LabelsSaved
 from parbals.bench.tables import leaderboards
 
-__all__ = ["agreement_tables", "leaderboard_tables", "savings_table", "seconds", "times_table"]
+__all__ = ["TIMES_HEAD", "agreement_tables", "leaderboard_tables", "savings_table", "times_cells", "times_table"]
 
+TIMES_HEAD = ("one batch", "all batches", "fitting", "predicting", "runs")
 _MISSING = "–"
 
 
@@ -33,7 +35,7 @@ def agreement_tables(settings: Sequence[Setting]) -> list[TextTable]:
     found: dict[str, list[Agreement]] = {}
     for row in agreements(settings):
         found.setdefault(row.dataset, []).append(row)
-    head = ("", "ours", "paper", "difference", "allowed", "agrees")
+    head = ("", "ours", "paper", "difference", "allowed", "agrees", "Welch p")
     return [
         TextTable(
             f"{dataset_name(dataset)}, budget {rows[0].budget.spelt}: final test accuracy, %",
@@ -48,9 +50,10 @@ def agreement_tables(settings: Sequence[Setting]) -> list[TextTable]:
 def _beside(row: Agreement) -> tuple[str, ...]:
     paper = f"{row.paper[0]:.2f} ± {row.paper[1]:.2f}"
     if row.ours is None:
-        return row.line.name, _MISSING, paper, _MISSING, _MISSING, "not run"
+        return row.line.name, _MISSING, paper, _MISSING, _MISSING, "not run", _MISSING
     agrees = "yes" if row.agrees else "no"
-    return row.line.name, number(row.ours, 2), paper, f"{row.difference:+.2f}", f"{row.room:.2f}", agrees
+    p = _MISSING if row.p is None else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
+    return row.line.name, number(row.ours, 2), paper, f"{row.difference:+.2f}", f"{row.room:.2f}", agrees, p
 
 
 def savings_table(settings: Sequence[Setting], metric: str = "accuracy") -> list[TextTable]:
@@ -64,27 +67,30 @@ def savings_table(settings: Sequence[Setting], metric: str = "accuracy") -> list
         rows = []
         for line in dict.fromkeys(saving.line for saving in here):
             cells = [at.get((line, id(column))) for column in columns]
-            rows.append((line.name, *(f"{c.saved:+.0f} of {c.reference:.0f}" if c else _MISSING for c in cells)))
+            rows.append((line.name, *(_saved(cell) for cell in cells)))
         head = ("", *(column.name for column in columns))
         tables.append(TextTable(f"Labels saved against Random, budget {budget.spelt}", head, tuple(rows)))
     return tables
 
 
+def _saved(found: LabelsSaved | None) -> str:
+    if found is None:
+        return _MISSING
+    return f"{found.saved:+.0f} of {found.reference:.0f}" if found.reached else "not reached"
+
+
 def times_table(settings: Sequence[Setting]) -> list[TextTable]:
-    """Mean seconds of a run, by stage, the quickest strategy first."""
-    rows = tuple(
-        (
-            times.line.name,
-            seconds(times.select_once),
-            seconds(times.select),
-            seconds(times.fit),
-            seconds(times.predict),
-            f"{times.n_runs:,}",
-        )
-        for times in stage_times(settings)
-    )
-    return [TextTable("Run time", ("", "one batch", "all batches", "fitting", "predicting", "runs"), rows)]
+    """Seconds by stage, the quickest strategy first; a table for each device."""
+    return [
+        TextTable(f"Run time on {device}", ("", *TIMES_HEAD), tuple((t.line.name, *times_cells(t)) for t in found))
+        for device, found in stage_times(settings).items()
+    ]
 
 
-def seconds(value: float) -> str:
+def times_cells(times: StageTimes) -> tuple[str, ...]:
+    stages = (times.select_once, times.select, times.fit, times.predict)
+    return (*(_seconds(stage) for stage in stages), f"{times.n_runs:,}")
+
+
+def _seconds(value: float) -> str:
     return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"

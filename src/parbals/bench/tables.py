@@ -59,7 +59,7 @@ def main_tables(settings: Sequence[Setting], metric: str = "accuracy") -> list[T
     """For every budget the paper's two kinds of table, one column per dataset."""
     tables = []
     for budget in _budgets(settings):
-        columns = [s for s in settings if s.budget == budget and s.positive is None]
+        columns = [s for s in settings if s.budget == budget and not s.is_one_vs_all]
         for kind, strategies in _kinds(columns).items():
             tables.append(_table(f"{kind}, budget {budget.spelt}", columns, strategies, metric))
     return [table for table in tables if len(table.rows) > 1]
@@ -69,11 +69,12 @@ def one_vs_all_tables(settings: Sequence[Setting], metric: str = "accuracy") -> 
     """For datasets run with several positive classes: one column per class, and the average over them."""
     tables = []
     for budget in _budgets(settings):
-        for dataset in dict.fromkeys(s.dataset for s in settings if s.positive is not None):
-            columns = [s for s in settings if s.dataset == dataset and s.budget == budget]
-            named = [line.strategy for s in columns if s.positive is not None for line in s.lines()]
+        for dataset in dict.fromkeys(s.dataset for s in settings if s.is_one_vs_all):
+            here = [s for s in settings if s.dataset == dataset and s.budget == budget]
+            columns = [s for s in here if s.is_one_vs_all or s.is_default]
+            named = [line.strategy for s in columns if s.is_one_vs_all for line in s.lines()]
             title = f"{dataset_name(dataset)}, each class against the others, budget {budget.spelt}"
-            if any(s.positive is not None for s in columns):
+            if named:
                 tables.append(_table(title, columns, tuple(dict.fromkeys(named)), metric, by_class=True))
     return tables
 
@@ -121,7 +122,7 @@ def leaderboards(settings: Sequence[Setting], metric: str = "accuracy") -> dict[
 
     One label at a time is left out, for there ParBaLS EPIG is EPIG.
     """
-    main = [s for s in settings if s.positive is None and s.budget.batch > 1]
+    main = [s for s in settings if not s.is_one_vs_all and s.budget.batch > 1]
     boards = {}
     for kind, strategies in _kinds(main).items():
         found = [standings_of(s, strategies, metric) for s in main]
@@ -133,7 +134,8 @@ def _table(
     title: str, settings: Sequence[Setting], strategies: Sequence[str], metric: str, *, by_class: bool = False
 ) -> Table:
     found = [standings_of(setting, strategies, metric) for setting in settings]
-    lines = sorted({line for part in found for line in part}, key=lambda line: strategies.index(line.strategy))
+    order = {name: place for place, name in enumerate(strategies)}
+    lines = sorted({line for part in found for line in part}, key=lambda x: (order[x.strategy], _by_value(x.variant)))
     average = _average(settings, lines, MEASURES[metric]) if by_class and len(settings) > 1 else None
     rows = {}
     for line in lines:
@@ -180,7 +182,7 @@ def _by_value(name: str) -> tuple[tuple[int, float, str], ...]:
 
 
 def _published(setting: Setting, line: Line, metric: str) -> tuple[float, float] | None:
-    if metric != "accuracy" or setting.positive is not None:
+    if metric != "accuracy" or not setting.is_default:
         return None
     return paper_figures().get((str(setting.budget), line.strategy, setting.dataset))
 
