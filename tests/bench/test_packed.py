@@ -2,6 +2,7 @@
 
 import json
 import lzma
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -159,6 +160,143 @@ def test_damage_is_noticed_wherever_it_is(tmp_path):
         file.write_bytes(whole[:place])
         with pytest.raises(InputError, match="packed results"):
             open_results(file)
+
+
+class TestFilesOfOthers:
+    """Whole .xz files that somebody else has made: one sentence, in little memory."""
+
+    @pytest.fixture
+    def parts(self, tmp_path):
+        generator = np.random.default_rng(0)
+        records = [random_record(run, generator) for run in runs_of(seeds=[0, 1])]
+        records[1] = replace(records[1], metrics={name: tuple(generator.random(11)) for name in METRICS})
+        pack(folder_of(tmp_path / "results", records), tmp_path / "good.xz")
+        first, _, content = lzma.decompress((tmp_path / "good.xz").read_bytes()).partition(b"\n")
+        return json.loads(first), content
+
+    def written(self, folder, header, content=b""):
+        first = header if isinstance(header, bytes) else json.dumps(header).encode()
+        (folder / "made.xz").write_bytes(lzma.compress(first + b"\n" + content, preset=1))
+        return folder / "made.xz"
+
+    def refused(self, folder, header, content=b""):
+        with pytest.raises(InputError) as caught:
+            open_results(self.written(folder, header, content))
+        said = str(caught.value)
+        assert "\n" not in said
+        return said
+
+    def test_columns_that_are_too_short(self, tmp_path, parts):
+        header, content = parts
+        for cut in (1, 100, len(content)):
+            assert "no packed results (the column" in self.refused(tmp_path, header, content[:-cut])
+        assert "more in it than its columns" in self.refused(tmp_path, header, content + b"more")
+
+    @pytest.mark.parametrize("key", ["format", "version", "suite", "shared", "cells", "columns"])
+    @pytest.mark.parametrize("value", [None, "gone", 3, [], {}, [[]], [1, 2], "a text", -1])
+    def test_missing_and_strange_values(self, tmp_path, parts, key, value):
+        header, content = parts
+        header[key] = value
+        if value == "gone":
+            del header[key]
+        if (key, value) in (("suite", "a text"), ("version", 3)):  # nothing wrong with it; a newer version
+            return
+        assert "is damaged or no packed results" in self.refused(tmp_path, header, content)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_anything_in_the_header_may_be_wrong(self, tmp_path, parts, seed):
+        """Random places of the header become random values: it opens, or is refused in one sentence."""
+        header, content = parts
+        generator = np.random.default_rng(seed)
+        strange = [None, True, -1, 10**30, 1.5, float("nan"), "x", [], {}, [[1]], {"x": 1}, "20+10x20"]
+        for _ in range(25):
+            changed = json.loads(json.dumps(header))
+            for _ in range(generator.integers(1, 3)):
+                at = changed
+                while True:
+                    keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+                    key = keys[generator.integers(len(keys))]
+                    if not isinstance(at[key], (dict, list)) or not at[key] or generator.random() < 0.2:
+                        break
+                    at = at[key]
+                if generator.random() < 0.3:
+                    del at[key]
+                else:
+                    at[key] = json.loads(json.dumps(strange[generator.integers(len(strange))]))
+            with suppress(InputError):
+                open_results(self.written(tmp_path, changed, content)).seconds()
+
+    @pytest.mark.parametrize("first", [b"", b"[" * 100_000, b"9" * 10_000, b"null", b"[]", b'"x"', b"\xff\xfe"])
+    def test_a_first_line_that_is_no_header(self, tmp_path, first):
+        assert "is damaged or no packed results" in self.refused(tmp_path, first)
+
+    @pytest.mark.parametrize("options", [{"beta": float("nan")}, {"beta": "\ud800"}, {"beta": "x" * 100_000}, [1]])
+    def test_options_that_could_not_be_written_again(self, tmp_path, parts, options):
+        header, content = parts
+        header["cells"][0]["run"]["options"] = options
+        assert "is damaged or no packed results" in self.refused(tmp_path, header, content)
+
+    def test_metrics_of_other_lengths_than_the_budget_says(self, tmp_path, parts):
+        header, content = parts
+        header["cells"][0]["run"]["budget"] = "20+3x20"
+        assert "one value of a metric for every round" in self.refused(tmp_path, header, content)
+
+    def test_numbers_that_are_not_finite(self, tmp_path, parts):
+        header, content = parts
+        at = 0
+        for name, n, width, digits in header["columns"]:
+            if digits is None:
+                changed = bytearray(content)
+                changed[at : at + n * width] = b"\xff" * (n * width)
+                assert f"{name!r} holds numbers that are not finite" in self.refused(tmp_path, header, bytes(changed))
+                return
+            at += n * width
+        raise AssertionError("there is no column of floats to spoil")
+
+    def test_a_small_file_that_grows_without_end(self, tmp_path):
+        """Zeros as far as the eye can see; unpacked at once they would take more than all memory allowed here."""
+        import tracemalloc
+
+        packer = lzma.LZMACompressor(preset=1)
+        path = tmp_path / "bomb.xz"
+        with path.open("wb") as file:
+            for _ in range(600):
+                file.write(packer.compress(bytes(1 << 20)))
+            file.write(packer.flush())
+        assert path.stat().st_size < 200_000
+        tracemalloc.start()
+        try:
+            with pytest.raises(InputError, match=r"packed results \(it would grow to more than 33,554,432 bytes"):
+                open_results(path)
+            assert tracemalloc.get_traced_memory()[1] < 100_000_000
+        finally:
+            tracemalloc.stop()
+
+    def test_a_small_file_with_more_records_or_numbers_than_can_be(self, tmp_path, parts):
+        header, _ = parts
+        run = {**header["cells"][0]["run"], "budget": "1+1x1"}
+        records = [[0, 0, {"metrics.accuracy": 2, "initial": 0, "chosen": 0}, []], *[[0, 0]] * 99_999]
+        columns = [["initial", 0, 1, 0], ["chosen", 0, 1, 0], ["metrics.accuracy", 200_000, 1, 0]]
+        many = {**header, "cells": [{"run": run, "records": records}], "columns": columns}
+        assert "grow to more than 4,000,000 numbers" in self.refused(tmp_path, many, bytes(200_000))
+        many["cells"] = [{"run": run, "records": records[:100]}]
+        many["columns"] = [*columns[:2], ["metrics.accuracy", 200, 1, 0]]
+        assert len(open_results(self.written(tmp_path, many, bytes(200))).records()) == 100
+        wide = {**header, "columns": [["initial", 5_000_000, 1, 0]]}
+        assert "grow to more than 4,000,000 numbers" in self.refused(tmp_path, wide, bytes(5_000_000))
+
+    def test_several_streams_in_one_file_are_read_as_one(self, tmp_path, parts):
+        header, content = parts
+        first = json.dumps(header).encode() + b"\n"
+        (tmp_path / "two.xz").write_bytes(lzma.compress(first) + bytes(8) + lzma.compress(content))
+        assert open_results(tmp_path / "two.xz").records() == open_results(tmp_path / "good.xz").records()
+        (tmp_path / "two.xz").write_bytes(lzma.compress(first) + lzma.compress(content)[:-20])
+        with pytest.raises(InputError, match="it is cut short"):
+            open_results(tmp_path / "two.xz")
+
+    def test_a_file_of_a_newer_version_says_so(self, tmp_path, parts):
+        header, content = parts
+        assert "newer version of parbals" in self.refused(tmp_path, {**header, "version": 2}, content)
 
 
 def test_a_folder_with_a_damaged_line_is_not_packed(tmp_path):

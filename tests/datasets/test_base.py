@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from parbals.datasets.base import Data, halves, one_vs_all, three_parts
+from parbals.datasets.base import Data, data_folder, halves, one_vs_all, three_parts
 from parbals.datasets.table import load_dataset
 from parbals.errors import InputError, LabelError
 
@@ -68,3 +68,31 @@ def test_sets_that_need_no_files(name, n):
     assert not data.notes
     assert data.y_test.tolist() != other.y_test.tolist()
     assert set(data.y_pool.tolist()) == set(range(len(data.classes)))
+
+
+class TestMissingFiles:
+    """What a person is told to do ends in files where they are looked for."""
+
+    def said(self, name, folder=None):
+        with pytest.raises(InputError) as caught:
+            load_dataset(name, folder)
+        return str(caught.value)
+
+    def test_the_folder_that_was_looked_in_is_part_of_the_command(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("PARBALS_DATA", str(tmp_path))
+        assert "`parbals data fetch ag-news`" in self.said("ag-news")
+        assert "`parbals data fetch ag-news`" in self.said("ag-news", data_folder(None, "ag-news"))
+        other = tmp_path / "my data"
+        assert f"`parbals data fetch ag-news --to '{other}'`" in self.said("ag-news", other)
+        assert "parbals data fetch" not in self.said("airline", other)  # there is no address to fetch it from
+
+    @pytest.mark.parametrize(("name", "archive"), [("iwildcam", "iwildcam_v2.0"), ("fmow", "fmow_v1.1")])
+    @pytest.mark.parametrize("has_empty_folder", [False, True])
+    def test_an_archive_that_is_there_is_to_be_unpacked(self, tmp_path, name, archive, has_empty_folder):
+        assert "parbals data fetch" in self.said(name, tmp_path)
+        (tmp_path / f"{archive}.tar.gz").write_bytes(b"")
+        if has_empty_folder:
+            (tmp_path / archive).mkdir()
+        said = self.said(name, tmp_path)
+        assert f"unpack it with `tar -xzf {tmp_path / archive}.tar.gz -C {tmp_path}`" in said
+        assert "fetch" not in said

@@ -1,6 +1,7 @@
 """`parbals data embed` writes features where the datasets look for them; images that cannot be read are left out."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -62,6 +63,23 @@ class TestTexts:
         assert data.X_pool.shape[1] <= 3
         assert load_dataset("ag-news", folder).notes[-1].startswith("features are of lengths, the paper's are of bert")
 
+    def test_the_message_says_how_to_choose_features(self, publish):
+        folder = publish("ag-news")
+        ways = (
+            'in Python load_dataset("ag-news", "{folder}", features="{features}"), in a suite of `parbals bench run` a '
+            'table [data.NAME] with dataset = "ag-news" and features = "{features}".'
+        )
+        with pytest.raises(InputError) as caught:
+            load_dataset("ag-news", folder)
+        assert "features tfidf need no encoder: " + ways.format(folder=folder, features="tfidf") in str(caught.value)
+        for encoder in ("lengths", "others"):
+            for part, n in (("train", 80), ("test", 24)):
+                np.save(folder / f"{encoder}_{part}.npy", np.zeros((n, 3), np.float16))
+        with pytest.raises(InputError) as caught:
+            load_dataset("ag-news", folder)
+        assert "features of lengths, others; choose one of them by name: " in str(caught.value)
+        assert str(caught.value).endswith(ways.format(folder=folder, features="lengths"))
+
     def test_rows_belong_to_their_texts(self, publish):
         from parbals.datasets import ag_news
 
@@ -101,12 +119,42 @@ class TestImages:
         embed = ("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
         with pytest.raises(InputError, match=r"1 of 30 images cannot be read: .*0001\.jpg \(cannot identify"):
             run(*embed)
-        assert "1 left out" in run(*embed, "--skip-bad")
+        said = run(*embed, "--skip-bad")
+        assert f"1 left out: {camera / 'train' / '0001.jpg'}\n" in said
+        assert f"1 left out: {camera / 'train' / '0004.jpg'}\n" in said
         data = load_dataset("iwildcam", camera, features="pixels")
         np.testing.assert_array_equal(data.y_pool, np.delete(whole["train"], 1))
         np.testing.assert_array_equal(data.y_test, whole["test"][1:])
         assert len(data.X_pool) == len(data.y_pool) == 29
         assert any("1 of 30 rows of train could not be read and are left out" in note for note in data.notes)
+
+    def test_bad_images_of_all_parts_are_named_at_once(self, camera):
+        for number in (1, 4):
+            (camera / "train" / f"{number:04d}.jpg").write_bytes(b"no image")
+        with pytest.raises(InputError) as caught:
+            run("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
+        said = str(caught.value)
+        assert re.search(
+            r"^1 of 30 images cannot be read: \S*0001\.jpg \(.*\); 1 of 10 images cannot be read: \S*0004\.jpg", said
+        )
+        assert said.count("--skip-bad") == 1
+
+    def test_what_was_left_out_once_is_not_left_out_silently_later(self, camera):
+        for number in (1, 4):
+            (camera / "train" / f"{number:04d}.jpg").write_bytes(b"no image")
+        embed = ("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
+        run(*embed, "--skip-bad")
+        with pytest.raises(InputError, match=r"0001\.jpg \(cannot identify.*0004\.jpg \(cannot identify.*--skip-bad"):
+            run(*embed)
+        assert ", 0 computed now, 1 left out: " in run(*embed, "--skip-bad")
+
+    def test_ten_of_those_left_out_are_named(self, camera):
+        bad = [path for i, path in enumerate(sorted((camera / "train").iterdir())) if i % 6 < 3][:13]
+        for path in bad:
+            path.write_bytes(b"no image")
+        said = run("embed", "iwildcam", "--encoder", "pixels", "--data", camera, "--skip-bad")
+        named = ", ".join(map(str, bad[:10]))
+        assert f"13 left out: {named} and 3 more, listed in {camera / 'pixels_train.npy.json'}" in said
 
     def test_images_that_are_arrays(self, publish, monkeypatch):
         pytest.importorskip("PIL.Image", reason="images need Pillow")

@@ -63,6 +63,72 @@ def test_rows_without_a_label_are_left_out(tmp_path):
     assert ((data.X_pool[:, 0] % 3) == data.y_pool).all()  # features stay with their labels
 
 
+def test_rows_of_a_table_without_a_label_are_counted(tmp_path, make_csv):
+    rows = [[i % 7, i % 3, "" if i < 17 else ("a", "b")[i % 2]] for i in range(50)]
+    make_csv(tmp_path / "some.csv", rows, ["x", "z", "label"])
+    data = load(tmp_path / "some.csv")
+    assert len(data.X_pool) + len(data.X_target_source) + len(data.X_test) == 33
+    assert data.notes == ("17 rows of some.csv have no label and were left out",)
+
+
+class TestCells:
+    """Faults are told with the row a spreadsheet shows and the name of the column."""
+
+    def refused(self, folder, make_csv, row, cell):
+        """``cell`` in the column "size" of a row; the first five rows have no label."""
+        rows = [[i % 3, 0.5 * i, "" if i < 5 else ("a", "b")[i % 2]] for i in range(100)]
+        rows[row - 2][1] = cell
+        make_csv(folder / "mine.csv", rows, ["kind", "size", "label"])
+        with pytest.raises(InputError) as caught:
+            load(folder / "mine.csv")
+        return str(caught.value)
+
+    @pytest.mark.parametrize("row", [20, 40, 60, 80])
+    def test_an_infinite_number(self, tmp_path, make_csv, row):
+        said = self.refused(tmp_path, make_csv, row, "inf")
+        assert said.startswith(f"mine.csv, row {row}, column 'size' is inf, which is no usable number; correct")
+
+    def test_a_word_outside_the_pool_in_a_column_of_numbers(self, tmp_path, make_csv):
+        from parbals.datasets.base import three_parts
+
+        row = int(three_parts(95, "own", 0)[2][0]) + 5 + 2
+        said = self.refused(tmp_path, make_csv, row, "many")
+        assert said.startswith(
+            f"mine.csv, row {row}, column 'size' is 'many', but this column held numbers in the pool"
+        )
+
+
+class TestLabelsOfArrays:
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+
+    @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+    def test_the_array_is_named(self, tmp_path, save):
+        save(tmp_path / "mine.npz", X=self.X, y=np.arange(50) % 3, text=np.array(["x"] * 50))
+        data = load(tmp_path / "mine.npz", label="y")
+        assert data.classes == ("0", "1", "2")
+        place = {row.tobytes(): i for i, row in enumerate(self.X)}
+        assert [place[row.tobytes()] % 3 for row in data.X_pool] == data.y_pool.tolist()
+
+    def test_an_array_that_is_not_there_is_told_with_those_that_are(self, tmp_path):
+        np.savez(tmp_path / "mine.npz", X=self.X, y=np.arange(50) % 3)
+        with pytest.raises(InputError, match=r"has no array 'label' .*; there are: 'X', 'y'\."):
+            load(tmp_path / "mine.npz")
+
+    def test_what_is_no_good_is_refused(self, tmp_path):
+        np.savez(tmp_path / "two.npz", X=self.X, Z=self.X, y=np.arange(50) % 3)
+        with pytest.raises(InputError, match=r"2 arrays besides id, text, y \('X', 'Z'\)"):
+            load(tmp_path / "two.npz", label="y")
+        np.savez(tmp_path / "objects.npz", X=self.X, y=np.array([{}] * 50, object))
+        with pytest.raises(InputError, match="could run code"):
+            load(tmp_path / "objects.npz", label="y")
+        np.savez(tmp_path / "short.npz", X=self.X, y=np.arange(49) % 3)
+        with pytest.raises(InputError, match="different lengths"):
+            load(tmp_path / "short.npz", label="y")
+        (tmp_path / "page.npz").write_bytes(b"<html>")
+        with pytest.raises(InputError, match=r"is damaged or is not an \.npz file"):
+            load(tmp_path / "page.npz", label="y")
+
+
 def hugging_face(folder, n, classes=("neg", "pos")):
     """One split as ``datasets.Dataset.save_to_disk`` writes it."""
     import json
@@ -113,5 +179,5 @@ def test_what_cannot_be_used_is_said(tmp_path, make_csv):
     with pytest.raises(LabelError, match="only the label 'yes'"):
         load(tmp_path / "x.csv")
     make_csv(tmp_path / "y.csv", [[i % 4, ("a", "b")[i % 2]] for i in range(30)], ["x", "label"])
-    with pytest.raises(InputError, match="no array of features"):
+    with pytest.raises(InputError, match='no array of features; use features="tabular"'):
         load(tmp_path / "y.csv", features="given")

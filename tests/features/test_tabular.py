@@ -9,7 +9,7 @@ from sklearn.preprocessing import KBinsDiscretizer
 from sklearn.utils.estimator_checks import check_estimator
 
 from parbals.errors import InputError
-from parbals.features.tabular import TabularFeatures, looks_like_id
+from parbals.features.tabular import CellError, TabularFeatures, looks_like_id
 
 
 @pytest.fixture
@@ -169,6 +169,20 @@ class TestRefused:
         encoder = TabularFeatures().fit(pool[["income", "city"]])
         with pytest.raises(InputError, match="Row 1 of column 'income' is 'many'"):
             encoder.transform(pd.DataFrame({"income": [1.0, "many"], "city": ["Ulm", "Ulm"]}))
+
+    @pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e999"])
+    def test_an_infinite_number_does_not_make_texts_of_a_column(self, pool, cell):
+        column = pool[["income"]].astype(object)
+        encoder = TabularFeatures().fit(column)
+        column.iloc[7, 0] = cell
+        for refuse in (TabularFeatures().fit, encoder.transform):
+            with pytest.raises(CellError, match=f"Row 7 of column 'income' is {cell}, which is no usable number") as e:
+                refuse(column)
+            assert (e.value.row, e.value.place) == (7, 0)
+
+    def test_a_word_that_reads_like_a_number_is_a_word_among_words(self):
+        cells = np.array([["inf"], ["sup"], ["inf"]], object)
+        assert TabularFeatures(dropped=[]).fit_transform(cells).shape == (3, 3)
 
     def test_a_column_that_is_not_there(self, pool):
         with pytest.raises(InputError, match="dropped names the column 'age'"):

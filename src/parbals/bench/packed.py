@@ -18,7 +18,7 @@ column whose numbers have no short decimal form; it holds them as 64-bit floats.
 
 import json
 import lzma
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,15 @@ import numpy as np
 
 from parbals.atomic import whole_file
 from parbals.bench.folder import Damage, ResultsFolder
-from parbals.bench.records import RunRecord, record_of, write_line
+from parbals.bench.packed_file import FORMAT, MOST_DIGITS, VERSION, read_packed
+from parbals.bench.records import RunRecord, write_line
 from parbals.bench.runs import Run
 from parbals.errors import InputError
 
 __all__ = ["SUFFIX", "PackedResults", "open_results", "pack", "unpack"]
 
 SUFFIX = ".parbals.xz"
-_FORMAT, _VERSION = "parbals results", 1
-_MOST_DIGITS = 9
 _SHARED = ("versions", "data", "notes")
-_MAGIC = b"\xfd7zXZ\x00"
 
 
 class PackedResults:
@@ -44,7 +42,7 @@ class PackedResults:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._suite, self._records = _unpacked(self.path)
+        self._suite, self._records = read_packed(self.path)
 
     def suite_text(self) -> str:
         return self._suite
@@ -88,8 +86,8 @@ def pack(folder: ResultsFolder, target: Path) -> int:
             told.append({"run": run, "records": _without_repeats(rows)})
     written = {name: _column(parts, deltas="." in name) for name, parts in columns.items()}
     header = {
-        "format": _FORMAT,
-        "version": _VERSION,
+        "format": FORMAT,
+        "version": VERSION,
         "suite": suite,
         "shared": [json.loads(text) for text in shared],
         "cells": told,
@@ -136,7 +134,7 @@ def _without_repeats(rows: list[list[Any]]) -> list[list[Any]]:
 def _column(parts: Sequence[Sequence[Any]], *, deltas: bool) -> tuple[tuple[int, int, int | None], bytes]:
     """(how many, bytes each, digits) and the bytes themselves."""
     values = np.array([value for numbers in parts for value in numbers], np.float64)
-    digits = next((d for d in range(_MOST_DIGITS + 1) if _exact(values, d)), None)
+    digits = next((d for d in range(MOST_DIGITS + 1) if _exact(values, d)), None)
     if digits is None:
         raw = values.astype("<f8").view(np.uint8).reshape(-1, 8)
         return (len(values), 8, None), raw.T.tobytes()
@@ -155,64 +153,3 @@ def _column(parts: Sequence[Sequence[Any]], *, deltas: bool) -> tuple[tuple[int,
 def _exact(values: np.ndarray, digits: int) -> bool:
     scaled = np.rint(values * 10**digits)
     return bool(np.all(np.abs(scaled) < 2**52) and np.array_equal(scaled / 10**digits, values))
-
-
-def _unpacked(path: Path) -> tuple[str, list[RunRecord]]:
-    try:
-        packed = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    if not packed.startswith(_MAGIC):
-        raise InputError(f"{path} is no packed results; write them with `parbals bench pack FOLDER`.")
-    try:
-        first, _, columns = lzma.decompress(packed, format=lzma.FORMAT_XZ).partition(b"\n")
-        header = json.loads(first)
-        if header["format"] != _FORMAT:
-            raise ValueError("another kind of file")
-    except (lzma.LZMAError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged or no packed results ({error}); take it from a copy.") from None
-    if header["version"] != _VERSION:
-        raise InputError(f"{path} was packed by a newer version of parbals; upgrade to read it.")
-    return header["suite"], list(_records(header, columns))
-
-
-def _records(header: Mapping[str, Any], content: bytes) -> Iterator[RunRecord]:
-    columns: dict[str, tuple[np.ndarray, int | None]] = {}
-    at = 0
-    for name, n, width, digits in header["columns"]:
-        planes = np.frombuffer(content, np.uint8, n * width, at).reshape(width, n)
-        at += n * width
-        padded = np.zeros((n, 8), np.uint8)
-        padded[:, :width] = planes.T
-        columns[name] = (padded.view("<f8" if digits is None else "<u8")[:, 0], digits)
-    used = dict.fromkeys(columns, 0)
-
-    def taken(name: str, n: int) -> list[Any]:
-        values, digits = columns[name]
-        part = values[used[name] : used[name] + n]
-        used[name] += n
-        if digits is None:
-            return [float(value) for value in part]
-        whole = (part >> np.uint64(1)).astype(np.int64) ^ -(part & np.uint64(1)).astype(np.int64)
-        if "." not in name:
-            return [int(value) for value in whole]
-        return [float(value) for value in np.cumsum(whole) / 10**digits]
-
-    for cell in header["cells"]:
-        sizes: dict[str, int] = {}
-        batches: list[int] = []
-        for seed, place, *shape in cell["records"]:
-            sizes, batches = shape or (sizes, batches)
-            parts = {name: taken(name, n) for name, n in sizes.items()}
-            chosen = iter(parts["chosen"])
-            values: dict[str, Any] = {
-                "run": {**cell["run"], "seed": seed},
-                "initial": parts["initial"],
-                "chosen": [[next(chosen) for _ in range(n)] for n in batches],
-                **header["shared"][place],
-            }
-            for kind in ("metrics", "seconds"):
-                values[kind] = {
-                    name.partition(".")[2]: numbers for name, numbers in parts.items() if name.startswith(f"{kind}.")
-                }
-            yield record_of(values)

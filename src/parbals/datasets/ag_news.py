@@ -10,11 +10,12 @@ __all__ = ["DATASET", "load", "read"]
 
 NAME = "ag-news"
 _PAGE = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
+_FIRST_LINE = r'"?([1-4]|class index)"?,'
 SOURCE = MissingData(
     NAME,
     _PAGE,
     ("train.csv", "test.csv"),
-    (Remote(f"{_PAGE}train.csv", "train.csv"), Remote(f"{_PAGE}test.csv", "test.csv")),
+    tuple(Remote(f"{_PAGE}{file}", file, first_line=_FIRST_LINE) for file in ("train.csv", "test.csv")),
 )
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")
 PAPER_ENCODER = "bert-base-uncased"

@@ -86,14 +86,20 @@ def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray, tuple[str, .
 
 def _numbers(cells: list[str], name: str, column: str) -> np.ndarray:
     try:
-        return np.array([cell or "nan" for cell in cells]).astype(np.float64)
+        numbers = np.array([cell or "nan" for cell in cells]).astype(np.float64)
     except ValueError:
-        for row, cell in enumerate(cells, start=2):
-            try:
-                float(cell or "nan")
-            except ValueError:
-                raise InputError(f"{name}, row {row}, column {column!r} is {cell!r}, which is no number.") from None
-        raise
+        numbers = np.array([_number(cell or "nan") for cell in cells])
+    if len(wrong := np.flatnonzero(np.isinf(numbers))):
+        row = int(wrong[0])
+        raise InputError(f"{name}, row {row + 2}, column {column!r} is {cells[row]!r}, which is no usable number.")
+    return numbers
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("inf")
 
 
 DATASET = Dataset(

@@ -1,6 +1,7 @@
 """What every dataset hands over, how its rows are divided, and what is said when its files are not there."""
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ __all__ = [
     "Remote",
     "data_folder",
     "halves",
+    "how_to_choose",
     "one_vs_all",
     "three_parts",
 ]
@@ -94,33 +96,50 @@ class Raw:
 
 @dataclass(frozen=True)
 class Remote:
-    """One file on the network, and what is known about it beforehand."""
+    """One file on the network, and what is known about it beforehand.
+
+    ``first_line`` is a regular expression that the beginning of a text file fits, whatever the case of its letters.
+    """
 
     url: str
     file: str
     bytes: int | None = None
     sha256: str | None = None
+    first_line: str | None = None
 
 
 @dataclass(frozen=True)
 class MissingData:
-    """What to say when a dataset is not there: which files, from which page, to which place."""
+    """What to say when a dataset is not there: which files, from which page, to which place.
+
+    ``must_unpack``: the files are archives that are not read as they are.
+    """
 
     name: str
     page: str
     files: tuple[str, ...]
     remotes: tuple[Remote, ...] = ()
     hint: str = ""
+    must_unpack: bool = False
 
     def error(self, folder: Path, missing: str | None = None) -> InputError:
         """The one sentence that gets a person from here to a loaded dataset."""
         what = f"{missing} is not in {folder}" if missing else f"The files of {self.name} are not in {folder}"
+        if self.must_unpack and (unpacking := self.unpacking(folder)) is not None:
+            return InputError(f"{what}, but its archive is: unpack it with `{unpacking}`.")
         places = " and ".join(str(folder / file) for file in self.files)
-        command = f"run `parbals data fetch {self.name}`, or " if self.remotes else ""
+        to = "" if folder == data_folder(None, self.name) else f" --to {shlex.quote(str(folder))}"
+        command = f"run `parbals data fetch {self.name}{to}`, or " if self.remotes else ""
         hint = f" ({self.hint})" if self.hint else ""
         return InputError(
             f"{what}: {command}download {' and '.join(self.files)} from {self.page}{hint} and save as {places}."
         )
+
+    def unpacking(self, folder: Path) -> str | None:
+        """The command that unpacks the archive which lies in the folder; None where there is none."""
+        archives = (folder / file for file in self.files if file.endswith((".tar.gz", ".tgz")))
+        found = next((path for path in archives if path.is_file()), None)
+        return None if found is None else f"tar -xzf {shlex.quote(str(found))} -C {shlex.quote(str(folder))}"
 
 
 @dataclass(frozen=True)
@@ -140,6 +159,14 @@ def data_folder(folder: Path | str | None, name: str) -> Path:
         return Path(folder)
     home = os.environ.get(DATA_VARIABLE)
     return (Path(home) if home else Path.home() / ".cache" / "parbals" / "data") / name.replace("-", "_")
+
+
+def how_to_choose(name: str, folder: Path, features: str) -> str:
+    """How features are asked for by name, in Python and in a suite; part of a sentence."""
+    return (
+        f'in Python load_dataset("{name}", "{folder}", features="{features}"), in a suite of `parbals bench run` a '
+        f'table [data.NAME] with dataset = "{name}" and features = "{features}"'
+    )
 
 
 def halves(n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:

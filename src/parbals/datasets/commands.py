@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import click
 from parbals.options import JSON, encoding_options
 
 __all__ = ["data"]
+
+_NAMED = 10
 
 
 @click.group()
@@ -54,6 +57,9 @@ def list_(as_json: bool) -> None:
 def fetch(name: str, to: Path | None, as_json: bool) -> None:
     """Download a dataset; a download that was cut goes on where it stopped.
 
+    Where the publisher gives no checksum, that of the download is kept beside it, in a file ending in .sha256, and
+    checked the next time.
+
     \b
     Examples:
       parbals data fetch cifar10
@@ -62,6 +68,7 @@ def fetch(name: str, to: Path | None, as_json: bool) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+    from parbals.datasets.arrivals import recorded
     from parbals.datasets.base import data_folder
     from parbals.datasets.fetch import fetch as fetch_files
     from parbals.datasets.table import dataset_named
@@ -87,6 +94,14 @@ def fetch(name: str, to: Path | None, as_json: bool) -> None:
         click.echo(json.dumps([str(path) for path in paths]))
     else:
         click.echo("\n".join(str(path) for path in paths))
+    for remote, path in zip(source.remotes, paths, strict=True):
+        if remote.sha256 is None:
+            said = (
+                f"{path.name}: no published checksum is known; its SHA-256 is {recorded(path)}, kept in {path}.sha256"
+            )
+            click.echo(said, err=as_json)
+    if source.must_unpack and (unpacking := source.unpacking(folder)) is not None:
+        click.echo(f"Next: {unpacking}", err=as_json)
 
 
 @data.command()
@@ -164,10 +179,16 @@ def embed(
         click.echo(json.dumps(records, indent=2, ensure_ascii=False))
         return
     for part in made:
-        left_out = f", {len(part.skipped)} left out" if part.skipped else ""
+        left_out = f", {len(part.skipped)} left out: {_named(part.skipped, part.path)}" if part.skipped else ""
         click.echo(
             f"{part.path}: {part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now{left_out}"
         )
+
+
+def _named(skipped: Sequence[tuple[int, str]], path: Path) -> str:
+    """The names of the first few rows, and where the others are."""
+    shown = ", ".join(name for _, name in skipped[:_NAMED])
+    return shown if len(skipped) <= _NAMED else f"{shown} and {len(skipped) - _NAMED} more, listed in {path}.json"
 
 
 @data.command()

@@ -1,17 +1,18 @@
 """From the rows of a text or image dataset to features: an encoder's cached array, TF-IDF, or pixels."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from parbals.datasets.base import Data, Part, Raw, halves
+from parbals.datasets.base import Data, Part, Raw, halves, how_to_choose
 from parbals.datasets.files import read_matrix
 from parbals.errors import InputError
 from parbals.features.encoders.base import Options, slug
 from parbals.features.encoders.row_file import read_sidecar
-from parbals.features.encoders.run import Embedded, embed
+from parbals.features.encoders.run import Embedded, UnreadableError, embed, find_unreadable
 from parbals.features.encoders.table import load_encoder
 from parbals.features.pca import PoolPCA
 
@@ -80,7 +81,8 @@ def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[s
     if len(there) == 1:
         return there[0], (f"features are of {there[0]}, the paper's are of {paper_encoder}",)
     if there:
-        raise InputError(f"{folder} holds features of {', '.join(there)}; choose one of them by name for {raw.name}.")
+        how = how_to_choose(raw.name, folder, there[0])
+        raise InputError(f"{folder} holds features of {', '.join(there)}; choose one of them by name: {how}.")
     raise _no_features(raw, folder, paper_encoder)
 
 
@@ -96,7 +98,8 @@ def embed_parts(
 ) -> list[Embedded]:
     """Encode every part of a dataset into the file where :func:`embedded` looks for it; what is there is kept.
 
-    ``progress`` is told the part, the stage and how many rows are through.
+    ``progress`` is told the part, the stage and how many rows are through. Where items of a part cannot be read, those
+    of the parts after it are looked at, too, before all of them are named.
     """
     if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
         raise InputError(f"Features {encoder} of {raw.name} are made when it is loaded; there is nothing to embed.")
@@ -109,19 +112,35 @@ def embed_parts(
             raise InputError(f"{there} is there already and was not made by this command; move it away first.")
     loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
-    return [
-        embed(
-            loaded,
-            encoder,
-            _named(part),
-            len(part.y),
-            folder / cache_name(encoder, part.stem),
-            batch_size=batch_size,
-            skip_bad=skip_bad,
-            progress=lambda stage, done, stem=part.stem: progress(stem, stage, done),  # type: ignore[misc]
-        )
-        for part in raw.parts.values()
-    ]
+    made: list[Embedded] = []
+    refused: UnreadableError | None = None
+    for part in raw.parts.values():
+        items, target = _named(part), folder / cache_name(encoder, part.stem)
+
+        def told(stage: str, done: int, stem: str = part.stem) -> None:
+            progress(stem, stage, done)
+
+        if refused is not None:  # so that a person can replace the bad items of all parts at once
+            refused = refused.joined(find_unreadable(loaded, encoder, items, len(part.y), target, progress=told))
+            continue
+        try:
+            made.append(
+                embed(
+                    loaded,
+                    encoder,
+                    items,
+                    len(part.y),
+                    target,
+                    batch_size=batch_size,
+                    skip_bad=skip_bad,
+                    progress=told,
+                )
+            )
+        except UnreadableError as error:
+            refused = error
+    if refused is not None:
+        raise refused
+    return made
 
 
 def _named(part: Part) -> Callable[[], Iterator[tuple[str, Any]]]:
@@ -134,16 +153,16 @@ def _named(part: Part) -> Callable[[], Iterator[tuple[str, Any]]]:
 
 def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
     wanted = " and ".join(str(folder / cache_name(encoder, part.stem)) for part in raw.parts.values())
-    has_items = all(part.items is not None for part in raw.parts.values())
-    other = {"text": " (features tfidf need no encoder)", "pixels": " (features pixels need no encoder)"}
-    if not has_items:
+    if any(part.items is None for part in raw.parts.values()):
         return InputError(
             f"{raw.name} has no features of {encoder} yet, and its {'texts' if raw.kind == 'text' else 'images'} are "
             f"not in {folder}: put them there, or features made elsewhere as {wanted}."
         )
+    plain = {"text": "tfidf", "pixels": "pixels"}.get(raw.kind)
+    other = f"; features {plain} need no encoder: {how_to_choose(raw.name, folder, plain)}" if plain else ""
     return InputError(
-        f"{raw.name} has no features of {encoder} yet: run `parbals data embed {raw.name} --encoder {encoder} --data "
-        f"{folder}`, which writes {wanted}{other.get(raw.kind, '')}."
+        f"{raw.name} has no features of {encoder} yet: run `parbals data embed {raw.name} --encoder "
+        f"{shlex.quote(encoder)} --data {shlex.quote(str(folder))}`, which writes {wanted}{other}."
     )
 
 

@@ -1,20 +1,19 @@
-"""Downloads that survive: resumed where they stopped, compared with their checksum, named only when whole."""
+"""Downloads that survive: resumed where they stopped, compared with what is known of them, named only when whole."""
 
-import hashlib
 import http.client
-import json
 import os
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from parbals import __version__
+from parbals.datasets.arrivals import digest_of, fault, record_path, recorded, remember
 from parbals.datasets.base import Remote
+from parbals.datasets.partial import Partial
 from parbals.errors import InputError
 
 __all__ = ["Progress", "Remote", "fetch"]
@@ -38,8 +37,12 @@ def fetch(
     """Bring every file into the folder; those already there and whole are left alone.
 
     A file is written under another name, ``.NAME.part``, and takes its own only when its length and checksum are
-    right. Whatever stops a download, the next call goes on from there. After a cut connection it goes on by itself, up
-    to five times without a new byte, waiting ``pause`` seconds, then twice as long, and so on.
+    right. Where no checksum is published, it must be of the kind its name says, and its own checksum is kept in
+    ``NAME.sha256`` beside it: from then on the file must have that one.
+
+    Whatever stops a download, the next call goes on from there, if the bytes so far are still those that came. After a
+    cut connection it goes on by itself, up to five times without a new byte, waiting ``pause`` seconds, then twice as
+    long, and so on.
     """
     told = progress or (lambda file, done, total: None)
     remotes = list(remotes)
@@ -54,33 +57,56 @@ def fetch(
 
 
 def _one(remote: Remote, folder: Path, told: Progress, timeout: float, pause: float) -> Path:
-    target, part = folder / remote.file, folder / f".{remote.file}.part"
-    if target.is_file() and _fault(target, remote) is None:
+    target = folder / remote.file
+    if target.is_file() and fault(target, remote) is None and _is_as_it_came(target, remote):
         told(remote.file, target.stat().st_size, target.stat().st_size)
         return target
     for is_second in (False, True):
-        was_resumed = part.exists()
+        part = Partial(target)
+        was_resumed = part.size > 0
         _complete(remote, target, part, told, timeout, pause)
-        fault = _fault(part, remote)
-        if fault is None:
-            os.replace(part, target)
-            _state(part).unlink(missing_ok=True)
+        wrong = fault(part.path, remote)
+        if wrong is None:
+            _name(part, target, remote)
             return target
-        part.unlink()
-        _state(part).unlink(missing_ok=True)
+        part.discard()
         if is_second or not was_resumed:  # what an earlier call left behind may have been the bad part: try once afresh
             break
     raise InputError(
-        f"{remote.file} from {remote.url} arrived corrupt ({fault}) and was deleted; try again later, or download it "
+        f"{remote.file} from {remote.url} arrived corrupt ({wrong}) and was deleted; try again later, or download it "
         f"in a browser and save it as {target}."
     )
 
 
-def _complete(remote: Remote, target: Path, part: Path, told: Progress, timeout: float, pause: float) -> None:
+def _is_as_it_came(target: Path, remote: Remote) -> bool:
+    """Without a published checksum: whether the file still has its first one, which is kept from now on."""
+    if remote.sha256 is not None:
+        return True
+    digest, known = digest_of(target), recorded(target)
+    if known is None:
+        remember(target, digest)
+    return known in (None, digest)
+
+
+def _name(part: Partial, target: Path, remote: Remote) -> None:
+    """A good part takes its name, unless the file that came the first time was another."""
+    if remote.sha256 is None:
+        digest, known = digest_of(part.path), recorded(target)
+        if known is not None and known != digest:
+            part.discard()
+            raise InputError(
+                f"{remote.file} from {remote.url} has SHA-256 {digest[:12]}… and not {known[:12]}… as the first time, "
+                f"and was deleted; if the publisher has changed it, delete {record_path(target)} and fetch it again."
+            )
+        remember(target, digest)
+    part.rename(target)
+
+
+def _complete(remote: Remote, target: Path, part: Partial, told: Progress, timeout: float, pause: float) -> None:
     """Go on until the server has sent all it has."""
     failures, reason = 0, ""
     while failures < _ATTEMPTS:
-        before = _size(part)
+        before = part.size
         try:
             if _transfer(remote, part, told, timeout):
                 return
@@ -88,7 +114,7 @@ def _complete(remote: Remote, target: Path, part: Path, told: Progress, timeout:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == 416 and before:  # what is here is not a beginning of what is there
-                part.unlink()
+                part.discard()
                 reason = "the file on the server has changed"
             elif error.code < 500 and error.code not in (408, 429):
                 raise InputError(
@@ -100,12 +126,10 @@ def _complete(remote: Remote, target: Path, part: Path, told: Progress, timeout:
             reason = f"{urlsplit(remote.url).hostname} cannot be reached: {error.reason}"
         except _CUT as error:
             reason = f"the connection was cut ({type(error).__name__})"
-        failures = 0 if _size(part) > before else failures + 1
+        failures = 0 if part.size > before else failures + 1
         if failures < _ATTEMPTS:
             time.sleep(pause * 2 ** max(failures - 1, 0))
-    kept = (
-        f"; the {_size(part):,} bytes that came are kept, and the next call goes on from there" if _size(part) else ""
-    )
+    kept = f"; the {part.size:,} bytes that came are kept, and the next call goes on from there" if part.size else ""
     raise InputError(_refused(remote, target, reason) + kept + ".")
 
 
@@ -116,15 +140,14 @@ def _refused(remote: Remote, target: Path, reason: str) -> str:
     )
 
 
-def _transfer(remote: Remote, part: Path, told: Progress, timeout: float) -> bool:
+def _transfer(remote: Remote, part: Partial, told: Progress, timeout: float) -> bool:
     """One request; True when all bytes that the server announced are there."""
     headers = {"User-Agent": f"parbals/{__version__}", "Accept-Encoding": "identity"}
-    start = _size(part)
-    state = _read_state(part)
-    if start and state.get("url") == remote.url and (state.get("validator") or remote.sha256):
+    start = part.size
+    if start and part.url == remote.url and (part.validator or remote.sha256):
         headers["Range"] = f"bytes={start}-"
-        if state.get("validator"):
-            headers["If-Range"] = state["validator"]  # a file that has changed meanwhile is sent from its beginning
+        if part.validator:
+            headers["If-Range"] = part.validator  # a file that has changed meanwhile is sent from its beginning
     else:
         start = 0
     if remote.bytes is not None and start == remote.bytes:
@@ -136,20 +159,22 @@ def _transfer(remote: Remote, part: Path, told: Progress, timeout: float) -> boo
         length = answer.headers.get("Content-Length")
         total = start + int(length) if length is not None and length.isdigit() else remote.bytes
         if not is_rest:
-            _write_state(part, remote.url, answer.headers)
+            part.restart(remote.url, _validator(answer.headers))
         done = start
-        with part.open("r+b" if is_rest else "wb") as file:
+        with part.path.open("r+b" if is_rest else "wb") as file:
             file.seek(start)
             file.truncate()
             told(remote.file, done, total)
             try:
                 while chunk := _received(answer):
                     file.write(chunk)
+                    part.add(chunk)
                     done += len(chunk)
                     told(remote.file, done, total)
             finally:
                 file.flush()
                 os.fsync(file.fileno())
+                part.save()
     return total is None or done >= total
 
 
@@ -161,38 +186,6 @@ def _received(answer: http.client.HTTPResponse) -> bytes:
         raise ConnectionError(str(error)) from error
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _state(part: Path) -> Path:
-    return part.with_name(part.name + ".json")
-
-
-def _read_state(part: Path) -> dict[str, Any]:
-    """Which version of which file the part is of; unreadable is the same as unknown."""
-    with suppress(OSError, ValueError):
-        found = json.loads(_state(part).read_text("utf-8"))
-        if isinstance(found, dict):
-            return found
-    return {}
-
-
-def _write_state(part: Path, url: str, headers: Any) -> None:
+def _validator(headers: Any) -> str:
     tag = headers.get("ETag") or ""
-    validator = (tag if not tag.startswith("W/") else "") or headers.get("Last-Modified") or ""
-    part.unlink(missing_ok=True)  # never a new description beside old bytes
-    _state(part).write_text(json.dumps({"url": url, "validator": validator}), "utf-8")
-
-
-def _fault(path: Path, remote: Remote) -> str | None:
-    """What is wrong with a finished file, as far as can be known."""
-    size = path.stat().st_size
-    if remote.bytes is not None and size != remote.bytes:
-        return f"{size:,} bytes instead of {remote.bytes:,}"
-    if remote.sha256 is not None:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != remote.sha256:
-            return f"SHA-256 {digest[:12]}… instead of {remote.sha256[:12]}…"
-    return None if size else "it is empty"
+    return (tag if not tag.startswith("W/") else "") or headers.get("Last-Modified") or ""

@@ -7,7 +7,7 @@ import numpy as np
 
 from parbals.datasets.base import Data, Dataset, MissingData, Part, Raw, Remote, data_folder
 from parbals.datasets.embedded import embedded
-from parbals.datasets.files import class_numbers, open_member, read_csv
+from parbals.datasets.files import class_numbers, find, open_member, read_csv
 from parbals.datasets.wilds import rows_of_splits
 from parbals.errors import InputError
 
@@ -22,6 +22,7 @@ SOURCE = MissingData(
     (_ARCHIVE,),
     (Remote(_URL, _ARCHIVE),),
     hint="54 GB; unpack it there, so that rgb_metadata.csv and images/ lie in that folder",
+    must_unpack=True,
 )
 PAPER_ENCODER = "clip-vit-b32"
 _NAMES = """
@@ -36,6 +37,7 @@ _NAMES = """
     wind_farm zoo
 """
 CLASSES = tuple(_NAMES.split())
+_METADATA = ("rgb_metadata.csv", "metadata.csv")
 _WANTED = ("split", "category", "timestamp")
 _PUBLISHED = {"train": 76_863, "val": 19_915, "test": 22_108}
 _FIRST_YEAR = {"train": 0, "val": 2013, "test": 2016}
@@ -44,8 +46,8 @@ _FIRST_YEAR = {"train": 0, "val": 2013, "test": 2016}
 def read(folder: Path | None = None) -> Raw:
     """Image paths and land use. Train is before 2013, val from 2013 to 2015, test from 2016 on."""
     place = data_folder(folder, NAME)
-    place = place / "fmow_v1.1" if (place / "fmow_v1.1").is_dir() else place
-    with open_member(place, ("rgb_metadata.csv", "metadata.csv"), SOURCE) as (file, name):
+    place = place / "fmow_v1.1" if find(place / "fmow_v1.1", _METADATA) else place
+    with open_member(place, _METADATA, SOURCE) as (file, name):
         cells = read_csv(file, name, _WANTED, wanted=_WANTED)
     y = class_numbers(cells["category"], {label: c for c, label in enumerate(CLASSES)}, name, "category", 2)
     year = np.array([_year(cell, name, row) for row, cell in enumerate(cells["timestamp"], start=2)])

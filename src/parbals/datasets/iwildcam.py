@@ -21,9 +21,11 @@ SOURCE = MissingData(
     (_ARCHIVE,),
     (Remote(_URL, _ARCHIVE),),
     hint="12 GB; unpack it there, so that metadata.csv, categories.csv and train/ lie in that folder",
+    must_unpack=True,
 )
 PAPER_ENCODER = "clip-vit-b32"
 N_CLASSES = 182
+_METADATA = ("metadata.csv",)
 _WANTED = ("split", "y", "filename")
 _PUBLISHED = {"train": 129_809, "val": 14_961, "test": 42_791}
 
@@ -31,8 +33,8 @@ _PUBLISHED = {"train": 129_809, "val": 14_961, "test": 42_791}
 def read(folder: Path | None = None) -> Raw:
     """Image paths (relative to the folder) and species; the cameras of val and test are not those of train."""
     place = data_folder(folder, NAME)
-    place = place / "iwildcam_v2.0" if (place / "iwildcam_v2.0").is_dir() else place
-    with open_member(place, ("metadata.csv",), SOURCE) as (file, name):
+    place = place / "iwildcam_v2.0" if find(place / "iwildcam_v2.0", _METADATA) else place
+    with open_member(place, _METADATA, SOURCE) as (file, name):
         cells = read_csv(file, name, _WANTED, wanted=_WANTED)
     y = np.array([_species(cell, name, row) for row, cell in enumerate(cells["y"], start=2)], np.int64)
     rows, notes = rows_of_splits(np.array(cells["split"]), _PUBLISHED, name)

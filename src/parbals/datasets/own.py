@@ -1,8 +1,9 @@
 """A user's own labelled data: CSV, TSV, JSONL, Parquet, .npz, or a Hugging Face dataset folder."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from parbals.datasets.base import Data, Dataset, halves, three_parts
 from parbals.datasets.embedded import tfidf_features
 from parbals.errors import InputError, LabelError
 from parbals.features.pca import PoolPCA
-from parbals.features.tabular import TabularFeatures, looks_like_id
-from parbals.project.imports import Source, classes_in, numeric_features, open_source, plan_items
+from parbals.features.tabular import CellError, TabularFeatures, looks_like_id
+from parbals.project.arrays import open_npz
+from parbals.project.imports import Row, Source, classes_in, numeric_features, open_source, plan_items
+from parbals.project.source import where
 from parbals.validate import check_choice
 
 __all__ = ["DATASET", "load"]
@@ -25,15 +28,17 @@ _VALIDATION = ("validation", "val", "dev")
 
 @dataclass(frozen=True)
 class _Rows:
-    """Labelled rows of one file or split."""
+    """Labelled rows of one file or split; ``numbers`` are those a person would look for in the file called ``name``."""
 
+    name: str
     columns: list[dict[str, Any]]
     matrix: np.ndarray | None
     y: np.ndarray
+    numbers: np.ndarray
 
     def take(self, rows: np.ndarray) -> "_Rows":
         matrix = None if self.matrix is None else self.matrix[rows]
-        return _Rows([self.columns[i] for i in rows], matrix, self.y[rows])
+        return _Rows(self.name, [self.columns[i] for i in rows], matrix, self.y[rows], self.numbers[rows])
 
 
 def load(
@@ -45,7 +50,7 @@ def load(
     text: str | None = None,
     classes: Sequence[str] | None = None,
 ) -> Data:
-    """A file or folder of the user's own, with the true label of every row in the column ``label``.
+    """A file or folder of the user's own, with the true label of every row in the column (of an .npz: array) ``label``.
 
     A Hugging Face folder with splits train and test keeps them (and validation as target source, or half of test);
     anything else is divided 60/20/20 by the seed. ``features``: "given" takes the array of an .npz as it is, "pca"
@@ -57,7 +62,7 @@ def load(
     check_choice(features, _FEATURES, "features")
     path = Path(folder)
     splits = _splits(path)
-    sources = {part: open_source(path, split=split) for part, split in splits.items()}
+    sources = {part: _opened(path, split, label) for part, split in splits.items()}
     names = list(classes) if classes is not None else classes_in(next(iter(sources.values())), label)
     notes: list[str] = []
     parts = {part: _labelled(source, label, names, notes) for part, source in sources.items()}
@@ -90,20 +95,36 @@ def _splits(path: Path) -> dict[str, str | None]:
     return {"pool": "train", **({"target": target} if target else {}), "test": "test"}
 
 
+def _opened(path: Path, split: str | None, label: str) -> Source:
+    if path.is_file() and path.suffix.lower() == ".npz":
+        return open_npz(path, label)
+    return open_source(path, split=split)
+
+
 def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) -> _Rows:
     number = {name: c for c, name in enumerate(classes)}
+    walked: list[int] = []
     columns, kept, y = [], [], []
-    for row, (_, content, found) in enumerate(plan_items(source, label_column=label, classes=classes)):
+
+    def noted() -> Iterator[Row]:
+        walked.clear()  # every walk begins anew
+        for row in source.rows():
+            walked.append(row.number)
+            yield row
+
+    for row, (_, content, found) in enumerate(
+        plan_items(replace(source, rows=noted), label_column=label, classes=classes)
+    ):
         if found is not None:
             columns.append(content)
             kept.append(row)
             y.append(number[found])
     if not y:
         raise LabelError(f"{source.name}, column {label!r} has no labels.")
-    if source.n_rows is not None and len(y) < source.n_rows:
-        notes.append(f"{source.n_rows - len(y):,} rows of {source.name} have no label and were left out")
+    if len(y) < len(walked):
+        notes.append(f"{len(walked) - len(y):,} rows of {source.name} have no label and were left out")
     matrix = None if source.features is None else numeric_features(source)[kept]
-    return _Rows(columns, matrix, np.array(y, np.int64))
+    return _Rows(source.name, columns, matrix, np.array(y, np.int64), np.array(walked, np.int64)[kept])
 
 
 def _features(
@@ -115,7 +136,9 @@ def _features(
     if features in ("given", "pca"):
         matrices = {part: rows.matrix for part, rows in parts.items() if rows.matrix is not None}
         if len(matrices) != len(parts):
-            raise InputError(f"{name} holds no array of features; use features tabular, or tfidf with a text column.")
+            raise InputError(
+                f'{name} holds no array of features; use features="tabular", or features="tfidf" with text="COLUMN".'
+            )
         if features == "given":
             return matrices
         pca = PoolPCA(0.99).fit(matrices["pool"])
@@ -143,8 +166,24 @@ def _tabular(parts: dict[str, _Rows], name: str, notes: list[str]) -> dict[str, 
         raise InputError(f"{name} has no column besides the label that says something about more than one row.")
     if dropped:
         notes.append(f"columns left out because they only tell rows apart: {', '.join(columns[i] for i in dropped)}")
-    encoder = TabularFeatures(dropped=dropped).fit(tables["pool"])
-    return {part: encoder.transform(table) for part, table in tables.items()}
+    encoder = TabularFeatures(dropped=dropped)
+    with _placed(parts["pool"], columns):
+        encoder.fit(tables["pool"])
+    features = {}
+    for part, table in tables.items():
+        with _placed(parts[part], columns):
+            features[part] = encoder.transform(table)
+    return features
+
+
+@contextmanager
+def _placed(rows: _Rows, columns: list[str]) -> Iterator[None]:
+    """A fault in a cell is told with the row and the column of the file."""
+    try:
+        yield
+    except CellError as error:
+        place = where(rows.name, int(rows.numbers[error.row]), columns[error.place])
+        raise InputError(f"{place} is {error.shown}, {error.fault}; correct the cell, or remove the row.") from None
 
 
 DATASET = Dataset(load, "your own: .csv, .tsv, .jsonl, .parquet, .npz or a Hugging Face folder", features=_FEATURES[1:])

@@ -12,12 +12,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from parbals.errors import InputError
 from parbals.validate import check_choice, check_positive_int
 
-__all__ = ["TabularFeatures", "looks_like_id"]
+__all__ = ["CellError", "TabularFeatures", "looks_like_id"]
 
 _ID_NAMES = frozenset({"", "id", "_id", "ids", "index", "row", "row_id", "rowid", "unnamed: 0", "uuid", "guid", "key"})
 _BINNINGS = ("values", "kbins", "qcut")
 _FEWEST_FOR_ID = 20
 _DISTINCT_SHARE = 0.95
+_LONGEST_SHOWN = 60
+
+
+class CellError(InputError):
+    """One cell cannot be used; ``row`` and ``place`` (of its column) count from 0 in the table that was given."""
+
+    def __init__(self, row: int, place: int, name: str, shown: str, fault: str) -> None:
+        self.row, self.place, self.fault = row, place, fault
+        self.shown = shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+        super().__init__(f"Row {row} of column {name!r} is {self.shown}, {fault}.")
 
 
 class TabularFeatures(TransformerMixin, BaseEstimator):
@@ -25,8 +35,8 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
 
     A column of numbers becomes ``n_bins`` bins with equally many rows each; one that takes at most ``n_bins`` values
     gets a bin for each. A missing number counts as the column's mean. Any other column becomes one slot for each of
-    its values, and one more for values that come up later. Columns that only number the rows are left out. Bins,
-    means and values are those of the rows given to ``fit``.
+    its values, and one more for values that come up later. Columns that only number the rows are left out; an infinite
+    number is refused. Bins, means and values are those of the rows given to ``fit``.
 
     Args:
         n_bins: most bins of one column.
@@ -70,7 +80,8 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
             if numbers is None:
                 self.columns_.append((place, _Values.fit(name, cells)))
             else:
-                self.columns_.append((place, _Numbers.fit(name, numbers, self.n_bins, self.binning)))
+                _check_finite(numbers, cells, place, name)
+                self.columns_.append((place, _Numbers.fit(place, name, numbers, self.n_bins, self.binning)))
         if not self.columns_:
             raise InputError(
                 "Every column only numbers the rows or was dropped; name the ones to drop with dropped=[]."
@@ -121,16 +132,17 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
 class _Numbers:
     """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞) of one column; [e₀, e₁) and so on where edges belong to the bin above."""
 
+    place: int
     name: str
     mean: float
     edges: np.ndarray
     edge_is_above: bool = False
 
     @classmethod
-    def fit(cls, name: str, numbers: np.ndarray, n_bins: int, binning: str) -> "_Numbers":
+    def fit(cls, place: int, name: str, numbers: np.ndarray, n_bins: int, binning: str) -> "_Numbers":
         known = numbers[~np.isnan(numbers)]
         if not len(known):
-            return cls(name, 0.0, np.empty(0))
+            return cls(place, name, 0.0, np.empty(0))
         values = np.unique(known)
         if binning != "values":
             edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, n_bins + 1)))[1:-1]
@@ -139,7 +151,7 @@ class _Numbers:
         else:
             edges = np.unique(np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
             edges = np.unique(np.where(edges == values[-1], values[-2], edges))  # nothing lies above the largest value
-        return cls(name, float(known.mean()), edges, binning == "kbins")
+        return cls(place, name, float(known.mean()), edges, binning == "kbins")
 
     @property
     def width(self) -> int:
@@ -149,9 +161,8 @@ class _Numbers:
         numbers = _as_numbers(cells)
         if numbers is None:
             row, cell = next((i, c) for i, c in enumerate(cells) if _as_numbers(np.array([c], object)) is None)
-            raise InputError(
-                f"Row {row} of column {self.name!r} is {cell!r}, but this column held numbers in the pool."
-            )
+            raise CellError(row, self.place, self.name, repr(cell), "but this column held numbers in the pool")
+        _check_finite(numbers, cells, self.place, self.name)
         side: Literal["left", "right"] = "right" if self.edge_is_above else "left"
         return np.searchsorted(self.edges, np.where(np.isnan(numbers), self.mean, numbers), side=side)
 
@@ -201,7 +212,7 @@ def looks_like_id(name: str | None, cells: np.ndarray) -> bool:
     if numbers is None:
         keys = [key for key in map(_key, cells.tolist()) if key is not None]
         return len(set(keys)) >= _DISTINCT_SHARE * len(cells)
-    if np.isnan(numbers).any() or (numbers != np.rint(numbers)).any():
+    if not np.isfinite(numbers).all() or (numbers != np.rint(numbers)).any():
         return False
     return len(np.unique(numbers)) == len(numbers) and np.ptp(numbers) == len(numbers) - 1
 
@@ -230,7 +241,13 @@ def _as_numbers(cells: np.ndarray) -> np.ndarray | None:
             numbers = np.array([np.nan if _is_missing(cell) else float(cell) for cell in cells.tolist()])
         except (TypeError, ValueError):
             return None
-    return None if np.isinf(numbers).any() else numbers
+    return numbers
+
+
+def _check_finite(numbers: np.ndarray, cells: np.ndarray, place: int, name: str) -> None:
+    """A column of numbers with one that is infinite is no column of texts."""
+    if len(rows := np.flatnonzero(np.isinf(numbers))):
+        raise CellError(int(rows[0]), place, name, str(cells[rows[0]]).strip(), "which is no usable number")
 
 
 def _key(cell: Any) -> str | None:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.lib import format as npy
 
 from parbals.errors import InputError
-from parbals.project.source import Row, Source
+from parbals.project.source import Row, Source, short
 
 __all__ = ["open_npy", "open_npz"]
 
-_TEXT_ARRAYS = ("id", "label", "text")
+_TEXT_ARRAYS = ("id", "text")
 _CHUNK = 1 << 20
 # Deflate cannot do better than about 1,032 to 1. Real features reach 10 to 1, and one-hot columns perhaps 50 to 1.
 _DEFLATE_LIMIT = 1_040
@@ -88,25 +88,34 @@ def open_npy(path: Path) -> Source:
     return _source({}, _mapped(path, header), "npy", path.name)
 
 
-def open_npz(path: Path) -> Source:
-    """One 2-D array of numbers under any name, the features, and if wanted 1-D arrays ``id``, ``label``, ``text``."""
+def open_npz(path: Path, label: str | None = None) -> Source:
+    """One 2-D array of numbers under any name, the features, and if wanted 1-D arrays ``id``, ``label``, ``text``.
+
+    ``label``: the array with the labels, which must then be there; ``None`` is the one called "label", if any.
+    """
+    named = (*_TEXT_ARRAYS, label or "label")
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             if len(members) != len(archive.infolist()):
                 raise InputError(f"{path.name} holds two arrays of the same name; save it again.")
+            if label is not None and label not in members:
+                raise InputError(
+                    f"{path.name} has no array {short(label)} with the labels; name the one that has them; there are: "
+                    f"{', '.join(map(short, list(members)[:10])) or 'none'}."
+                )
             for key, info in members.items():
                 _check_member(info, path.stat().st_size, f"{path.name}, array {key!r}")
             texts = {
                 key: _texts(archive, members[key], f"{path.name}, array {key!r}")
-                for key in _TEXT_ARRAYS
+                for key in dict.fromkeys(named)
                 if key in members
             }
-            numbers = [key for key in members if key not in _TEXT_ARRAYS]
+            numbers = [key for key in members if key not in named]
             if len(numbers) > 1:
                 raise InputError(
-                    f"{path.name} holds {len(numbers)} arrays besides id, label and text "
-                    f"({', '.join(map(repr, numbers[:5]))}); keep only the one with the features."
+                    f"{path.name} holds {len(numbers)} arrays besides {', '.join(dict.fromkeys(named))} "
+                    f"({', '.join(map(short, numbers[:5]))}); keep only the one with the features."
                 )
             features = (
                 _numbers(archive, members[numbers[0]], path, f"{path.name}, array {numbers[0]!r}") if numbers else None

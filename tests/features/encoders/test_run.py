@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import letters
 import numpy as np
@@ -231,6 +232,37 @@ class TestBadItems:
         np.testing.assert_allclose(rows[~good], np.tile(rows[good].mean(axis=0), (n_bad, 1)), rtol=1e-5)
         assert [entry["why"] for entry in read_sidecar(target)["skipped"]] == ["it says so itself"] * n_bad
         assert run(target, texts, skip_bad=True).skipped == made.skipped
+
+    @pytest.mark.parametrize("after", [40, 90])
+    def test_what_an_earlier_call_skipped_stops_one_that_skips_nothing(self, target, after):
+        """Whether the earlier call came to its end or not."""
+        texts = self.texts(2)
+        texts[80] = "BAD 80"
+
+        def stop(stage, done):
+            if stage == "encoding" and done >= after < 90:
+                raise KeyboardInterrupt
+
+        with suppress(KeyboardInterrupt):
+            run(target, texts, skip_bad=True, progress=stop)
+        assert target.exists() == (after == 90)
+        with pytest.raises(InputError) as caught:
+            run(target, texts)
+        with pytest.raises(InputError) as fresh:
+            run(target.with_name("fresh.npy"), texts)
+        assert str(caught.value) == str(fresh.value)
+        assert len(run(target, texts, skip_bad=True).skipped) == 3
+        assert run(target).skipped == ()
+
+    def test_skipped_items_have_the_names_of_today(self, target):
+        texts = self.texts(1)
+        run(target, texts, skip_bad=True)
+
+        def moved():
+            return iter([(f"new/{row}", text) for row, text in enumerate(texts)])
+
+        with pytest.raises(InputError, match=r"^1 of 90 texts cannot be read: new/20 \(it says so itself\);"):
+            embed(Letters(), NAME, moved, 90, target, batch_size=4, block_rows=10)
 
     def test_bad_items_before_the_first_good_one(self, target):
         texts = ["BAD"] * 25 + TEXTS[25:]

@@ -2,9 +2,7 @@
 
 import hashlib
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,15 +11,23 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.features.encoders.base import BadItem, Encoder, Items
+from parbals.features.encoders.base import Encoder, Items
+from parbals.features.encoders.prepared import (
+    SHOWN,
+    Prepared,
+    UnreadableError,
+    as_now,
+    bad_of,
+    clause,
+    prepared,
+    without_pillow_warnings,
+)
 from parbals.features.encoders.row_file import RowFile, sidecar_path
 
-__all__ = ["Embedded", "block_digests", "embed"]
+__all__ = ["Embedded", "UnreadableError", "block_digests", "embed", "find_unreadable"]
 
 BLOCK_ROWS = 256
 _CHUNK = 1 << 20
-_SHOWN = 5
-_THREADS = 8
 Progress = Callable[[str, int], None]
 
 
@@ -34,15 +40,6 @@ class Embedded:
     n_features: int
     n_computed: int
     skipped: tuple[tuple[int, str], ...]
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """One item after ``prepare``, or why it cannot be used."""
-
-    name: str
-    value: Any = None
-    why: str | None = None
 
 
 def embed(
@@ -66,7 +63,7 @@ def embed(
     device. ``progress`` is told the stage and how many items are through.
 
     Items that cannot be read stop everything, all of them named, unless ``skip_bad``: then their rows are the mean of
-    the others and the sidecar lists them under "skipped".
+    the others and the sidecar lists them under "skipped". Rows that an earlier call has skipped stop it as well.
     """
     if n_items < 1:
         raise InputError("There are no items to encode.")
@@ -76,28 +73,33 @@ def embed(
     made_of = {"encoder": name, "model": encoder.model, "dtype": encoder.dtype}
     file = RowFile(target, made_of, n_items, block_rows)
     computed = 0
-    if not file.is_complete(known):
-        with file.growing(known) as done, _without_pillow_warnings():
+    if file.is_complete(known):
+        if file.skipped and not skip_bad:
+            raise UnreadableError(clause(as_now(file.skipped, items), n_items, encoder.kind, sidecar_path(target)))
+    else:
+        with file.growing(known) as done, without_pillow_warnings():
+            if file.skipped and not skip_bad:
+                _refuse(file, encoder, as_now(file.skipped, items), done, items, n_items)
             rest = islice(items(), done, None)
             computed = n_items - done
             progress("encoding", done)
-            waiting: list[tuple[int, list[_Prepared]]] = []
-            for number, block in enumerate(_prepared(encoder, rest, block_rows), start=done // block_rows):
+            waiting: list[tuple[int, list[Prepared]]] = []
+            for number, block in enumerate(prepared(encoder, rest, block_rows), start=done // block_rows):
                 start = number * block_rows
                 if not skip_bad and any(one.why is not None for one in block):
-                    _refuse(file, encoder, block, start, islice(items(), start + len(block), None), n_items)
+                    _refuse(file, encoder, bad_of(block, start), start + len(block), items, n_items)
                 waiting.append((number, block))
                 if file.width is None and all(one.why is not None for one in block):
                     continue  # how long a row is, is not known before the first good item
                 rows = [_encoded(encoder, held, batch_size, file.width) for _, held in reversed(waiting)][::-1]
                 for (place, held), made in zip(waiting, _same_width(rows), strict=True):
-                    file.append(made, known[place], _bad(held, place * block_rows))
+                    file.append(made, known[place], bad_of(held, place * block_rows))
                 waiting.clear()
                 progress("encoding", start + len(block))
             if waiting:
                 raise InputError(f"None of the {n_items} {encoder.kind}s can be read.")
             file.finish()
-    skipped = tuple((bad["row"], bad["name"]) for bad in file.skipped)
+    skipped = tuple((bad["row"], bad["name"]) for bad in as_now(file.skipped, items))
     return Embedded(target, n_items, int(file.width or 0), computed, skipped)
 
 
@@ -135,35 +137,7 @@ def _add(digest: Any, item: Any) -> None:
         digest.update(b"missing\0")
 
 
-def _prepared(encoder: Encoder, items: Iterable[tuple[str, Any]], block_rows: int) -> Iterator[list[_Prepared]]:
-    """Blocks of prepared items; the next one is being prepared while the last is used."""
-
-    def one(pair: tuple[str, Any]) -> _Prepared:
-        try:
-            return _Prepared(pair[0], encoder.prepare(pair[1]))
-        except BadItem as error:
-            return _Prepared(pair[0], why=str(error))
-
-    walk = iter(items)
-    if encoder.kind == "text":  # cut into words where it is encoded; there is nothing to wait for
-        while block := [one(pair) for pair in islice(walk, block_rows)]:
-            yield block
-        return
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-
-        def begin() -> list[Future[_Prepared]]:
-            return [pool.submit(one, pair) for pair in islice(walk, block_rows)]
-
-        try:
-            coming = begin()
-            while coming:
-                ready, coming = coming, begin()
-                yield [future.result() for future in ready]
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _encoded(encoder: Encoder, block: list[_Prepared], batch_size: int, width: int | None) -> np.ndarray:
+def _encoded(encoder: Encoder, block: list[Prepared], batch_size: int, width: int | None) -> np.ndarray:
     """Rows (B, D) of a block; of those that cannot be read, zeros for now."""
     good = [place for place, one in enumerate(block) if one.why is None]
     good.sort(key=lambda place: encoder.size(block[place].value))
@@ -190,35 +164,37 @@ def _same_width(blocks: list[np.ndarray]) -> list[np.ndarray]:
     return [block if block.shape[1] else np.zeros((len(block), width), block.dtype) for block in blocks]
 
 
-def _bad(block: list[_Prepared], start: int) -> list[dict[str, Any]]:
-    return [
-        {"row": start + place, "name": one.name, "why": one.why}
-        for place, one in enumerate(block)
-        if one.why is not None
-    ]
+def find_unreadable(
+    encoder: Encoder,
+    name: str,
+    items: Items,
+    n_items: int,
+    target: Path,
+    *,
+    progress: Progress = lambda stage, done: None,
+) -> str | None:
+    """A clause that names the items :func:`embed` would stop at; nothing is encoded. None where all can be read."""
+    if target.is_file():
+        made_of = {"encoder": name, "model": encoder.model, "dtype": encoder.dtype}
+        file = RowFile(target, made_of, n_items, BLOCK_ROWS)
+        if file.is_complete(list(block_digests(items, n_items, progress=progress))):
+            bad = as_now(file.skipped, items)
+            return clause(bad, n_items, encoder.kind, sidecar_path(target)) if bad else None
+    bad = []
+    with without_pillow_warnings():
+        for number, block in enumerate(prepared(encoder, items(), BLOCK_ROWS)):
+            bad += bad_of(block, number * BLOCK_ROWS)
+            progress("checking", number * BLOCK_ROWS + len(block))
+    return clause(bad, n_items, encoder.kind, None) if bad else None
 
 
 def _refuse(
-    file: RowFile, encoder: Encoder, block: list[_Prepared], start: int, rest: Iterable[tuple[str, Any]], n_items: int
+    file: RowFile, encoder: Encoder, bad: list[dict[str, Any]], looked_at: int, items: Items, n_items: int
 ) -> None:
     """Look at what is left, without encoding it, so that every bad item is named at once."""
-    bad, place = _bad(block, start), start + len(block)
-    for following in _prepared(encoder, rest, BLOCK_ROWS):
-        bad += _bad(following, place)
-        place += len(following)
-    if len(bad) > _SHOWN:
+    for block in prepared(encoder, islice(items(), looked_at, None), BLOCK_ROWS):
+        bad += bad_of(block, looked_at)
+        looked_at += len(block)
+    if len(bad) > SHOWN:
         file.note_bad(bad)
-    named = ", ".join(f"{one['name']} ({one['why']})" for one in bad[:_SHOWN])
-    more = f" and {len(bad) - _SHOWN} more, listed in {sidecar_path(file.target)}" if len(bad) > _SHOWN else ""
-    raise InputError(
-        f"{len(bad)} of {n_items} {encoder.kind}s cannot be read: {named}{more}; replace them and run it again (what "
-        "is done is kept), or leave them out with --skip-bad."
-    )
-
-
-class _without_pillow_warnings(warnings.catch_warnings):
-    """Pillow warns about what is then refused, or is harmless; its threads share the filters set here."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        warnings.filterwarnings("ignore", module=r"PIL\b.*")
+    raise UnreadableError(clause(bad, n_items, encoder.kind, sidecar_path(file.target)))
