@@ -118,6 +118,25 @@ class TestFromModel:
         same = parbals.select_batch(model.sample_proba(self.X[20:]), model.sample_proba(self.X[:20]), 3, random_state=0)
         assert batch.indices.tolist() == same.indices.tolist()
 
+    @pytest.mark.parametrize("module", ["pandas", "polars"])
+    @pytest.mark.parametrize("strategy", ["parbals-epig", "bald", "epig", "galaxy"])
+    def test_columns_are_compared_by_name(self, module, strategy):
+        """Warnings are errors here: a right frame brings none about names."""
+        frame = pytest.importorskip(module).DataFrame({name: self.X[:, c] for c, name in enumerate("abc")})
+        model = parbals.BayesianLogisticRegression(n_samples=150, random_state=0).fit(frame[:20], self.y[:20])
+        expected = parbals.select_batch_from_model(self.model, self.X, None, 3, strategy, random_state=0)
+        batch = parbals.select_batch_from_model(model, frame, None, 3, strategy, random_state=0)
+        assert batch.indices.tolist() == expected.indices.tolist()
+        other = frame[["a", "c", "b"]]
+        with pytest.raises(InputError, match="X_pool has the column 'c' at position 1, where the model has 'b'"):
+            parbals.select_batch_from_model(model, other, None, 3, strategy)
+        with pytest.raises(InputError, match="X_target has the column 'c' at position 1, where the model has 'b'"):
+            parbals.select_batch_from_model(model, frame, other, 3, strategy)
+        with pytest.raises(InputError, match="X_target has the column 'c' at position 1, where X_pool has 'b'"):
+            parbals.select_batch_from_model(self.model, frame, other, 3, strategy)
+        with pytest.raises(InputError, match="X_labelled has the column 'c'"):
+            parbals.select_batch_from_model(model, frame, None, 3, strategy, X_labelled=other, y_labelled=self.y)
+
     def test_bad_features_are_refused(self):
         with pytest.raises(ShapeError, match="2 features"):
             parbals.select_batch_from_model(self.model, self.X[:, :2], None, 3)
@@ -127,3 +146,22 @@ class TestFromModel:
             parbals.select_batch_from_model(self.model, broken, None, 3)
         with pytest.raises(InputError, match="no sample_proba"):
             parbals.select_batch_from_model(object(), self.X, None, 3)
+
+
+def test_redundancy_is_not_told_where_the_effective_samples_are_few():
+    batch = parbals.Batch(
+        indices=np.array([4, 7]),
+        scores=np.array([0.5, 0.8]),
+        initial_scores=np.array([1.0, 0.01]),
+        effective_sample_size=np.array([60.0, 3.0]),
+        strategy="parbals-epig",
+        n_exact=np.array([10, 10]),
+        n_samples=200,
+    )
+    title, _, first, second = batch.explain().splitlines()
+    assert "too few effective samples" in title
+    assert "50%" in first
+    assert "%" not in second
+    assert "–" in second
+    assert len(first) == len(second)
+    assert batch.redundancy[1] == pytest.approx(-79.0)

@@ -1,5 +1,6 @@
 """Choosing a batch: from predictive samples of any model, or from our own model."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from parbals.types import Batch
 from parbals.validate import (
     check_batch_size,
     check_choice,
+    check_column_names,
     check_features,
     check_labels,
     check_pending,
@@ -24,6 +26,7 @@ from parbals.validate import (
     check_probs,
     check_same_samples,
     check_weights,
+    column_names,
 )
 
 __all__ = ["select_batch", "select_batch_from_model"]
@@ -158,6 +161,7 @@ def select_batch_from_model(
             f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C); "
             "compute them yourself and call select_batch."
         )
+    names = _checked_names(model, {"X_pool": X_pool, "X_target": X_target, "X_labelled": X_labelled})
     X_pool = check_features(X_pool, "X_pool")
     pending = check_pending(pending, len(X_pool))
     batch_size = check_batch_size(batch_size, len(X_pool) - len(pending))
@@ -192,9 +196,16 @@ def select_batch_from_model(
             labels = check_labels(y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled")
     elif population is not None and (chosen.needs_labels or chosen.needs_features):
         X_labelled, labels = population.X[:, :-1], population.labels
+
+    def sampled(X: np.ndarray) -> np.ndarray:
+        with warnings.catch_warnings():
+            if names is not None:  # they have been compared; scikit-learn cannot know that
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            return model.sample_proba(X)
+
     return select_batch(
-        model.sample_proba(X_pool),
-        model.sample_proba(X_target) if chosen.needs_target else None,
+        sampled(X_pool),
+        sampled(X_target) if chosen.needs_target else None,
         batch_size,
         strategy,
         n_universes=n_universes,
@@ -203,7 +214,7 @@ def select_batch_from_model(
         random_state=seed,
         pool_features=X_pool,
         labelled_features=X_labelled,
-        labelled_probs=model.sample_proba(X_labelled) if chosen.needs_labels and X_labelled is not None else None,
+        labelled_probs=sampled(X_labelled) if chosen.needs_labels and X_labelled is not None else None,
         labels=labels,
         validation=validation,
         loss=loss,
@@ -211,6 +222,18 @@ def select_batch_from_model(
         n_configurations=n_configurations,
         options=options,
     )
+
+
+def _checked_names(model: Any, tables: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The column names of the pool, after comparing those of every table with the model's, or else the pool's."""
+    names = column_names(tables["X_pool"])
+    known = getattr(model, "feature_names_in_", None)
+    expected, whose = (names, "X_pool") if known is None else (tuple(known), "the model")
+    for name, table in tables.items():
+        check_column_names(column_names(table), expected, name, whose)
+        if known is None and expected is None:
+            expected, whose = column_names(table), name
+    return names
 
 
 def _labelled(

@@ -10,6 +10,9 @@ import numpy as np
 
 __all__ = ["Batch"]
 
+_TOO_FEW = 50
+"""A share of two scores that rest on fewer effective samples than this is noise."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -52,16 +55,25 @@ class Batch:
         return np.where(self.initial_scores > 0, 1.0 - self.scores / start, 0.0)
 
     def explain(self) -> str:
-        """A table for people: one line an item."""
-        lines = [f"{self.strategy}: {len(self)} items", "   item      score   at start  redundancy  eff. samples"]
+        """A table for people: one line an item.
+
+        A redundancy stands as – where the weights have left fewer than 50 effective samples (or half of fewer than
+        100): the number, in ``redundancy``, is then noise.
+        """
+        told = self.effective_sample_size >= min(_TOO_FEW, self.n_samples / 2)
+        title = f"{self.strategy}: {len(self)} items"
+        if not told.all():
+            title += " (–: too few effective samples to tell)"
+        lines = [title, "   item      score   at start  redundancy  eff. samples"]
         lines += [
-            f"{i:7d}  {s:9.3g}  {s0:9.3g}  {r:9.0%}  {e:8.0f}/{self.n_samples}"
-            for i, s, s0, r, e in zip(
+            f"{i:7d}  {s:9.3g}  {s0:9.3g}  {f'{r:.0%}' if t else '–':>9}  {e:8.0f}/{self.n_samples}"
+            for i, s, s0, r, e, t in zip(
                 self.indices,
                 self.scores,
                 self.initial_scores,
                 self.redundancy,
                 self.effective_sample_size,
+                told,
                 strict=True,
             )
         ]

@@ -5,7 +5,7 @@ Checks run before anything is computed or changed, and return the input in the f
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ __all__ = [
     "check_batch_size",
     "check_choice",
     "check_classes",
+    "check_column_names",
     "check_features",
     "check_label_vector",
     "check_labels",
@@ -27,6 +28,8 @@ __all__ = [
     "check_same_samples",
     "check_weights",
     "classes_shown",
+    "column_names",
+    "label_array",
 ]
 
 _SLAB = 256
@@ -190,30 +193,67 @@ def check_features(X: Any, name: str = "X", n_features: int | None = None, first
     return array
 
 
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The column names of a data frame; None for arrays, and where not every name is a string."""
+    columns = getattr(X, "column_names", None)  # Arrow's tables keep their data in .columns
+    columns = getattr(X, "columns", None) if columns is None else columns
+    if columns is None or callable(columns):
+        return None
+    names = tuple(columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def check_column_names(names: Sequence[str] | None, expected: Sequence[str] | None, name: str, whose: str) -> None:
+    """The same columns in the same order, where both sides have names."""
+    if names is None or expected is None:
+        return
+    for place, (here, there) in enumerate(zip(names, expected, strict=False)):
+        if here != there:
+            raise InputError(
+                f"{name} has the column {here!r} at position {place}, where {whose} has {there!r}; pass the same "
+                "columns in the same order."
+            )
+
+
 def check_classes(classes: Any) -> np.ndarray:
     """At least two distinct class labels of one kind, sorted as NumPy sorts them."""
-    array = np.asarray(classes)
+    array = label_array(classes, "classes")
     if array.ndim != 1 or len(array) < 2:
         raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
     row = _first_missing(array)
     if row is not None:
-        raise LabelError(f"classes[{row}] is {array[row]}; a class label cannot be missing or infinite.")
+        raise _missing(array, row, "classes")
     unique = _sorted_unique(array, "classes")
     if len(unique) != len(array):
         raise LabelError("classes names the same class twice.")
     return unique
 
 
+def label_array(y: Any, name: str = "y") -> np.ndarray:
+    """Labels as an array. Lists are looked at first: NumPy would make text of a NaN or a number among strings."""
+    if not isinstance(y, list | tuple):
+        return np.asarray(y)
+    try:
+        given = np.array(y, dtype=object)
+        array = np.asarray(y)
+    except ValueError:
+        raise LabelError(f"{name} is not a list of single labels; pass one label for each row.") from None
+    if given.size == len(given):  # also a column (n, 1)
+        row = _first_missing(given.ravel())
+        if row is not None:
+            raise _missing(given.ravel(), row, name)
+        _refuse_mixed(given.ravel(), name)
+    return array
+
+
 def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
     """One label (n,) for each row, none of them missing."""
-    labels = np.asarray(y)
+    labels = label_array(y, name)
     if labels.shape != (n_rows,):
         raise ShapeError(f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed.")
     row = _first_missing(labels)
     if row is not None:
-        raise LabelError(
-            f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled rows out."
-        )
+        raise _missing(labels, row, name)
     return labels
 
 
@@ -297,10 +337,37 @@ def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:
         raise LabelError(f"{name} mixes labels of different types; use all numbers or all strings.") from None
 
 
+def _refuse_mixed(labels: np.ndarray, name: str) -> None:
+    """Strings, bytes and numbers do not mix; NumPy would silently make strings of all of them."""
+    first: dict[str, Any] = {}
+    for label in labels:
+        first.setdefault(_kind(label), label)
+    if len(first) > 1:
+        one, other = list(first.values())[:2]
+        raise LabelError(
+            f"{name} mixes labels of different types, such as {one!r} and {other!r}; use all numbers or all strings."
+        )
+
+
+def _kind(label: Any) -> str:
+    for kind, name in ((str, "strings"), (bytes, "bytes"), (Number | np.bool_, "numbers")):
+        if isinstance(label, kind):
+            return name
+    return "others"
+
+
+def _missing(labels: np.ndarray, row: int, name: str) -> LabelError:
+    if name == "classes":
+        return LabelError(f"classes[{row}] is {labels[row]}; a class label cannot be missing or infinite.")
+    return LabelError(f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled rows out.")
+
+
 def _first_missing(labels: np.ndarray) -> int | None:
-    """Position of the first None, NaN or inf."""
+    """Position of the first None, NaN, NaT or inf."""
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
+    elif labels.dtype.kind in "mM":
+        missing = np.isnat(labels)
     elif labels.dtype.kind == "O":
         missing = np.fromiter((_is_missing(label) for label in labels), bool, len(labels))
     else:

@@ -128,6 +128,64 @@ class TestNames:
         active.tell(np.array([3, 4]), np.array([0, 1]))
         assert active.labels == {3: 0, 4: 1}
 
+    @pytest.mark.parametrize("classes", [[0, 1], [False, True], ["a", "b"]])
+    def test_numpy_scalars_are_the_plain_values(self, classes):
+        scalars = list(np.unique(np.array(classes)))
+        active = parbals.ActiveLearner(X, scalars, strategy="random")
+        assert [type(c) for c in active.classes] == [type(c) for c in classes]
+        active.tell([0, 1], scalars)
+        active.tell([2, 3], classes)
+        assert list(active.labels.values()) == classes * 2
+        assert active.tell(4, scalars[1]) == 1
+
+    def test_a_numpy_boolean_is_no_number(self):
+        active = parbals.ActiveLearner(X, [0, 1], strategy="random")
+        with pytest.raises(LabelError, match="is True, which is not one of the classes"):
+            active.tell([0], [np.True_])
+        active = parbals.ActiveLearner(X, [False, True], strategy="random")
+        with pytest.raises(LabelError, match="is 1, which is not one of the classes"):
+            active.tell([0], [np.int64(1)])
+
+    def test_a_table_of_labels_is_not_read_as_its_column_names(self):
+        frame = pytest.importorskip("pandas").DataFrame({"ham": ["spam"]})
+        active = learner()
+        with pytest.raises(InputError, match="labels is a table"):
+            active.tell([0], frame)
+        active.tell([0], frame["ham"])
+        assert active.labels == {0: "spam"}
+
+
+class TestColumnNames:
+    """Columns that have names are compared by them; those without never are."""
+
+    @pytest.fixture(params=["pandas", "polars"])
+    def frame(self, request):
+        module = pytest.importorskip(request.param)
+        return module.DataFrame({name: X[:, c] for c, name in enumerate("abc")})
+
+    @pytest.mark.parametrize("call", ["predict", "predict_proba"])
+    def test_other_columns_are_refused_by_the_first_that_differs(self, frame, call):
+        active = parbals.ActiveLearner(frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=64)
+        active.tell(np.arange(12), Y[:12])
+        with pytest.raises(InputError, match="X has the column 'c' at position 1, where the pool has 'b'") as caught:
+            getattr(active, call)(frame[["a", "c", "b"]])
+        assert "\n" not in str(caught.value)
+        assert list(getattr(active, call)(frame)[0]) == list(getattr(active, call)(X)[0])
+
+    def test_the_target_set_is_compared_too(self, frame):
+        with pytest.raises(InputError, match="X_target has the column 'b' at position 0"):
+            parbals.ActiveLearner(frame, ["ham", "spam"], frame[["b", "a", "c"]])
+        parbals.ActiveLearner(frame, ["ham", "spam"], X)
+        parbals.ActiveLearner(X, ["ham", "spam"], frame[["b", "a", "c"]])
+
+    @pytest.mark.parametrize("include_features", [True, False])
+    def test_names_are_saved(self, frame, include_features, tmp_path):
+        active = parbals.ActiveLearner(frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=64)
+        active.save(tmp_path / "named", include_features=include_features)
+        loaded = parbals.ActiveLearner.load(tmp_path / "named", X_pool=None if include_features else X)
+        with pytest.raises(InputError, match="position 1"):
+            loaded.predict(frame[["a", "c", "b"]])
+
 
 class TestRefused:
     @pytest.mark.parametrize(
@@ -143,6 +201,16 @@ class TestRefused:
             (lambda a: a.tell([20, 20], ["ham", "spam"]), LabelError, "two different labels at once"),
             (lambda a: a.forget([20]), InputError, "neither pending nor labelled"),
             (lambda a: a.ask(0), InputError, "n is 0"),
+            (lambda a: a.report(0), InputError, "batch_size is 0"),
+            (lambda a: a.report(-1), InputError, "batch_size is -1"),
+            (lambda a: a.report(2.5), InputError, "batch_size is 2.5"),
+            (lambda a: a.tell([20, 21], {"ham": 20, "spam": 21}), InputError, "labels is a dict"),
+            (lambda a: a.tell({20: "ham", 21: "spam"}, ["ham", "spam"]), InputError, "items is a dict"),
+            (lambda a: a.tell({20, 21}, ["ham", "spam"]), InputError, "items is a set, which has no order"),
+            (lambda a: a.tell([20, 21], {"ham", "spam"}), InputError, "labels is a set"),
+            (lambda a: a.correct([0], frozenset(["ham"])), InputError, "labels is a frozenset"),
+            (lambda a: a.forget({0}), InputError, "items is a set"),
+            (lambda a: a.tell(np.True_, "ham"), InputError, "no item True"),
             (lambda a: a.ask(10**6), InputError, "1000000 items were asked for"),
             (lambda a: a.predict_proba(X[:, :2]), ShapeError, "2 columns"),
         ],
@@ -161,6 +229,9 @@ class TestRefused:
             ({"classes": ["ham"]}, LabelError, "at least two"),
             ({"classes": "ham"}, LabelError, "pass a list"),
             ({"classes": ["ham", "ham"]}, LabelError, "twice"),
+            ({"classes": {"ham", "spam"}}, InputError, "classes is a set, which has no order"),
+            ({"classes": {"ham": 1, "spam": 2}}, InputError, "classes is a dict"),
+            ({"ids": set(range(60))}, InputError, "ids is a set"),
             ({"classes": ["ham", None]}, LabelError, r"classes\[1\] is None"),
             ({"ids": ["a"] * 60}, InputError, r"ids\[0\] and ids\[1\] are both 'a'"),
             ({"ids": ["a"]}, ShapeError, "ids has 1 entries"),

@@ -78,3 +78,16 @@ def test_before_any_label_it_reports_the_prior():
     report = active.report(2)
     assert report.expected_error.low < 0.5 < report.expected_error.high + 0.1
     assert not report.stop
+
+
+def test_a_model_of_ones_own_before_two_classes_gets_its_advice():
+    from sklearn.ensemble import RandomForestClassifier
+
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    active = parbals.ActiveLearner(X, ["a", "b"], model=RandomForestClassifier(5), random_state=0)
+    active.tell([0, 1], ["a", "a"])
+    report = active.report(3)
+    assert report.advice == "Go on: the model has not seen two classes yet."
+    assert (report.stop, report.next_gain, report.batch_size) == (False, None, 3)
+    assert "expected" not in str(report)
+    assert json.loads(json.dumps(report.as_dict(), allow_nan=False))["expected_error"] is None

@@ -121,6 +121,16 @@ def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
         ({"classes": [0, 2]}, X, Y, LabelError, r"is 1, which is not one of the classes \[0, 2\]"),
         ({"classes": [0]}, X, Y, LabelError, "at least two class"),
         ({"classes": [0, 0, 1]}, X, Y, LabelError, "twice"),
+        ({"classes": ["a", float("nan")]}, X, Y, LabelError, r"classes\[1\] is nan"),
+        ({"classes": [1, "a"]}, X, Y, LabelError, "classes mixes labels of different types, such as 1 and 'a'"),
+        ({}, X[:4], ["a", np.nan, "b", "a"], LabelError, r"y\[1\] is nan"),
+        ({}, X[:4], ("a", None, "b", "a"), LabelError, r"y\[1\] is None"),
+        ({}, X[:3], [["a"], [np.nan], ["b"]], LabelError, r"y\[1\] is nan"),
+        ({}, X[:4], [1, "a", 2, "a"], LabelError, "y mixes labels of different types, such as 1 and 'a'"),
+        ({}, X[:4], ["a", b"b", "a", "a"], LabelError, "y mixes labels"),
+        ({}, X[:4], [[1], [0, 1], [1], [0]], LabelError, "y is not a list of single labels"),
+        ({}, X[:3], np.array(["2026-01-01", "NaT", "2026-01-02"], "M8[D]"), LabelError, r"y\[1\] is NaT"),
+        ({}, X[:3], [*np.array(["2026-01-01", "NaT", "2026-01-02"], "M8[D]")], LabelError, r"y\[1\] is NaT"),
         ({"n_samples": 0}, X, Y, InputError, "n_samples is 0"),
         ({"n_samples": 1.5}, X, Y, InputError, "n_samples is 1.5"),
         ({"n_samples": True}, X, Y, InputError, "n_samples is True"),
@@ -200,3 +210,29 @@ class TestPrior:
     def test_without_classes_there_is_no_prior(self):
         with pytest.raises(InputError, match="declare them with classes"):
             parbals.BayesianLogisticRegression().fit_prior(2)
+
+
+def test_the_weights_cannot_be_changed_from_outside():
+    model = Model(n_samples=50, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="read-only"):
+        model.sample_weights[0] = 1.0
+    assert model.sample_weights.sum() == pytest.approx(1.0)
+    assert model.condition(X[:2], Y[:2]).sample_weights.shape == (50,)
+
+
+def test_conditioning_takes_a_column_of_labels_as_fitting_does():
+    from sklearn.exceptions import DataConversionWarning
+
+    model = Model(n_samples=50, random_state=0).fit(X, Y)
+    with pytest.warns(DataConversionWarning):
+        column = model.condition(X[:3], Y[:3, None])
+    assert (column.sample_proba(X) == model.condition(X[:3], Y[:3]).sample_proba(X)).all()
+    with pytest.raises(LabelError, match="y_new is None"):
+        model.condition(X[:3], None)
+
+
+def test_labels_in_a_list_are_those_of_an_array():
+    for labels in (Y, Y.astype(bool), np.where(Y, "spam", "ham"), np.where(Y, 1.0, 2.0)):
+        listed, scalars = (Model(n_samples=50, random_state=0).fit(X, made) for made in (labels.tolist(), [*labels]))
+        assert listed.classes_.dtype == scalars.classes_.dtype == np.unique(labels).dtype
+        assert (listed.classes_ == np.unique(labels)).all()

@@ -10,7 +10,7 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.ledger import Event, Ledger
-from parbals.learner.models import as_sample_model
+from parbals.learner.models import CheckedModel, as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.prepare import Preparation
 from parbals.learner.report import Report, make_report
@@ -48,7 +48,8 @@ class ActiveLearner:
         strategy: a name from ``parbals strategies``.
         random_state: an integer makes every answer reproducible.
         ids: N distinct hashable names used instead of positions in ``ask``, ``tell`` and ``forget``.
-        model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic regression.
+        model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic regression. It is
+            copied for every fit and stays as it is.
         n_samples, prior_scale: of the default model.
         n_universes, loss, options: as in :func:`parbals.select_batch`.
         standardise: scale features to unit deviation first.
@@ -88,10 +89,10 @@ class ActiveLearner:
         self.n_universes = check_positive_int(n_universes, "n_universes")
         self.n_candidates = check_positive_int(n_candidates, "n_candidates")
         self.n_targets = check_positive_int(n_targets, "n_targets")
-        self.model = None if model is None else as_sample_model(model, len(self._classes))
+        self.model = None if model is None else fresh_copy(as_sample_model(model, len(self._classes)))
         self.seed = seed_from(random_state)
         self.pool = FeatureTable(X_pool, checked=checked)
-        self.target = None if X_target is None else FeatureTable(X_target, "X_target", self.pool.n_columns)
+        self.target = None if X_target is None else FeatureTable(X_target, "X_target", like=self.pool)
         self.standardise, self.pca = standardise, pca
         self._prepare = Preparation.fit(self.pool, standardise, pca, self.seed)
         self._items = ItemNames(self.pool.n_rows, ids)
@@ -194,7 +195,7 @@ class ActiveLearner:
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C) probabilities in the order of ``classes``."""
-        table = FeatureTable(X, "X", self.pool.n_columns)
+        table = FeatureTable(X, "X", like=self.pool)
         model = self.fitted()
         parts = []
         for _, rows in table.blocks(4096):
@@ -202,9 +203,7 @@ class ActiveLearner:
             if isinstance(model, BayesianLogisticRegression):
                 parts.append(model.predict_proba(prepared))
             else:
-                samples = model.sample_proba(prepared)
-                weights = getattr(model, "sample_weights", None)
-                parts.append(np.average(samples, axis=1, weights=weights))
+                parts.append(np.average(model.sample_proba(prepared), axis=1, weights=model.sample_weights))
         return np.concatenate(parts)
 
     def predict(self, X: Any) -> list[Hashable]:
@@ -213,7 +212,7 @@ class ActiveLearner:
 
     def report(self, batch_size: int = 10) -> Report:
         """How good the model is on the target set, what the next labels would gain, and whether to stop."""
-        return make_report(self, batch_size)
+        return make_report(self, check_positive_int(batch_size, "batch_size"))
 
     def save(self, path: str | Path, *, include_features: bool = True) -> None:
         """One file without pickle, written whole or not at all; see :mod:`parbals.learner.archive`."""
@@ -231,11 +230,19 @@ class ActiveLearner:
     # -- the model --------------------------------------------------------------------------------------------------
 
     def fitted(self) -> Any:
-        """The model given today's labels: a function of seed and labels, whatever their order of arrival."""
+        """The model given today's labels: a function of seed and labels, whatever their order of arrival.
+
+        A model of your own comes wrapped in one that checks what it returns; the model itself is ``fitted().model``.
+        """
         key = self._key(with_pending=False)
         if self._fitted is None or self._fitted[0] != key:
             self._fitted = key, self._fit(key)
         return self._fitted[1]
+
+    @property
+    def can_fit(self) -> bool:
+        """Whether the labels are enough for the model: one of your own needs two classes, ours needs none."""
+        return self.model is None or len(set(self._ledger.labels.values())) >= 2
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
         """Prepared rows (n, D') of pool items."""
@@ -249,10 +256,11 @@ class ActiveLearner:
     def _fit(self, key: bytes) -> Any:
         positions, numbers = self._training_set()
         if self.model is not None:
-            if len(set(numbers.tolist())) < 2:
+            if not self.can_fit:
                 raise InputError("A model of your own needs labels of at least two classes first; tell some more.")
-            self.model.fit(self.pool_rows(positions), numbers)
-            return self.model
+            own = fresh_copy(self.model)
+            own.fit(self.pool_rows(positions), numbers)
+            return CheckedModel(own, len(self._classes))
         model = BayesianLogisticRegression(
             self.n_samples,
             self.prior_scale,
@@ -268,7 +276,7 @@ class ActiveLearner:
         pool = self.pool_rows(positions)
         n_seen = len(set(numbers.tolist()))
         entry = strategy_named(strategy)
-        if entry.uses_predictions and ((self.model is not None and n_seen < 2) or (entry.needs_labels and n_seen == 0)):
+        if entry.uses_predictions and (not self.can_fit or (entry.needs_labels and n_seen == 0)):
             strategy, entry = "coreset", strategy_named("coreset")
         shared: dict[str, Any] = {
             "batch_size": n,
@@ -281,7 +289,7 @@ class ActiveLearner:
             known = self.pool_rows(labelled) if len(labelled) else None
             return select_batch(unused, pool_features=pool, labelled_features=known, **shared)
         return select_batch_from_model(
-            _WithClasses(self.fitted(), len(self._classes)) if self.model is not None else self.fitted(),
+            self.fitted(),
             pool,
             self.target_rows(),
             n_universes=self.n_universes,
@@ -304,15 +312,3 @@ class ActiveLearner:
         if with_pending:
             digest.update(b"|" + np.array(sorted(self._ledger.pending), np.int64).tobytes())
         return digest.digest()
-
-
-class _WithClasses:
-    """A model of the user's own with the class numbers that ``select_batch_from_model`` asks for."""
-
-    def __init__(self, model: Any, n_classes: int) -> None:
-        self._model = model
-        self.classes_ = np.arange(n_classes)
-        self.sample_weights = getattr(model, "sample_weights", None)
-
-    def sample_proba(self, X: np.ndarray) -> np.ndarray:
-        return self._model.sample_proba(X)

@@ -42,6 +42,7 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         "settings": {name: getattr(learner, name) for name in _SETTINGS},
         "own_model": None if learner.model is None else type(learner.model).__name__,
         "pool_digest": _digest(learner.pool),
+        "columns": None if learner.pool.names is None else list(learner.pool.names),
         "target_digest": None if learner.target is None else _digest(learner.target),
         "events": [[e.position, e.action, e.label] for e in learner.events],
     }
@@ -91,6 +92,8 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
     for name, table in (("pool", learner.pool), ("target", learner.target)):
         if table is not None and _digest(table) != document[f"{name}_digest"]:
             raise InputError(f"The features of the {name} are not those that {path} was saved with.")
+    if learner.pool.names is None and document.get("columns") is not None:  # older files do not hold them
+        learner.pool.names = tuple(document["columns"])
     learner._ledger.replay([Event(*event) for event in document["events"]])
     return learner
 

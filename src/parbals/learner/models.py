@@ -7,15 +7,29 @@ A model is anything with ``fit(X, y)`` and ``sample_proba(X)``:
   members, dropout masks). The k-th sample must be the same function in every call until the next ``fit``:
   that is what lets two points' predictions vary together;
 * ``sample_weights`` (K,), optional, weigh the samples.
+
+The object that is passed is a template and stays as it is: every fit begins with a fresh copy of it
+(``sklearn.base.clone`` where it has ``get_params``, else ``copy.deepcopy``). What cannot be copied is refused.
 """
 
+import copy
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+from sklearn.base import clone
 
-from parbals.errors import InputError
+from parbals.errors import InputError, ShapeError, first_line
+from parbals.posterior.estimator import BayesianLogisticRegression
+from parbals.validate import check_probs, check_weights
 
-__all__ = ["EnsembleModel", "SampleModel", "as_sample_model"]
+__all__ = ["CheckedModel", "EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
+
+_BOOSTED = {
+    *("AdaBoostClassifier", "GradientBoostingClassifier", "HistGradientBoostingClassifier"),
+    *("CatBoostClassifier", "LGBMClassifier", "XGBClassifier"),
+}
+_ONE_AGAINST_OTHERS = {"OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier"}
+_INSTEAD = "use a random forest, extra trees, bagging or soft voting"
 
 
 @runtime_checkable
@@ -55,10 +69,42 @@ class EnsembleModel:
         return probs / probs.sum(axis=2, keepdims=True)
 
 
+class CheckedModel:
+    """A fitted model of the user's own, whose every output is checked before it is used."""
+
+    def __init__(self, model: Any, n_classes: int) -> None:
+        self.model = model
+        self.classes_ = np.arange(n_classes)
+        self.sample_weights = _array(getattr(model, "sample_weights", None))
+        self.diagnostics_ = getattr(model, "diagnostics_", None)
+
+    def sample_proba(self, X: np.ndarray) -> np.ndarray:
+        """(N, K, C) probabilities: one row for each of X, one column for each class of the learner."""
+        probs = check_probs(_array(self.model.sample_proba(X)), "sample_proba(X)")
+        if probs.shape[0] != len(X):
+            raise ShapeError(
+                f"sample_proba returned {probs.shape[0]} points for {len(X)} rows; return an array (rows, samples, "
+                "classes)."
+            )
+        if probs.shape[2] != len(self.classes_):
+            raise ShapeError(
+                f"sample_proba returned {probs.shape[2]} classes, and the learner has {len(self.classes_)}; return a "
+                "column for every class, zero for those without labels."
+            )
+        if self.sample_weights is not None:
+            check_weights(self.sample_weights, probs.shape[1])
+        return probs
+
+
 def as_sample_model(model: Any, n_classes: int) -> SampleModel:
     """The model itself if it gives samples, else an adapter; or one sentence about what is missing."""
+    if isinstance(model, type):
+        raise InputError(f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...).")
+    if isinstance(model, BayesianLogisticRegression):
+        return _with_class_numbers(model, n_classes)
     if isinstance(model, SampleModel):
         return model
+    _refuse_without_samples(model)
     members = getattr(model, "estimators_", None) is not None or hasattr(model, "n_estimators")
     if hasattr(model, "fit") and hasattr(model, "predict_proba") and (members or hasattr(model, "estimators")):
         return EnsembleModel(model, n_classes)
@@ -66,3 +112,60 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
         f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C) and is not a "
         "scikit-learn ensemble; add fit(X, y) and sample_proba(X), see parbals.learner.models."
     )
+
+
+def fresh_copy(model: Any) -> Any:
+    """A copy that shares nothing with the model, unfitted where scikit-learn knows how."""
+    if isinstance(model, EnsembleModel):
+        copied = copy.copy(model)
+        copied.ensemble = fresh_copy(model.ensemble)
+        return copied
+    if hasattr(model, "get_params"):
+        try:
+            return clone(model)
+        except Exception:  # it does not keep to scikit-learn's rules for parameters
+            pass
+    try:
+        return copy.deepcopy(model)
+    except Exception as error:
+        raise InputError(
+            f"{type(model).__name__} cannot be copied ({first_line(error)}), and every fit needs a fresh copy; give it "
+            "a __deepcopy__ method."
+        ) from None
+
+
+def _with_class_numbers(model: BayesianLogisticRegression, n_classes: int) -> BayesianLogisticRegression:
+    """Our own model is fitted on class numbers, and must know those that no label has shown."""
+    if model.classes is not None and len(model.classes) != n_classes:
+        raise InputError(
+            f"The model declares {len(model.classes)} classes, and the learner has {n_classes}; leave classes out of "
+            "the model."
+        )
+    return clone(model).set_params(classes=np.arange(n_classes))
+
+
+def _refuse_without_samples(model: Any) -> None:
+    """Ensembles whose members are no samples of the whole."""
+    name = type(model).__name__
+    kinds = {kind.__name__ for kind in type(model).__mro__}
+    if kinds & _BOOSTED:
+        raise InputError(f"{name} adds up its members, so they are no samples of the model; {_INSTEAD}.")
+    if kinds & _ONE_AGAINST_OTHERS:
+        raise InputError(f"The members of {name} each know some of the classes only; {_INSTEAD}.")
+    if getattr(model, "voting", None) == "hard":
+        raise InputError(f'{name} votes without probabilities; pass voting="soft".')
+    named = getattr(model, "estimators", None)
+    members = [pair[-1] for pair in named if isinstance(pair, tuple)] if isinstance(named, list) else []
+    if hasattr(model, "n_estimators"):
+        members.append(getattr(model, "estimator", None))
+    for member in members:
+        if member is not None and not isinstance(member, str) and not hasattr(member, "predict_proba"):
+            raise InputError(
+                f"{type(member).__name__}, a member of {name}, has no predict_proba; use members that have one, such "
+                "as trees or logistic regression."
+            )
+
+
+def _array(value: Any) -> Any:
+    """PyTorch tensors as arrays, also those that are on a device or carry gradients."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") and hasattr(value, "cpu") else value

@@ -1,6 +1,6 @@
 """What users call items and classes, and the positions and class numbers behind the names."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ class ItemNames:
 
     def positions(self, items: Any) -> list[int]:
         """Positions of one item or of several."""
-        return [self._position(item) for item in _listed(items)]
+        return [self._position(item) for item in _listed(items, "items")]
 
     def _position(self, item: Any) -> int:
         if self._place is not None:
@@ -43,7 +43,7 @@ class ClassNames:
     def __init__(self, classes: Sequence[Hashable]) -> None:
         if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
             raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
-        self.labels = tuple(_listed(classes))
+        self.labels = tuple(_listed(classes, "classes"))
         for c, label in enumerate(self.labels):
             if not isinstance(label, str | int):
                 raise LabelError(f"classes[{c}] is {label!r}; class labels are strings, whole numbers or booleans.")
@@ -58,7 +58,7 @@ class ClassNames:
 
     def numbers(self, labels: Any, n_items: int) -> list[int]:
         """Class numbers of one label for each of ``n_items`` items."""
-        listed = _listed(labels)
+        listed = _listed(labels, "labels")
         if len(listed) != n_items:
             raise ShapeError(f"{n_items} items and {len(listed)} labels were told; one label for each item is needed.")
         return [self._class_number(row, label) for row, label in enumerate(listed)]
@@ -77,17 +77,29 @@ class ClassNames:
         return number
 
 
-def _listed(values: Any) -> list[Any]:
+def _listed(values: Any, name: str) -> list[Any]:
     """A list of plain Python values; a single value stands for a list of one."""
+    if isinstance(values, Mapping):
+        raise InputError(f"{name} is a {type(values).__name__}, which would be read as its keys; pass a list.")
+    if isinstance(values, set | frozenset):
+        raise InputError(f"{name} is a {type(values).__name__}, which has no order; pass a list.")
+    if hasattr(values, "columns"):
+        raise InputError(f"{name} is a table, which would be read as its column names; pass one column or a list.")
     values = values.tolist() if hasattr(values, "tolist") else values
     values = values.to_list() if hasattr(values, "to_list") else values
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        return [values]
-    return list(values)
+        return [_plain(values)]
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number, string or boolean as Python's own, so that np.True_ is True and not 1."""
+    dated = isinstance(value, np.datetime64 | np.timedelta64)  # as plain numbers they would lose their meaning
+    return value.item() if isinstance(value, np.generic) and not dated else value
 
 
 def _distinct(ids: Sequence[Hashable], n_items: int) -> list[Any]:
-    listed = _listed(ids)
+    listed = _listed(ids, "ids")
     if len(listed) != n_items:
         raise ShapeError(f"ids has {len(listed)} entries and X_pool has {n_items} rows.")
     seen: dict[Any, int] = {}

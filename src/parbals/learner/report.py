@@ -9,6 +9,7 @@ The interval is as honest as the model: where the data are far from linear in th
 the truth, it is off; docs/reliability.md has its measured coverage.
 """
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from parbals.randomness import derive_generator
 from parbals.scores.uncertainty import bald, mean_prediction
+from parbals.validate import check_weights
 
 if TYPE_CHECKING:
     from parbals.learner.active import ActiveLearner
@@ -35,6 +37,11 @@ class Estimate:
     low: float
     high: float
 
+    @property
+    def known(self) -> bool:
+        """False where there is no model yet to estimate from."""
+        return not math.isnan(self.mean)
+
     def __str__(self) -> str:
         return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
 
@@ -45,7 +52,7 @@ class Report:
 
     Attributes:
         expected_error: share of wrong decisions on the target set.
-        expected_log_loss: nats a point on the target set.
+        expected_log_loss: nats a point on the target set. Both are NaN until a model of your own has seen two classes.
         class_balance: how many labels each class has.
         next_gain: how far the next ``batch_size`` labels are expected to lower the log loss, nats a point;
             None when nothing is left to label.
@@ -67,31 +74,35 @@ class Report:
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**asdict(self), "class_balance": {str(c): n for c, n in self.class_balance.items()}}
+        """Plain values, for JSON; what is not known is None."""
+        plain = {**asdict(self), "class_balance": {str(c): n for c, n in self.class_balance.items()}}
+        for name in ("expected_error", "expected_log_loss"):
+            if not getattr(self, name).known:
+                plain[name] = None
+        return plain
 
     def __str__(self) -> str:
         balance = ", ".join(f"{label}: {count}" for label, count in self.class_balance.items())
-        lines = [
-            f"{self.n_labelled} of {self.n_items} items labelled ({balance}), {self.n_pending} pending",
-            f"expected error on {self.n_targets} target points: {_percent(self.expected_error)}",
-            f"expected log loss: {self.expected_log_loss} nats",
-            self.advice,
-            *self.warnings,
-        ]
-        return "\n".join(lines)
+        lines = [f"{self.n_labelled} of {self.n_items} items labelled ({balance}), {self.n_pending} pending"]
+        if self.expected_error.known:
+            lines += [
+                f"expected error on {self.n_targets} target points: {_percent(self.expected_error)}",
+                f"expected log loss: {self.expected_log_loss} nats",
+            ]
+        return "\n".join([*lines, self.advice, *self.warnings])
 
 
 def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
     """The report of a learner as it stands."""
-    model = learner.fitted()
-    samples = model.sample_proba(learner.target_rows())
-    n_samples = samples.shape[1]
-    weights = getattr(model, "sample_weights", None)
-    weights = np.full(n_samples, 1.0 / n_samples) if weights is None else np.asarray(weights) / np.sum(weights)
-    generator = derive_generator(learner.seed, "report")
-    error, log_loss = _estimates(samples, weights, generator)
-    gain, size = _next_gain(learner, model, samples, batch_size)
+    targets = learner.target_rows()
+    model = learner.fitted() if learner.can_fit else None
+    error = log_loss = Estimate(math.nan, math.nan, math.nan)
+    gain, size = None, min(batch_size, learner.free_items)
+    if model is not None:
+        samples = model.sample_proba(targets)
+        weights = check_weights(model.sample_weights, samples.shape[1])
+        error, log_loss = _estimates(samples, weights, derive_generator(learner.seed, "report"))
+        gain, size = _next_gain(learner, model, samples, batch_size)
     stop, advice = _advice(gain, size, log_loss.mean)
     counts = dict.fromkeys(learner.classes, 0)
     for label in learner.labels.values():
@@ -101,7 +112,7 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
         n_items=learner.pool.n_rows,
         n_labelled=len(learner.labelled),
         n_pending=len(learner.pending),
-        n_targets=len(samples),
+        n_targets=len(targets),
         class_balance=counts,
         expected_error=error,
         expected_log_loss=log_loss,
@@ -149,9 +160,7 @@ def _next_gain(learner: "ActiveLearner", model: Any, samples: np.ndarray, batch_
     if size < 1:
         return None, 0
     batch = learner.choose(size, strategy="parbals-epig")
-    if batch.strategy != "parbals-epig":  # the model cannot be asked yet
-        return None, size
-    weights = getattr(model, "sample_weights", None)
+    weights = model.sample_weights
     chosen = model.sample_proba(learner.pool_rows(batch.indices))
     spread = 2.0 * bald(chosen, weights).astype(np.float64) * 2.0 * float(bald(samples, weights).mean())
     floor = spread / (2.0 * np.maximum(batch.effective_sample_size, 1.0))

@@ -13,7 +13,7 @@ import numpy as np
 from parbals.errors import InputError, ShapeError
 from parbals.memory import release_pages
 from parbals.numerics import block_rows
-from parbals.validate import check_features
+from parbals.validate import check_column_names, check_features, column_names
 
 __all__ = ["FeatureTable"]
 
@@ -24,14 +24,20 @@ _GATHERED_AT_ONCE = 512
 class FeatureTable:
     """A matrix (N, D) of finite numbers, whatever it is stored in; checked once, a block at a time."""
 
-    def __init__(self, X: Any, name: str = "X_pool", n_columns: int | None = None, *, checked: bool = False) -> None:
+    def __init__(
+        self, X: Any, name: str = "X_pool", like: "FeatureTable | None" = None, *, checked: bool = False
+    ) -> None:
+        """``like``: a table with the same columns, and in the same order where both have names."""
+        self.names = column_names(X)
         self._source = _readable(X, name)
         shape = self._source.shape
         if len(shape) != 2 or 0 in shape:
             raise ShapeError(f"{name} has shape {tuple(shape)}; pass a matrix of at least one row and one column.")
         self.n_rows, self.n_columns = int(shape[0]), int(shape[1])
-        if n_columns is not None and self.n_columns != n_columns:
-            raise ShapeError(f"{name} has {self.n_columns} columns, but the pool has {n_columns}.")
+        if like is not None and self.n_columns != like.n_columns:
+            raise ShapeError(f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}.")
+        if like is not None:
+            check_column_names(self.names, like.names, name, "the pool")
         for rows in block_rows(0 if checked else self.n_rows, max(1, _BLOCK_ENTRIES // self.n_columns)):
             check_features(self._dense(rows), name, first_row=rows.start)
             release_pages(self._source)

@@ -23,6 +23,7 @@ from parbals.validate import (
     check_positive,
     check_positive_int,
     classes_shown,
+    label_array,
 )
 
 __all__ = ["BayesianLogisticRegression"]
@@ -101,7 +102,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         moved only when their effective sample size falls below half of K.
         """
         X_new = self._design(X_new, "X_new")
-        labels_new = check_labels(y_new, self.classes_, len(X_new), "y_new")
+        labels_new = check_labels(_label_vector(y_new, "y_new"), self.classes_, len(X_new), "y_new")
         model = copy.copy(self)
         if isinstance(self._state, Population):
             model._accept(condition_population(self._state, X_new, labels_new, self._seed))
@@ -127,9 +128,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     @property
     def sample_weights(self) -> np.ndarray:
-        """(K,) weights of the posterior draws; they sum to one and are equal after ``fit``."""
+        """(K,) weights of the posterior draws; they sum to one and are equal after ``fit``. Read-only."""
         check_is_fitted(self)
-        return self._weights
+        weights = np.asarray(self._weights).view()
+        weights.flags.writeable = False
+        return weights
 
     @property
     def coef_samples_(self) -> np.ndarray:
@@ -201,11 +204,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), self._coefficients)
 
 
-def _label_vector(y: Any) -> np.ndarray:
+def _label_vector(y: Any, name: str = "y") -> np.ndarray:
     """Labels (n,), with scikit-learn's warning when they come as a column (n, 1)."""
     if y is None:
         raise LabelError(
-            "This classifier requires y to be passed, but the target y is None; give one label for each row of X."
+            f"This classifier requires {name} to be passed, but the target {name} is None; give one label for each row."
         )
-    y = np.asarray(y)
+    y = label_array(y, name)
     return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
