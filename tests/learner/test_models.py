@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import parbals
-from parbals.errors import InputError, ShapeError
+from parbals.errors import InputError, ParbalsWarning, ShapeError
 from parbals.learner.models import EnsembleModel, as_sample_model
 
 GENERATOR = np.random.default_rng(0)
@@ -137,12 +137,14 @@ class TestOwnObject:
         active.tell(np.arange(80), Y)
         assert np.mean(active.predict(X) == Y) > 0.9
 
-    def test_what_cannot_be_copied_is_refused_at_construction(self):
+    def test_what_cannot_be_copied_is_fitted_itself_with_one_warning(self):
         own = Own()
         own.lock = threading.Lock()
-        with pytest.raises(InputError, match=r"Own cannot be copied .* __deepcopy__") as caught:
-            parbals.ActiveLearner(X, [0, 1, 2], model=own)
-        assert "\n" not in str(caught.value)
+        with pytest.warns(ParbalsWarning, match=r"Own cannot be copied .* do not fit it elsewhere .* __deepcopy__"):
+            active = parbals.ActiveLearner(X, [0, 1, 2], model=own)
+        active.tell(np.arange(80), Y)  # warnings are errors here: there is no second one
+        assert len(active.predict(X)) == len(X)
+        assert own.fits == 1
 
 
 class Own:

@@ -258,7 +258,7 @@ class ActiveLearner:
         if self.model is not None:
             if not self.can_fit:
                 raise InputError("A model of your own needs labels of at least two classes first; tell some more.")
-            own = fresh_copy(self.model)
+            own = fresh_copy(self.model, warn=False)  # whoever made the learner was told
             own.fit(self.pool_rows(positions), numbers)
             return CheckedModel(own, len(self._classes))
         model = BayesianLogisticRegression(

@@ -9,16 +9,18 @@ A model is anything with ``fit(X, y)`` and ``sample_proba(X)``:
 * ``sample_weights`` (K,), optional, weigh the samples.
 
 The object that is passed is a template and stays as it is: every fit begins with a fresh copy of it
-(``sklearn.base.clone`` where it has ``get_params``, else ``copy.deepcopy``). What cannot be copied is refused.
+(``sklearn.base.clone`` where it has ``get_params``, else ``copy.deepcopy``). What cannot be copied is fitted itself,
+with a warning.
 """
 
 import copy
+import warnings
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from sklearn.base import clone
 
-from parbals.errors import InputError, ShapeError, first_line
+from parbals.errors import InputError, ParbalsWarning, ShapeError, first_line
 from parbals.posterior.estimator import BayesianLogisticRegression
 from parbals.validate import check_probs, check_weights
 
@@ -114,11 +116,11 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
     )
 
 
-def fresh_copy(model: Any) -> Any:
-    """A copy that shares nothing with the model, unfitted where scikit-learn knows how."""
+def fresh_copy(model: Any, *, warn: bool = True) -> Any:
+    """A copy that shares nothing with the model, unfitted where scikit-learn knows how; itself if there is none."""
     if isinstance(model, EnsembleModel):
         copied = copy.copy(model)
-        copied.ensemble = fresh_copy(model.ensemble)
+        copied.ensemble = fresh_copy(model.ensemble, warn=warn)
         return copied
     if hasattr(model, "get_params"):
         try:
@@ -128,10 +130,14 @@ def fresh_copy(model: Any) -> Any:
     try:
         return copy.deepcopy(model)
     except Exception as error:
-        raise InputError(
-            f"{type(model).__name__} cannot be copied ({first_line(error)}), and every fit needs a fresh copy; give it "
-            "a __deepcopy__ method."
-        ) from None
+        if warn:
+            warnings.warn(
+                f"{type(model).__name__} cannot be copied ({first_line(error)}), so it is fitted itself; do not fit it "
+                "elsewhere or share it between learners, or give it a __deepcopy__ method.",
+                ParbalsWarning,
+                stacklevel=3,
+            )
+        return model
 
 
 def _with_class_numbers(model: BayesianLogisticRegression, n_classes: int) -> BayesianLogisticRegression:
