@@ -87,3 +87,26 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(monkeypatch,
 def test_more_labels_than_messages_are_refused(tmp_path, capsys):
     assert run_main("demo", "--out", str(tmp_path), "--batch-size", "4000") == 2
     assert "messages in the pool" in capsys.readouterr().err
+
+
+def test_ctrl_c_inside_a_callback_of_the_garbage_collector_ends_the_command():
+    code = (
+        "import gc, os, signal, sys, time\n"
+        "from parbals import cli\n"
+        "def press(phase, info):\n"
+        "    gc.callbacks.remove(press)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    for _ in range(1000): pass\n"
+        "@cli.parbals.command()\n"
+        "def work():\n"
+        "    gc.callbacks.append(press)\n"
+        "    gc.collect()\n"
+        "    time.sleep(20)\n"
+        "    print('went on')\n"
+        "sys.argv = ['parbals', 'work']\n"
+        "cli.program()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130, (done.stdout, done.stderr)
+    assert done.stdout == ""
+    assert done.stderr.strip() == "parbals: interrupted; nothing was left half-written."

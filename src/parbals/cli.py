@@ -1,8 +1,11 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
+import _thread
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -164,8 +167,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code or 0)
 
 
+def _keep_interrupts(ignored: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C where Python can only ignore it, as in a callback of the garbage collector, is pressed once more.
+
+    A moment later and from another thread: the hook itself may still run inside that callback.
+    """
+    if not isinstance(ignored.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+        return
+    again = threading.Timer(0.02, _interrupt)
+    again.daemon = True
+    again.start()
+
+
+def _interrupt() -> None:
+    if sys.platform == "win32":
+        _thread.interrupt_main()
+    else:  # wakes the main thread even where it waits
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
 def program() -> None:
     """What the shell starts."""
+    sys.unraisablehook = _keep_interrupts
     try:
         main()
     except SystemExit as end:

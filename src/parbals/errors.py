@@ -40,7 +40,7 @@ class ProjectError(ParbalsError):
 
 
 class ProjectDamagedError(ParbalsError):
-    """A project's files are damaged; what is readable can still be taken out with ``Store.salvage``."""
+    """A project's files are damaged; what is readable can still be taken out with `parbals salvage`."""
 
 
 class ParbalsWarning(UserWarning):

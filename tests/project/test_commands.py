@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from message_data import message, truth
 
-from parbals.errors import InputError, LabelError, ProjectError
+from parbals.errors import InputError, LabelError, ProjectDamagedError, ProjectError
 from parbals.project.features import load_features
 from parbals.project.store import Store
 
@@ -80,7 +80,7 @@ class TestInit:
             (["--text", "body", "--classes", "ham,spam"], "no column 'body'; it has id, message, length, label"),
             (["--text", "message"], "Which classes are there"),
             (["--text", "message", "--classes", "ham"], "at least two"),
-            (["--features", "message", "--classes", "ham,spam"], "not a finite number"),
+            (["--features", "message", "--classes", "ham,spam"], "row 2, column 'message'"),
             (["--text", "message", "--classes", "ham,spam", "--encoder", "gpt"], "no encoder 'gpt'"),
             (["--text", "message", "--classes", "ham,spam", "--strategy", "magic"], "no strategy 'magic'"),
         ],
@@ -89,6 +89,44 @@ class TestInit:
         result = run("init", "p", messages, *arguments, fails=True)
         assert complaint in str(result.exception)
         assert not (tmp_path / "p").exists()
+
+    @pytest.mark.parametrize(
+        ("name", "text", "complaint"),
+        [
+            ("d.csv", "id,text\n5,a\n6,b\n5,c\n", "d.csv, row 4, column 'id': the id '5' is also that of row 2"),
+            ("d.csv", "id,text\n5,a\n,b\n", "d.csv, row 3, column 'id' is empty"),
+            ("d.jsonl", '{"id": 1, "text": "a"}\n{"id": "1", "text": "b"}\n', "the id '1' is also that of row 1"),
+        ],
+    )
+    def test_ids_that_cannot_be_used_are_never_silently_replaced(self, run, tmp_path, name, text, complaint):
+        (tmp_path / name).write_text(text)
+        arguments = ("init", "p", name, "--text", "text", "--classes", "x,y")
+        said = str(run(*arguments, fails=True).exception)
+        assert complaint in said
+        assert 'number the rows instead (--id "")' in said
+        assert not (tmp_path / "p").exists()
+        assert "named by their numbers, 1 to" in run(*arguments, "--id", "")
+        with Store.open(tmp_path / "p", read_only=True) as store:
+            assert store.items([1])[0].id == "2"
+            assert "id" in store.items([1])[0].content
+
+    def test_it_says_what_names_the_items(self, run, messages, tmp_path):
+        arguments = ("--text", "message", "--classes", "ham,spam")
+        assert "named by the column 'id'" in run("init", "p", messages, *arguments)
+        (tmp_path / "d.csv").write_text("message\na\nb\n")
+        assert "named by their numbers, 1 to 2, in the order of d.csv" in run("init", "q", "d.csv", *arguments)
+        assert json.loads(run("init", "r", "d.csv", *arguments, "--json"))["id_column"] is None
+
+    def test_an_empty_number_is_named_by_file_row_and_column(self, run, tmp_path):
+        (tmp_path / "d.csv").write_text("a,b\n1,2\n,3\n")
+        said = str(run("init", "p", "d.csv", "--features", "a,b", "--classes", "x,y", fails=True).exception)
+        assert said.startswith("d.csv, row 3, column 'a' is empty; every row needs a number, so fill it in")
+
+    def test_first_labels_are_read_as_told_ones_are(self, run, messages, tmp_path):
+        messages.write_text(messages.read_text().replace(",ham", ",HAM ", 1))
+        arguments = ("init", "p", messages, "--text", "message", "--label", "label")
+        assert "only in capitals" in str(run(*arguments, fails=True).exception)
+        assert "6 of them labelled" in run(*arguments, "--classes", "ham,spam")
 
     def test_a_folder_that_is_not_empty_is_left_alone(self, run, messages, project):
         result = run("init", project, messages, "--text", "message", "--classes", "a,b", fails=True)
@@ -161,6 +199,54 @@ class TestRound:
         with Store.open(project, read_only=True) as store:
             assert [answer.label for answer in store.history(10)] == ["ham", "spam"]
 
+    def test_every_remedy_in_a_message_can_be_typed(self, run, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        run("tell", project, "b.csv", "--no-report")
+        (tmp_path / "b.csv").write_text("id,label\n010,spam\n")
+        assert "--revise" in str(run("tell", project, "b.csv", fails=True).exception)
+        said = str(run("next", project, "-n", "1000", fails=True).exception)
+        assert "1000 items were asked for and 53 are free" in said
+        assert "ask for fewer (-n), or first tell the labels of what is out (parbals tell)" in said
+        next(project.glob("features-*.npy")).unlink()
+        said = str(run("next", project, fails=True).exception)
+        assert f"run `parbals embed {project} --encoder tfidf`" in said
+        run("embed", project, "--encoder", "tfidf")
+        run("next", project, "-n", "2")
+
+    def test_answers_of_a_damaged_project_are_salvaged_by_a_command(self, run, project, tmp_path):
+        file = project / "project.sqlite3"
+        content = bytearray(file.read_bytes())
+        content[:16] = bytes(16)
+        file.write_bytes(content)
+        damage = run("status", project, fails=True).exception
+        assert isinstance(damage, ProjectDamagedError)
+        assert f"`parbals salvage {project} --out answers.csv`" in str(damage)
+        assert "6 answers in answers.csv" in run("salvage", project, "--out", "answers.csv")
+        with open(tmp_path / "answers.csv", newline="", encoding="utf-8") as table:
+            rows = list(csv.DictReader(table))
+        assert [(row["id"], row["label"]) for row in rows] == [(f"{i:03d}", truth(i)) for i in range(6)]
+        assert "the project itself" in str(run("salvage", project, "--out", file, fails=True).exception)
+
+    def test_an_export_says_that_its_probabilities_are_older_than_its_labels(self, run, project, tmp_path):
+        run("next", project, "-n", "2", "--out", "a.csv")
+        fill(tmp_path / "a.csv")
+        run("tell", project, "a.csv")
+        assert json.loads(run("export", project, "--json"))["newer_answers"] == 0
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        run("tell", project, "b.csv", "--no-report")
+        said = f"from 8 labels, and 1 answer is newer: `parbals export {project} --renew`"
+        assert said in run("export", project)
+        assert "newer" not in run("export", project, "--renew")
+        assert "newer" not in run("export", project)
+
+    def test_telling_known_labels_again_renews_a_report_that_is_behind(self, run, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        run("tell", project, "b.csv")
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n011,ham\n")
+        run("tell", project, "b.csv", "--no-report")
+        assert "expected error" in run("tell", project, "b.csv")
+        assert "expected error" not in run("tell", project, "b.csv")
+
     def test_embed_again_keeps_labels(self, run, project):
         assert "1 features by columns" in run("embed", project, "--encoder", "columns", "--columns", "length")
         with Store.open(project, read_only=True) as store:
@@ -200,7 +286,7 @@ class TestHouse:
         assert counts[0] > 3
         assert counts[1] == counts[0]
 
-    @pytest.mark.parametrize("command", ["init", "embed", "next", "tell", "status", "export"])
+    @pytest.mark.parametrize("command", ["init", "embed", "next", "tell", "status", "export", "salvage"])
     def test_every_command_explains_itself_with_an_example(self, run, command):
         text = run(command, "--help")
         assert "Example" in text
@@ -216,6 +302,22 @@ class TestHouse:
         assert done.returncode == 3
         assert done.stderr.startswith("parbals: ")
         assert len(done.stderr.strip().splitlines()) == 1
+
+    def test_four_at_once_all_get_items_of_their_own(self, project, tmp_path):
+        environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
+        command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
+        processes = [
+            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(4)
+        ]
+        ended = [(*process.communicate(timeout=300), process.returncode) for process in processes]
+        assert [code for _, _, code in ended] == [0] * 4, ended
+        records = [json.loads(output) for output, _, _ in ended]
+        assert sorted(record["batch"] for record in records) == [1, 2, 3, 4]
+        assert len({name for record in records for name in record["ids"]}) == 12
+        for record in records:
+            with open(project / f"batch-{record['batch']}.csv", newline="", encoding="utf-8-sig") as file:
+                assert [row["id"] for row in csv.DictReader(file)] == record["ids"]
 
     def test_ctrl_c_while_choosing_leaves_the_project_whole(self, project):
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "20"]

@@ -74,5 +74,21 @@ def test_damage_is_noticed(tmp_path):
     with pytest.raises(ProjectDamagedError, match="damaged"):
         load_features(tmp_path, remembered)
     path.unlink()
-    with pytest.raises(ProjectDamagedError, match="is missing; run `parbals embed`"):
+    with pytest.raises(ProjectDamagedError, match=r"is missing; run `parbals embed \S+ --encoder NAME`"):
         load_features(tmp_path, remembered)
+
+
+@pytest.mark.parametrize(
+    ("name", "encoder", "remedy"),
+    [
+        ("features", "tfidf", r"run `parbals embed \S+ --encoder tfidf`"),
+        ("features", "given", "put back a copy"),
+        ("predictions", "tfidf", r"run `parbals export \S+ --renew`"),
+        ("map", "tfidf", "remove it"),
+    ],
+)
+def test_the_remedy_is_that_of_the_file(tmp_path, name, encoder, remedy):
+    remembered = store_features(tmp_path, np.ones((5, 2)), name=name)
+    (tmp_path / remembered["file"]).write_bytes(b"x")
+    with pytest.raises(ProjectDamagedError, match=remedy):
+        load_features(tmp_path, remembered, encoder=encoder)

@@ -123,6 +123,10 @@ class TestItems:
         with pytest.raises(InputError, match=r"x.csv, row 3, column 'b'"):
             numeric_features(self.source(tmp_path, f"a,b\n1,2\n3,{cell}\n"), ["a", "b"])
 
+    def test_a_decimal_comma_is_recognised(self, tmp_path):
+        with pytest.raises(InputError, match=r"row 3, column 'b' is '2,5', with a decimal comma; write 2.5"):
+            numeric_features(self.source(tmp_path, 'a,b\n1,2\n3,"2,5"\n'), ["a", "b"])
+
     def test_binary_values_are_refused_with_their_place(self, tmp_path):
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         pq.write_table(pa.table({"image": [b"text", b"\x89PNG\xff"]}), tmp_path / "x.parquet")

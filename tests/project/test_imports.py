@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from parbals.errors import InputError, LabelError
 from parbals.project.cells import plain_value
-from parbals.project.imports import classes_in, feature_blocks, numeric_features, open_source, plan_items
+from parbals.project.imports import (
+    NUMBERED,
+    classes_in,
+    feature_blocks,
+    id_column_of,
+    numeric_features,
+    open_source,
+    plan_items,
+)
 
 ROWS = [
     {"id": "a", "text": "Grüße, „Welt“", "label": "ham"},
@@ -231,12 +239,39 @@ class TestItems:
             ("w", {"text": "c"}, "ham"),
         ]
 
-    def test_an_id_column_with_repeats_is_content_and_rows_are_counted(self, tmp_path):
+    @pytest.mark.parametrize("option", [{}, {"id_column": NUMBERED}])
+    def test_an_id_column_with_repeats_is_content_and_rows_are_counted(self, tmp_path, option):
         source = self.source(tmp_path, "id,text\n7,a\n7,b\n")
-        assert list(plan_items(source)) == [
+        assert list(plan_items(source, **option)) == [
             ("1", {"id": "7", "text": "a"}, None),
             ("2", {"id": "7", "text": "b"}, None),
         ]
+
+    def test_rows_can_be_numbered_although_there_are_ids(self, tmp_path):
+        source = self.source(tmp_path, "id,text\n7,a\n8,b\n")
+        assert [item for item, _, _ in plan_items(source, id_column=NUMBERED)] == ["1", "2"]
+
+    @pytest.mark.parametrize(
+        ("header", "label", "found"),
+        [("id,text", None, "id"), ("text,ID", None, "ID"), ("id,text", "id", NUMBERED), ("key,text", None, NUMBERED)],
+    )
+    def test_which_column_names_the_items(self, tmp_path, header, label, found):
+        assert id_column_of(self.source(tmp_path, f"{header}\n1,2\n"), label) == found
+
+    def test_labels_are_read_as_answers_are(self, tmp_path):
+        source = self.source(tmp_path, "t,y\na,HAM\nb, spam \nc,Ham\n")
+        assert [label for _, _, label in plan_items(source, label_column="y", classes=["ham", "spam"])] == [
+            "ham",
+            "spam",
+            "ham",
+        ]
+
+    def test_classes_that_differ_only_in_capitals_are_refused(self, tmp_path):
+        said = (
+            r"items.csv, row 5, column 'y': the label 'Spam' differs from 'spam' in row 3 only in capitals.*--classes"
+        )
+        with pytest.raises(LabelError, match=said):
+            classes_in(self.source(tmp_path, "t,y\na,ham\nb,spam\nc,spam \nd,Spam\n"), "y")
 
     def test_columns_can_be_left_out(self, tmp_path):
         source = self.source(tmp_path, "text,f1,f2\na,1,2\n")

@@ -109,8 +109,10 @@ def label(
     with Store.open(folder) as store:
         if store.settings.get("features") is None:
             from parbals.errors import ProjectError
+            from parbals.project.features import embed_advice
 
-            raise ProjectError("This project has no features yet; run `parbals embed` first.")
+            advice = embed_advice(folder, store.settings.get("encoder"))
+            raise ProjectError(f"This project has no features yet; {advice}.")
         machine = Program(words, store.settings.get("media")) if words else Endpoint(url or "", settings.timeout, token)
         stop = Stop(max_seconds)
         from parbals.numerics import use_disk_cache

@@ -10,7 +10,7 @@ from parbals.project.cells import as_text, is_missing, raw_cell
 from parbals.project.source import Source, short, where
 from parbals.project.tables import open_delimited, open_jsonl
 
-__all__ = ["FilledRow", "read_answers"]
+__all__ = ["Classes", "FilledRow", "open_answers", "read_answers"]
 
 
 class FilledRow(NamedTuple):
@@ -31,10 +31,10 @@ def read_answers(
     small and capital letters unless two classes differ by nothing else. The apostrophe that kept an id from being a
     formula is taken off. A row that says the same as an earlier one is left out.
     """
-    source = _open(Path(path))
+    source = open_answers(Path(path))
     id_name = _find_column(source, id_column)
     label_name = _find_column(source, label_column)
-    meant = _Classes(classes)
+    meant = Classes(classes)
     found: dict[str, FilledRow] = {}
     for number, values in source.rows():
         if is_missing(values[label_name]):
@@ -56,13 +56,14 @@ def read_answers(
     return list(found.values())
 
 
-def _open(path: Path) -> Source:
+def open_answers(path: Path, *, any_ending: bool = False) -> Source:
+    """A file that people fill in; with ``any_ending`` one of another name is read as CSV."""
     if not path.is_file():
         raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}.")
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
         return open_jsonl(path)
-    if suffix in (".csv", ".txt", ".tsv"):
+    if any_ending or suffix in (".csv", ".txt", ".tsv"):
         return open_delimited(path, "tsv" if suffix == ".tsv" else "csv", forgiving=True)
     raise InputError(f"{path.name} cannot be read as answers; save it as CSV.")
 
@@ -86,8 +87,8 @@ def _cell(source: Source, number: int, column: str, value: object) -> str:
         raise InputError(f"{where(source.name, number, column)} {error}; text is needed.") from None
 
 
-class _Classes:
-    """Finds the class that a person meant."""
+class Classes:
+    """Finds the class that a person meant: blanks around it do not count, nor capitals if that leaves no doubt."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         if not classes:
@@ -98,6 +99,7 @@ class _Classes:
             self._alike.setdefault(name.strip().casefold(), []).append(name)
 
     def match(self, cell: str, place: str) -> str:
+        """The class that a cell means; ``place`` is where it stands, for the error that there is none."""
         texts = (cell, cell.strip(), raw_cell(cell.strip()))
         if exact := [text for text in texts if text in self._classes]:
             return exact[0]

@@ -214,7 +214,7 @@ def _store(pen: Pen, submission: Submission, where: str, meta: dict[str, Any], r
     if held is not None and held != label and not revise:
         raise HeldLabelError(
             f"Item {pen.name(position)!r} already has the label {held!r} from {pen.annotator!r}; to correct it to "
-            f"{label!r}, submit it as a revision (revise=True).",
+            f"{label!r}, submit it as a revision (--revise; in Python revise=True).",
             held,
         )
     repeated = held == label and not (revise and comment and comment != remark)

@@ -12,7 +12,13 @@ from parbals.project.items import count_items, read_item
 from parbals.project.records import BatchItem, BatchRecord
 from parbals.project.rows import check_position, check_text, from_json, now, to_json
 
-__all__ = ["Batches"]
+__all__ = ["Batches", "TakenError"]
+
+_TWICE = "is in the batch twice"
+
+
+class TakenError(InputError):
+    """An item of the batch was answered or handed out before the batch was stored; choosing anew helps."""
 
 
 class Batches:
@@ -57,7 +63,8 @@ class Batches:
                     continue
                 if reason:
                     name = read_item(connection, self._db.project, position).id
-                    raise InputError(f"items[{row}] (item {name!r}) {reason}; leave it out of the batch.")
+                    kind = InputError if reason == _TWICE else TakenError
+                    raise kind(f"items[{row}] (item {name!r}) {reason}; leave it out of the batch.")
                 connection.execute(
                     "INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)",
                     (batch, position, rank, _number(score), _number(initial)),
@@ -119,7 +126,7 @@ def _taken(connection: sqlite3.Connection, position: int, batch: int, moment: fl
     """Why an item cannot be handed out."""
     lease = connection.execute("SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)).fetchone()
     if lease is not None and lease[0] == batch:
-        return "is in the batch twice"
+        return _TWICE
     if lease is not None and (lease[2] or lease[1] is None or lease[1] > moment):
         return f"is already out in batch {lease[0]}"
     for annotator, label, _ in labels_of(connection, position):

@@ -1,4 +1,4 @@
-"""The project's commands: init, embed, next, tell, status, export.
+"""The project's commands: init, embed, next, tell, status, export, salvage.
 
 Those that look (status, export) read what was stored and load no model; those that think (next, tell) keep their
 compiled programs on disk.
@@ -32,7 +32,10 @@ _ENCODING = encoding_options("Leave unreadable images blank instead of stopping 
 )
 @click.option("--label", metavar="COL", help="Column with labels that are known already; empty cells are unlabelled.")
 @click.option(
-    "--id", "id_column", metavar="COL", help="Column with the items' names; by default `id`, else row numbers."
+    "--id",
+    "id_column",
+    metavar="COL",
+    help='Column with the items\' names; by default `id` if there is one. --id "" numbers the rows instead.',
 )
 @click.option("--encoder", metavar="NAME", help="By default tfidf, pixels or columns; see `parbals data encoders`.")
 @click.option("--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong.")
@@ -93,6 +96,11 @@ def init(
             progress=progress,
         )
     read_as = f" (read as {made.encoding})" if made.encoding else ""
+    named = (
+        f"The items are named by their numbers, 1 to {made.n_items}, in the order of {data.name}."
+        if made.id_column is None
+        else f"The items are named by the column {made.id_column!r}."
+    )
     _say(
         as_json,
         {
@@ -102,9 +110,11 @@ def init(
             "classes": made.classes,
             "encoder": made.encoder,
             "encoding": made.encoding,
+            "id_column": made.id_column,
         },
         f"{made.n_items:,} items{read_as}, {made.n_labels:,} of them labelled, {made.n_features} features "
         f"({made.encoder}), classes {', '.join(made.classes)}.\n"
+        f"{named}\n"
         f"Next: parbals serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
     )
 
@@ -152,7 +162,8 @@ def embed(
 def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_json: bool) -> None:
     """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
 
-    Items stay out until they are answered; whoever asks meanwhile gets others, chosen with these in mind.
+    Items stay out until they are answered; whoever asks meanwhile gets others, chosen with these in mind. A file that
+    holds labels which were not told yet, or is no batch file, is never overwritten.
 
     \b
     Examples:
@@ -162,8 +173,15 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
     from parbals.errors import InputError
     from parbals.project.exports import write_batch_csv
     from parbals.project.store import Store
+    from parbals.project.targets import check_batch_target
 
     with Store.open(folder) as store:
+        known = {record.batch: record for record in store.batches()}
+        if again is not None and again not in known:
+            raise InputError(f"There is no batch {again}; there are {len(known)} so far.")
+        # Before anything is chosen: items that are out without a file are easily forgotten.
+        expected = max(known, default=0) + 1 if again is None else again
+        check_batch_target(store, out or folder / f"batch-{expected}.csv", folder)
         if again is None:
             from parbals.numerics import use_disk_cache
             from parbals.project.engine import choose_batch
@@ -173,14 +191,19 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
                 number, batch = choose_batch(store, n_items)
             positions, notes = batch.indices.tolist(), list(batch.notes)
         else:
-            known = {record.batch: record for record in store.batches()}
-            if again not in known:
-                raise InputError(f"There is no batch {again}; there are {len(known)} so far.")
             number, notes = again, []
             positions = [item.position for item in known[again].items]
         path = out or folder / f"batch-{number}.csv"
         rows = [(item.id, item.content) for item in store.items(positions)]
-        write_batch_csv(path, rows, store.settings.get("columns", []), store.classes)
+        try:
+            if number != expected and out is None:  # another command came in between
+                check_batch_target(store, path, folder)
+            write_batch_csv(path, rows, store.settings.get("columns", []), store.classes)
+        except InputError as error:
+            raise InputError(
+                f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again {number} --out FILE` "
+                "writes its file."
+            ) from error
         classes = store.classes
     _say(
         as_json,
@@ -209,6 +232,7 @@ def tell(folder: Path, file: Path, annotator: str, revise: bool, no_report: bool
     """
     from parbals.project.answer_files import read_answers
     from parbals.project.ids import positions_of_answers
+    from parbals.project.overview import newer_answers
     from parbals.project.records import Submission
     from parbals.project.store import Store
 
@@ -226,7 +250,8 @@ def tell(folder: Path, file: Path, annotator: str, revise: bool, no_report: bool
         if not as_json:
             click.echo(told)  # confirmed before anything slow begins
         report = None
-        if not no_report and store.n_labelled and (counts["new"] or counts["revised"] or store.latest_report() is None):
+        is_behind = counts["new"] or counts["revised"] or store.latest_report() is None or newer_answers(store)
+        if not no_report and store.n_labelled and is_behind:
             from parbals.numerics import use_disk_cache
             from parbals.project.engine import refresh
 
@@ -264,24 +289,73 @@ def status(folder: Path, as_json: bool) -> None:
     "--out", type=click.Path(path_type=Path), help="File to write; by default DIR/export.FORMAT; - is the screen."
 )
 @click.option("--labelled-only", is_flag=True, help="Leave out items without a label.")
+@click.option("--renew", is_flag=True, help="First predict anew, from all labels there are.")
 @JSON
-def export(folder: Path, fmt: str, out: Path | None, labelled_only: bool, as_json: bool) -> None:
+def export(folder: Path, fmt: str, out: Path | None, labelled_only: bool, renew: bool, as_json: bool) -> None:
     """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
+
+    The probabilities are those of the latest report; it says so if labels are newer.
 
     \b
     Examples:
       parbals export spam --format csv --out labels.csv
+      parbals export spam --renew
       parbals export spam --format jsonl --out - --labelled-only
     """
     from parbals.project.exports import write_export
-    from parbals.project.overview import export_columns, export_records
+    from parbals.project.overview import export_columns, export_records, newer_answers
     from parbals.project.store import Store
+    from parbals.project.targets import check_export_target
 
     path = out or folder / f"export.{fmt}"
-    with Store.open(folder, read_only=True) as store:
+    with Store.open(folder, read_only=not renew) as store:
+        check_export_target(store, path, folder)
+        if renew and store.n_labelled:
+            from parbals.numerics import use_disk_cache
+            from parbals.project.engine import refresh
+
+            use_disk_cache()
+            with _progress() as progress:
+                refresh(store, lambda done: progress("predicting", done))
+        newer, latest = newer_answers(store), store.latest_report()
         count = write_export(path, export_records(store, labelled_only), fmt, export_columns(store))
+    note = None
+    if newer:
+        n_labels = 0 if latest is None else latest.n_labels
+        note = (
+            f"The probabilities are from {n_labels:,} labels, and {newer:,} answer{'s are' if newer > 1 else ' is'} "
+            f"newer: `parbals export {folder} --renew` predicts anew first."
+        )
+        click.echo(f"parbals: {note}", err=True)
     if str(path) != "-":
-        _say(as_json, {"file": str(path), "items": count}, f"{count:,} items in {path}.")
+        record = {"file": str(path), "items": count, "newer_answers": newer, "note": note}
+        _say(as_json, record, f"{count:,} items in {path}.")
+
+
+@click.command()
+@_FOLDER
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="CSV to write; - is the screen.")
+@JSON
+def salvage(folder: Path, out: Path, as_json: bool) -> None:
+    """Take every answer that can still be read and proved out of a damaged project; changes nothing in it.
+
+    One row for each answer in the order given, revisions included; the id is empty where the item cannot be read.
+
+    \b
+    Example:
+      parbals salvage spam --out answers.csv
+    """
+    from parbals.project.exports import write_export
+    from parbals.project.store import Store
+    from parbals.project.targets import check_target
+
+    check_target(folder, out)
+    columns = ["id", "position", "label", "annotator", "revision", "source", "comment", "created"]
+    answers = list(Store.salvage(folder))
+    rows = ({"id": answer.item_id, **{name: getattr(answer, name) for name in columns[1:]}} for answer in answers)
+    count = write_export(out, rows, "csv", columns)
+    if str(out) != "-":
+        _say(as_json, {"file": str(out), "answers": count}, f"{count:,} answers in {out}.")
 
 
 def _say(as_json: bool, record: dict[str, Any], text: str) -> None:
@@ -311,4 +385,4 @@ def _status(text: str) -> Iterator[None]:
         yield
 
 
-COMMANDS = (init, embed, next_, tell, status, export)
+COMMANDS = (init, embed, next_, tell, status, export, salvage)

@@ -3,14 +3,14 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, ProjectError
 from parbals.features.encoders.base import Encoder, Kind
-from parbals.project.features import Encoding, encode_items, open_encoder, store_features
-from parbals.project.imports import classes_in, open_source, plan_items
+from parbals.project.features import COLUMNS, GIVEN, Encoding, encode_items, open_encoder, store_features
+from parbals.project.imports import classes_in, feature_blocks, id_column_of, open_source, plan_items
 from parbals.project.records import Submission
 from parbals.project.source import Source
 from parbals.project.store import Store
@@ -22,7 +22,7 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what; empty where the data themselves tell."""
+    """Which columns are what; empty where the data themselves tell. The ``id`` "" numbers the rows."""
 
     text: tuple[str, ...] = ()
     image: str | None = None
@@ -41,6 +41,8 @@ class Created:
     classes: tuple[str, ...]
     encoder: str
     encoding: str | None
+    id_column: str | None
+    """None where the items are named by the numbers of their rows."""
 
 
 def create_project(
@@ -67,11 +69,16 @@ def create_project(
     known, columns = _encoder(source, roles, encoder)
     how = encode_with or Encoding()
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
-    loaded = None if known == "given" else open_encoder(known, how, _kind(source, roles))
+    loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
     if classes is None:
         if roles.label is None:
             raise InputError("Which classes are there? Name them: --classes spam,ham (or --label with a label column).")
         classes = classes_in(source, roles.label)
+    if known == COLUMNS:
+        for _ in feature_blocks(source, columns):  # here a bad cell still has a row and a file
+            pass
+    # Never numbers in silence where there are ids: labels told by id would go to the wrong items.
+    roles = replace(roles, id=id_column_of(source, roles.label) if roles.id is None else roles.id)
     folder.parent.mkdir(parents=True, exist_ok=True)
     building = folder.with_name(f".{folder.name}.{os.getpid()}.building")
     shutil.rmtree(building, ignore_errors=True)
@@ -83,12 +90,12 @@ def create_project(
             labels = _fill(store, source, roles, classes, progress)
             # What people see when they label: everything but the id and the label.
             store.update_settings(columns=list(store.items([0])[0].content))
-            if source.features is not None and known == "given":
+            if source.features is not None and known == GIVEN:
                 store.update_settings(features=store_features(store.folder, source.features))
                 features = int(source.features.shape[1])
             else:
                 features = _embed(store, known, loaded, columns, how, progress)
-            created = Created(store.n_items, labels, features, store.classes, known, source.encoding)
+            created = Created(store.n_items, labels, features, store.classes, known, source.encoding, roles.id or None)
         if folder.exists():
             folder.rmdir()
         os.rename(building, folder)
@@ -173,7 +180,7 @@ def _encoder(source: Source, roles: Roles, encoder: str | None) -> tuple[str, li
     if roles.features:
         return encoder or "columns", list(roles.features)
     if source.features is not None:
-        return "given", []
+        return GIVEN, []
     if source.kind == "images":
         return encoder or "pixels", ["image"]
     others = [name for name in source.columns if name not in (roles.label, roles.id, "id", "ID")]

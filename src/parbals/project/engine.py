@@ -1,16 +1,18 @@
 """The model's side of a project: what to label next, how good it is, what it predicts. Loads JAX."""
 
 from collections.abc import Callable, Container
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from parbals.errors import ProjectError
+from parbals.errors import InputError, ProjectError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.report import Report
+from parbals.project.batches import TakenError
 from parbals.project.consensus import combined_labels
-from parbals.project.features import load_features, store_features
+from parbals.project.features import embed_advice, load_features, store_features
 from parbals.project.store import Store
 from parbals.types import Batch
 
@@ -18,6 +20,7 @@ __all__ = ["choose_batch", "learner_of", "refresh"]
 
 _ROWS = 16_384
 _CANDIDATES = 10_000
+_TRIES = 20
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
 
@@ -29,8 +32,8 @@ def learner_of(store: Store, *, with_pending: bool = True, n_candidates: int = _
     """
     settings = store.settings
     if settings.get("features") is None:
-        raise ProjectError("This project has no features yet; run `parbals embed` first.")
-    features = load_features(store.folder, settings["features"])
+        raise ProjectError(f"This project has no features yet; {embed_advice(store.folder, settings.get('encoder'))}.")
+    features = load_features(store.folder, settings["features"], encoder=settings.get("encoder"))
     learner = ActiveLearner(
         features,
         store.classes,
@@ -70,12 +73,37 @@ def choose_batch(
 
     For the labelling page's queue (``queued``) fewer if fewer are left, and without those that were answered
     meanwhile. ``strategy`` stands in for the project's own; at most ``n_candidates`` free items are looked at, drawn
-    afresh whenever labels change. A ``learner`` that knows the project as it is now need not be made again.
+    afresh whenever labels change. A ``learner`` that knows the project as it is now need not be made again. Without
+    one, items that others take while these are being chosen are replaced: all is chosen anew, with theirs in mind.
     """
-    if learner is None:
-        learner = learner_of(store, n_candidates=n_candidates)
+    if learner is not None:
+        return _choose(store, learner, n, annotator, expires, queued, strategy)
+    for _ in range(_TRIES):
+        with suppress(TakenError):
+            known = learner_of(store, n_candidates=n_candidates)
+            return _choose(store, known, n, annotator, expires, queued, strategy)
+    raise InputError(
+        f"Others took items while these were being chosen, {_TRIES} times in a row; nothing was handed out, try again."
+    )
+
+
+def _choose(
+    store: Store,
+    learner: ActiveLearner,
+    n: int,
+    annotator: str | None,
+    expires: float | None,
+    queued: bool,
+    strategy: str | None,
+) -> tuple[int, Batch]:
     if queued:
         n = max(min(n, learner.free_items), 1)
+    elif n > learner.free_items:
+        raise InputError(
+            f"{n} items were asked for and {learner.free_items} are free ({len(learner.labelled)} labelled, "
+            f"{len(learner.pending)} out or passed of {learner.pool.n_rows}); ask for fewer (-n), or first tell the "
+            "labels of what is out (parbals tell)."
+        )
     batch = learner.choose(n, strategy=strategy)
     rows = [
         (int(position), float(score), float(initial))

@@ -14,11 +14,16 @@ from parbals.errors import InputError
 from parbals.project.cells import cell_text, plain_value, raw_cell, safe_cell
 from parbals.project.source import check_columns, need, short
 
-__all__ = ["FORMATS", "TEMPORARY_SUFFIX", "raw_cell", "safe_cell", "write_batch_csv", "write_export"]
+__all__ = ["FORMATS", "TEMPORARY_SUFFIX", "batch_header", "raw_cell", "safe_cell", "write_batch_csv", "write_export"]
 
 FORMATS = ("csv", "jsonl", "parquet")
 _SLICE = 4_096
 _INT64 = 1 << 63
+
+
+def batch_header(columns: Sequence[str]) -> list[str]:
+    """The first row of a batch file, for items with these columns."""
+    return ["id", *(f"item.{column}" if column in ("id", "label") else column for column in columns), "label"]
 
 
 def write_batch_csv(
@@ -34,8 +39,8 @@ def write_batch_csv(
     """
     if len(classes) < 2:
         raise InputError("A batch to be labelled needs at least two classes.")
-    named = {column: f"item.{column}" if column in ("id", "label") else column for column in columns}
-    header = ["id", *named.values(), "label"]
+    header = batch_header(columns)
+    named = dict(zip(columns, header[1:-1], strict=True))
     check_columns(header, "The batch")
 
     def records() -> Iterator[dict[str, Any]]:

@@ -24,9 +24,20 @@ from parbals.features.encoders.scratch import ROWS, reduced_rows, scratch, stand
 from parbals.features.encoders.table import load_encoder
 from parbals.memory import release_pages
 
-__all__ = ["Encoded", "Encoding", "encode", "encode_items", "load_features", "open_encoder", "store_features"]
+__all__ = [
+    "Encoded",
+    "Encoding",
+    "embed_advice",
+    "encode",
+    "encode_items",
+    "load_features",
+    "open_encoder",
+    "store_features",
+]
 
 COLUMNS = "columns"
+GIVEN = "given"
+"""The matrix came with the data."""
 _LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at about this length."""
 _FORGOTTEN_AFTER = 30 * 24 * 3600
@@ -188,7 +199,10 @@ def _number(value: Any, name: str, column: str) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if not np.isfinite(number):
-        raise InputError(f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number.")
+        raise InputError(
+            f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number; leave the column out, or "
+            "correct the data and make the project anew."
+        )
     return number
 
 
@@ -224,22 +238,43 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
     return {"file": file_name, "digest": digest.hexdigest(), "shape": list(features.shape)}
 
 
-def load_features(folder: Path, remembered: dict[str, Any], *, verify: bool = False) -> np.ndarray:
-    """The memory-mapped matrix; with ``verify`` every byte is compared with what was written."""
+def embed_advice(folder: Path, encoder: str | None) -> str:
+    """How features that are missing or damaged are made again."""
+    if encoder == GIVEN:
+        return "put back a copy, or make the project anew with `parbals init` (its features came with the data)"
+    return f"run `parbals embed {folder} --encoder {encoder or 'NAME'}` to make the features again"
+
+
+def _advice(folder: Path, remembered: dict[str, Any], encoder: str | None) -> str:
+    if remembered["file"].startswith("predictions-"):
+        return f"run `parbals export {folder} --renew` to predict anew"
+    if remembered["file"].startswith("map-"):
+        return "remove it, and the labelling page makes it again"
+    return embed_advice(folder, encoder)
+
+
+def load_features(
+    folder: Path, remembered: dict[str, Any], *, verify: bool = False, encoder: str | None = None
+) -> np.ndarray:
+    """The memory-mapped matrix; with ``verify`` every byte is compared with what was written.
+
+    ``encoder`` is the project's own, for the advice in an error.
+    """
     path = folder / remembered["file"]
+    advice = _advice(folder, remembered, encoder)
     try:
         features = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise ProjectDamagedError(f"{path} is missing; run `parbals embed` to make the features again.") from None
+        raise ProjectDamagedError(f"{path} is missing; {advice}.") from None
     except (ValueError, OSError, EOFError) as error:
-        raise ProjectDamagedError(f"{path} is damaged ({error}); run `parbals embed` to make it again.") from None
+        raise ProjectDamagedError(f"{path} is damaged ({error}); {advice}.") from None
     if list(features.shape) != remembered["shape"] or features.dtype != np.dtype("<f4"):
-        raise ProjectDamagedError(f"{path} has another shape than was written; run `parbals embed` to make it again.")
+        raise ProjectDamagedError(f"{path} has another shape than was written; {advice}.")
     if verify:
         digest = hashlib.blake2b(digest_size=16)
         for start in range(0, len(features), ROWS):
             digest.update(np.ascontiguousarray(features[start : start + ROWS]).tobytes())
             release_pages(features)
         if digest.hexdigest() != remembered["digest"]:
-            raise ProjectDamagedError(f"{path} is not what was written; run `parbals embed` to make it again.")
+            raise ProjectDamagedError(f"{path} is not what was written; {advice}.")
     return features

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, LabelError
+from parbals.project.answer_files import Classes
 from parbals.project.arrays import open_npy, open_npz
 from parbals.project.arrow import is_dataset_folder, open_dataset_folder, open_parquet
 from parbals.project.cells import as_text, is_missing, plain_value
@@ -14,9 +15,23 @@ from parbals.project.numeric import feature_blocks, numeric_features
 from parbals.project.source import Row, Source, check_column, read_start, short, where
 from parbals.project.tables import open_delimited, open_jsonl
 
-__all__ = ["Row", "Source", "classes_in", "feature_blocks", "numeric_features", "open_source", "plan_items"]
+__all__ = [
+    "NUMBERED",
+    "Row",
+    "Source",
+    "classes_in",
+    "feature_blocks",
+    "id_column_of",
+    "numeric_features",
+    "open_source",
+    "plan_items",
+]
 
 MAX_CLASSES = 1_000
+NUMBERED = ""
+"""In place of an id column: the rows are numbered. No column can have this name."""
+_IDS = ("id", "ID")
+_CORRECT = 'correct it, or number the rows instead (--id "")'
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
 _NOT_TEXT = {
     b"PAR1": "is a Parquet file: give it the ending .parquet",
@@ -76,6 +91,11 @@ def _only_for(what: str, option: str | None, path: Path) -> None:
         raise InputError(f"{path.name} is not {what}, so {short(option)} means nothing for it; leave the option out.")
 
 
+def id_column_of(source: Source, label_column: str | None = None) -> str:
+    """The column that would be taken for the items' names, or ``NUMBERED`` where there is none."""
+    return next((name for name in _IDS if name in source.columns and name != label_column), NUMBERED)
+
+
 def plan_items(
     source: Source,
     *,
@@ -86,15 +106,16 @@ def plan_items(
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
     """Each row as (id, content, label): what a project keeps of it.
 
-    The id is the text of ``id_column``; by default of a column called id or ID if its values are there and all
-    different, else the number of the record, counted from 1. The label is the text of ``label_column`` without blanks
-    around it, or None where the cell is empty, null or NaN; it must be one of ``classes``, by default those of
-    :func:`classes_in`. The content is every other column that is not in ``leave_out``, as JSON can hold it (see
-    :func:`parbals.project.cells.plain_value`).
+    The id is the text of ``id_column``, or with ``NUMBERED`` the number of the record, counted from 1. By default, for
+    data whose ids nobody names again, it is the text of a column called id or ID if its values are there and all
+    different, else the number. The label is the class that the cell of ``label_column`` means (see
+    :class:`~parbals.project.answer_files.Classes`), or None where the cell is empty, null or NaN; the ``classes`` are
+    by default those of :func:`classes_in`. The content is every other column that is not in ``leave_out``, as JSON can
+    hold it (see :func:`parbals.project.cells.plain_value`).
 
     Column names and classes are checked in the call, cells during the walk: keep nothing before the walk has ended.
     """
-    for column in (id_column, label_column, *leave_out):
+    for column in (id_column or None, label_column, *leave_out):
         if column is not None:
             check_column(source, column)
     if id_column is not None and id_column == label_column:
@@ -102,9 +123,10 @@ def plan_items(
     if label_column is not None and classes is None:
         classes = classes_in(source, label_column)
     if id_column is None:
-        candidates = [name for name in ("id", "ID") if name in source.columns and name != label_column]
-        id_column = next((name for name in candidates if _identifies(source, name)), None)
-    return _items(source, id_column, label_column, frozenset(classes or ()), frozenset(leave_out))
+        candidates = [name for name in _IDS if name in source.columns and name != label_column]
+        id_column = next((name for name in candidates if _identifies(source, name)), NUMBERED)
+    meant = None if label_column is None else Classes(classes or ())
+    return _items(source, id_column, label_column, meant, frozenset(leave_out))
 
 
 def _identifies(source: Source, column: str) -> bool:
@@ -122,37 +144,30 @@ def _identifies(source: Source, column: str) -> bool:
 
 
 def _items(
-    source: Source, id_column: str | None, label_column: str | None, classes: frozenset[str], leave_out: frozenset[str]
+    source: Source, id_column: str, label_column: str | None, classes: Classes | None, leave_out: frozenset[str]
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
     kept = [name for name in source.columns if name not in leave_out | {id_column, label_column}]
     is_clean = source.kind in ("csv", "tsv")  # cells are text that the reader has checked
     first_row: dict[str, int] = {}
     index = 0
     for index, (number, values) in enumerate(source.rows(), start=1):
-        if id_column is None:
+        if id_column == NUMBERED:
             item = str(index)
         else:
             item = _text(source, number, id_column, values[id_column])
             if item in first_row:
                 raise InputError(
                     f"{where(source.name, number, id_column)}: the id {short(item)} is also that of row "
-                    f"{first_row[item]}; ids must differ."
+                    f"{first_row[item]}; ids must differ, so {_CORRECT}."
                 )
             first_row[item] = number
         label = None if label_column is None else _label(source, number, label_column, values[label_column])
-        if label is not None and label not in classes:
-            raise LabelError(
-                f"{where(source.name, number, label_column)}: the label {short(label)} is not one of the classes "
-                f"({_listed(sorted(classes))})."
-            )
+        if label is not None and classes is not None:
+            label = classes.match(label, where(source.name, number, label_column))
         content = {name: values[name] for name in kept}
         yield item, content if is_clean else _plain(source, number, content), label
     if not index:
         raise InputError(f"{source.name} has no rows.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(short(name) for name in names[:10]) + (", …" if len(names) > 10 else "")
 
 
 def _plain(source: Source, number: int, content: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +182,7 @@ def _plain(source: Source, number: int, content: dict[str, Any]) -> dict[str, An
 
 def _text(source: Source, number: int, column: str, value: Any) -> str:
     if is_missing(value):
-        raise InputError(f"{where(source.name, number, column)} is empty; every row needs an id.")
+        raise InputError(f"{where(source.name, number, column)} is empty; every row needs an id, so {_CORRECT}.")
     try:
         return as_text(value)
     except (ValueError, RecursionError) as error:
@@ -179,11 +194,23 @@ def _label(source: Source, number: int, column: str, value: Any) -> str | None:
 
 
 def classes_in(source: Source, label_column: str) -> list[str]:
-    """The different labels of a column, sorted: at least two, at most a thousand."""
+    """The different labels of a column, sorted: at least two, at most a thousand.
+
+    Two that differ in nothing but capitals are refused: most often they are one class, written in two ways.
+    """
     check_column(source, label_column)
     found: set[str] = set()
+    written: dict[str, tuple[str, int]] = {}
     for number, values in source.rows():
         if (label := _label(source, number, label_column, values[label_column])) is not None:
+            if label not in found:
+                first, row = written.setdefault(label.casefold(), (label, number))
+                if first != label:
+                    raise LabelError(
+                        f"{where(source.name, number, label_column)}: the label {short(label)} differs from "
+                        f"{short(first)} in row {row} only in capitals; write them alike, or name the classes that "
+                        "there are (--classes)."
+                    )
             found.add(label)
         if len(found) > MAX_CLASSES:
             raise LabelError(

@@ -1,5 +1,6 @@
 """Columns and arrays of numbers, as the float32 features that models take."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from parbals.project.source import Source, check_column, short, where
 __all__ = ["feature_blocks", "numeric_features"]
 
 _BLOCK = 4_096
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -105,6 +107,8 @@ def _number_fault(cell: Any) -> str | None:
     try:
         value = float("_" if isinstance(cell, str) and "_" in cell else cell)
     except (ValueError, TypeError, OverflowError):
+        if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
+            return f"is {short(cell)}, with a decimal comma; write {cell.strip().replace(',', '.')}, with a point"
         return f"is {short(cell)}, which is not a number (write 1.5, with a point and nothing else)"
     if not abs(value) <= _LARGEST:  # nor is NaN
         return f"is {short(cell)}; features must be finite and fit into 32 bits"

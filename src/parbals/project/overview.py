@@ -7,7 +7,7 @@ from parbals.project.consensus import combined_labels
 from parbals.project.features import load_features
 from parbals.project.store import Store
 
-__all__ = ["export_columns", "export_records", "overview", "overview_lines"]
+__all__ = ["export_columns", "export_records", "newer_answers", "overview", "overview_lines"]
 
 _BAR = 30
 
@@ -59,8 +59,17 @@ def overview_lines(found: dict[str, Any]) -> list[str]:
         *report["warnings"],
     ]
     if behind:
-        lines.append(f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` renews it.")
+        lines.append(
+            f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` or "
+            f"`parbals export {found['folder']} --renew` renews it."
+        )
     return lines
+
+
+def newer_answers(store: Store) -> int:
+    """How many answers came after the stored predictions were made; 0 where there are no predictions."""
+    stored = store.settings.get("predictions")
+    return 0 if stored is None else store.revision()[0] - int(stored.get("answers", 0))
 
 
 def export_columns(store: Store) -> list[str]:

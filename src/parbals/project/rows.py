@@ -49,7 +49,7 @@ def from_json(text: str) -> Any:
     except (TypeError, ValueError):
         raise ProjectDamagedError(
             "A stored value cannot be read, so the project is damaged; put back a copy, or take out the readable "
-            "answers with Store.salvage."
+            "answers: `parbals salvage DIR --out answers.csv`."
         ) from None
 
 

@@ -46,5 +46,5 @@ def damaged(file: Path, found: str) -> str:
     """The sentence for a damaged project."""
     return (
         f"{file} is damaged: {' '.join(found.split())}. Nothing was changed; put back a copy, or take out "
-        "the readable answers with Store.salvage."
+        f"the readable answers: `parbals salvage {file.parent} --out answers.csv`."
     )

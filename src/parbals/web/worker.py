@@ -169,7 +169,7 @@ def first_items(store: Store, n: int = _FIRST) -> int:
 
 def make_map(store: Store) -> None:
     """Two principal directions of the features (N, D), and every item's place along them, scaled to [-1, 1]."""
-    features = load_features(store.folder, store.settings["features"])
+    features = load_features(store.folder, store.settings["features"], encoder=store.settings.get("encoder"))
     n_items, n_columns = features.shape
     some = np.sort(np.random.default_rng(0).permutation(n_items)[:_MAP_ROWS])
     sample = np.asarray(features[some], np.float64)
