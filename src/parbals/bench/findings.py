@@ -13,9 +13,10 @@ from parbals.bench.records import RunRecord
 from parbals.bench.stats import LabelsSaved, labels_saved
 from parbals.bench.tables import ablation_tables, leaderboards, standings_of
 
-__all__ = ["Saving", "StageTimes", "batched", "headlines", "overview", "savings", "stage_times"]
+__all__ = ["Saving", "StageTimes", "batch_gaps", "batched", "headlines", "overview", "savings", "stage_times"]
 
 _OURS = Line("parbals-epig")
+_EPIG = Line("epig")
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def batched(setting: Setting, settings: Sequence[Setting]) -> list[tuple[Setting
         if other.budget.batch > 1
         and (other.dataset, other.positive) == (setting.dataset, setting.positive)
         and (other.budget.initial, other.budget.total) == (setting.budget.initial, setting.budget.total)
-        for line in (Line("epig"), _OURS)
+        for line in (_EPIG, _OURS)
         if seeds & other.records.get(line, {}).keys()
     ]
 
@@ -153,24 +154,32 @@ def _weakness(settings: Sequence[Setting], metric: str) -> list[str]:
     return [f"{_OURS.name} is beaten by {', '.join(worst)}{more}."]
 
 
-def _one_at_a_time(settings: Sequence[Setting], metric: str) -> list[str]:
-    """Over the seeds that both have: then both started from the same labels."""
-    epig = Line("epig")
-    gaps: dict[Line, list[float]] = {}
+def batch_gaps(settings: Sequence[Setting], metric: str = "accuracy") -> dict[Line, list[tuple[Setting, np.ndarray]]]:
+    """What batches end with less what EPIG ends with one label at a time, with as many labels.
+
+    By line of the batches: settings, each with (seeds,) differences over the seeds that both have; then both started
+    from the same labels.
+    """
+    gaps: dict[Line, list[tuple[Setting, np.ndarray]]] = {}
     for setting in settings:
-        if setting.budget.batch == 1 and epig in setting.records:
+        if setting.budget.batch == 1 and _EPIG in setting.records:
             for other, line in batched(setting, settings):
-                seeds = setting.records[epig].keys() & other.records[line].keys()
+                seeds = setting.records[_EPIG].keys() & other.records[line].keys()
                 if seeds:
-                    gap = other.final(line, metric, seeds).mean() - setting.final(epig, metric, seeds).mean()
-                    gaps.setdefault(line, []).append(float(gap))
+                    gap = other.final(line, metric, seeds) - setting.final(_EPIG, metric, seeds)
+                    gaps.setdefault(line, []).append((setting, gap))
+    return gaps
+
+
+def _one_at_a_time(settings: Sequence[Setting], metric: str) -> list[str]:
+    gaps = batch_gaps(settings, metric)
     if _OURS not in gaps:
         return []
     measure = MEASURES[metric]
     ends = []
-    for line in (_OURS, epig):
+    for line in (_OURS, _EPIG):
         if line in gaps:
-            gap = measure.scale * float(np.mean(gaps[line]))
+            gap = measure.scale * float(np.mean([of_seed.mean() for _, of_seed in gaps[line]]))
             ends.append(f"{measure.difference(gap)} {'below' if gap > 0 else 'above'} {line.name}")
     return [
         f"Choosing one label at a time, EPIG ends {' and '.join(ends)} in batches with as many labels (mean of "

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from parbals.bench.runs import split_reference
-from parbals.datasets.base import Data
+from parbals.datasets.base import Data, one_vs_all
 from parbals.errors import InputError
 
 __all__ = ["load_data", "resolved_tables"]
@@ -21,7 +21,6 @@ def load_data(
     "airline"; "ag-news" (the first class against the others), "ag-news:Sports", or "ag-news:*" for all classes.
     ``tables`` are the suite's own names: what :func:`resolved_tables` gives.
     """
-    from parbals.datasets.base import one_vs_all
     from parbals.datasets.table import load_dataset
 
     name, positive = split_reference(reference)

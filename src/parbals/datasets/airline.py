@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from parbals.datasets.base import Data, Dataset, MissingData, data_folder, halves
-from parbals.datasets.files import class_numbers, count_note, open_member, read_csv
-from parbals.errors import InputError
+from parbals.datasets.files import class_numbers, column_numbers, count_note, open_member, read_csv
 from parbals.features.tabular import TabularFeatures
 from parbals.validate import check_choice
 
@@ -80,26 +79,8 @@ def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray, tuple[str, .
     for place, column in enumerate(_CATEGORICAL):
         table[:, place] = cells[column]
     for place, column in enumerate(_NUMERIC, start=len(_CATEGORICAL)):
-        table[:, place] = _numbers(cells[column], name, column)
+        table[:, place] = column_numbers(cells[column], name, column, 2, allow_missing=True)
     return table, y, count_note(name, len(y), _PUBLISHED[part])
-
-
-def _numbers(cells: list[str], name: str, column: str) -> np.ndarray:
-    try:
-        numbers = np.array([cell or "nan" for cell in cells]).astype(np.float64)
-    except ValueError:
-        numbers = np.array([_number(cell or "nan") for cell in cells])
-    if len(wrong := np.flatnonzero(np.isinf(numbers))):
-        row = int(wrong[0])
-        raise InputError(f"{name}, row {row + 2}, column {column!r} is {cells[row]!r}, which is no usable number.")
-    return numbers
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return float("inf")
 
 
 DATASET = Dataset(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from parbals.datasets.base import Data, Dataset, MissingData, data_folder
-from parbals.datasets.files import count_note, open_member, read_csv, read_parquet
+from parbals.datasets.files import column_numbers, count_note, open_member, read_csv, read_parquet
 from parbals.errors import InputError
 from parbals.features.tabular import TabularFeatures
 from parbals.validate import check_choice
@@ -94,31 +94,13 @@ def _read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, 
         with open_member(folder, ("card_transdata.csv", "card_transdata.csv.gz"), SOURCE) as (file, name):
             cells, first_row = dict(read_csv(file, name, _COLUMNS)), 2
         split = paper_split(len(cells[_LABEL]))
-    table = np.column_stack([_numbers(cells[column], name, column, first_row) for column in _NUMERIC])
-    label = _numbers(cells[_LABEL], name, _LABEL, first_row)
+    table = np.column_stack([column_numbers(cells[column], name, column, first_row) for column in _NUMERIC])
+    label = column_numbers(cells[_LABEL], name, _LABEL, first_row)
     if len(wrong := np.flatnonzero((label != 0) & (label != 1))):
         raise InputError(
             f"{name}, row {wrong[0] + first_row}, column {_LABEL!r} is {label[wrong[0]]:g}; 0 or 1 is needed."
         )
     return table, label.astype(np.int64), split, count_note(name, len(label), _PUBLISHED)
-
-
-def _numbers(cells: list[Any], name: str, column: str, first_row: int) -> np.ndarray:
-    try:
-        numbers = np.array(cells).astype(np.float64)
-    except (ValueError, TypeError):
-        numbers = np.array([_number(cell) for cell in cells])
-    if len(wrong := np.flatnonzero(~np.isfinite(numbers))):
-        row = int(wrong[0])
-        raise InputError(f"{name}, row {row + first_row}, column {column!r} is {cells[row]!r}, which is no number.")
-    return numbers
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (ValueError, TypeError):
-        return float("nan")
 
 
 DATASET = Dataset(load, "is a card payment fraud? 1,000,000 payments, 7 columns", SOURCE, features=_FEATURES[1:])

@@ -18,6 +18,7 @@ from parbals.errors import InputError, LabelError
 
 __all__ = [
     "class_numbers",
+    "column_numbers",
     "count_note",
     "find",
     "open_member",
@@ -150,6 +151,31 @@ def class_numbers(labels: Sequence[Any], table: dict[Any, int], name: str, colum
             f"{name}, row {row + first_row}, column {column!r} is {labels[row]!r}; it must be one of: {known}."
         )
     return numbers
+
+
+def column_numbers(
+    cells: Sequence[Any], name: str, column: str, first_row: int, *, allow_missing: bool = False
+) -> np.ndarray:
+    """A column as finite numbers, or one sentence about the first that is none; empty is NaN if that is allowed."""
+    given = [cell if cell != "" else "nan" for cell in cells] if allow_missing else cells
+    try:
+        numbers = np.array(given).astype(np.float64)
+    except (ValueError, TypeError):
+        numbers = np.array([_number(cell) for cell in given])
+    wrong = np.flatnonzero(np.isinf(numbers) if allow_missing else ~np.isfinite(numbers))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InputError(
+            f"{name}, row {row + first_row}, column {column!r} is {cells[row]!r}, which is no usable number."
+        )
+    return numbers
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (ValueError, TypeError):
+        return float("inf")
 
 
 def read_matrix(path: Path, n_rows: int, what: str) -> np.ndarray:
