@@ -1,12 +1,14 @@
-"""Fifty people label at once over HTTP while the worker chooses items: what is lost or doubled, how long is the wait?
+"""Fifty people label at once over HTTP while the worker chooses items: what is lost or doubled, how
+long is the wait?
 
-    python benchmarks/annotators.py --write                     50 people × 200 labels; writes ANNOTATORS.md
-    python benchmarks/annotators.py --people 10 --labels 20     smaller; only prints
+    python benchmarks/annotators.py --write                     50 people × 200 labels; writes
+    ANNOTATORS.md python benchmarks/annotators.py --people 10 --labels 20     smaller; only prints
 
-Everybody takes three items at a time, thinks for a moment (exponential, --think seconds in the mean) before each label,
-sends one request in fifty twice, as a browser does after a lost answer, and asks for the progress now and then, as the
-page does. The time of an acknowledgement is from the first byte sent to the last byte received; 200 means that the
-label is on disk. In the end the project is opened anew and every confirmed label is looked up.
+Everybody takes three items at a time, thinks for a moment (exponential, --think seconds in the
+mean) before each label, sends one request in fifty twice, as a browser does after a lost answer,
+and asks for the progress now and then, as the page does. The time of an acknowledgement is from the
+first byte sent to the last byte received; 200 means that the label is on disk. In the end the
+project is opened anew and every confirmed label is looked up.
 """
 
 import argparse
@@ -26,13 +28,15 @@ from pathlib import Path
 import numpy as np
 
 from parbals.project.features import store_features
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 CLASSES = ["a", "b", "c"]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--labels", type=int, default=200, help="by each of them")
     parser.add_argument("--think", type=float, default=1.0, help="mean seconds before a label")
@@ -46,19 +50,27 @@ def main() -> int:
     print("\n".join(lines))
     if options.write:
         text = (
-            f"# {options.people} annotators at once\n\n{options.people} people × {options.labels} labels over HTTP, "
-            f"{options.think:g} s of thought before each, one server and one worker on {os.cpu_count()} cores "
-            f"({platform.machine()}), which the simulated people share.\n"
-            "Written by `python benchmarks/annotators.py --write`; do not edit.\n\n"
+            f"# {options.people} annotators at once\n\n{options.people} people × {options.labels} "
+            f"labels over HTTP, {options.think:g} s of thought before each, one server and one "
+            f"worker on {os.cpu_count()} cores ({platform.machine()}), which the simulated people "
+            "share.\nWritten by `python benchmarks/annotators.py --write`; do not edit.\n\n"
         )
-        (Path(__file__).parent / "ANNOTATORS.md").write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+        (Path(__file__).parent / "ANNOTATORS.md").write_text(
+            text + "\n".join(lines) + "\n", encoding="utf-8"
+        )
     return 1 if found["lost"] or found["doubled"] or found["wrong"] else 0
 
 
 def make_project(folder: Path, n_items: int) -> Path:
     """Items with 32 features and three classes."""
     rows = np.random.default_rng(0).standard_normal((n_items, 32)).astype(np.float32)
-    settings = {"strategy": "parbals-epig", "seed": 0, "columns": ["text"], "encoder": "given", "encoded_columns": []}
+    settings = {
+        "strategy": "parbals-epig",
+        "seed": 0,
+        "columns": ["text"],
+        "encoder": "given",
+        "encoded_columns": [],
+    }
     with Store.create(folder, classes=CLASSES, settings=settings) as store:
         store.add_items((f"item {n}", {"text": f"the text of item {n}"}) for n in range(n_items))
         store.update_settings(features=store_features(folder, rows))
@@ -67,7 +79,7 @@ def make_project(folder: Path, n_items: int) -> Path:
 
 def measure(project: Path, people: int, labels: int, think: float) -> dict:
     """Start the server, let everybody label, stop it."""
-    code = "from parbals.web.commands import serve; serve()"
+    code = "from parbals.cli.serve import serve; serve()"
     command = [sys.executable, "-c", code, str(project), "--no-browser", "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -90,7 +102,9 @@ async def everybody(port: int, token: str, people: int, labels: int, think: floa
         "seconds": time.perf_counter() - start,
         "acks": acks,
         "waits": np.array([person.waited for person in crowd]),
-        "confirmed": {request: what for person in crowd for request, what in person.confirmed.items()},
+        "confirmed": {
+            request: what for person in crowd for request, what in person.confirmed.items()
+        },
         "refused": sum(person.refused for person in crowd),
     }
 
@@ -127,7 +141,9 @@ class Person:
         answer = {"position": position, "label": label, "request_id": request}
         for _ in range(2 if self.chance.random() < 0.02 else 1):
             start = time.perf_counter()
-            status, _ = await self.call("POST", "/api/answers", {"annotator": self.name, "answers": [answer]})
+            status, _ = await self.call(
+                "POST", "/api/answers", {"annotator": self.name, "answers": [answer]}
+            )
             self.acks.append(time.perf_counter() - start)
             if status == 200:
                 self.confirmed[request] = (self.name, position, label)
@@ -136,7 +152,11 @@ class Person:
 
     async def call(self, method: str, path: str, body: dict | None) -> tuple[int, dict]:
         data = b"" if body is None else json.dumps(body).encode()
-        kind = f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n" if body is not None else ""
+        kind = (
+            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n"
+            if body is not None
+            else ""
+        )
         place = f"Host: 127.0.0.1:{self.port}\r\nAuthorization: Bearer {self.token}\r\n"
         head = f"{method} {path} HTTP/1.1\r\n{place}{kind}\r\n"
         self.writer.write(head.encode() + data)
@@ -156,11 +176,15 @@ def count(project: Path, confirmed: dict) -> dict:
         n_reports = len(store.reports())
     assert not problems, problems
     stored = Counter(answer.request for answer in held)
-    by_request = {answer.request: (answer.annotator, answer.position, answer.label) for answer in held}
+    by_request = {
+        answer.request: (answer.annotator, answer.position, answer.label) for answer in held
+    }
     return {
         "labels": len(confirmed),
         "lost": sum(request not in stored for request in confirmed),
-        "doubled": sum(n - 1 for n in stored.values()) + len(held) - len({(a.annotator, a.position) for a in held}),
+        "doubled": sum(n - 1 for n in stored.values())
+        + len(held)
+        - len({(a.annotator, a.position) for a in held}),
         "wrong": sum(by_request.get(request, what) != what for request, what in confirmed.items()),
         "strategies": strategies,
         "reports": n_reports,

@@ -1,14 +1,18 @@
-"""Does asynchronous labelling pay? Answers arrive one at a time, out of order, while 20 items are always out.
+"""Does asynchronous labelling pay? Answers arrive one at a time, out of order, while 20 items are
+always out.
 
-    python benchmarks/asynchronous.py           ten seeds, about ten minutes; writes docs/asynchronous.md and .png
-    python benchmarks/asynchronous.py --copies 10                the same with every message ten times in the pool
-    python benchmarks/asynchronous.py --seeds 1 --labels 10      does it run?
+    python benchmarks/asynchronous.py           ten seeds, about ten minutes; writes
+    docs/asynchronous.md and .png python benchmarks/asynchronous.py --copies 10                the
+    same with every message ten times in the pool python benchmarks/asynchronous.py --seeds 1
+    --labels 10      does it run?
 
 Three ways to label the same messages with ParBaLS-EPIG:
 
 * whole batches: ask for 20, wait for all 20 answers, ask again;
-* pending-aware: as soon as one answer arrives ask for one more, the 20 that are out being part of the batch;
-* pending ignored: the same, but the choice knows nothing of the items that are out except not to repeat them.
+* pending-aware: as soon as one answer arrives ask for one more, the 20 that are out being part of
+  the batch;
+* pending ignored: the same, but the choice knows nothing of the items that are out except not to
+  repeat them.
 """
 
 import argparse
@@ -21,11 +25,16 @@ WAYS = ("whole batches", "pending-aware", "pending ignored")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--labels", type=int, default=100, help="labels after the first 20")
     parser.add_argument(
-        "--copies", type=int, default=1, help="how often every message stands in the pool, with small noise"
+        "--copies",
+        type=int,
+        default=1,
+        help="how often every message stands in the pool, with small noise",
     )
     parser.add_argument("--out", type=int, default=20, help="items that are out at any time")
     options = parser.parse_args()
@@ -47,7 +56,9 @@ def simulate(way: str, seed: int, n_labels: int, n_out: int, n_copies: int) -> l
     split = split_messages(load_messages(), seed)
     features = TextFeatures().fit(split.pool.texts)
     X, truth = features.transform(split.pool.texts), split.pool.labels
-    if n_copies > 1:  # as campaigns, retweets and neighbouring video frames are: the same thing over and over
+    if (
+        n_copies > 1
+    ):  # as campaigns, retweets and neighbouring video frames are: the same thing over and over
         kept = generator.permutation(len(X))[: len(X) // n_copies].repeat(n_copies)
         X = X[kept] + 0.02 * generator.standard_normal((len(kept), X.shape[1]))
         truth = truth[kept]
@@ -85,7 +96,8 @@ def simulate(way: str, seed: int, n_labels: int, n_out: int, n_copies: int) -> l
 
 
 def ask(learner, n: int, ignore: bool) -> list[int]:
-    """``n`` more items; with ``ignore`` the best by themselves (EPIG given the labels) that are not out already."""
+    """``n`` more items; with ``ignore`` the best by themselves (EPIG given the labels) that are not
+    out already."""
     if not ignore:
         return learner.ask(n).tolist()
     out = list(learner.pending)
@@ -109,7 +121,10 @@ def report(curves: dict, options: argparse.Namespace) -> None:
     for way, values in curves.items():
         area, last = values.mean(axis=1), values[:, -1]
         half = stats.t.ppf(0.975, n_seeds - 1) / np.sqrt(n_seeds) if n_seeds > 1 else float("nan")
-        cells = (f"{100 * v.mean():.2f} ± {100 * half * v.std(ddof=min(1, n_seeds - 1)):.2f} %" for v in (area, last))
+        cells = (
+            f"{100 * v.mean():.2f} ± {100 * half * v.std(ddof=min(1, n_seeds - 1)):.2f} %"
+            for v in (area, last)
+        )
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
     aware = curves["pending-aware"].mean(axis=1)
     for way in ("whole batches", "pending ignored"):
@@ -130,10 +145,10 @@ def report(curves: dict, options: argparse.Namespace) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(docs / f"{name}.png", dpi=130, bbox_inches="tight")
     text = (
-        f"# Labelling without waiting\n\n![Accuracy against answers]({name}.png)\n\n"
-        f"SMS Spam, every message {options.copies} time(s) in the pool, {n_seeds} seeds, {options.out} items always "
-        "out, answers in random order (95 % t-intervals).\n"
-        "Written by `python benchmarks/asynchronous.py`; do not edit.\n\n"
+        f"# Labelling without waiting\n\n![Accuracy against answers]({name}.png)\n\nSMS Spam, "
+        f"every message {options.copies} time(s) in the pool, {n_seeds} seeds, {options.out} items "
+        "always out, answers in random order (95 % t-intervals).\nWritten by `python "
+        "benchmarks/asynchronous.py`; do not edit.\n\n"
     )
     (docs / f"{name}.md").write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
 

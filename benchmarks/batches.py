@@ -1,4 +1,5 @@
-"""(b) A whole ParBaLS batch: ours measured; refit-and-score measured by the piece and multiplied out."""
+"""(b) A whole ParBaLS batch: ours measured; refit-and-score measured by the piece and multiplied
+out."""
 
 import warnings
 from statistics import median
@@ -39,8 +40,8 @@ def run(bench: Bench) -> Section:
     sizes = bench.sizes
     section = Section(
         "b",
-        f"A ParBaLS batch, N={sizes.n_pool:,}, M={sizes.n_target:,}, K={sizes.n_samples}, D={sizes.n_features}, "
-        f"U={sizes.n_universes}, B={sizes.batch_size}",
+        f"A ParBaLS batch, N={sizes.n_pool:,}, M={sizes.n_target:,}, K={sizes.n_samples}, "
+        f"D={sizes.n_features}, U={sizes.n_universes}, B={sizes.batch_size}",
     )
     n_refits = sizes.n_universes * (sizes.batch_size - 1)
     # Before the first point all universes are the same posterior, so it needs one scoring, not U.
@@ -61,9 +62,11 @@ def run(bench: Bench) -> Section:
             ]
         _report(section, design, own, plain, refits, n_refits, n_scorings)
     section.notes += [
-        f"Theirs = {n_refits} refits (U × (B - 1)) + {n_scorings} times predicting and scoring the pool; a few of each "
-        "are timed, the total is multiplied out. The fit before the batch is not counted on either side.",
-        "Inside one jax.jit: the labelled rows would have to be padded by hand, or every added label compiles again.",
+        f"Theirs = {n_refits} refits (U × (B - 1)) + {n_scorings} times predicting and scoring the "
+        "pool; a few of each are timed, the total is multiplied out. The fit before the batch is "
+        "not counted on either side.",
+        "Inside one jax.jit: the labelled rows would have to be padded by hand, or every added "
+        "label compiles again.",
     ]
     return section
 
@@ -73,7 +76,9 @@ def measure_own(design: str, sizes: Sizes) -> OwnTimes:
     import parbals
 
     problem = make_problem(design, sizes)
-    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, random_state=0).fit(problem.X, problem.y)
+    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, random_state=0).fit(
+        problem.X, problem.y
+    )
     options: dict[str, Any] = {"batch_size": sizes.batch_size, "n_universes": sizes.n_universes}
     first: dict[str, float] = {}
     warm: dict[str, list[float]] = {name: [] for name in _OURS}
@@ -117,7 +122,10 @@ def measure_plain(design: str, sizes: Sizes) -> tuple[list[float], list[float]]:
     predicting, scoring = [], []
     for _ in range(sizes.plain_repeats):
         elapsed, (pool, target) = timed(
-            lambda: (plain_predict(weights, problem.X_pool), plain_predict(weights, problem.X_target))
+            lambda: (
+                plain_predict(weights, problem.X_pool),
+                plain_predict(weights, problem.X_target),
+            )
         )
         predicting.append(elapsed)
         scoring.append(timed(lambda pool=pool, target=target: plain_epig(pool, target))[0])
@@ -125,7 +133,8 @@ def measure_plain(design: str, sizes: Sizes) -> tuple[list[float], list[float]]:
 
 
 def measure_refit(method: str, design: str, seed: int, sizes: Sizes) -> float:
-    """Seconds of one refit, with the labels at the start of the batch (later ones are a little slower)."""
+    """Seconds of one refit, with the labels at the start of the batch (later ones are a little
+    slower)."""
     problem = make_problem(design, sizes)
     return fit(method, problem.X, problem.y, seed, sizes).seconds
 
@@ -140,10 +149,20 @@ def _report(
     n_scorings: int,
 ) -> None:
     ours = median(own.warm["parbals-epig"])
-    rows = [(_OURS[name], seconds(own.first[name]), spread(times), "") for name, times in own.warm.items()]
+    rows = [
+        (_OURS[name], seconds(own.first[name]), spread(times), "")
+        for name, times in own.warm.items()
+    ]
     predicting, scoring = median(plain[0]), median(plain[1])
     piece = predicting + scoring
-    rows.append(("plain NumPy: predict pool and target, score", "", f"{seconds(predicting)} + {seconds(scoring)}", ""))
+    rows.append(
+        (
+            "plain NumPy: predict pool and target, score",
+            "",
+            f"{seconds(predicting)} + {seconds(scoring)}",
+            "",
+        )
+    )
     data: dict[str, Any] = {
         "ours_first": own.first,
         "ours": {name: quartiles(times) for name, times in own.warm.items()},
@@ -162,7 +181,11 @@ def _report(
         goal = GOAL if method.startswith("pymc") else None
         section.ratios.append(
             Ratio(
-                f"batch, {design} design, against {LABELS[method]}", seconds(ours), seconds(total), total / ours, goal
+                f"batch, {design} design, against {LABELS[method]}",
+                seconds(ours),
+                seconds(total),
+                total / ours,
+                goal,
             )
         )
         data["refits"][method], data["extrapolated"][method] = quartiles(times), total
@@ -170,10 +193,13 @@ def _report(
     columns = ("what", "first call", "time (quartiles)", "whole batch, multiplied out")
     section.details.append(Detail(f"{section.title}: {DESIGNS[design]}", columns, rows))
     section.notes.append(
-        f"{design} design: the first ParBaLS batch took {seconds(first)}, {seconds(own.compiled[1])} of it for "
-        f"{own.compiled[0]} compiled programs; later batches compiled {own.compiled_again}. Its smallest mean "
-        f"effective sample size was {own.effective_sample_size:.0f}; {own.share_scored:.0%} of the candidates were "
-        "scored exactly, the rest were ruled out by the bound."
+        f"{design} design: the first ParBaLS batch took {seconds(first)}, "
+        f"{seconds(own.compiled[1])} of it for {own.compiled[0]} compiled programs; later batches "
+        f"compiled {own.compiled_again}. Its smallest mean effective sample size was "
+        f"{own.effective_sample_size:.0f}; {own.share_scored:.0%} of the candidates were scored "
+        "exactly, the rest were ruled out by the bound."
     )
-    section.notes += [f"{design} design, said by our own batches: {warning}" for warning in own.warnings]
+    section.notes += [
+        f"{design} design, said by our own batches: {warning}" for warning in own.warnings
+    ]
     section.data[design] = data

@@ -1,4 +1,5 @@
-"""What the parts of the benchmark share during a run: workers, progress, and which packages are here."""
+"""What the parts of the benchmark share during a run: workers, progress, and which packages are
+here."""
 
 import os
 import shutil

@@ -1,11 +1,12 @@
-"""How long do the runs of one cell take, one after the other and side by side? On a GPU they share it.
+"""How long do the runs of one cell take, one after the other and side by side? On a GPU they share
+it.
 
-    python benchmarks/cell.py                                  # made-up data of Airline's size, 8 runs of ParBaLS EPIG
-    python benchmarks/cell.py --runs 16 --workers 1,4,16
-    python benchmarks/cell.py --smoke
+    python benchmarks/cell.py                                  # made-up data of Airline's size, 8
+    runs of ParBaLS EPIG python benchmarks/cell.py --runs 16 --workers 1,4,16 python
+    benchmarks/cell.py --smoke
 
-Programs are compiled before the clock starts, as `parbals bench run` does with the first run of a cell. The results
-are compared: side by side every run must choose what it chooses alone.
+Programs are compiled before the clock starts, as `parbals bench run` does with the first run of a
+cell. The results are compared: side by side every run must choose what it chooses alone.
 """
 
 import argparse
@@ -40,16 +41,23 @@ def load(reference, smoke):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=8)
-    parser.add_argument("--workers", default="1,2,4,8", help="numbers of processes, separated by commas")
+    parser.add_argument(
+        "--workers", default="1,2,4,8", help="numbers of processes, separated by commas"
+    )
     parser.add_argument("--smoke", action="store_true", help="does it run? tiny sizes")
     given = parser.parse_args()
     budget = "20+2x3" if given.smoke else "100+10x20"
     text = SUITE.format(settings=SMOKE if given.smoke else "", budget=budget, seeds=given.runs + 1)
     first, *runs = read_suite(text).runs
     loader = partial(load, smoke=given.smoke)
-    print(f"{given.runs} runs of {first.strategy}, {budget}, on {'a GPU' if has_gpu() else 'CPU cores'}\n")
+    print(
+        f"{given.runs} runs of {first.strategy}, {budget}, on "
+        f"{'a GPU' if has_gpu() else 'CPU cores'}\n"
+    )
     print("| processes | all runs | one run | runs a minute |\n| ---: | ---: | ---: | ---: |")
     chosen = []
     with tempfile.TemporaryDirectory() as place:
@@ -58,14 +66,20 @@ def main():
             folder = Path(place) / str(n_workers)
             seconds = _timed(runs, loader, n_workers, folder)
             records = {record.key: record for record in ResultsFolder(folder).records()}
-            alone = sum(sum(sum(stage) for stage in record.seconds.values()) for record in records.values())
+            alone = sum(
+                sum(sum(stage) for stage in record.seconds.values()) for record in records.values()
+            )
             chosen.append({key: record.chosen for key, record in records.items()})
             print(
-                f"| {n_workers} | {seconds:.1f} s | {alone / len(runs):.1f} s | {60 * len(runs) / seconds:.1f} |",
+                f"| {n_workers} | {seconds:.1f} s | {alone / len(runs):.1f} s | "
+                f"{60 * len(runs) / seconds:.1f} |",
                 flush=True,
             )
     same = sum(found == chosen[0][key] for other in chosen[1:] for key, found in other.items())
-    print(f"\n{same} of {len(runs) * (len(chosen) - 1)} runs chose the same items as in the first line.")
+    print(
+        f"\n{same} of {len(runs) * (len(chosen) - 1)} runs chose the same items as in the first "
+        "line."
+    )
 
 
 def _timed(runs, loader, n_workers, folder):

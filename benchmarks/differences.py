@@ -1,7 +1,8 @@
-"""Why do a few of our figures differ from the paper's? One change at a time, on the tabular sets at 100 + 10×20.
+"""Why do a few of our figures differ from the paper's? One change at a time, on the tabular sets at
+100 + 10×20.
 
-    python benchmarks/differences.py --data ~/data --workers 8             # every experiment, ten seeds
-    python benchmarks/differences.py --data ~/data --only edges --seeds 3
+    python benchmarks/differences.py --data ~/data --workers 8             # every experiment, ten
+    seeds python benchmarks/differences.py --data ~/data --only edges --seeds 3
 
 as-run     the protocol as it is
 pool       all pool points are candidates, not 10,000 of them
@@ -24,12 +25,12 @@ from pathlib import Path
 
 import numpy as np
 
-from parbals.batches.problem import Problem
-from parbals.bench.paper import paper_figures
-from parbals.bench.protocol import run_one
-from parbals.bench.stats import mean_interval
+from parbals.bench.report.paper import paper_figures
+from parbals.bench.report.stats import mean_interval
+from parbals.bench.run import run_one
 from parbals.datasets.table import load_dataset
 from parbals.strategies import badge
+from parbals.strategies.problem import Problem
 from parbals.strategies.table import STRATEGIES
 
 BUDGET = "100+10x20"
@@ -65,7 +66,10 @@ EXPERIMENTS = {
 def seeding_on_features(problem: Problem):
     """k-means++ on the features: BADGE when every gradient has the same length and sign."""
     usual = badge.gradient_factors
-    badge.gradient_factors = lambda probs, features: (np.full_like(probs, 0.5), usual(probs, features)[1])
+    badge.gradient_factors = lambda probs, features: (
+        np.full_like(probs, 0.5),
+        usual(probs, features)[1],
+    )
     try:
         return badge.select_badge(problem)
     finally:
@@ -91,10 +95,16 @@ def final_accuracy(name, dataset, strategy, seed, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, help="folder that holds airline/ and credit_card/")
-    parser.add_argument("--only", default=",".join(EXPERIMENTS), help="experiments, separated by commas")
-    parser.add_argument("--strategies", default=",".join((*SHARED, SEEDING)), help="strategies, separated by commas")
+    parser.add_argument(
+        "--only", default=",".join(EXPERIMENTS), help="experiments, separated by commas"
+    )
+    parser.add_argument(
+        "--strategies", default=",".join((*SHARED, SEEDING)), help="strategies, separated by commas"
+    )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
@@ -105,12 +115,21 @@ def main():
         if strategy in given.strategies.split(",")
     ]
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        runs = [[pool.submit(final_accuracy, *cell, seed, given.data) for seed in range(given.seeds)] for cell in cells]
+        runs = [
+            [pool.submit(final_accuracy, *cell, seed, given.data) for seed in range(given.seeds)]
+            for cell in cells
+        ]
         for (name, dataset, strategy), waited in zip(cells, runs, strict=True):
             ours = mean_interval([run.result() for run in waited])
-            paper = paper_figures().get((BUDGET, "badge" if strategy == SEEDING else strategy, dataset))
+            paper = paper_figures().get(
+                (BUDGET, "badge" if strategy == SEEDING else strategy, dataset)
+            )
             beside = "" if paper is None else f"   paper {paper[0]:.2f} ± {paper[1]:.2f}"
-            print(f"{name:8} {dataset:12} {strategy:20} {ours.mean:.2f} ± {ours.half_width:.2f}{beside}", flush=True)
+            print(
+                f"{name:8} {dataset:12} {strategy:20} {ours.mean:.2f} ± "
+                f"{ours.half_width:.2f}{beside}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

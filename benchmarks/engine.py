@@ -1,11 +1,12 @@
-"""Speed and memory of the engine, side by side with what people use today, as ratios from one run on two cores.
+"""Speed and memory of the engine, side by side with what people use today, as ratios from one run
+on two cores.
 
     python benchmarks/engine.py                 everything; writes RESULTS.md and results.json
     python benchmarks/engine.py --quick         about two minutes, fewer repetitions, one design
     python benchmarks/engine.py --only a,c      some parts: a a fit, b a batch, c scoring, d memory
 
-Comparison packages that are not installed are named and left out. Nothing is written unless the run is the
-whole one or ``--out`` says where.
+Comparison packages that are not installed are named and left out. Nothing is written unless the run
+is the whole one or ``--out`` says where.
 """
 
 import argparse
@@ -38,13 +39,24 @@ def main(arguments: list[str] | None = None) -> int:
     methods = ["parbals", *(name for name in RIVALS if name in rivals_wanted)]
     missing = rivals.missing_packages(methods)
     for package in sorted(set(missing.values())):
-        print(f"{package} is not installed, so it is left out. To compare: pip install {package}", file=sys.stderr)
+        print(
+            f"{package} is not installed, so it is left out. To compare: pip install {package}",
+            file=sys.stderr,
+        )
     methods = [method for method in methods if method not in missing]
-    facts = report.machine(options.cores) | {"sizes": sizes.name, "left_out": sorted(set(missing.values()))}
+    facts = report.machine(options.cores) | {
+        "sizes": sizes.name,
+        "left_out": sorted(set(missing.values())),
+    }
     if facts["load_before"][0] > 0.5 * options.cores:
-        print(f"Warning: this machine is busy (load {facts['load_before'][0]}); times are unreliable.", file=sys.stderr)
+        print(
+            f"Warning: this machine is busy (load {facts['load_before'][0]}); times are "
+            "unreliable.",
+            file=sys.stderr,
+        )
 
-    # A time limit or a scheduler ends us with SIGTERM; treat it like Ctrl-C, so that no worker stays behind.
+    # A time limit or a scheduler ends us with SIGTERM; treat it like Ctrl-C, so that no worker
+    # stays behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sections, status = [], 0
     start = time.perf_counter()
@@ -60,7 +72,10 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         status = 130
         finished = ", ".join(section.name for section in sections) or "none"
-        print(f"Interrupted. Parts that were finished: {finished}; nothing is written.", file=sys.stderr)
+        print(
+            f"Interrupted. Parts that were finished: {finished}; nothing is written.",
+            file=sys.stderr,
+        )
     finally:
         bench.close()
     facts["minutes"] = round((time.perf_counter() - start) / 60, 1)
@@ -77,18 +92,30 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="about two minutes: fewer repetitions, one design")
-    size.add_argument("--smoke", action="store_true", help="tiny sizes: does every part run? The times mean nothing")
-    parser.add_argument("--only", type=_parts, default=list(PARTS), metavar="a,b,c,d", help="parts to run")
+    size.add_argument(
+        "--quick", action="store_true", help="about two minutes: fewer repetitions, one design"
+    )
+    size.add_argument(
+        "--smoke",
+        action="store_true",
+        help="tiny sizes: does every part run? The times mean nothing",
+    )
+    parser.add_argument(
+        "--only", type=_parts, default=list(PARTS), metavar="a,b,c,d", help="parts to run"
+    )
     parser.add_argument(
         "--rivals",
         type=_rivals,
         metavar="NAMES",
         help=f"what to compare with, of {','.join(RIVALS)}; or none (default: all; with --quick pymc,numpyro-jit)",
     )
-    parser.add_argument("--cores", type=_positive, default=2, help="cores to use (2; more is for your curiosity)")
+    parser.add_argument(
+        "--cores", type=_positive, default=2, help="cores to use (2; more is for your curiosity)"
+    )
     parser.add_argument("--out", type=Path, help="folder for RESULTS.md and results.json")
     return parser
 
@@ -104,7 +131,9 @@ def _rivals(text: str) -> list[str]:
     asked = [] if text == "none" else text.split(",")
     unknown = set(asked) - set(RIVALS)
     if unknown:
-        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: choose some of {','.join(RIVALS)}, none")
+        raise argparse.ArgumentTypeError(
+            f"{', '.join(sorted(unknown))}: choose some of {','.join(RIVALS)}, none"
+        )
     return asked
 
 

@@ -24,17 +24,26 @@ class Fit(NamedTuple):
 
 
 def run(bench: Bench) -> Section:
-    """Every method on every design, in turns, so that a slow minute of the machine hits all of them."""
+    """Every method on every design, in turns, so that a slow minute of the machine hits all of
+    them."""
     sizes = bench.sizes
     size = f"n={sizes.n_labelled}, D={sizes.n_features}, K={sizes.n_samples}"
     section = Section("a", f"A posterior fit, {size}")
     cold: dict[str, float] = {}
     for design in sizes.designs:
-        reference = bench.call("reference", f"(a) {design}: long reference run", measure_reference, design, sizes)
+        reference = bench.call(
+            "reference", f"(a) {design}: long reference run", measure_reference, design, sizes
+        )
         fits: dict[str, list[Fit]] = {method: [] for method in bench.methods}
         for method in bench.methods:
             first = bench.call(
-                method, f"(a) {design}: {LABELS[method]}, first fit", measure_fit, method, design, 0, sizes
+                method,
+                f"(a) {design}: {LABELS[method]}, first fit",
+                measure_fit,
+                method,
+                design,
+                0,
+                sizes,
             )
             cold.setdefault(method, first.seconds)
         for turn in range(sizes.refit_repeats):
@@ -43,14 +52,18 @@ def run(bench: Bench) -> Section:
                 for repeat in range(repeats):
                     seed = 1 + turn * repeats + repeat
                     label = f"(a) {design}: {LABELS[method]}, fit {len(fits[method]) + 1}"
-                    fits[method].append(bench.call(method, label, measure_fit, method, design, seed, sizes))
+                    fits[method].append(
+                        bench.call(method, label, measure_fit, method, design, seed, sizes)
+                    )
         _report(section, design, fits, cold, reference)
     section.notes += [
-        f"NUTS in each library: {sizes.n_chains} chains × ({sizes.tune} tuning + {sizes.draws} draws); "
+        f"NUTS in each library: {sizes.n_chains} chains × ({sizes.tune} tuning + {sizes.draws} "
+        "draws); "
         'inference="nuts" tunes for 400. First fit: in a fresh process, modules loaded, nothing compiled.',
         "RMS errors are those of the predictive mean and of the posterior deviation of p(y=1) at "
-        f"{sizes.n_target:,} fresh points, against {sizes.n_chains} × {sizes.reference[1]:,} draws of BlackJAX in "
-        "double precision. Worth: the number of independent draws whose mean would have that error.",
+        f"{sizes.n_target:,} fresh points, against {sizes.n_chains} × {sizes.reference[1]:,} draws "
+        "of BlackJAX in double precision. Worth: the number of independent draws whose mean would "
+        "have that error.",
     ]
     return section
 
@@ -66,7 +79,9 @@ def measure_fit(method: str, design: str, seed: int, sizes: Sizes) -> Fit:
 def measure_reference(design: str, sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
     """Predictive mean and deviation of the long run."""
     problem = make_problem(design, sizes)
-    if sizes.reference[1] == 0:  # compiling the long run takes longer than everything else at the smoke sizes
+    if (
+        sizes.reference[1] == 0
+    ):  # compiling the long run takes longer than everything else at the smoke sizes
         return np.full(sizes.n_target, np.nan), np.full(sizes.n_target, np.nan)
     return _predictive(long_run(problem.X, problem.y, 1, sizes), problem.X_target)
 
@@ -95,7 +110,9 @@ def _report(
     for method, runs in fits.items():
         times = [run.seconds for run in runs]
         error = float(np.mean([np.square(run.mean - mean).mean() for run in runs]))
-        deviation_error = float(np.mean([np.square(run.deviation - deviation).mean() for run in runs]))
+        deviation_error = float(
+            np.mean([np.square(run.deviation - deviation).mean() for run in runs])
+        )
         worth = float(np.square(deviation).mean() / error)
         rows.append(
             (
@@ -117,7 +134,15 @@ def _report(
             "rms_error_deviation": float(np.sqrt(deviation_error)),
             "worth_independent_draws": worth,
         }
-    columns = ("method", "fit (quartiles)", "first fit", "RMS error", "of deviation", "worth", "worth per second")
+    columns = (
+        "method",
+        "fit (quartiles)",
+        "first fit",
+        "RMS error",
+        "of deviation",
+        "worth",
+        "worth per second",
+    )
     section.details.append(Detail(f"{section.title}: {DESIGNS[design]}", columns, rows))
     section.data[design] = data
     section.ratios += list(_ratios(design, fits))
@@ -135,4 +160,6 @@ def _ratios(design: str, fits: dict[str, list[Fit]]) -> Any:
         sampling = [run.sampling_seconds for run in runs if run.sampling_seconds is not None]
         if sampling:
             alone = median(sampling)
-            yield Ratio(f"{what}, its sampling alone", seconds(ours), seconds(alone), alone / ours, goal)
+            yield Ratio(
+                f"{what}, its sampling alone", seconds(ours), seconds(alone), alone / ours, goal
+            )

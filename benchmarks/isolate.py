@@ -1,9 +1,9 @@
 """Two cores, and one fresh process for each engine.
 
-Libraries disturb each other inside one process: thread pools spin, allocators keep memory, JAX fixes its
-devices at its first use. So every engine lives in a process of its own, is asked for one measurement at a
-time, and sleeps while another one works. Nothing here imports a numerical library: the environment must be
-set before the first of them is loaded.
+Libraries disturb each other inside one process: thread pools spin, allocators keep memory, JAX
+fixes its devices at its first use. So every engine lives in a process of its own, is asked for one
+measurement at a time, and sleeps while another one works. Nothing here imports a numerical library:
+the environment must be set before the first of them is loaded.
 """
 
 import multiprocessing
@@ -18,9 +18,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Worker", "WorkerError", "compile_counter", "memory_peak", "pin_cores", "reset_memory_peak", "timed"]
+__all__ = [
+    "Worker",
+    "WorkerError",
+    "compile_counter",
+    "memory_peak",
+    "pin_cores",
+    "reset_memory_peak",
+    "timed",
+]
 
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
 
 
 class WorkerError(RuntimeError):
@@ -36,7 +49,9 @@ def pin_cores(n_cores: int) -> list[str]:
     os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if not hasattr(os, "sched_setaffinity"):
-        return [f"This system cannot pin a process to cores: more than {n_cores} cores may be used."]
+        return [
+            f"This system cannot pin a process to cores: more than {n_cores} cores may be used."
+        ]
     available = sorted(os.sched_getaffinity(0))
     chosen = _distinct_cores(available)[:n_cores]
     if len(chosen) < n_cores:  # fewer real cores than asked for: take hyperthreads too
@@ -79,8 +94,9 @@ class Worker:
         except (EOFError, BrokenPipeError):
             self._process.join(5)
             raise WorkerError(
-                f"the process of {function.__name__} ended without an answer (exit code {self._process.exitcode}); "
-                "a negative code is a signal, -9 usually means that memory ran out"
+                f"the process of {function.__name__} ended without an answer (exit code "
+                f"{self._process.exitcode}); a negative code is a signal, -9 usually means that "
+                "memory ran out"
             ) from None
         if not succeeded:
             raise WorkerError(value)
@@ -99,8 +115,8 @@ class Worker:
 
 
 def _serve(connection: Any, environment: dict[str, str], start_method: str) -> None:
-    # A spawned process spawns its own children too. PyMC would then load itself anew for every chain, ten times
-    # the cost of a refit, which it does not do when a plain script calls it.
+    # A spawned process spawns its own children too. PyMC would then load itself anew for every
+    # chain, ten times the cost of a refit, which it does not do when a plain script calls it.
     multiprocessing.set_start_method(start_method, force=True)
     # Ctrl-C reaches the whole terminal group; the parent decides, and ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -136,14 +152,16 @@ def timed(function: Callable[[], Any], pause: float = 0.1) -> tuple[float, Any]:
 
 def reset_memory_peak() -> int:
     """Forget the peak so far; returns the bytes resident now."""
-    # Where this is impossible the peak includes what came before: an overestimate, never an underestimate.
+    # Where this is impossible the peak includes what came before: an overestimate, never an
+    # underestimate.
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _status_bytes("VmRSS") or memory_peak()
 
 
 def memory_peak() -> int:
-    """Bytes of the largest resident set since the last reset (since the start, where that is impossible)."""
+    """Bytes of the largest resident set since the last reset (since the start, where that is
+    impossible)."""
     unit = 1 if sys.platform == "darwin" else 1024
     return _status_bytes("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
@@ -159,7 +177,8 @@ def _status_bytes(field: str) -> int:
 
 
 def compile_counter() -> Callable[[], tuple[int, float]]:
-    """A function that tells how many programs XLA compiled since it was made, and the seconds that took."""
+    """A function that tells how many programs XLA compiled since it was made, and the seconds that
+    took."""
     import jax
 
     durations: list[float] = []

@@ -15,7 +15,8 @@ _GB = 1e9
 
 
 class Peak(NamedTuple):
-    """Bytes over what was resident before the call, and its seconds; first call and, for two classes, second call."""
+    """Bytes over what was resident before the call, and its seconds; first call and, for two
+    classes, second call."""
 
     first_bytes: int
     first_seconds: float
@@ -31,19 +32,29 @@ def run(bench: Bench) -> Section:
     sizes = bench.sizes
     section = Section(
         "d",
-        f"Memory of a ParBaLS batch over its inputs, N={sizes.n_pool:,}, M={sizes.n_target:,}, K={sizes.n_samples}, "
-        f"D={sizes.n_features}, U={sizes.n_universes}, B={sizes.batch_size}",
+        f"Memory of a ParBaLS batch over its inputs, N={sizes.n_pool:,}, M={sizes.n_target:,}, "
+        f"K={sizes.n_samples}, D={sizes.n_features}, U={sizes.n_universes}, B={sizes.batch_size}",
     )
     rows = []
     for n_classes in (2, sizes.many_classes):
         if n_classes == 0:
             section.notes.append("Many classes are left out at these sizes; the full run has them.")
             continue
-        peak = bench.call_fresh(f"(d) memory of a batch, {n_classes} classes", measure, n_classes, sizes)
+        peak = bench.call_fresh(
+            f"(d) memory of a batch, {n_classes} classes", measure, n_classes, sizes
+        )
         most = max(peak.first_bytes, peak.second_bytes or 0)
         what = f"peak memory of a batch over its inputs, {n_classes} classes"
         section.ratios.append(
-            Ratio(what, _megabytes(most), f"inputs {_megabytes(peak.input_bytes)}", most / _GB, GOAL, True, " GB")
+            Ratio(
+                what,
+                _megabytes(most),
+                f"inputs {_megabytes(peak.input_bytes)}",
+                most / _GB,
+                GOAL,
+                True,
+                " GB",
+            )
         )
         rows.append(
             (
@@ -57,11 +68,19 @@ def run(bench: Bench) -> Section:
             )
         )
         section.data[f"{n_classes}_classes"] = peak._asdict()
-    columns = ("classes", "first call", "time", "programs", "second call", "time", "least effective samples")
+    columns = (
+        "classes",
+        "first call",
+        "time",
+        "programs",
+        "second call",
+        "time",
+        "least effective samples",
+    )
     section.details.append(Detail(section.title, columns, rows))
     section.notes.append(
-        "Peak resident memory during the call less what was resident before it, when modules, model and features were "
-        "loaded; the first call includes the compiler's own memory."
+        "Peak resident memory during the call less what was resident before it, when modules, "
+        "model and features were loaded; the first call includes the compiler's own memory."
     )
     return section
 
@@ -71,7 +90,9 @@ def measure(n_classes: int, sizes: Sizes) -> Peak:
     import parbals
 
     problem = make_problem("unit", sizes, n_classes)
-    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, random_state=0).fit(problem.X, problem.y)
+    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, random_state=0).fit(
+        problem.X, problem.y
+    )
     parbals.select_batch_from_model  # noqa: B018  (loads its modules before the baseline)
 
     def choose(seed: int) -> Any:

@@ -1,10 +1,11 @@
-"""What do batches cost? The committed results of batches of 20 less those of EPIG with one label at a time.
+"""What do batches cost? The committed results of batches of 20 less those of EPIG with one label at
+a time.
 
     python benchmarks/one_at_a_time.py
     python benchmarks/one_at_a_time.py my-results
 
-Final test accuracy in points, paired by seed (both start from the same labels): mean ± 95 % half-width for every
-dataset, and of the seeds' means over datasets.
+Final test accuracy in points, paired by seed (both start from the same labels): mean ± 95 %
+half-width for every dataset, and of the seeds' means over datasets.
 """
 
 import argparse
@@ -12,17 +13,21 @@ from pathlib import Path
 
 import numpy as np
 
-from parbals.bench.collect import collect
-from parbals.bench.findings import batch_gaps
 from parbals.bench.packed import open_results
-from parbals.bench.stats import mean_interval
+from parbals.bench.report.collect import collect
+from parbals.bench.report.findings import batch_gaps
+from parbals.bench.report.stats import mean_interval
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "records.parbals.xz"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="?", type=Path, default=RESULTS, help="a results folder or packed file")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "results", nargs="?", type=Path, default=RESULTS, help="a results folder or packed file"
+    )
     settings = collect(open_results(parser.parse_args().results).records())
     for line, found in batch_gaps(settings).items():
         for setting, gap in found:

@@ -1,10 +1,13 @@
-"""Does the sampler explain where our figures differ from the paper's? The same experiment with PyMC's short chains.
+"""Does the sampler explain where our figures differ from the paper's? The same experiment with
+PyMC's short chains.
 
-One run as in ``parbals.bench.protocol``: the same data, initial sets, candidates and strategies, but every
-posterior is PyMC's default NUTS on the model as the paper states it, four chains of 100 tuning steps and 100 draws.
-Prints the final test accuracy of every run and their mean with the half-width of its 95 % interval.
+One run as in ``parbals.bench.run``: the same data, initial sets, candidates and strategies,
+but every posterior is PyMC's default NUTS on the model as the paper states it, four chains of 100
+tuning steps and 100 draws. Prints the final test accuracy of every run and their mean with the
+half-width of its 95 % interval.
 
-    python benchmarks/paper_sampler.py --data ~/data --dataset airline --strategies bald,confidence --seeds 5
+    python benchmarks/paper_sampler.py --data ~/data --dataset airline --strategies bald,confidence
+    --seeds 5
 """
 
 import argparse
@@ -18,9 +21,9 @@ from workload import FULL
 
 from parbals import select_batch
 from parbals.bench.loading import load_data
-from parbals.bench.protocol import draw_candidates, draw_initial, draw_targets
-from parbals.bench.runs import Budget
-from parbals.bench.stats import mean_interval
+from parbals.bench.report.stats import mean_interval
+from parbals.bench.run import draw_candidates, draw_initial, draw_targets
+from parbals.bench.spec import Budget
 
 _SIZES = replace(FULL, cores=1)  # JAX has threads, so no process may be forked from this one
 
@@ -57,7 +60,9 @@ def one_run(data, budget, strategy, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, help="folder that holds airline/, credit_card/, ...")
     parser.add_argument("--dataset", default="airline")
     parser.add_argument("--budget", default="100+10x20")

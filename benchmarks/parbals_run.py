@@ -1,11 +1,13 @@
-"""What one ParBaLS run costs, stage by stage: seconds of compiling apart from seconds of computing, and peak memory.
+"""What one ParBaLS run costs, stage by stage: seconds of compiling apart from seconds of computing,
+and peak memory.
 
-    python benchmarks/parbals_run.py                       made-up data of the paper's sizes; writes PARBALS_RUN.md
-    python benchmarks/parbals_run.py --dataset airline --data ~/data
-    python benchmarks/parbals_run.py --smoke               tiny sizes: does it work? The times mean nothing
+    python benchmarks/parbals_run.py                       made-up data of the paper's sizes; writes
+    PARBALS_RUN.md python benchmarks/parbals_run.py --dataset airline --data ~/data python
+    benchmarks/parbals_run.py --smoke               tiny sizes: does it work? The times mean nothing
 
-A run is what `parbals bench run` computes: 100 labels, then 10 batches of 20 chosen by ParBaLS EPIG with 10 universes
-and 400 samples from 10,000 candidates for 1,000 targets. Every run has a fresh process, which has compiled nothing.
+A run is what `parbals bench run` computes: 100 labels, then 10 batches of 20 chosen by ParBaLS EPIG
+with 10 universes and 400 samples from 10,000 candidates for 1,000 targets. Every run has a fresh
+process, which has compiled nothing.
 """
 
 import argparse
@@ -53,7 +55,8 @@ class Cost(NamedTuple):
 
 
 class Stopwatch:
-    """Seconds and compile seconds of nested stages; each second counts for the innermost stage alone."""
+    """Seconds and compile seconds of nested stages; each second counts for the innermost stage
+    alone."""
 
     def __init__(self) -> None:
         import jax
@@ -85,7 +88,10 @@ class Stopwatch:
 
     def done(self) -> dict[str, tuple[float, float, int]]:
         self._turn()
-        return {stage: (self.seconds[stage], self.compiling[stage], self.calls[stage]) for stage in STAGES}
+        return {
+            stage: (self.seconds[stage], self.compiling[stage], self.calls[stage])
+            for stage in STAGES
+        }
 
     def _turn(self) -> None:
         now = time.perf_counter()
@@ -99,11 +105,11 @@ class Stopwatch:
 
 def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     """One run in this fresh process, through the very functions that `parbals bench` uses."""
-    import parbals.bench.protocol as protocol
+    import parbals.bench.run as protocol
     import parbals.select as select
-    from parbals.batches import universes
     from parbals.bench.loading import load_data
     from parbals.posterior.estimator import BayesianLogisticRegression
+    from parbals.strategies import universes
 
     clock = Stopwatch()
     for owner, function, stage in (
@@ -119,11 +125,15 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
         (universes.ParticleUniverses, "_cloud", "rows"),
     ):
         clock.wrap(owner, function, stage)
-    loaders = argparse.Namespace(load=lambda: made_up_data(name, smoke) if made_up else load_data(name, _path(folder)))
+    loaders = argparse.Namespace(
+        load=lambda: made_up_data(name, smoke) if made_up else load_data(name, _path(folder))
+    )
     clock.wrap(loaders, "load", "load")
     data = loaders.load()
     loaded = reset_memory_peak()
-    sizes = {"n_candidates": 100, "n_targets": 40, "n_samples": 32, "n_universes": 2} if smoke else {}
+    sizes = (
+        {"n_candidates": 100, "n_targets": 40, "n_samples": 32, "n_universes": 2} if smoke else {}
+    )
     record = protocol.run_one(data, "20+2x3" if smoke else "100+10x20", "parbals-epig", **sizes)
     accuracy = record.metrics["accuracy"]
     shape = (len(data.X_pool), len(data.X_target_source), len(data.X_test), data.X_pool.shape[1])
@@ -131,7 +141,8 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
 
 
 def made_up_data(name: str, smoke: bool) -> Any:
-    """Rows as encoder embeddings have them: a decaying spectrum, norm 1; labels from a logistic model."""
+    """Rows as encoder embeddings have them: a decaying spectrum, norm 1; labels from a logistic
+    model."""
     import numpy as np
 
     from parbals.datasets.base import Data
@@ -161,20 +172,24 @@ def table(cost: Cost, made_up: bool) -> str:
     lines = [
         f"## {cost.name}",
         "",
-        f"A run on {kind} {cost.name}: pool {n_pool:,} × {n_features}, target source {n_source:,}, test {n_test:,}; "
-        f"test accuracy {100 * cost.accuracy[0]:.1f} % at the start, {100 * cost.accuracy[1]:.1f} % at the end.",
+        f"A run on {kind} {cost.name}: pool {n_pool:,} × {n_features}, target source {n_source:,}, "
+        f"test {n_test:,}; test accuracy {100 * cost.accuracy[0]:.1f} % at the start, "
+        f"{100 * cost.accuracy[1]:.1f} % at the end.",
         "",
         "| stage | calls | compiling | computing | share of computing |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for stage, (seconds, compiled, calls) in cost.stages.items():
         own = max(0.0, seconds - compiled)
-        lines.append(f"| {STAGES[stage]} | {calls or ''} | {compiled:.2f} s | {own:.2f} s | {own / running:.0%} |")
+        lines.append(
+            f"| {STAGES[stage]} | {calls or ''} | {compiled:.2f} s | {own:.2f} s | "
+            f"{own / running:.0%} |"
+        )
     lines += [
         f"| **whole run** | | **{compiling:.1f} s** | **{running:.1f} s** | |",
         "",
-        f"Peak memory {cost.peak_bytes / 1e6:,.0f} MB, of which {cost.loaded_bytes / 1e6:,.0f} MB were resident when "
-        "the data were loaded.",
+        f"Peak memory {cost.peak_bytes / 1e6:,.0f} MB, of which {cost.loaded_bytes / 1e6:,.0f} MB "
+        "were resident when the data were loaded.",
         "",
     ]
     return "\n".join(lines)
@@ -224,8 +239,12 @@ Written by `python benchmarks/parbals_run.py`; do not edit.
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", metavar="NAME", help="real data instead, as in `parbals bench run --datasets`")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="real data instead, as in `parbals bench run --datasets`"
+    )
     parser.add_argument("--data", metavar="DIR", help="folder that holds the real data")
     parser.add_argument(
         "--sizes",

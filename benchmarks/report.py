@@ -15,7 +15,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Detail", "Ratio", "Section", "machine", "print_report", "seconds", "spread", "write_report"]
+__all__ = [
+    "Detail",
+    "Ratio",
+    "Section",
+    "machine",
+    "print_report",
+    "seconds",
+    "spread",
+    "write_report",
+]
 
 _VERSIONS = (
     *("parbals", "jax", "jaxlib", "numpy", "scipy", "blackjax", "numpyro", "pymc", "pytensor"),
@@ -45,7 +54,11 @@ class Ratio:
     def cells(self) -> tuple[str, ...]:
         shown = f"{self.ratio:.2f}" if self.ratio < 10 else f"{self.ratio:,.0f}"
         sign = "≤" if self.upper_limit else "≥"
-        goal = "" if self.goal is None else f"{sign} {self.goal:g}{self.unit} {'met' if self.met else 'MISSED'}"
+        goal = (
+            ""
+            if self.goal is None
+            else f"{sign} {self.goal:g}{self.unit} {'met' if self.met else 'MISSED'}"
+        )
         return self.what, self.ours, self.theirs, shown + self.unit, goal
 
 
@@ -82,7 +95,11 @@ def seconds(value: float) -> str:
 def spread(values: Sequence[float]) -> str:
     """Median and quartiles of durations."""
     low, middle, high = quartiles(values)
-    return seconds(middle) if len(values) < 3 else f"{seconds(middle)} ({seconds(low)} to {seconds(high)})"
+    return (
+        seconds(middle)
+        if len(values) < 3
+        else f"{seconds(middle)} ({seconds(low)} to {seconds(high)})"
+    )
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -146,7 +163,12 @@ def write_report(
             text += ["", f"### {detail.title}", "", *_markdown_table(detail.columns, detail.rows)]
         text += ["", *(f"* {note}" for note in section.notes)] if section.notes else []
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
-    text += ["", "## Machine", "", f"* {facts['processor']}, {facts['cores_used']} of {facts['cores_present']} cores"]
+    text += [
+        "",
+        "## Machine",
+        "",
+        f"* {facts['processor']}, {facts['cores_used']} of {facts['cores_present']} cores",
+    ]
     text += [f"* {facts['system']}, Python {facts['python']}, {versions}"]
     text += [f"* commit {facts['commit']}, load average before the run {facts['load_before']}", ""]
     markdown, numbers = folder / markdown_name, folder / json_name
@@ -161,10 +183,16 @@ def _heading(facts: dict[str, Any]) -> str:
 
 
 def _ratio_rows(sections: Iterable[Section]) -> list[tuple[str, ...]]:
-    return [(f"({s.name}) {what}", *rest) for s in sections for what, *rest in (ratio.cells() for ratio in s.ratios)]
+    return [
+        (f"({s.name}) {what}", *rest)
+        for s in sections
+        for what, *rest in (ratio.cells() for ratio in s.ratios)
+    ]
 
 
-def _print_table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_table(
+    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
     table = Table(title=title, title_justify="left", title_style="bold")
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")

@@ -1,11 +1,13 @@
-"""The posterior samplers that are compared: four chains of NUTS in three libraries, and this package.
+"""The posterior samplers that are compared: four chains of NUTS in three libraries, and this
+package.
 
-Every function takes labelled rows and a seed and returns logit weights (K, D+1), the bias last, so that all
-are judged by the same predictions. They run in a process of their own (see :mod:`isolate`).
+Every function takes labelled rows and a seed and returns logit weights (K, D+1), the bias last, so
+that all are judged by the same predictions. They run in a process of their own (see
+:mod:`isolate`).
 
-PyMC gets the model as the paper states it: two columns of weights, Categorical. NumPyro and BlackJAX get the
-exactly equivalent model of half the size, in single precision and vectorised over chains, which was the
-fastest way to run them on two cores.
+PyMC gets the model as the paper states it: two columns of weights, Categorical. NumPyro and
+BlackJAX get the exactly equivalent model of half the size, in single precision and vectorised over
+chains, which was the fastest way to run them on two cores.
 """
 
 import time
@@ -65,7 +67,8 @@ def fit(method: str, X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> D
 
 
 def long_run(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> np.ndarray:
-    """The reference for accuracy: long chains of BlackJAX in double precision, on the plain definition."""
+    """The reference for accuracy: long chains of BlackJAX in double precision, on the plain
+    definition."""
     import jax
 
     warm_up, draws = sizes.reference
@@ -74,17 +77,20 @@ def long_run(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes) -> np.ndarra
         return np.asarray(sampler(jax.random.PRNGKey(seed), X, y))
 
 
-def _parbals(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, inference: str = "smc") -> Draws:
+def _parbals(
+    X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, inference: str = "smc"
+) -> Draws:
     import parbals
 
     start = time.perf_counter()
-    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, inference=inference, random_state=seed).fit(
-        X, y
-    )
+    model = parbals.BayesianLogisticRegression(
+        n_samples=sizes.n_samples, inference=inference, random_state=seed
+    ).fit(X, y)
     seconds = time.perf_counter() - start
     coefficients, intercepts = model.coef_samples_, model.intercept_samples_
     weights = np.concatenate(
-        [coefficients[:, 1] - coefficients[:, 0], (intercepts[:, 1] - intercepts[:, 0])[:, None]], axis=1
+        [coefficients[:, 1] - coefficients[:, 0], (intercepts[:, 1] - intercepts[:, 0])[:, None]],
+        axis=1,
     )
     return Draws(weights, seconds)
 
@@ -97,8 +103,8 @@ def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, mode: str | Non
     import logging
     import warnings
 
-    # Short chains always draw advice, and PyTensor from pip always says that it found no BLAS to link and uses
-    # NumPy's. (Linking MKL by hand was measured: at these sizes it is not faster.)
+    # Short chains always draw advice, and PyTensor from pip always says that it found no BLAS to
+    # link and uses NumPy's. (Linking MKL by hand was measured: at these sizes it is not faster.)
     logging.getLogger("pymc").setLevel(logging.ERROR)
     logging.getLogger("pytensor").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
@@ -123,7 +129,11 @@ def _pymc(X: np.ndarray, y: np.ndarray, seed: int, sizes: Sizes, mode: str | Non
     intercepts = trace.posterior["b"].to_numpy().reshape(-1, 2)
     seconds = time.perf_counter() - start
     weights = np.concatenate(
-        [coefficients[:, :, 1] - coefficients[:, :, 0], (intercepts[:, 1] - intercepts[:, 0])[:, None]], axis=1
+        [
+            coefficients[:, :, 1] - coefficients[:, :, 0],
+            (intercepts[:, 1] - intercepts[:, 0])[:, None],
+        ],
+        axis=1,
     )
     return Draws(weights, seconds, float(trace.sample_stats.attrs["sampling_time"]))
 

@@ -1,11 +1,13 @@
-"""Every strategy: seconds, ratio to one pass over the pool, peak memory; and the versions people use today.
+"""Every strategy: seconds, ratio to one pass over the pool, peak memory; and the versions people
+use today.
 
-    python benchmarks/strategies.py             all of it, about ten minutes; writes STRATEGIES.md and strategies.json
-    python benchmarks/strategies.py --smoke     tiny sizes: does every part run? The times mean nothing
-    python benchmarks/strategies.py --only badge,coreset
+    python benchmarks/strategies.py             all of it, about ten minutes; writes STRATEGIES.md
+    and strategies.json python benchmarks/strategies.py --smoke     tiny sizes: does every part run?
+    The times mean nothing python benchmarks/strategies.py --only badge,coreset
 
-N = 50,000 candidates, D = 384, K = 400, B = 20, two classes. The pass is ``model.sample_proba(X_pool)``, what every
-strategy needs beforehand. BatchBALD and ParBaLS are measured at N = 10,000. Every strategy has a process of its own.
+N = 50,000 candidates, D = 384, K = 400, B = 20, two classes. The pass is
+``model.sample_proba(X_pool)``, what every strategy needs beforehand. BatchBALD and ParBaLS are
+measured at N = 10,000. Every strategy has a process of its own.
 """
 
 import argparse
@@ -77,14 +79,20 @@ def _own(bench: Any, only: list[str]) -> Any:
     from parbals.strategies import STRATEGIES
 
     sizes = bench.sizes
-    section = Section("s", f"Every strategy, D={sizes.n_features}, K={sizes.n_samples}, two classes")
+    section = Section(
+        "s", f"Every strategy, D={sizes.n_features}, K={sizes.n_samples}, two classes"
+    )
     rows = []
     for name in STRATEGIES:
         if only and name not in only:
             continue
         slow = name in _SLOW
         here = replace(sizes, n_pool=min(10_000, sizes.n_pool)) if slow else sizes
-        batch_sizes = (10, here.batch_size) if name == "batchbald" and here.batch_size > 10 else (here.batch_size,)
+        batch_sizes = (
+            (10, here.batch_size)
+            if name == "batchbald" and here.batch_size > 10
+            else (here.batch_size,)
+        )
         for batch_size in batch_sizes:
             label = f"{name}, N={here.n_pool:,}, B={batch_size}"
             found = bench.call_fresh(label, measure, name, replace(here, batch_size=batch_size))
@@ -102,7 +110,15 @@ def _own(bench: Any, only: list[str]) -> Any:
                 )
             elif name == "batchbald":
                 section.ratios.append(
-                    Ratio(label, seconds(found.seconds), "", found.seconds, _GOAL_BATCHBALD, True, " s")
+                    Ratio(
+                        label,
+                        seconds(found.seconds),
+                        "",
+                        found.seconds,
+                        _GOAL_BATCHBALD,
+                        True,
+                        " s",
+                    )
                 )
             memory = found.peak_bytes / _GB
             mark = "" if memory <= _GOAL_MEMORY else " (goal 2 GB MISSED)"
@@ -118,11 +134,19 @@ def _own(bench: Any, only: list[str]) -> Any:
                 )
             )
             section.data[label] = found._asdict()
-    columns = ("strategy", "N", "B", "first call", "later call", "passes", "peak memory over inputs")
+    columns = (
+        "strategy",
+        "N",
+        "B",
+        "first call",
+        "later call",
+        "passes",
+        "peak memory over inputs",
+    )
     section.details.append(Detail(section.title, columns, rows))
     section.notes.append(
-        "The first call includes compiling. Memory: peak resident during both calls less what was resident before "
-        "them, when features and predictive samples were in memory."
+        "The first call includes compiling. Memory: peak resident during both calls less what was "
+        "resident before them, when features and predictive samples were in memory."
     )
     return section
 
@@ -137,7 +161,9 @@ def measure(name: str, sizes: Any) -> Measured:
     from parbals.strategies import strategy_named
 
     problem = make_problem("unit", sizes, 2)
-    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, random_state=0).fit(problem.X, problem.y)
+    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, random_state=0).fit(
+        problem.X, problem.y
+    )
     pool = model.sample_proba(problem.X_pool)
     pass_seconds = min(timed(lambda: model.sample_proba(problem.X_pool))[0] for _ in range(3))
     strategy = strategy_named(name)
@@ -154,9 +180,16 @@ def measure(name: str, sizes: Any) -> Measured:
             warnings.simplefilter("ignore")
             if strategy.conditions_model:
                 return parbals.select_batch_from_model(
-                    model, problem.X_pool, problem.X_target, sizes.batch_size, name, random_state=seed
+                    model,
+                    problem.X_pool,
+                    problem.X_target,
+                    sizes.batch_size,
+                    name,
+                    random_state=seed,
                 )
-            return parbals.select_batch(pool, batch_size=sizes.batch_size, strategy=name, random_state=seed, **inputs)
+            return parbals.select_batch(
+                pool, batch_size=sizes.batch_size, strategy=name, random_state=seed, **inputs
+            )
 
     before = reset_memory_peak()
     first = timed(lambda: choose(0))[0]
@@ -179,19 +212,29 @@ def _against_others(bench: Any, only: list[str], sizes: Any) -> Any:
             continue
         if find_spec(package) is None:
             pip = {"skactiveml": "scikit-activeml"}.get(package, package)
-            section.notes.append(f"{package} is not installed, so {name} is not compared: pip install {pip}")
+            section.notes.append(
+                f"{package} is not installed, so {name} is not compared: pip install {pip}"
+            )
             continue
         label = f"{name} of {package}, N={here.n_pool:,}, B={here.batch_size}"
         ours, theirs, same, their_peak = bench.call_fresh(label, compare, name, here)
         section.ratios.append(Ratio(label, seconds(ours), seconds(theirs), theirs / ours))
         rows.append((label, seconds(ours), seconds(theirs), f"{their_peak / 1e6:,.0f} MB", same))
-        section.data[label] = {"ours": ours, "theirs": theirs, "their_peak_bytes": their_peak, "same": same}
-    section.details.append(Detail(section.title, ("what", "ours", "theirs", "their peak memory", "batches"), rows))
+        section.data[label] = {
+            "ours": ours,
+            "theirs": theirs,
+            "their_peak_bytes": their_peak,
+            "same": same,
+        }
+    section.details.append(
+        Detail(section.title, ("what", "ours", "theirs", "their peak memory", "batches"), rows)
+    )
     return section
 
 
 def compare(name: str, sizes: Any) -> tuple[float, float, str, int]:
-    """Seconds of ours and of theirs on the same inputs, what their batches share, and their peak memory."""
+    """Seconds of ours and of theirs on the same inputs, what their batches share, and their peak
+    memory."""
     import numpy as np
     from workload import make_problem
 
@@ -216,12 +259,16 @@ def _batchbald(name: str, problem: Any, sizes: Any) -> tuple[Any, Any]:
 
     import parbals
 
-    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, random_state=0).fit(problem.X, problem.y)
+    model = parbals.BayesianLogisticRegression(n_samples=sizes.n_samples, random_state=0).fit(
+        problem.X, problem.y
+    )
     pool = model.sample_proba(problem.X_pool).astype(np.float64)
     log_probs = torch.from_numpy(np.log(pool))
 
     def ours() -> Any:
-        return parbals.select_batch(pool, batch_size=sizes.batch_size, strategy=name, random_state=0).indices
+        return parbals.select_batch(
+            pool, batch_size=sizes.batch_size, strategy=name, random_state=0
+        ).indices
 
     def theirs() -> Any:
         return get_batchbald_batch(log_probs, sizes.batch_size, 4096, dtype=torch.double).indices
@@ -245,21 +292,31 @@ def _on_features(name: str, problem: Any, sizes: Any) -> tuple[Any, Any]:
     features = {"pool_features": problem.X_pool, "labelled_features": problem.X}
 
     def ours() -> Any:
-        return parbals.select_batch(pool, None, sizes.batch_size, name, random_state=0, **features).indices
+        return parbals.select_batch(
+            pool, None, sizes.batch_size, name, random_state=0, **features
+        ).indices
 
     def theirs() -> Any:
         if name == "badge":
-            return Badge(random_state=0).query(X, y, classifier, fit_clf=False, batch_size=sizes.batch_size)
+            return Badge(random_state=0).query(
+                X, y, classifier, fit_clf=False, batch_size=sizes.batch_size
+            )
         return CoreSet(random_state=0).query(X, y, batch_size=sizes.batch_size)
 
     return ours, theirs
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--smoke", action="store_true", help="tiny sizes: does every part run?")
     parser.add_argument(
-        "--only", type=lambda text: text.split(","), default=[], metavar="NAMES", help="some strategies"
+        "--only",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="NAMES",
+        help="some strategies",
     )
     parser.add_argument("--cores", type=int, default=2, help="cores to use (2)")
     parser.add_argument("--out", type=Path, help="folder for STRATEGIES.md and strategies.json")

@@ -1,7 +1,7 @@
 """The problems every engine solves, and the plain NumPy code that people write for them today.
 
-Axis letters as in the package: N pool points, M target points, K posterior samples, C classes, D features,
-B batch, U universes.
+Axis letters as in the package: N pool points, M target points, K posterior samples, C classes, D
+features, B batch, U universes.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["FULL", "PRESETS", "QUICK", "SMOKE", "Problem", "Sizes", "make_problem", "plain_epig", "plain_predict"]
+__all__ = [
+    "FULL",
+    "PRESETS",
+    "QUICK",
+    "SMOKE",
+    "Problem",
+    "Sizes",
+    "make_problem",
+    "plain_epig",
+    "plain_predict",
+]
 
 
 @dataclass(frozen=True)
@@ -30,8 +40,18 @@ class Sizes:
     draws: int = 100  # of each chain
     cores: int = 2  # processes that PyMC's chains run in
     designs: tuple[str, ...] = ("unit", "normal")
-    rivals: tuple[str, ...] = ("pymc", "pymc-numba", "numpyro", "numpyro-jit", "blackjax-jit", "parbals-nuts")
-    reference: tuple[int, int] = (1_000, 5_000)  # warm-up and draws of each chain of the long run; (0, 0): none
+    rivals: tuple[str, ...] = (
+        "pymc",
+        "pymc-numba",
+        "numpyro",
+        "numpyro-jit",
+        "blackjax-jit",
+        "parbals-nuts",
+    )
+    reference: tuple[int, int] = (
+        1_000,
+        5_000,
+    )  # warm-up and draws of each chain of the long run; (0, 0): none
     fit_repeats: int = 15
     refit_repeats: int = 3
     batch_repeats: int = 3
@@ -92,9 +112,9 @@ class Problem(NamedTuple):
 def make_problem(design: str, sizes: Sizes, n_classes: int = 2) -> Problem:
     """Rows of one design with labels drawn from a softmax model; every call gives the same rows.
 
-    "unit": a spectrum that decays as that of encoder embeddings after PCA, rows scaled to norm 1, class
-    weights of norm 6 in every direction that carries variance. "normal": independent N(0, 1) features and
-    weights from the prior, so that fewer labels than features are always separable.
+    "unit": a spectrum that decays as that of encoder embeddings after PCA, rows scaled to norm 1,
+    class weights of norm 6 in every direction that carries variance. "normal": independent N(0, 1)
+    features and weights from the prior, so that fewer labels than features are always separable.
     """
     generator = np.random.default_rng(0)
     n_rows = sizes.n_pool + sizes.n_target + sizes.n_labelled
@@ -132,7 +152,10 @@ def plain_epig(pool: np.ndarray, target: np.ndarray, block: int = 500) -> np.nda
         information = np.zeros((len(pool[rows]), len(target)), pool.dtype)
         for a in range(n_classes):
             for b in range(n_classes):
-                joint = np.einsum("nk,mk->nm", pool[rows, :, a], target[:, :, b], optimize=True) / n_samples
+                joint = (
+                    np.einsum("nk,mk->nm", pool[rows, :, a], target[:, :, b], optimize=True)
+                    / n_samples
+                )
                 product = pool_mean[rows, None, a] * target_mean[None, :, b]
                 information += joint * np.log(joint / product)
         scores[rows] = information.mean(axis=1)

@@ -28,7 +28,10 @@ def epig_fast(pool, target, w=None):
     """The same by einsum, for pools that are too large for loops."""
     w = np.full(pool.shape[1], 1 / pool.shape[1]) if w is None else np.asarray(w) / np.sum(w)
     joint = np.einsum("k,nka,mkb->nmab", w, pool, target)
-    alone = np.einsum("k,nka->na", w, pool)[:, None, :, None] * np.einsum("k,mkb->mb", w, target)[None, :, None, :]
+    alone = (
+        np.einsum("k,nka->na", w, pool)[:, None, :, None]
+        * np.einsum("k,mkb->mb", w, target)[None, :, None, :]
+    )
     return xlogy(joint, joint / np.where(alone > 0, alone, 1.0)).sum(axis=(2, 3)).mean(axis=1)
 
 
@@ -39,7 +42,8 @@ def bald(pool, w=None):
 
 
 def expected_epig(pool, target, chosen, w=None):
-    """E over the labels of ``chosen`` (every labelling enumerated) of EPIG given those labels, (N,)."""
+    """E over the labels of ``chosen`` (every labelling enumerated) of EPIG given those labels,
+    (N,)."""
     w = np.full(pool.shape[1], 1 / pool.shape[1]) if w is None else np.asarray(w) / np.sum(w)
     total = np.zeros(len(pool))
     for labels in itertools.product(range(pool.shape[2]), repeat=len(chosen)):
@@ -60,6 +64,8 @@ def random_probs(seed, n, k, c, sharpness=1.0, dtype=np.float64):
 def linear_probs(seed, n, k, c, d=4, scale=2.0):
     """Predictive samples of a random linear softmax model: points share the posterior's directions."""
     rng = np.random.default_rng(seed)
-    logits = np.einsum("nd,kdc->nkc", rng.standard_normal((n, d)), scale * rng.standard_normal((k, d, c)))
+    logits = np.einsum(
+        "nd,kdc->nkc", rng.standard_normal((n, d)), scale * rng.standard_normal((k, d, c))
+    )
     e = np.exp(logits - logits.max(axis=2, keepdims=True))
     return e / e.sum(axis=2, keepdims=True)

@@ -3,7 +3,12 @@
 import random
 
 SPAM = ("win a cash prize now", "claim your free prize", "urgent call this number to claim")
-HAM = ("see you at home", "are we still on for dinner", "ok talk later", "the meeting moved to noon")
+HAM = (
+    "see you at home",
+    "are we still on for dinner",
+    "ok talk later",
+    "the meeting moved to noon",
+)
 
 
 def message(i):

@@ -11,11 +11,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def run_benchmark(*arguments: str, path: Path | None = None, script: str = "engine.py") -> subprocess.CompletedProcess:
+def run_benchmark(
+    *arguments: str, path: Path | None = None, script: str = "engine.py"
+) -> subprocess.CompletedProcess:
     places = [str(path)] if path else []
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*places, str(ROOT / "src")])}
     command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
 
 
 @pytest.mark.parametrize("part", ["a", "b", "c", "d"])
@@ -31,10 +35,21 @@ def test_each_part_runs_and_writes_its_results(part, tmp_path):
 
 
 def test_every_strategy_is_measured(tmp_path):
-    done = run_benchmark("--smoke", "--only", "random,galaxy,batchbald", "--out", str(tmp_path), script="strategies.py")
+    done = run_benchmark(
+        "--smoke",
+        "--only",
+        "random,galaxy,batchbald",
+        "--out",
+        str(tmp_path),
+        script="strategies.py",
+    )
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "strategies.json").read_text(encoding="utf-8"))
-    assert [key.split(",")[0] for key in record["sections"][0]["data"]] == ["random", "galaxy", "batchbald"]
+    assert [key.split(",")[0] for key in record["sections"][0]["data"]] == [
+        "random",
+        "galaxy",
+        "batchbald",
+    ]
 
 
 def test_runs_side_by_side_choose_what_they_choose_alone():

@@ -4,16 +4,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from parbals.numerics import (
+from parbals.arrays import (
     block_rows,
     bucket,
     effective_sample_size,
-    entropy,
     normalise_log_weights,
     pad_rows,
-    safe_reciprocal,
-    working_precision,
 )
+from parbals.numerics import entropy, safe_reciprocal, working_precision
 
 
 def test_growing_by_one_row_changes_the_bucket_a_handful_of_times():

@@ -7,7 +7,9 @@ import parbals
 
 
 def test_every_public_name_can_be_loaded():
-    assert {"select_batch", "BayesianLogisticRegression", "epig", "bald", "Batch"} <= set(dir(parbals))
+    assert {"select_batch", "BayesianLogisticRegression", "epig", "bald", "Batch"} <= set(
+        dir(parbals)
+    )
     for name in parbals.__all__:
         assert getattr(parbals, name) is not None
 

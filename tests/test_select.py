@@ -14,7 +14,10 @@ POOL, TARGET = PROBS[:50], PROBS[50:]
 
 @pytest.mark.parametrize("strategy", ["random", "parbals-epig"])
 def test_another_seed_gives_another_draw(strategy):
-    batches = {tuple(parbals.select_batch(POOL, TARGET, 8, strategy, random_state=s).indices) for s in range(6)}
+    batches = {
+        tuple(parbals.select_batch(POOL, TARGET, 8, strategy, random_state=s).indices)
+        for s in range(6)
+    }
     assert len(batches) > 1
 
 
@@ -37,7 +40,9 @@ def test_random_is_uniform():
     for seed in range(2000):
         counts[parbals.select_batch(POOL[:10], None, 3, "random", random_state=seed).indices] += 1
     expected = 600.0
-    assert ((counts - expected) ** 2 / (expected * 0.7)).sum() < 30  # chi-square with 9 degrees of freedom
+    assert (
+        (counts - expected) ** 2 / (expected * 0.7)
+    ).sum() < 30  # chi-square with 9 degrees of freedom
 
 
 def test_the_whole_pool_can_be_the_batch():
@@ -54,7 +59,11 @@ def test_the_whole_pool_can_be_the_batch():
         ({"batch_size": 2.5}, InputError, "batch_size is 2.5"),
         ({"strategy": "epigg"}, InputError, "no strategy 'epigg'; choose one of: random"),
         ({"target_probs": None}, InputError, "needs target_probs"),
-        ({"target_probs": TARGET[:, :50]}, ShapeError, "200 posterior samples and target_probs has 50"),
+        (
+            {"target_probs": TARGET[:, :50]},
+            ShapeError,
+            "200 posterior samples and target_probs has 50",
+        ),
         ({"target_probs": TARGET[:, :, :2]}, InputError, "sums to"),
         ({"pool_probs": POOL[0]}, ShapeError, "has shape"),
         ({"pool_probs": POOL[:, :, :1]}, ShapeError, "1 classes"),
@@ -75,17 +84,37 @@ def test_the_whole_pool_can_be_the_batch():
         ({"loss": "brier"}, InputError, "loss is 'brier'; choose one of: log, error"),
         ({"beta": -1.0}, InputError, "beta is -1.0"),
         ({"n_configurations": 0}, InputError, "n_configurations is 0"),
-        ({"options": {"power": 2}}, InputError, "parbals-epig has no option 'power'; it takes none"),
+        (
+            {"options": {"power": 2}},
+            InputError,
+            "parbals-epig has no option 'power'; it takes none",
+        ),
         ({"strategy": "coreset"}, InputError, "coreset needs pool_features"),
         ({"strategy": "galaxy"}, InputError, "galaxy needs labels and labelled_probs"),
-        ({"pool_features": np.ones((49, 2))}, ShapeError, "pool_features has 49 rows and pool_probs has 50"),
-        ({"labelled_probs": POOL[:, :7]}, ShapeError, "200 posterior samples and labelled_probs has 7"),
-        ({"labelled_probs": POOL[:4], "labels": [0, 1, 2]}, ShapeError, "one label for each of the 4 rows"),
+        (
+            {"pool_features": np.ones((49, 2))},
+            ShapeError,
+            "pool_features has 49 rows and pool_probs has 50",
+        ),
+        (
+            {"labelled_probs": POOL[:, :7]},
+            ShapeError,
+            "200 posterior samples and labelled_probs has 7",
+        ),
+        (
+            {"labelled_probs": POOL[:4], "labels": [0, 1, 2]},
+            ShapeError,
+            "one label for each of the 4 rows",
+        ),
         ({"labelled_probs": POOL[:4], "labels": [0, 1, 2, 3]}, LabelError, r"labels\[3\] is 3"),
         ({"labels": [0, 1], "validation": [2]}, InputError, "validation contains 2"),
         ({"labels": [0, 1], "validation": []}, InputError, "validation is empty"),
         ({"validation": [0]}, InputError, "pass labels as well"),
-        ({"labelled_features": np.ones((3, 1)), "labelled_probs": POOL[:4]}, ShapeError, "both describe the labelled"),
+        (
+            {"labelled_features": np.ones((3, 1)), "labelled_probs": POOL[:4]},
+            ShapeError,
+            "both describe the labelled",
+        ),
         (
             {"pool_features": np.ones((50, 2)), "labelled_features": np.ones((3, 1))},
             ShapeError,
@@ -94,7 +123,12 @@ def test_the_whole_pool_can_be_the_batch():
     ],
 )
 def test_bad_input_gets_one_clear_sentence(change, error, message):
-    arguments = {"pool_probs": POOL, "target_probs": TARGET, "batch_size": 3, "random_state": 0} | change
+    arguments = {
+        "pool_probs": POOL,
+        "target_probs": TARGET,
+        "batch_size": 3,
+        "random_state": 0,
+    } | change
     with pytest.raises(error, match=message) as caught:
         parbals.select_batch(**arguments)
     assert "\n" not in str(caught.value)
@@ -107,35 +141,55 @@ class TestFromModel:
 
     @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_every_strategy_works_from_features(self, strategy):
-        batch = parbals.select_batch_from_model(self.model, self.X[20:], None, 5, strategy, random_state=0)
+        batch = parbals.select_batch_from_model(
+            self.model, self.X[20:], None, 5, strategy, random_state=0
+        )
         assert len(set(batch.indices.tolist())) == 5
 
     @pytest.mark.parametrize("inference", ["nuts", "laplace"])
     def test_other_inferences_go_through_their_samples(self, inference):
-        model = parbals.BayesianLogisticRegression(n_samples=150, inference=inference, random_state=0)
+        model = parbals.BayesianLogisticRegression(
+            n_samples=150, inference=inference, random_state=0
+        )
         model.fit(self.X[:20], self.y[:20])
         batch = parbals.select_batch_from_model(model, self.X[20:], self.X[:20], 3, random_state=0)
-        same = parbals.select_batch(model.sample_proba(self.X[20:]), model.sample_proba(self.X[:20]), 3, random_state=0)
+        same = parbals.select_batch(
+            model.sample_proba(self.X[20:]), model.sample_proba(self.X[:20]), 3, random_state=0
+        )
         assert batch.indices.tolist() == same.indices.tolist()
 
     @pytest.mark.parametrize("module", ["pandas", "polars"])
     @pytest.mark.parametrize("strategy", ["parbals-epig", "bald", "epig", "galaxy"])
     def test_columns_are_compared_by_name(self, module, strategy):
         """Warnings are errors here: a right frame brings none about names."""
-        frame = pytest.importorskip(module).DataFrame({name: self.X[:, c] for c, name in enumerate("abc")})
-        model = parbals.BayesianLogisticRegression(n_samples=150, random_state=0).fit(frame[:20], self.y[:20])
-        expected = parbals.select_batch_from_model(self.model, self.X, None, 3, strategy, random_state=0)
+        frame = pytest.importorskip(module).DataFrame(
+            {name: self.X[:, c] for c, name in enumerate("abc")}
+        )
+        model = parbals.BayesianLogisticRegression(n_samples=150, random_state=0).fit(
+            frame[:20], self.y[:20]
+        )
+        expected = parbals.select_batch_from_model(
+            self.model, self.X, None, 3, strategy, random_state=0
+        )
         batch = parbals.select_batch_from_model(model, frame, None, 3, strategy, random_state=0)
         assert batch.indices.tolist() == expected.indices.tolist()
         other = frame[["a", "c", "b"]]
-        with pytest.raises(InputError, match="X_pool has the column 'c' at position 1, where the model has 'b'"):
+        with pytest.raises(
+            InputError, match="X_pool has the column 'c' at position 1, where the model has 'b'"
+        ):
             parbals.select_batch_from_model(model, other, None, 3, strategy)
-        with pytest.raises(InputError, match="X_target has the column 'c' at position 1, where the model has 'b'"):
+        with pytest.raises(
+            InputError, match="X_target has the column 'c' at position 1, where the model has 'b'"
+        ):
             parbals.select_batch_from_model(model, frame, other, 3, strategy)
-        with pytest.raises(InputError, match="X_target has the column 'c' at position 1, where X_pool has 'b'"):
+        with pytest.raises(
+            InputError, match="X_target has the column 'c' at position 1, where X_pool has 'b'"
+        ):
             parbals.select_batch_from_model(self.model, frame, other, 3, strategy)
         with pytest.raises(InputError, match="X_labelled has the column 'c'"):
-            parbals.select_batch_from_model(model, frame, None, 3, strategy, X_labelled=other, y_labelled=self.y)
+            parbals.select_batch_from_model(
+                model, frame, None, 3, strategy, X_labelled=other, y_labelled=self.y
+            )
 
     def test_bad_features_are_refused(self):
         with pytest.raises(ShapeError, match="2 features"):

@@ -1,11 +1,15 @@
-"""An LLM as annotator, through any endpoint that speaks OpenAI's chat protocol. Standard library only.
+"""An LLM as annotator, through any endpoint that speaks OpenAI's chat protocol.
+
+Standard library only.
 
 export OPENAI_API_KEY=...
 parbals label spam --name some-model --rate 60 --budget 500 --with \
-    "python chat_endpoint.py --url https://api.openai.com/v1 --model some-model --task 'Is this text message spam?'"
+    "python chat_endpoint.py --url https://api.openai.com/v1 --model some-model --task 'Is this text
+    message spam?'"
 
-The key comes from the environment (--key-env names the variable; local servers need none). An item that the model gives
-no usable label for is left out, and parbals asks again; a model that says it does not know abstains.
+The key comes from the environment (--key-env names the variable; local servers need none). An item
+that the model gives no usable label for is left out, and parbals asks again; a model that says it
+does not know abstains.
 """
 
 import argparse
@@ -39,7 +43,9 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def ask(item: dict[str, Any], options: argparse.Namespace, key: str | None) -> dict[str, Any]:
     """The reply about one item."""
-    system = RULES.format(task=options.task, classes=json.dumps(item["classes"], ensure_ascii=False))
+    system = RULES.format(
+        task=options.task, classes=json.dumps(item["classes"], ensure_ascii=False)
+    )
     body = {
         "model": options.model,
         "temperature": 0,
@@ -58,7 +64,9 @@ def ask(item: dict[str, Any], options: argparse.Namespace, key: str | None) -> d
 
 def post(url: str, body: dict[str, Any], key: str | None, options: argparse.Namespace) -> bytes:
     """The body of the response; waits and tries again where the endpoint is busy."""
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    headers = {"Content-Type": "application/json"} | (
+        {"Authorization": f"Bearer {key}"} if key else {}
+    )
     opener = urllib.request.build_opener(NoRedirect)
     for attempt in range(options.tries):
         request = urllib.request.Request(url, json.dumps(body).encode(), headers)
@@ -82,7 +90,8 @@ def post(url: str, body: dict[str, Any], key: str | None, options: argparse.Name
 
 
 def understand(text: Any, classes: list[str]) -> dict[str, Any]:
-    """The label in what a model wrote: JSON, perhaps inside a code fence; capitals and blanks do not count."""
+    """The label in what a model wrote: JSON, perhaps inside a code fence; capitals and blanks do
+    not count."""
     found = re.search(r"\{.*\}", text, re.DOTALL) if isinstance(text, str) else None
     try:
         said = json.loads(found.group()) if found else None
@@ -93,7 +102,9 @@ def understand(text: Any, classes: list[str]) -> dict[str, Any]:
     label = said["label"]
     reply: dict[str, Any] = {"label": None}
     if label is not None:
-        alike = [name for name in classes if name.strip().casefold() == str(label).strip().casefold()]
+        alike = [
+            name for name in classes if name.strip().casefold() == str(label).strip().casefold()
+        ]
         if label in classes:
             reply["label"] = label
         elif len(alike) == 1:
@@ -101,7 +112,11 @@ def understand(text: Any, classes: list[str]) -> dict[str, Any]:
         else:
             raise Unusable(f"the model chose {str(label)[:80]!r}, which is not one of the classes")
     confidence = said.get("confidence")
-    if isinstance(confidence, (int, float)) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
+    if (
+        isinstance(confidence, (int, float))
+        and not isinstance(confidence, bool)
+        and 0 <= confidence <= 1
+    ):
         reply["confidence"] = confidence
     if isinstance(said.get("reason"), str):
         reply["comment"] = said["reason"]
@@ -110,10 +125,16 @@ def understand(text: Any, classes: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Label JSON lines with a chat model.")
-    parser.add_argument("--url", default=os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1"))
+    parser.add_argument(
+        "--url", default=os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
+    )
     parser.add_argument("--model", required=True)
-    parser.add_argument("--task", required=True, help="what is to be decided, in a sentence or a page")
-    parser.add_argument("--key-env", default="OPENAI_API_KEY", help="environment variable that holds the key")
+    parser.add_argument(
+        "--task", required=True, help="what is to be decided, in a sentence or a page"
+    )
+    parser.add_argument(
+        "--key-env", default="OPENAI_API_KEY", help="environment variable that holds the key"
+    )
     parser.add_argument("--timeout", type=float, default=60.0)
     parser.add_argument("--tries", type=int, default=3)
     options = parser.parse_args()

@@ -1,8 +1,8 @@
 """A PyTorch network with Monte-Carlo dropout as a model for parbals (needs torch).
 
-Each of the K samples is the network under one fixed set of dropout masks. The masks are drawn once per fit and
-kept, because the k-th sample must be the same function in every call: otherwise two points' predictions would
-not vary together, and batches would be chosen on noise.
+Each of the K samples is the network under one fixed set of dropout masks. The masks are drawn once
+per fit and kept, because the k-th sample must be the same function in every call: otherwise two
+points' predictions would not vary together, and batches would be chosen on noise.
 """
 
 from typing import Self
@@ -15,22 +15,49 @@ from torch import nn
 class DropoutNetwork:
     """One hidden layer; ``fit`` and ``sample_proba`` are all that parbals asks for."""
 
-    def __init__(self, n_classes: int, width: int = 64, keep: float = 0.8, n_samples: int = 100, seed: int = 0) -> None:
-        self.n_classes, self.width, self.keep, self.n_samples, self.seed = n_classes, width, keep, n_samples, seed
+    def __init__(
+        self,
+        n_classes: int,
+        width: int = 64,
+        keep: float = 0.8,
+        n_samples: int = 100,
+        seed: int = 0,
+    ) -> None:
+        self.n_classes, self.width, self.keep, self.n_samples, self.seed = (
+            n_classes,
+            width,
+            keep,
+            n_samples,
+            seed,
+        )
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         generator = torch.Generator().manual_seed(self.seed)
         torch.manual_seed(self.seed)
-        self.first, self.second = nn.Linear(X.shape[1], self.width), nn.Linear(self.width, self.n_classes)
-        inputs, targets = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y, dtype=torch.long)
-        optimiser = torch.optim.Adam([*self.first.parameters(), *self.second.parameters()], lr=0.02, weight_decay=1e-3)
+        self.first, self.second = (
+            nn.Linear(X.shape[1], self.width),
+            nn.Linear(self.width, self.n_classes),
+        )
+        inputs, targets = (
+            torch.as_tensor(X, dtype=torch.float32),
+            torch.as_tensor(y, dtype=torch.long),
+        )
+        optimiser = torch.optim.Adam(
+            [*self.first.parameters(), *self.second.parameters()], lr=0.02, weight_decay=1e-3
+        )
         for _ in range(200):
-            mask = (torch.rand(len(inputs), self.width, generator=generator) < self.keep) / self.keep
-            loss = nn.functional.cross_entropy(self.second(torch.relu(self.first(inputs)) * mask), targets)
+            mask = (
+                torch.rand(len(inputs), self.width, generator=generator) < self.keep
+            ) / self.keep
+            loss = nn.functional.cross_entropy(
+                self.second(torch.relu(self.first(inputs)) * mask), targets
+            )
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-        self.masks = (torch.rand(self.n_samples, self.width, generator=generator) < self.keep) / self.keep
+        self.masks = (
+            torch.rand(self.n_samples, self.width, generator=generator) < self.keep
+        ) / self.keep
         return self
 
     @torch.no_grad()

@@ -6,7 +6,9 @@ from sklearn.ensemble import RandomForestClassifier
 import parbals
 
 
-def label_with_a_forest(X: np.ndarray, answer, classes: list, rounds: int = 5) -> parbals.ActiveLearner:  # noqa: ANN001
+def label_with_a_forest(
+    X: np.ndarray, answer, classes: list, rounds: int = 5
+) -> parbals.ActiveLearner:
     """Ask for ten items a round; ``answer(positions)`` gives their labels."""
     forest = RandomForestClassifier(300, min_samples_leaf=2, random_state=0)
     learner = parbals.ActiveLearner(X, classes, model=forest, random_state=0)

@@ -1,5 +1,5 @@
 """``python -m parbals`` is ``parbals``."""
 
-from parbals.cli import program
+from parbals.cli.main import program
 
 program()

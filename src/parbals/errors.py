@@ -36,11 +36,13 @@ class MissingDependencyError(ParbalsError, ImportError):
 
 
 class ProjectError(ParbalsError):
-    """A project is missing, locked, read-only, full or not ours; nothing was confirmed that is not stored."""
+    """A project is missing, locked, read-only, full or not ours; nothing was confirmed that is not
+    stored."""
 
 
 class ProjectDamagedError(ParbalsError):
-    """A project's files are damaged; what is readable can still be taken out with `parbals salvage`."""
+    """A project's files are damaged; what is readable can still be taken out with `parbals
+    salvage`."""
 
 
 class ParbalsWarning(UserWarning):

@@ -1,4 +1,5 @@
-"""What other packages add to our tables, through entry points: found by name, loaded only when asked for."""
+"""What other packages add to our tables, through entry points: found by name, loaded only when
+asked for."""
 
 from collections.abc import Container
 from importlib.metadata import EntryPoint, entry_points
@@ -17,20 +18,25 @@ def other_entries(group: str, ours: Container[str]) -> dict[str, EntryPoint]:
 
 
 def load_entry(entry: EntryPoint, kind: type[T], what: str, shown: str) -> T:
-    """What an entry point names; ``what`` is called a strategy or the like, ``shown`` the class it must be of."""
+    """What an entry point names; ``what`` is called a strategy or the like, ``shown`` the class it
+    must be of."""
     try:
         found = entry.load()
     except Exception as error:
-        raise InputError(f"The {what} {entry.name!r} ({entry.value}) cannot be loaded: {error}.") from error
+        raise InputError(
+            f"The {what} {entry.name!r} ({entry.value}) cannot be loaded: {error}."
+        ) from error
     if not isinstance(found, kind):
         raise InputError(
-            f"The {what} {entry.name!r} ({entry.value}) is a {type(found).__name__}; its entry point must name a "
-            f"{shown}."
+            f"The {what} {entry.name!r} ({entry.value}) is a {type(found).__name__}; its entry "
+            f"point must name a {shown}."
         )
     return found
 
 
-def loadable_entries(entries: dict[str, EntryPoint], kind: type[T], what: str, shown: str) -> dict[str, T]:
+def loadable_entries(
+    entries: dict[str, EntryPoint], kind: type[T], what: str, shown: str
+) -> dict[str, T]:
     """All that can be loaded: one that cannot stops nothing but itself."""
     found: dict[str, T] = {}
     for name, entry in entries.items():

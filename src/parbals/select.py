@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from parbals.batches.problem import Labelled, ModelView, Problem
 from parbals.errors import InputError, ShapeError
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.scores.losses import LOSSES, Loss
 from parbals.scores.uncertainty import mean_prediction
+from parbals.strategies.problem import Labelled, ModelView, Problem
 from parbals.strategies.table import Strategy, strategy_named
 from parbals.types import Batch
 from parbals.validate import (
@@ -69,15 +69,17 @@ def select_batch(
         strategy: a name from ``parbals strategies``.
         n_universes: U, how many labellings ParBaLS averages over.
         sample_weights: (K,) weights of the posterior samples; equal if not given.
-        pending: pool positions already out for labelling: never chosen, and part of the batch from the
-            start for strategies that look at the batch as a whole.
+        pending: pool positions already out for labelling: never chosen, and part of the batch from
+            the start for strategies that look at the batch as a whole.
         random_state: an integer makes the choice reproducible.
         pool_features: (N, D) features of the pool, for coreset, badge and glister.
         labelled_features: (L, D) features of the labelled points, for coreset and glister.
         labelled_probs: (L, K, C) predictive samples of the labelled points, for galaxy and glister.
         labels: (L,) class numbers 0..C-1 of the labelled points, for galaxy and glister.
-        validation: positions among the L labelled points that the model was not fitted on, for glister.
-        loss: what the model will be judged by, for EPIG and ParBaLS: ``"log"`` or ``"error"`` (0-1).
+        validation: positions among the L labelled points that the model was not fitted on, for
+            glister.
+        loss: what the model will be judged by, for EPIG and ParBaLS: ``"log"`` or ``"error"``
+            (0-1).
         beta: coldness of the power-, softmax- and softrank- strategies; larger is closer to top-B.
         n_configurations: label configurations BatchBALD sums over before it begins to sample them.
         options: further settings of strategies from other packages.
@@ -93,7 +95,10 @@ def select_batch(
     check_choice(loss, LOSSES, "loss")
     features = None if pool_features is None else check_features(pool_features, "pool_features")
     if features is not None and len(features) != len(pool):
-        raise ShapeError(f"pool_features has {len(features)} rows and pool_probs has {len(pool)}; both are the pool.")
+        raise ShapeError(
+            f"pool_features has {len(features)} rows and pool_probs has {len(pool)}; both are the "
+            "pool."
+        )
     problem = Problem(
         strategy=strategy,
         n_pool=len(pool),
@@ -105,7 +110,9 @@ def select_batch(
         pool_probs=pool,
         target_probs=target,
         pool_features=features,
-        labelled=_labelled(pool, features, weights, labelled_features, labelled_probs, labels, validation),
+        labelled=_labelled(
+            pool, features, weights, labelled_features, labelled_probs, labels, validation
+        ),
         beta=check_positive(beta, "beta"),
         loss=loss,
         n_configurations=check_positive_int(n_configurations, "n_configurations"),
@@ -140,28 +147,31 @@ def select_batch_from_model(
 ) -> Batch:
     """Choose a batch for a fitted model, from features.
 
-    With a ``BayesianLogisticRegression(inference="smc")`` ParBaLS conditions the posterior itself in every
-    universe: particles are reweighted, and resampled and moved when their effective sample size
-    falls. Any other fitted model with ``sample_proba`` (N, K, C) goes through :func:`select_batch`.
+    With a ``BayesianLogisticRegression(inference="smc")`` ParBaLS conditions the posterior itself
+    in every universe: particles are reweighted, and resampled and moved when their effective sample
+    size falls. Any other fitted model with ``sample_proba`` (N, K, C) goes through
+    :func:`select_batch`.
 
     Args:
         model: a fitted model.
         X_pool: (N, D) features of the candidates.
-        X_target: (M, D) features of points from the distribution the model will be judged on; without
-            a shift leave it out: a random 1,000 of the pool then stand for it.
-        X_labelled: (L, D) features of the labelled points, for coreset, galaxy and glister. Our own particle model
-            remembers those it was fitted on.
-        y_labelled: (L,) their labels.
-        batch_size, strategy, n_universes, pending, random_state, validation, loss, beta, n_configurations, options:
+        X_target: (M, D) features of points from the distribution the model will be judged on;
+            without a shift leave it out: a random 1,000 of the pool then stand for it.
+        X_labelled: (L, D) features of the labelled points, for coreset, galaxy and glister. Our own
+            particle model remembers those it was fitted on.
+        y_labelled: (L,) their labels. batch_size, strategy, n_universes, pending, random_state,
+            validation, loss, beta, n_configurations, options:
             as in :func:`select_batch`.
     """
     chosen = strategy_named(strategy)
     if not hasattr(model, "sample_proba"):
         raise InputError(
-            f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C); "
-            "compute them yourself and call select_batch."
+            f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, "
+            "C); compute them yourself and call select_batch."
         )
-    names = _checked_names(model, {"X_pool": X_pool, "X_target": X_target, "X_labelled": X_labelled})
+    names = _checked_names(
+        model, {"X_pool": X_pool, "X_target": X_target, "X_labelled": X_labelled}
+    )
     X_pool = check_features(X_pool, "X_pool")
     pending = check_pending(pending, len(X_pool))
     batch_size = check_batch_size(batch_size, len(X_pool) - len(pending))
@@ -193,7 +203,9 @@ def select_batch_from_model(
     if X_labelled is not None:
         X_labelled = check_features(X_labelled, "X_labelled", X_pool.shape[1])
         if y_labelled is not None:
-            labels = check_labels(y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled")
+            labels = check_labels(
+                y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled"
+            )
     elif population is not None and (chosen.needs_labels or chosen.needs_features):
         X_labelled, labels = population.X[:, :-1], population.labels
 
@@ -214,7 +226,9 @@ def select_batch_from_model(
         random_state=seed,
         pool_features=X_pool,
         labelled_features=X_labelled,
-        labelled_probs=sampled(X_labelled) if chosen.needs_labels and X_labelled is not None else None,
+        labelled_probs=sampled(X_labelled)
+        if chosen.needs_labels and X_labelled is not None
+        else None,
         labels=labels,
         validation=validation,
         loss=loss,
@@ -225,7 +239,8 @@ def select_batch_from_model(
 
 
 def _checked_names(model: Any, tables: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The column names of the pool, after comparing those of every table with the model's, or else the pool's."""
+    """The column names of the pool, after comparing those of every table with the model's, or else
+    the pool's."""
     names = column_names(tables["X_pool"])
     known = getattr(model, "feature_names_in_", None)
     expected, whose = (names, "X_pool") if known is None else (tuple(known), "the model")
@@ -253,8 +268,8 @@ def _labelled(
         features = check_features(features, "labelled_features")
         if n_features is not None and features.shape[1] != n_features:
             raise ShapeError(
-                f"labelled_features has {features.shape[1]} columns and pool_features has {n_features}; both are "
-                "the same features."
+                f"labelled_features has {features.shape[1]} columns and pool_features has "
+                f"{n_features}; both are the same features."
             )
         lengths["labelled_features"] = len(features)
     if probs is not None:
@@ -270,10 +285,14 @@ def _labelled(
         numbers = check_labels(labels, np.arange(pool.shape[2]), n_labels, "labels")
     if validation is not None:
         if numbers is None:
-            raise InputError("validation names positions among the labelled points; pass labels as well.")
+            raise InputError(
+                "validation names positions among the labelled points; pass labels as well."
+            )
         positions = check_positions(validation, len(numbers), "validation")
         if len(positions) == 0:
-            raise InputError("validation is empty; name at least one labelled point, or leave it out.")
+            raise InputError(
+                "validation is empty; name at least one labelled point, or leave it out."
+            )
     return Labelled(numbers, features, mean, positions)
 
 

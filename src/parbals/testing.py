@@ -34,9 +34,11 @@ def make_inputs(
     n_target: int = 20,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Keyword arguments of :func:`parbals.select_batch`: a linear softmax model with K random weight vectors.
+    """Keyword arguments of :func:`parbals.select_batch`: a linear softmax model with K random
+    weight vectors.
 
-    Predictions, features and labels belong together, every class has labels, and no two points are alike.
+    Predictions, features and labels belong together, every class has labels, and no two points are
+    alike.
     """
     generator = np.random.default_rng(seed)
     weights = 0.7 * generator.standard_normal((n_samples, n_features, n_classes))
@@ -73,7 +75,8 @@ class StrategyContract:
         return strategy_named(self.strategy)
 
     def choose(self, inputs: Mapping[str, Any], batch_size: int, **overrides: Any) -> Batch:
-        """The strategy's batch; a collapsed sample size on these tiny problems is not what is tested."""
+        """The strategy's batch; a collapsed sample size on these tiny problems is not what is
+        tested."""
         arguments = {"random_state": 0, "options": self.options or None, **inputs, **overrides}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SampleCollapseWarning)
@@ -107,7 +110,10 @@ class StrategyContract:
 
     def test_duplicates_and_constant_features_give_distinct_indices(self) -> None:
         inputs = make_inputs()
-        for rows in (np.zeros(40, int), np.arange(40) % 2):  # all alike; two points twenty times each
+        for rows in (
+            np.zeros(40, int),
+            np.arange(40) % 2,
+        ):  # all alike; two points twenty times each
             copies = {name: inputs[name][rows] for name in ("pool_probs", "pool_features")}
             chosen = self.choose({**inputs, **copies}, 12).indices
             assert len(set(chosen.tolist())) == 12, "a duplicate was chosen twice"
@@ -129,7 +135,10 @@ class StrategyContract:
         first, second = (self.choose(inputs, 6, random_state=11).indices.tolist() for _ in range(2))
         assert first == second, "the same seed gave two batches"
         if self.entry.stochastic:
-            others = {tuple(self.choose(inputs, 6, random_state=seed).indices.tolist()) for seed in range(8)}
+            others = {
+                tuple(self.choose(inputs, 6, random_state=seed).indices.tolist())
+                for seed in range(8)
+            }
             assert len(others) > 1, "declared stochastic, but eight seeds gave one batch"
 
     def test_no_global_random_state_is_read_or_written(self) -> None:
@@ -145,10 +154,15 @@ class StrategyContract:
     def test_the_order_of_rows_does_not_matter(self) -> None:
         inputs = make_inputs(n_pool=12)
         order = np.random.default_rng(5).permutation(12)
-        shuffled = {**inputs, **{name: inputs[name][order] for name in ("pool_probs", "pool_features")}}
+        shuffled = {
+            **inputs,
+            **{name: inputs[name][order] for name in ("pool_probs", "pool_features")},
+        }
         if not self.entry.stochastic:
             expected = self.choose(inputs, 4).indices.tolist()
-            assert order[self.choose(shuffled, 4).indices].tolist() == expected, "the order of rows decided"
+            assert order[self.choose(shuffled, 4).indices].tolist() == expected, (
+                "the order of rows decided"
+            )
             return
         counts = np.zeros((2, 12))
         for seed in range(_DRAWS):
@@ -158,7 +172,9 @@ class StrategyContract:
         share = counts.sum(axis=0) / (2 * _DRAWS)
         error = np.sqrt(2 * _DRAWS * share * (1 - share)) + 1.0
         worst = np.abs(counts[0] - counts[1]) / error
-        assert worst.max() < 4.5, f"frequencies differ by {worst.max():.1f} standard errors after shuffling the pool"
+        assert worst.max() < 4.5, (
+            f"frequencies differ by {worst.max():.1f} standard errors after shuffling the pool"
+        )
 
     def test_inputs_are_left_as_they_were(self) -> None:
         inputs = make_inputs()
@@ -172,7 +188,14 @@ class StrategyContract:
     def test_float32_and_lists_are_accepted(self) -> None:
         inputs = make_inputs(n_pool=12, n_samples=16)
         names = [name for name, array in inputs.items() if array.dtype.kind == "f"]
-        assert len(self.choose({**inputs, **{name: inputs[name].astype(np.float32) for name in names}}, 3)) == 3
+        assert (
+            len(
+                self.choose(
+                    {**inputs, **{name: inputs[name].astype(np.float32) for name in names}}, 3
+                )
+            )
+            == 3
+        )
         assert len(self.choose({name: array.tolist() for name, array in inputs.items()}, 3)) == 3
 
     def test_what_it_needs_and_does_not_get_is_named(self) -> None:

@@ -57,8 +57,8 @@ class Batch:
     def explain(self) -> str:
         """A table for people: one line an item.
 
-        A redundancy stands as – where the weights have left fewer than 50 effective samples (or half of fewer than
-        100): the number, in ``redundancy``, is then noise.
+        A redundancy stands as – where the weights have left fewer than 50 effective samples (or
+        half of fewer than 100): the number, in ``redundancy``, is then noise.
         """
         told = self.effective_sample_size >= min(_TOO_FEW, self.n_samples / 2)
         title = f"{self.strategy}: {len(self)} items"

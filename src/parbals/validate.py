@@ -34,7 +34,8 @@ __all__ = [
 
 _SLAB = 256
 """Points whose values are checked at once, so that the sums stay in cache."""
-# Probabilities come from other people's models: float16 softmax outputs are off by up to a few 1e-3.
+# Probabilities come from other people's models: float16 softmax outputs are off by up to a few
+# 1e-3.
 _SUM_TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-3}
 # Squares and float32 products of anything larger could overflow.
 _LARGEST = 1e15
@@ -49,11 +50,14 @@ def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
     array = _real_array(probs, name)
     if array.ndim != 3:
         raise ShapeError(
-            f"{name} has shape {array.shape}; pass predictive samples of shape (points, posterior samples, classes)."
+            f"{name} has shape {array.shape}; pass predictive samples of shape (points, posterior "
+            "samples, classes)."
         )
     for axis, what, least in ((0, "points", 1), (1, "posterior samples", 1), (2, "classes", 2)):
         if array.shape[axis] < least:
-            raise ShapeError(f"{name} has {array.shape[axis]} {what} (axis {axis}); at least {least} needed.")
+            raise ShapeError(
+                f"{name} has {array.shape[axis]} {what} (axis {axis}); at least {least} needed."
+            )
     tolerance = _SUM_TOLERANCE.get(array.dtype.itemsize, 1e-3) if array.dtype.kind == "f" else 1e-3
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
@@ -64,22 +68,29 @@ def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
         row = array[n, k]
         if not np.isfinite(row).all():
             c = int(np.flatnonzero(~np.isfinite(row))[0])
-            raise InputError(f"{name}[{n}, {k}, {c}] is {row[c]}; every probability must be a finite number.")
+            raise InputError(
+                f"{name}[{n}, {k}, {c}] is {row[c]}; every probability must be a finite number."
+            )
         raise InputError(
-            f"{name}[{n}, {k}, :] sums to {row.sum():.6g}; class probabilities must sum to 1 (apply a softmax first)."
+            f"{name}[{n}, {k}, :] sums to {row.sum():.6g}; class probabilities must sum to 1 "
+            "(apply a softmax first)."
         )
     if smallest < 0.0:
         n, k, c = (int(i) for i in np.unravel_index(int(array.argmin()), array.shape))
-        raise InputError(f"{name}[{n}, {k}, {c}] is {array[n, k, c]:.6g}; probabilities must lie between 0 and 1.")
+        raise InputError(
+            f"{name}[{n}, {k}, {c}] is {array[n, k, c]:.6g}; probabilities must lie between 0 and "
+            "1."
+        )
     return array
 
 
 def _extremes(array: np.ndarray) -> tuple[float, float, float]:
-    """Smallest and largest sum over classes, and smallest entry, of (N, K, C); NaN or ±inf make a sum non-finite.
+    """Smallest and largest sum over classes, and smallest entry, of (N, K, C); NaN or ±inf make a
+    sum non-finite.
 
-    Two threads: NumPy reads on one core only, and this is the one part of scoring that does not scale.
-    Adding class by class is ten times faster than summing a short axis (and a BLAS product would leave its
-    threads spinning in the way of the scoring that follows).
+    Two threads: NumPy reads on one core only, and this is the one part of scoring that does not
+    scale. Adding class by class is ten times faster than summing a short axis (and a BLAS product
+    would leave its threads spinning in the way of the scoring that follows).
     """
 
     def of_slab(slab: np.ndarray) -> tuple[float, float, float]:
@@ -110,7 +121,9 @@ def check_same_samples(pool: np.ndarray, target: np.ndarray, name: str = "target
             "both must come from the same samples, in the same order."
         )
     if pool.shape[2] != target.shape[2]:
-        raise ShapeError(f"pool_probs has {pool.shape[2]} classes and {name} has {target.shape[2]}.")
+        raise ShapeError(
+            f"pool_probs has {pool.shape[2]} classes and {name} has {target.shape[2]}."
+        )
 
 
 def check_weights(weights: Any, n_samples: int, name: str = "sample_weights") -> np.ndarray:
@@ -119,7 +132,10 @@ def check_weights(weights: Any, n_samples: int, name: str = "sample_weights") ->
         return np.full(n_samples, 1.0 / n_samples)
     array = _real_array(weights, name).astype(np.float64)
     if array.shape != (n_samples,):
-        raise ShapeError(f"{name} has shape {array.shape}; one weight for each of the {n_samples} samples is needed.")
+        raise ShapeError(
+            f"{name} has shape {array.shape}; one weight for each of the {n_samples} samples is "
+            "needed."
+        )
     bad = ~(np.isfinite(array) & (array >= 0))
     if bad.any():
         k = int(np.flatnonzero(bad)[0])
@@ -134,17 +150,24 @@ def check_batch_size(batch_size: Any, available: int) -> int:
     size = check_positive_int(batch_size, "batch_size")
     if size > available:
         raise InputError(
-            f"batch_size is {size} but only {available} pool points can be chosen; ask for at most {available}."
+            f"batch_size is {size} but only {available} pool points can be chosen; ask for at most "
+            f"{available}."
         )
     return size
 
 
 def check_pending(pending: Any, n_pool: int) -> np.ndarray:
     """Distinct pool positions that are already out for labelling."""
-    return np.empty(0, np.int64) if pending is None else check_positions(pending, n_pool, "pending", "the pool")
+    return (
+        np.empty(0, np.int64)
+        if pending is None
+        else check_positions(pending, n_pool, "pending", "the pool")
+    )
 
 
-def check_positions(positions: Any, n_rows: int, name: str, what: str = "the labelled points") -> np.ndarray:
+def check_positions(
+    positions: Any, n_rows: int, name: str, what: str = "the labelled points"
+) -> np.ndarray:
     """Distinct integers 0..n_rows-1."""
     array = np.asarray(positions)
     if array.size == 0:
@@ -153,16 +176,23 @@ def check_positions(positions: Any, n_rows: int, name: str, what: str = "the lab
         raise InputError(f"{name} must be a 1-D array of integer positions in {what}.")
     outside = (array < 0) | (array >= n_rows)
     if outside.any():
-        raise InputError(f"{name} contains {array[outside][0]}, but positions in {what} are 0 to {n_rows - 1}.")
+        raise InputError(
+            f"{name} contains {array[outside][0]}, but positions in {what} are 0 to {n_rows - 1}."
+        )
     if len(np.unique(array)) != len(array):
         raise InputError(f"{name} names the same position in {what} twice.")
     return array.astype(np.int64)
 
 
-def check_features(X: Any, name: str = "X", n_features: int | None = None, first_row: int = 0) -> np.ndarray:
+def check_features(
+    X: Any, name: str = "X", n_features: int | None = None, first_row: int = 0
+) -> np.ndarray:
     """A finite real matrix (N, D), or part of one that begins at ``first_row``."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise InputError(f"{name} is sparse; pass a dense array, for example {name}.toarray() or its truncated SVD.")
+        raise InputError(
+            f"{name} is sparse; pass a dense array, for example {name}.toarray() or its truncated "
+            "SVD."
+        )
     array = _real_array(X, name)
     if array.ndim != 2:
         raise ShapeError(
@@ -171,8 +201,8 @@ def check_features(X: Any, name: str = "X", n_features: int | None = None, first
         )
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise ShapeError(
-            f"{name} has {array.shape[0]} sample(s) and {array.shape[1]} feature(s) (shape={array.shape}) "
-            "while a minimum of 1 is required of each."
+            f"{name} has {array.shape[0]} sample(s) and {array.shape[1]} feature(s) "
+            f"(shape={array.shape}) while a minimum of 1 is required of each."
         )
     if n_features is not None and array.shape[1] != n_features:
         raise ShapeError(
@@ -186,10 +216,12 @@ def check_features(X: Any, name: str = "X", n_features: int | None = None, first
         row += first_row
         if not np.isfinite(value):
             raise InputError(
-                f"{name}[{row}, {column}] is {value}; features must be finite numbers without NaN or inf "
-                "(impute or drop the row)."
+                f"{name}[{row}, {column}] is {value}; features must be finite numbers without NaN "
+                "or inf (impute or drop the row)."
             )
-        raise InputError(f"{name}[{row}, {column}] is {value:.3g}; standardise features beyond {_LARGEST:g}.")
+        raise InputError(
+            f"{name}[{row}, {column}] is {value:.3g}; standardise features beyond {_LARGEST:g}."
+        )
     return array
 
 
@@ -203,15 +235,17 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def check_column_names(names: Sequence[str] | None, expected: Sequence[str] | None, name: str, whose: str) -> None:
+def check_column_names(
+    names: Sequence[str] | None, expected: Sequence[str] | None, name: str, whose: str
+) -> None:
     """The same columns in the same order, where both sides have names."""
     if names is None or expected is None:
         return
     for place, (here, there) in enumerate(zip(names, expected, strict=False)):
         if here != there:
             raise InputError(
-                f"{name} has the column {here!r} at position {place}, where {whose} has {there!r}; pass the same "
-                "columns in the same order."
+                f"{name} has the column {here!r} at position {place}, where {whose} has {there!r}; "
+                "pass the same columns in the same order."
             )
 
 
@@ -230,14 +264,19 @@ def check_classes(classes: Any) -> np.ndarray:
 
 
 def label_array(y: Any, name: str = "y") -> np.ndarray:
-    """Labels as an array. Lists are looked at first: NumPy would make text of a NaN or a number among strings."""
+    """Labels as an array.
+
+    Lists are looked at first: NumPy would make text of a NaN or a number among strings.
+    """
     if not isinstance(y, list | tuple):
         return np.asarray(y)
     try:
         given = np.array(y, dtype=object)
         array = np.asarray(y)
     except ValueError:
-        raise LabelError(f"{name} is not a list of single labels; pass one label for each row.") from None
+        raise LabelError(
+            f"{name} is not a list of single labels; pass one label for each row."
+        ) from None
     if given.size == len(given):  # also a column (n, 1)
         row = _first_missing(given.ravel())
         if row is not None:
@@ -250,7 +289,9 @@ def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
     """One label (n,) for each row, none of them missing."""
     labels = label_array(y, name)
     if labels.shape != (n_rows,):
-        raise ShapeError(f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed.")
+        raise ShapeError(
+            f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed."
+        )
     row = _first_missing(labels)
     if row is not None:
         raise _missing(labels, row, name)
@@ -264,12 +305,14 @@ def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> n
     try:
         numbers = [position.get(label, -1) for label in labels]
     except TypeError:  # unhashable, such as a list
-        raise LabelError(f"{name} holds objects that cannot be labels; pass numbers or strings.") from None
+        raise LabelError(
+            f"{name} holds objects that cannot be labels; pass numbers or strings."
+        ) from None
     if -1 in numbers:
         row = numbers.index(-1)
         raise LabelError(
-            f"{name}[{row}] is {labels[row]!r}, which is not one of the classes {_shown(classes.tolist())}; "
-            "correct the label or declare it with classes=[...]."
+            f"{name}[{row}] is {labels[row]!r}, which is not one of the classes "
+            f"{_shown(classes.tolist())}; correct the label or declare it with classes=[...]."
         )
     return np.asarray(numbers, np.int32)
 
@@ -281,14 +324,14 @@ def classes_shown(labels: np.ndarray, name: str = "y") -> np.ndarray:
     if labels.dtype.kind == "f" and (labels != np.rint(labels)).any():
         row = int(np.flatnonzero(labels != np.rint(labels))[0])
         raise LabelError(
-            f"Unknown label type: {name}[{row}] is {labels[row]}, a continuous value; pass class labels, or declare "
-            "such classes with classes=[...]."
+            f"Unknown label type: {name}[{row}] is {labels[row]}, a continuous value; pass class "
+            "labels, or declare such classes with classes=[...]."
         )
     seen = _sorted_unique(labels, name)
     if len(seen) < 2:
         raise LabelError(
-            f"{name} holds only one class, {seen.tolist()[0]!r}, so the others are unknown; declare all of them "
-            "with classes=[...]."
+            f"{name} holds only one class, {seen.tolist()[0]!r}, so the others are unknown; "
+            "declare all of them with classes=[...]."
         )
     return seen
 
@@ -298,7 +341,9 @@ def check_positive(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0.")
     if not 1.0 / _LARGEST <= float(value) <= _LARGEST:
-        raise InputError(f"{name} is {value!r}; it must lie between {1.0 / _LARGEST:g} and {_LARGEST:g}.")
+        raise InputError(
+            f"{name} is {value!r}; it must lie between {1.0 / _LARGEST:g} and {_LARGEST:g}."
+        )
     return float(value)
 
 
@@ -334,7 +379,9 @@ def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:
     try:
         return np.unique(labels)
     except TypeError:
-        raise LabelError(f"{name} mixes labels of different types; use all numbers or all strings.") from None
+        raise LabelError(
+            f"{name} mixes labels of different types; use all numbers or all strings."
+        ) from None
 
 
 def _refuse_mixed(labels: np.ndarray, name: str) -> None:
@@ -345,7 +392,8 @@ def _refuse_mixed(labels: np.ndarray, name: str) -> None:
     if len(first) > 1:
         one, other = list(first.values())[:2]
         raise LabelError(
-            f"{name} mixes labels of different types, such as {one!r} and {other!r}; use all numbers or all strings."
+            f"{name} mixes labels of different types, such as {one!r} and {other!r}; use all "
+            "numbers or all strings."
         )
 
 
@@ -358,8 +406,13 @@ def _kind(label: Any) -> str:
 
 def _missing(labels: np.ndarray, row: int, name: str) -> LabelError:
     if name == "classes":
-        return LabelError(f"classes[{row}] is {labels[row]}; a class label cannot be missing or infinite.")
-    return LabelError(f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled rows out.")
+        return LabelError(
+            f"classes[{row}] is {labels[row]}; a class label cannot be missing or infinite."
+        )
+    return LabelError(
+        f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled "
+        "rows out."
+    )
 
 
 def _first_missing(labels: np.ndarray) -> int | None:

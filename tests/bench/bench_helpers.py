@@ -11,7 +11,7 @@ import numpy as np
 from parbals.bench.executors import Outcome
 from parbals.bench.loading import load_data
 from parbals.bench.records import METRICS, RunRecord, write_line
-from parbals.bench.runs import Budget, Run, Settings
+from parbals.bench.spec import Budget, Run, Settings
 
 TINY = {"n_samples": 32, "n_candidates": 40, "n_targets": 20, "n_universes": 2}
 TINY_SUITE = """
@@ -48,9 +48,15 @@ def record_of(run, final=0.9, seconds=0.5, start=0.7, data="digest"):
     """A record written by hand: a straight line from ``start`` to ``final``."""
     curve = tuple(np.linspace(start, final, run.budget.rounds + 1).round(7).tolist())
     n = run.budget.rounds
-    stages = {"fit": (seconds,) * (n + 1), "predict": (seconds,) * (n + 1), "select": (seconds,) * n}
+    stages = {
+        "fit": (seconds,) * (n + 1),
+        "predict": (seconds,) * (n + 1),
+        "select": (seconds,) * n,
+    }
     chosen = tuple((i,) * run.budget.batch for i in range(n))
-    return RunRecord(run, dict.fromkeys(METRICS, curve), (0, 1), chosen, stages, {"parbals": "0"}, data)
+    return RunRecord(
+        run, dict.fromkeys(METRICS, curve), (0, 1), chosen, stages, {"parbals": "0"}, data
+    )
 
 
 def runs_of(dataset="airline", budget="100+10x20", strategy="epig", seeds=range(3), **more):
@@ -62,12 +68,15 @@ def records_of(values, dataset="airline", budget="100+10x20", **more):
     return [
         record_of(run, final)
         for strategy, finals in values.items()
-        for run, final in zip(runs_of(dataset, budget, strategy, range(len(finals)), **more), finals, strict=True)
+        for run, final in zip(
+            runs_of(dataset, budget, strategy, range(len(finals)), **more), finals, strict=True
+        )
     ]
 
 
 class Canned:
-    """Gives every run a record written by hand, and counts them; no model, so that files can be tested thoroughly."""
+    """Gives every run a record written by hand, and counts them; no model, so that files can be
+    tested thoroughly."""
 
     n_parallel = 1
 
@@ -97,7 +106,8 @@ SMALL_SETTINGS = Settings(**TINY)
 
 
 def load_when_told(reference, started, go_on):
-    """Says that it was asked, and then waits for a file: what happens meanwhile happens in the middle of a run."""
+    """Says that it was asked, and then waits for a file: what happens meanwhile happens in the
+    middle of a run."""
     Path(started).touch()
     while not Path(go_on).exists():
         time.sleep(0.02)

@@ -15,7 +15,7 @@ from bench_helpers import record_of
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite
 from parbals.bench.records import write_line
-from parbals.bench.report import write_report
+from parbals.bench.report.page import write_report
 
 SUITE = """
 name = "made-up"
@@ -74,15 +74,22 @@ _GAINS = {
 
 
 def made_up(run):
-    """A curve that rises quickly and then slowly, to an end that the strategy decides, with noise by seed."""
+    """A curve that rises quickly and then slowly, to an end that the strategy decides, with noise
+    by seed."""
     generator = np.random.default_rng([len(run.key), *run.key.encode()])
     labels = np.array(run.budget.n_labels, float)
     end = _ENDS[run.dataset] + _GAINS[run.strategy] + generator.normal(0, 0.35)
-    end += 2.5 * (run.dataset == "cifar10" and run.strategy == "confidence") - 1.5 * (run.positive is not None)
-    end += 0.15 * np.log2(run.settings.n_universes / 10) + 0.1 * np.log2(run.settings.n_samples / 400)
+    end += 2.5 * (run.dataset == "cifar10" and run.strategy == "confidence") - 1.5 * (
+        run.positive is not None
+    )
+    end += 0.15 * np.log2(run.settings.n_universes / 10) + 0.1 * np.log2(
+        run.settings.n_samples / 400
+    )
     accuracy = (end - 14.0 * (300.0 / labels) ** 0.6 + 14.0 * (300.0 / labels[-1]) ** 0.6) / 100
     accuracy += generator.normal(0, 0.003, len(labels)) * np.linspace(1, 0.3, len(labels))
-    seconds = {"parbals-epig": 3.0, "parbals-map-epig": 0.8}.get(run.strategy, 0.2) * generator.gamma(50, 1 / 50)
+    seconds = {"parbals-epig": 3.0, "parbals-map-epig": 0.8}.get(
+        run.strategy, 0.2
+    ) * generator.gamma(50, 1 / 50)
     metrics = {
         "accuracy": accuracy,
         "log_loss": 2.2 * (1 - accuracy),

@@ -8,8 +8,8 @@ import pytest
 from bench_helpers import TINY_SUITE
 from click.testing import CliRunner
 
-from parbals.bench.commands import bench
 from parbals.bench.folder import ResultsFolder
+from parbals.cli.bench import bench
 from parbals.errors import InputError
 
 
@@ -22,7 +22,16 @@ def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     (folder / "tiny.toml").write_text(TINY_SUITE)
     result = call(
-        "run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--workers", 1, "--seeds", 1, "--json"
+        "run",
+        "--suite",
+        folder / "tiny.toml",
+        "--out",
+        folder / "out",
+        "--workers",
+        1,
+        "--seeds",
+        1,
+        "--json",
     )
     assert result.exit_code == 0, result.output
     return folder, json.loads(result.stdout)
@@ -34,25 +43,35 @@ def test_run_status_report(ran):
 
     status = json.loads(call("status", folder / "out", "--json").stdout)
     assert (status["done"], status["runs"]) == (3, 9)
-    assert status["settings"] == [{"dataset": "breast-cancer", "budget": "10+2x3", "done": 3, "runs": 9}]
+    assert status["settings"] == [
+        {"dataset": "breast-cancer", "budget": "10+2x3", "done": 3, "runs": 9}
+    ]
     assert status["process_seconds_left"] > 0
     assert "3 of 9 runs are done" in call("status", folder / "out").output
 
     report = json.loads(call("report", folder / "out", "--json").stdout)
     assert report["report"].endswith("report.html")
-    by_loss = call("report", folder / "out", "--metric", "log-loss", "--out", folder / "loss", "--no-pictures")
+    by_loss = call(
+        "report", folder / "out", "--metric", "log-loss", "--out", folder / "loss", "--no-pictures"
+    )
     assert by_loss.exit_code == 0
     assert "Final log loss" in (folder / "loss" / "report.html").read_text("utf-8")
-    assert "no metric 'recall'" in str(call("report", folder / "out", "--metric", "recall").exception)
+    assert "no metric 'recall'" in str(
+        call("report", folder / "out", "--metric", "recall").exception
+    )
     assert (
         "Next: parbals bench report"
-        in call("run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1).output
+        in call(
+            "run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1
+        ).output
     )
 
 
 def test_running_again_computes_nothing(ran):
     folder, _ = ran
-    again = call("run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1, "--json")
+    again = call(
+        "run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1, "--json"
+    )
     assert json.loads(again.stdout)["computed"] == 0
 
 
@@ -101,7 +120,7 @@ def test_help_has_examples(command):
 def test_looking_loads_no_model(ran):
     folder, _ = ran
     program = (
-        "import sys; from parbals.bench.commands import bench;"
+        "import sys; from parbals.cli.bench import bench;"
         f"bench(['status', {str(folder / 'out')!r}], standalone_mode=False);"
         f"bench(['report', {str(folder / 'out')!r}, '--no-pictures'], standalone_mode=False);"
         "assert 'jax' not in sys.modules, 'JAX was loaded'"

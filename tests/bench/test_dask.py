@@ -60,12 +60,14 @@ def test_without_dask_it_says_what_to_install(monkeypatch):
 
 @pytest.mark.filterwarnings("default")  # Dask's own warnings are not ours to fix
 def test_a_worker_killed_in_the_middle_of_its_run_costs_no_run(tmp_path, cluster, runs, in_process):
-    """One of two workers is killed while both compute; the other one, and its successor, do the whole grid."""
+    """One of two workers is killed while both compute; the other one, and its successor, do the
+    whole grid."""
     started, go_on = tmp_path / "started", tmp_path / "go-on"
     killed = []
 
     def kill_one():
-        # Both workers hold their first run until the signal, so the killed one is certainly in the middle of it.
+        # Both workers hold their first run until the signal, so the killed one is certainly in the
+        # middle of it.
         while not started.exists() or len(pids := busy_pids(cluster)) < 2:
             if done.wait(0.05):
                 return
@@ -80,7 +82,9 @@ def test_a_worker_killed_in_the_middle_of_its_run_costs_no_run(tmp_path, cluster
     loader = partial(load_when_told, started=str(started), go_on=str(go_on))
     told = []
     try:
-        failures = run_grid(runs, folder, loader, DaskCluster(cluster.scheduler_address), told.append)
+        failures = run_grid(
+            runs, folder, loader, DaskCluster(cluster.scheduler_address), told.append
+        )
     finally:
         done.set()
         go_on.touch()
@@ -89,11 +93,15 @@ def test_a_worker_killed_in_the_middle_of_its_run_costs_no_run(tmp_path, cluster
     assert len(killed) == 1
     assert results_of(folder) == in_process
     assert (told[0].done, told[-1].done, told[-1].failed) == (0, len(runs), 0)
-    assert sum(path.read_bytes().count(b"\n") for path in folder.runs.glob("*.jsonl")) == len(runs)  # none twice
+    assert sum(path.read_bytes().count(b"\n") for path in folder.runs.glob("*.jsonl")) == len(
+        runs
+    )  # none twice
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_run_that_fails_over_there_is_reported_and_the_others_go_on(tmp_path, cluster, runs, in_process):
+def test_a_run_that_fails_over_there_is_reported_and_the_others_go_on(
+    tmp_path, cluster, runs, in_process
+):
     good = runs[0]
     failing = replace(good, dataset="nowhere")
     folder = ResultsFolder(tmp_path)

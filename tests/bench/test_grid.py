@@ -10,7 +10,7 @@ from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import load_suite, read_suite, run_grid
 from parbals.bench.loading import load_data
 from parbals.bench.records import read_line, write_line
-from parbals.bench.runs import Budget, Run, Settings
+from parbals.bench.spec import Budget, Run, Settings
 from parbals.errors import InputError
 
 
@@ -37,7 +37,11 @@ def filled(tmp_path, suite):
 class TestSuites:
     def test_the_paper_suite_is_the_papers(self):
         runs = load_suite("paper").runs
-        main = [r for r in runs if str(r.budget) == "100+10x20" and r.positive is None and r.settings == Settings()]
+        main = [
+            r
+            for r in runs
+            if str(r.budget) == "100+10x20" and r.positive is None and r.settings == Settings()
+        ]
         assert len({r.dataset for r in main}) == 8
         assert len(main) == 8 * 16 * 10
         assert {str(r.budget) for r in runs if r.strategy == "batchbald"} == {"100+10x10"}
@@ -47,7 +51,9 @@ class TestSuites:
     def test_every_strategy_of_a_built_in_suite_exists(self):
         from parbals.strategies.table import strategy_named
 
-        for name in {run.strategy for suite in ("paper", "quick") for run in load_suite(suite).runs}:
+        for name in {
+            run.strategy for suite in ("paper", "quick") for run in load_suite(suite).runs
+        }:
             strategy_named(name)
 
     def test_the_quick_suite_needs_no_files(self):
@@ -66,7 +72,9 @@ class TestSuites:
 
     def test_sweeps_multiply_and_the_same_run_counts_once(self):
         grid = '[[grid]]\ndatasets="d:x"\nbudgets="1+1x1"\nstrategies="epig"\nseeds=[3]\n'
-        suite = read_suite(grid + "n_samples=[100, 200]\noptions=[{}, {beta=2.0}]\n" + grid + "n_samples=100\n")
+        suite = read_suite(
+            grid + "n_samples=[100, 200]\noptions=[{}, {beta=2.0}]\n" + grid + "n_samples=100\n"
+        )
         assert sorted((r.settings.n_samples, dict(r.options) != {}) for r in suite.runs) == [
             (100, False),
             (100, True),
@@ -81,8 +89,14 @@ class TestSuites:
             ("grid = [", "not valid TOML"),
             ("name = 'x'", r"no \[\[grid\]\]"),
             ("[[grid]]\nseed = 3", "unknown name 'seed'"),
-            ("[[grid]]\ndatasets = ['a']\nbudgets = ['1+1x1']\nstrategies = ['epig']", "seeds is None"),
-            ("[[grid]]\ndatasets=['a']\nbudgets=['1x1']\nstrategies=['epig']\nseeds=1", "is no budget"),
+            (
+                "[[grid]]\ndatasets = ['a']\nbudgets = ['1+1x1']\nstrategies = ['epig']",
+                "seeds is None",
+            ),
+            (
+                "[[grid]]\ndatasets=['a']\nbudgets=['1x1']\nstrategies=['epig']\nseeds=1",
+                "is no budget",
+            ),
             ("[settings]\nn_samples = -1", "n_samples is -1"),
             ("[settings]\nsamples = 1", "unknown name 'samples'"),
             (GRID + "seeds = 3.5", r"seeds is 3\.5; write how many"),
@@ -92,11 +106,20 @@ class TestSuites:
             (GRID + "seeds = 1\nn_universes = []", "n_universes is an empty list"),
             (GRID + "seeds = 1\noptions = 'x'", "options must be a table"),
             (GRID + "seeds = 1\noptions = {day = 2020-01-01}", "options must be a table"),
-            ("[[grid]]\ndatasets=[1]\nbudgets=['1+1x1']\nstrategies=['epig']\nseeds=1", "datasets must be names in"),
-            ("[data]\nmine = 'a.csv'\n" + GRID + "seeds = 1", r"\[data.mine\] of mine.toml must be a table"),
+            (
+                "[[grid]]\ndatasets=[1]\nbudgets=['1+1x1']\nstrategies=['epig']\nseeds=1",
+                "datasets must be names in",
+            ),
+            (
+                "[data]\nmine = 'a.csv'\n" + GRID + "seeds = 1",
+                r"\[data.mine\] of mine.toml must be a table",
+            ),
             ("[data.mine]\nfile = 'a.csv'\n" + GRID + "seeds = 1", "unknown name 'file'"),
             ("[data.mine]\npath = 3\n" + GRID + "seeds = 1", "path must be in quotes"),
-            ("[data.mine]\nclasses = 'a'\n" + GRID + "seeds = 1", "classes must be a list of names"),
+            (
+                "[data.mine]\nclasses = 'a'\n" + GRID + "seeds = 1",
+                "classes must be a list of names",
+            ),
             ("[data.'mine:x']\npath = 'a.csv'\n" + GRID + "seeds = 1", "a name may have letters"),
         ],
     )
@@ -108,14 +131,18 @@ class TestSuites:
         assert len(suite.only(strategies=["random"], seeds=2)) == 2
         assert suite.only() == suite.runs
         listed = read_suite(GRID + "seeds = [7, 5, 9]")
-        assert [run.seed for run in listed.only(seeds=2)] == [5, 7]  # the first two that there are, not 0 and 1
+        assert [run.seed for run in listed.only(seeds=2)] == [
+            5,
+            7,
+        ]  # the first two that there are, not 0 and 1
         with pytest.raises(InputError, match="no dataset 'breast'; it has breast-cancer"):
             suite.only(datasets=["breast"])
 
 
 class TestKeys:
     def test_a_key_never_changes(self):
-        """Results of last year must be recognised: if this fails, every stored grid would be computed again."""
+        """Results of last year must be recognised: if this fails, every stored grid would be
+        computed again."""
         run = Run("airline", Budget(100, 10, 20), "epig", 3, "x", {"beta": 2.0})
         assert run.key == "4a9de1ca6ddba0993a2adc2a77f6c96c"
         assert run.cell.startswith("airline_x_100+10x20_epig_")
@@ -149,7 +176,8 @@ class TestResuming:
         assert rest.computed == list(suite.runs[4:])
 
     def test_a_line_cut_anywhere_is_noticed_and_computed_again(self, filled, suite):
-        """A process killed while writing leaves any beginning of a line; each must heal to the same file."""
+        """A process killed while writing leaves any beginning of a line; each must heal to the same
+        file."""
         whole = lines_of(filled)
         name = sorted(whole)[0]
         last = whole[name].rstrip(b"\n").rfind(b"\n") + 1
@@ -217,7 +245,9 @@ class TestFailures:
     def test_a_run_that_fails_is_reported_and_tried_again_next_time(self, tmp_path, data):
         runs = runs_of("tiny", "50+9x9", "random", seeds=[0])
         for _ in range(2):
-            (failure,) = run_grid(runs, ResultsFolder(tmp_path), lambda reference: data, InProcess())
+            (failure,) = run_grid(
+                runs, ResultsFolder(tmp_path), lambda reference: data, InProcess()
+            )
             assert "131 labels" in failure.reason
 
 

@@ -41,7 +41,9 @@ class TestNamesOfTheSuitesOwn:
         assert load_data("mine:no", None, tables).classes == ("not no", "no")
 
     def test_other_features_of_a_known_dataset(self, tmp_path):
-        tables = resolved_tables({"bins": {"dataset": "credit-card", "features": "tabular-values"}}, tmp_path)
+        tables = resolved_tables(
+            {"bins": {"dataset": "credit-card", "features": "tabular-values"}}, tmp_path
+        )
         with pytest.raises(InputError, match=str(tmp_path / "there" / "credit_card")):
             load_data("bins", tmp_path / "there", tables)
 
@@ -50,8 +52,14 @@ class TestNamesOfTheSuitesOwn:
         [
             ({"label": "y"}, r"\[data.mine\] has no path; write path"),
             ({"dataset": "arline"}, "There is no dataset 'arline'"),
-            ({"dataset": "airline", "features": "bert"}, "features is 'bert'; airline has auto, tabular, tabular-qcut"),
-            ({"dataset": "airline", "label": "y"}, "label is for data of your own, and airline has its own"),
+            (
+                {"dataset": "airline", "features": "bert"},
+                "features is 'bert'; airline has auto, tabular, tabular-qcut",
+            ),
+            (
+                {"dataset": "airline", "label": "y"},
+                "label is for data of your own, and airline has its own",
+            ),
         ],
     )
     def test_mistakes_are_refused(self, table, message, tmp_path):

@@ -18,7 +18,9 @@ def test_they_are_scikit_learns(n_classes):
     assert found["accuracy"] == pytest.approx(sklearn_metrics.accuracy_score(truth, guess))
     assert found["log_loss"] == pytest.approx(sklearn_metrics.log_loss(truth, probs))
     assert found["f1"] == pytest.approx(sklearn_metrics.f1_score(truth, guess, average=average))
-    assert found["balanced_accuracy"] == pytest.approx(sklearn_metrics.balanced_accuracy_score(truth, guess))
+    assert found["balanced_accuracy"] == pytest.approx(
+        sklearn_metrics.balanced_accuracy_score(truth, guess)
+    )
 
 
 def test_calibration_by_hand():

@@ -10,11 +10,11 @@ import pytest
 from bench_helpers import TINY_SUITE, record_of, runs_of
 from click.testing import CliRunner
 
-from parbals.bench.commands import bench
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.packed import PackedResults, open_results, pack, unpack
 from parbals.bench.records import METRICS, write_line
-from parbals.bench.runs import Settings
+from parbals.bench.spec import Settings
+from parbals.cli.bench import bench
 from parbals.errors import InputError
 
 
@@ -40,10 +40,17 @@ def random_record(run, generator, n_pool=100_000):
     return replace(
         record_of(run),
         metrics={
-            name: tuple((0.8 + np.cumsum(generator.normal(0, 0.01, n + 1))).round(7).tolist()) for name in METRICS
+            name: tuple((0.8 + np.cumsum(generator.normal(0, 0.01, n + 1))).round(7).tolist())
+            for name in METRICS
         },
-        initial=tuple(np.random.default_rng(run.seed).choice(n_pool, run.budget.initial, replace=False).tolist()),
-        chosen=tuple(tuple(batch.tolist()) for batch in picks[run.budget.initial :].reshape(n, size)),
+        initial=tuple(
+            np.random.default_rng(run.seed)
+            .choice(n_pool, run.budget.initial, replace=False)
+            .tolist()
+        ),
+        chosen=tuple(
+            tuple(batch.tolist()) for batch in picks[run.budget.initial :].reshape(n, size)
+        ),
         seconds={
             stage: tuple(generator.gamma(20, 0.005, n + (stage != "select")).round(4).tolist())
             for stage in ("fit", "predict", "select")
@@ -56,11 +63,18 @@ def test_everything_comes_back_to_the_last_byte(tmp_path):
     runs = [
         *runs_of("airline", seeds=[2, 0, 1]),
         *runs_of("ag-news", "20+3x7", "bald", positive="Sci/Tech"),
-        *runs_of("yelp", "5+2x1", "power-bald", options={"beta": 2.0}, settings=Settings(n_samples=100)),
+        *runs_of(
+            "yelp", "5+2x1", "power-bald", options={"beta": 2.0}, settings=Settings(n_samples=100)
+        ),
     ]
     records = [random_record(run, generator) for run in runs]
-    records[1] = replace(records[1], notes=("a doubt — with ünicode\n and a second line",), versions={"parbals": "0.2"})
-    # What real runs hardly have must survive too: tiny and long numbers, zeros, batches cut short, another stage.
+    records[1] = replace(
+        records[1],
+        notes=("a doubt — with ünicode\n and a second line",),
+        versions={"parbals": "0.2"},
+    )
+    # What real runs hardly have must survive too: tiny and long numbers, zeros, batches cut short,
+    # another stage.
     records[2] = replace(
         records[2],
         metrics={**records[2].metrics, "log_loss": tuple(0.1 + generator.random(11) / 3)},
@@ -109,7 +123,11 @@ def test_the_header_is_what_the_documentation_says(tmp_path):
     pack(folder_of(tmp_path / "results", [record]), tmp_path / "one.xz")
     first, _, content = lzma.decompress((tmp_path / "one.xz").read_bytes()).partition(b"\n")
     header = json.loads(first)
-    assert (header["format"], header["version"], header["suite"]) == ("parbals results", 1, TINY_SUITE)
+    assert (header["format"], header["version"], header["suite"]) == (
+        "parbals results",
+        1,
+        TINY_SUITE,
+    )
     assert header["cells"][0]["records"][0][0] == 3
     at = 0
     for name, n, width, digits in header["columns"]:
@@ -135,14 +153,21 @@ def test_status_and_report_read_it_like_a_folder(tmp_path):
     assert packed["file"] == str(tmp_path / "results.parbals.xz")
     for command in ("status", "report"):
         texts = [
-            call(command, source, *(["--out", tmp_path / "report"] if command == "report" else [])).output
+            call(
+                command, source, *(["--out", tmp_path / "report"] if command == "report" else [])
+            ).output
             for source in (tmp_path / "results", packed["file"])
         ]
         assert texts[0] == texts[1] != ""
     assert "6 of 9 runs are done" in call("status", packed["file"]).output
     assert call("report", packed["file"], "--no-pictures").exit_code == 0
     assert (tmp_path / "results-report" / "report.html").is_file()
-    assert json.loads(call("unpack", packed["file"], "--out", tmp_path / "new", "--json").stdout)["runs"] == 6
+    assert (
+        json.loads(call("unpack", packed["file"], "--out", tmp_path / "new", "--json").stdout)[
+            "runs"
+        ]
+        == 6
+    )
     refused = call("unpack", packed["file"], "--out", tmp_path / "new").exception
     assert isinstance(refused, InputError)
     assert "not empty" in str(refused)
@@ -169,7 +194,9 @@ class TestFilesOfOthers:
     def parts(self, tmp_path):
         generator = np.random.default_rng(0)
         records = [random_record(run, generator) for run in runs_of(seeds=[0, 1])]
-        records[1] = replace(records[1], metrics={name: tuple(generator.random(11)) for name in METRICS})
+        records[1] = replace(
+            records[1], metrics={name: tuple(generator.random(11)) for name in METRICS}
+        )
         pack(folder_of(tmp_path / "results", records), tmp_path / "good.xz")
         first, _, content = lzma.decompress((tmp_path / "good.xz").read_bytes()).partition(b"\n")
         return json.loads(first), content
@@ -199,16 +226,33 @@ class TestFilesOfOthers:
         header[key] = value
         if value == "gone":
             del header[key]
-        if (key, value) in (("suite", "a text"), ("version", 3)):  # nothing wrong with it; a newer version
+        if (key, value) in (
+            ("suite", "a text"),
+            ("version", 3),
+        ):  # nothing wrong with it; a newer version
             return
         assert "is damaged or no packed results" in self.refused(tmp_path, header, content)
 
     @pytest.mark.parametrize("seed", range(20))
     def test_anything_in_the_header_may_be_wrong(self, tmp_path, parts, seed):
-        """Random places of the header become random values: it opens, or is refused in one sentence."""
+        """Random places of the header become random values: it opens, or is refused in one
+        sentence."""
         header, content = parts
         generator = np.random.default_rng(seed)
-        strange = [None, True, -1, 10**30, 1.5, float("nan"), "x", [], {}, [[1]], {"x": 1}, "20+10x20"]
+        strange = [
+            None,
+            True,
+            -1,
+            10**30,
+            1.5,
+            float("nan"),
+            "x",
+            [],
+            {},
+            [[1]],
+            {"x": 1},
+            "20+10x20",
+        ]
         for _ in range(25):
             changed = json.loads(json.dumps(header))
             for _ in range(generator.integers(1, 3)):
@@ -216,7 +260,11 @@ class TestFilesOfOthers:
                 while True:
                     keys = list(at) if isinstance(at, dict) else list(range(len(at)))
                     key = keys[generator.integers(len(keys))]
-                    if not isinstance(at[key], (dict, list)) or not at[key] or generator.random() < 0.2:
+                    if (
+                        not isinstance(at[key], (dict, list))
+                        or not at[key]
+                        or generator.random() < 0.2
+                    ):
                         break
                     at = at[key]
                 if generator.random() < 0.3:
@@ -226,11 +274,15 @@ class TestFilesOfOthers:
             with suppress(InputError):
                 open_results(self.written(tmp_path, changed, content)).seconds()
 
-    @pytest.mark.parametrize("first", [b"", b"[" * 100_000, b"9" * 10_000, b"null", b"[]", b'"x"', b"\xff\xfe"])
+    @pytest.mark.parametrize(
+        "first", [b"", b"[" * 100_000, b"9" * 10_000, b"null", b"[]", b'"x"', b"\xff\xfe"]
+    )
     def test_a_first_line_that_is_no_header(self, tmp_path, first):
         assert "is damaged or no packed results" in self.refused(tmp_path, first)
 
-    @pytest.mark.parametrize("options", [{"beta": float("nan")}, {"beta": "\ud800"}, {"beta": "x" * 100_000}, [1]])
+    @pytest.mark.parametrize(
+        "options", [{"beta": float("nan")}, {"beta": "\ud800"}, {"beta": "x" * 100_000}, [1]]
+    )
     def test_options_that_could_not_be_written_again(self, tmp_path, parts, options):
         header, content = parts
         header["cells"][0]["run"]["options"] = options
@@ -248,13 +300,16 @@ class TestFilesOfOthers:
             if digits is None:
                 changed = bytearray(content)
                 changed[at : at + n * width] = b"\xff" * (n * width)
-                assert f"{name!r} holds numbers that are not finite" in self.refused(tmp_path, header, bytes(changed))
+                assert f"{name!r} holds numbers that are not finite" in self.refused(
+                    tmp_path, header, bytes(changed)
+                )
                 return
             at += n * width
         raise AssertionError("there is no column of floats to spoil")
 
     def test_a_small_file_that_grows_without_end(self, tmp_path):
-        """Zeros as far as the eye can see; unpacked at once they would take more than all memory allowed here."""
+        """Zeros as far as the eye can see; unpacked at once they would take more than all memory
+        allowed here."""
         import tracemalloc
 
         packer = lzma.LZMACompressor(preset=1)
@@ -266,7 +321,9 @@ class TestFilesOfOthers:
         assert path.stat().st_size < 200_000
         tracemalloc.start()
         try:
-            with pytest.raises(InputError, match=r"packed results \(it would grow to more than 33,554,432 bytes"):
+            with pytest.raises(
+                InputError, match=r"packed results \(it would grow to more than 33,554,432 bytes"
+            ):
                 open_results(path)
             assert tracemalloc.get_traced_memory()[1] < 100_000_000
         finally:
@@ -275,7 +332,10 @@ class TestFilesOfOthers:
     def test_a_small_file_with_more_records_or_numbers_than_can_be(self, tmp_path, parts):
         header, _ = parts
         run = {**header["cells"][0]["run"], "budget": "1+1x1"}
-        records = [[0, 0, {"metrics.accuracy": 2, "initial": 0, "chosen": 0}, []], *[[0, 0]] * 99_999]
+        records = [
+            [0, 0, {"metrics.accuracy": 2, "initial": 0, "chosen": 0}, []],
+            *[[0, 0]] * 99_999,
+        ]
         columns = [["initial", 0, 1, 0], ["chosen", 0, 1, 0], ["metrics.accuracy", 200_000, 1, 0]]
         many = {**header, "cells": [{"run": run, "records": records}], "columns": columns}
         assert "grow to more than 4,000,000 numbers" in self.refused(tmp_path, many, bytes(200_000))
@@ -283,20 +343,27 @@ class TestFilesOfOthers:
         many["columns"] = [*columns[:2], ["metrics.accuracy", 200, 1, 0]]
         assert len(open_results(self.written(tmp_path, many, bytes(200))).records()) == 100
         wide = {**header, "columns": [["initial", 5_000_000, 1, 0]]}
-        assert "grow to more than 4,000,000 numbers" in self.refused(tmp_path, wide, bytes(5_000_000))
+        assert "grow to more than 4,000,000 numbers" in self.refused(
+            tmp_path, wide, bytes(5_000_000)
+        )
 
     def test_several_streams_in_one_file_are_read_as_one(self, tmp_path, parts):
         header, content = parts
         first = json.dumps(header).encode() + b"\n"
         (tmp_path / "two.xz").write_bytes(lzma.compress(first) + bytes(8) + lzma.compress(content))
-        assert open_results(tmp_path / "two.xz").records() == open_results(tmp_path / "good.xz").records()
+        assert (
+            open_results(tmp_path / "two.xz").records()
+            == open_results(tmp_path / "good.xz").records()
+        )
         (tmp_path / "two.xz").write_bytes(lzma.compress(first) + lzma.compress(content)[:-20])
         with pytest.raises(InputError, match="it is cut short"):
             open_results(tmp_path / "two.xz")
 
     def test_a_file_of_a_newer_version_says_so(self, tmp_path, parts):
         header, content = parts
-        assert "newer version of parbals" in self.refused(tmp_path, {**header, "version": 2}, content)
+        assert "newer version of parbals" in self.refused(
+            tmp_path, {**header, "version": 2}, content
+        )
 
 
 def test_a_folder_with_a_damaged_line_is_not_packed(tmp_path):

@@ -7,19 +7,21 @@ from importlib import resources
 import pytest
 from bench_helpers import records_of
 
-from parbals.bench.collect import Line, collect
-from parbals.bench.findings import overview, savings
-from parbals.bench.names import BAYESIAN, device_name, styles_of
-from parbals.bench.pictures import ONE_VS_ALL, draw_pictures
-from parbals.bench.plots import curve_figure, inline_svg, savings_figure, to_png, to_svg
-from parbals.bench.runs import Settings
+from parbals.bench.report.collect import Line, collect
+from parbals.bench.report.findings import overview, savings
+from parbals.bench.report.names import BAYESIAN, device_name, styles_of
+from parbals.bench.report.pictures import ONE_VS_ALL, draw_pictures
+from parbals.bench.report.plots import curve_figure, inline_svg, savings_figure, to_png, to_svg
+from parbals.bench.spec import Settings
 
 TWO = {"random": (0.8, 0.8), "epig": (0.9, 0.9)}
 
 
 def texts(figure):
     return [
-        element.text for element in ElementTree.fromstring(to_svg(figure, text_as_text=True)).iter() if element.text
+        element.text
+        for element in ElementTree.fromstring(to_svg(figure, text_as_text=True)).iter()
+        if element.text
     ]
 
 
@@ -36,14 +38,22 @@ def test_a_dollar_in_a_class_is_a_dollar(name):
 
 
 def test_all_classes_have_a_picture_among_the_main_ones():
-    settings = collect([*records_of(TWO, positive="*"), *records_of(TWO), *records_of(TWO, positive="a b")])
+    settings = collect(
+        [*records_of(TWO, positive="*"), *records_of(TWO), *records_of(TWO, positive="a b")]
+    )
     pictures = draw_pictures(settings)[1:]
-    assert [picture.group for picture in pictures] == ["Budget 100 + 10×20", "Budget 100 + 10×20", ONE_VS_ALL]
+    assert [picture.group for picture in pictures] == [
+        "Budget 100 + 10×20",
+        "Budget 100 + 10×20",
+        ONE_VS_ALL,
+    ]
     assert pictures[0].name == "airline-all-classes-100+10x20-all-strategies"
 
 
 def test_no_picture_replaces_another():
-    records = [record for name in ("a b", "a-b", "a/b") for record in records_of(TWO, positive=name)]
+    records = [
+        record for name in ("a b", "a-b", "a/b") for record in records_of(TWO, positive=name)
+    ]
     names = [picture.name for picture in draw_pictures(collect(records))]
     assert len(set(names)) == len(names) == 3
 
@@ -69,15 +79,20 @@ class TestOverview:
         assert overview(found[1:]) == found[1:]  # where there is nothing else
 
     def test_dots_beyond_the_edge_are_counted(self):
-        # Random: 70 to 90 % in 200 labels. CoreSet ends at 71 %, which Random has after 10: -190 of 110 labels.
+        # Random: 70 to 90 % in 200 labels. CoreSet ends at 71 %, which Random has after 10: -190 of
+        # 110 labels.
         records = [
             record
             for name in ("airline", "yelp")
-            for record in records_of({"random": (0.9, 0.9), "coreset": (0.71, 0.71), "epig": (0.89, 0.89)}, name)
+            for record in records_of(
+                {"random": (0.9, 0.9), "coreset": (0.71, 0.71), "epig": (0.89, 0.89)}, name
+            )
         ]
         figure = savings_figure(savings(collect(records)))
         assert texts(figure).count("2 further left") == 1
-        near = savings_figure([saving for saving in savings(collect(records)) if saving.line == Line("epig")])
+        near = savings_figure(
+            [saving for saving in savings(collect(records)) if saving.line == Line("epig")]
+        )
         assert not re.search("further left", to_svg(near, text_as_text=True))
 
     def test_who_has_fewer_settings_says_so(self):
@@ -85,7 +100,10 @@ class TestOverview:
         found = texts(savings_figure(savings(collect(records))))
         assert {"BatchBALD (1)", "EPIG"} <= set(found)
         assert "in brackets: the number of settings, where it is not 2" in found
-        assert not any("in brackets" in text for text in texts(savings_figure(savings(collect(records_of(TWO))))))
+        assert not any(
+            "in brackets" in text
+            for text in texts(savings_figure(savings(collect(records_of(TWO)))))
+        )
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,9 @@ def uninterrupted(tmp_path_factory):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_killed_in_the_middle_and_started_again_the_results_are_the_same(tmp_path, suite_file, uninterrupted):
+def test_killed_in_the_middle_and_started_again_the_results_are_the_same(
+    tmp_path, suite_file, uninterrupted
+):
     folder = ResultsFolder(tmp_path)
     process = start(folder, suite_file)
     wait_for_lines(folder, 2, process)

@@ -7,8 +7,15 @@ import pytest
 from bench_helpers import TINY, tiny_data
 from scipy.stats import chi2
 
-from parbals.bench.protocol import Budget, data_digest, draw_candidates, draw_initial, draw_targets, run_one
 from parbals.bench.records import METRICS, read_line, write_line
+from parbals.bench.run import (
+    Budget,
+    data_digest,
+    draw_candidates,
+    draw_initial,
+    draw_targets,
+    run_one,
+)
 from parbals.errors import InputError
 
 STRATEGIES = ("random", "confidence", "epig", "galaxy", "parbals-epig")
@@ -57,14 +64,24 @@ def test_targets_are_fresh_every_round_and_the_same_for_everyone():
 def test_the_initial_set_is_uniform():
     n_pool, size, n_seeds = 60, 6, 2000
     counts = np.bincount(
-        np.concatenate([draw_initial(seed, n_pool, size) for seed in range(n_seeds)]), minlength=n_pool
+        np.concatenate([draw_initial(seed, n_pool, size) for seed in range(n_seeds)]),
+        minlength=n_pool,
     )
     share = size / n_pool
     # Counts of a draw without replacement have variance n p (1 - p) and one linear constraint.
-    statistic = np.square(counts - n_seeds * share).sum() / (n_seeds * share * (1 - share)) * (n_pool - 1) / n_pool
+    statistic = (
+        np.square(counts - n_seeds * share).sum()
+        / (n_seeds * share * (1 - share))
+        * (n_pool - 1)
+        / n_pool
+    )
     assert chi2.ppf(0.001, n_pool - 1) < statistic < chi2.ppf(0.999, n_pool - 1)
-    firsts = np.bincount([draw_initial(seed, n_pool, size)[0] for seed in range(n_seeds)], minlength=n_pool)
-    assert np.square(firsts - n_seeds / n_pool).sum() / (n_seeds / n_pool) < chi2.ppf(0.999, n_pool - 1)
+    firsts = np.bincount(
+        [draw_initial(seed, n_pool, size)[0] for seed in range(n_seeds)], minlength=n_pool
+    )
+    assert np.square(firsts - n_seeds / n_pool).sum() / (n_seeds / n_pool) < chi2.ppf(
+        0.999, n_pool - 1
+    )
 
 
 def test_no_point_is_labelled_twice_and_every_round_is_measured(records):
@@ -88,7 +105,9 @@ def test_glister_keeps_a_fifth_of_the_initial_labels_from_the_model(data, monkey
 
     fitted = []
     fit = BayesianLogisticRegression.fit
-    monkeypatch.setattr(BayesianLogisticRegression, "fit", lambda self, X, y: (fitted.append(X), fit(self, X, y))[1])
+    monkeypatch.setattr(
+        BayesianLogisticRegression, "fit", lambda self, X, y: (fitted.append(X), fit(self, X, y))[1]
+    )
     record = run_one(data, "10+2x3", "glister", seed=5, **TINY)
     assert [len(X) for X in fitted] == [8, 11, 14]
     held = data.X_pool[list(record.initial[:2])]
@@ -119,7 +138,9 @@ def test_data_that_cannot_be_right_are_refused(data):
         run_one(data, "10+1x3", "rnadom", **TINY)
 
 
-@pytest.mark.parametrize(("text", "parts"), [("100+10x20", (100, 10, 20)), (" 20 + 10 × 20", (20, 10, 20))])
+@pytest.mark.parametrize(
+    ("text", "parts"), [("100+10x20", (100, 10, 20)), (" 20 + 10 × 20", (20, 10, 20))]
+)
 def test_budgets_are_read_from_text(text, parts):
     assert Budget.parse(text) == Budget(*parts)
     assert Budget.parse(str(Budget(*parts))) == Budget(*parts)
@@ -139,7 +160,9 @@ def test_the_labels_of_a_budget():
 def test_the_name_of_the_data_forgives_last_digits_and_nothing_else(data):
     name = data_digest(data)
     rng = np.random.default_rng(0)
-    other_machine = replace(data, X_pool=data.X_pool * (1 + 1e-7 * rng.standard_normal(data.X_pool.shape)))
+    other_machine = replace(
+        data, X_pool=data.X_pool * (1 + 1e-7 * rng.standard_normal(data.X_pool.shape))
+    )
     assert data_digest(other_machine) == name
     flipped = data.y_pool.copy()
     flipped[3] = 1 - flipped[3]

@@ -5,7 +5,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
-from parbals.bench.render import TextTable, to_html, to_latex, to_markdown
+from parbals.bench.report.render import TextTable, to_html, to_latex, to_markdown
 
 NASTY = r"a|b <i>c</i> *d* _e_ `f` $\q$ [g](h) ~~i~~ &amp; \ # ^ {j} 5%"
 
@@ -16,8 +16,12 @@ def table(name):
 
 @pytest.mark.parametrize("name", [NASTY, r"back\|slash", "two\nlines", "#", "\\"])
 def test_markdown_shows_the_text_as_it_is(name):
-    html = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(to_markdown(table(name)))
-    shown = " ".join(name.split("\n")).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    html = (
+        MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(to_markdown(table(name)))
+    )
+    shown = (
+        " ".join(name.split("\n")).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    )
     assert f"<h3>On {shown}</h3>" in html
     assert re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", html) == ["", shown, shown, "1"]
 

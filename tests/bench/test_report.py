@@ -7,16 +7,16 @@ import pytest
 from bench_helpers import Canned, record_of, records_of
 from synthetic import SUITE, made_up, write_folder
 
-from parbals.bench.collect import collect
-from parbals.bench.findings import savings
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import load_suite, read_suite, run_grid
 from parbals.bench.loading import load_data
-from parbals.bench.measures import MEASURES
-from parbals.bench.names import BAYESIAN, HEURISTICS, style_of
 from parbals.bench.packed import PackedResults, pack
-from parbals.bench.plots import curve_figure, inline_svg, savings_figure, to_png, to_svg
-from parbals.bench.report import build_report, write_report
+from parbals.bench.report.collect import collect
+from parbals.bench.report.findings import savings
+from parbals.bench.report.measures import MEASURES
+from parbals.bench.report.names import BAYESIAN, HEURISTICS, style_of
+from parbals.bench.report.page import build_report, write_report
+from parbals.bench.report.plots import curve_figure, inline_svg, savings_figure, to_png, to_svg
 from parbals.errors import InputError
 
 _TWO_DATASETS = SUITE.replace(', "cifar10"]', "]").replace('"credit-card", ', "")
@@ -80,7 +80,14 @@ def test_the_page_is_whole_and_refers_to_nothing_outside(html):
 
 def test_it_says_what_was_run_and_shows_every_part(html):
     page = Page(html)
-    for part in ("Two small sets", "Final test accuracy", "Leaderboard", "Learning curves", "Labels saved", "Run time"):
+    for part in (
+        "Two small sets",
+        "Final test accuracy",
+        "Leaderboard",
+        "Learning curves",
+        "Labels saved",
+        "Run time",
+    ):
         assert part in page.text
     assert page.tags.count("svg") == 1 + 2  # the overview, and a curve per setting
     assert "nan" not in page.text.lower().split()
@@ -113,7 +120,8 @@ def test_every_note_is_shown_and_those_of_a_few_runs_come_first(suite):
 
 
 @pytest.mark.parametrize(
-    ("more", "heading"), [("", "My results.v2"), ('title = "Mine"', "Mine"), ('name = "suite"', "suite")]
+    ("more", "heading"),
+    [("", "My results.v2"), ('title = "Mine"', "Mine"), ('name = "suite"', "suite")],
 )
 def test_a_suite_without_a_name_is_called_after_its_results(tmp_path, more, heading):
     text = f'{more}\n[[grid]]\ndatasets = ["digits"]\nbudgets = ["9+2x3"]\nstrategies = ["random"]\nseeds = 2\n'
@@ -141,7 +149,8 @@ def test_the_files_for_a_paper(tmp_path, suite):
         write_report(folder, tmp_path / "report")
     run_grid(suite.runs, folder, load_data, Canned())
     written = {
-        path.relative_to(tmp_path / "report").as_posix(): path for path in write_report(folder, tmp_path / "report")
+        path.relative_to(tmp_path / "report").as_posix(): path
+        for path in write_report(folder, tmp_path / "report")
     }
     assert {"report.html", "tables.md", "tables.tex"} <= written.keys()
     assert sum(name.startswith("curves/digits") for name in written) == 2
@@ -150,7 +159,9 @@ def test_the_files_for_a_paper(tmp_path, suite):
 
 
 def test_pictures_are_the_same_every_time():
-    (setting,) = collect(records_of({"random": (0.8, 0.9, 0.85, 0.84, 0.83), "epig": (0.9, 0.91, 0.9, 0.9, 0.9)}))
+    (setting,) = collect(
+        records_of({"random": (0.8, 0.9, 0.85, 0.84, 0.83), "epig": (0.9, 0.91, 0.9, 0.9, 0.9)})
+    )
     one, two = (curve_figure(setting, BAYESIAN) for _ in range(2))
     assert to_png(one) == to_png(two)
     assert to_svg(one) == to_svg(two)
@@ -158,7 +169,9 @@ def test_pictures_are_the_same_every_time():
 
 def test_inline_pictures_do_not_share_names_and_say_what_they_show():
     (setting,) = collect(records_of({"random": (0.8, 0.9), "epig": (0.9, 0.91)}))
-    one, two = (inline_svg(curve_figure(setting, BAYESIAN), prefix, 'A < "B"') for prefix in ("a", "b"))
+    one, two = (
+        inline_svg(curve_figure(setting, BAYESIAN), prefix, 'A < "B"') for prefix in ("a", "b")
+    )
     root = ElementTree.fromstring(one)
     assert root.attrib["aria-label"] == 'A < "B"'
     assert set(Page(one).ids).isdisjoint(Page(two).ids)
@@ -181,8 +194,17 @@ class TestAWholeExperiment:
     """Three budgets, an ablation, one-vs-all and one label at a time, all on one page."""
 
     def test_findings_come_first_then_pictures_then_tables(self, page):
-        parts = ["What was found", "Learning curves", "Leaderboard", "Final test accuracy, and other measures"]
-        parts += ["Agreement with the paper", "Labels saved against Random, budget 100 + 10×20", "Run time"]
+        parts = [
+            "What was found",
+            "Learning curves",
+            "Leaderboard",
+            "Final test accuracy, and other measures",
+        ]
+        parts += [
+            "Agreement with the paper",
+            "Labels saved against Random, budget 100 + 10×20",
+            "Run time",
+        ]
         places = [page.text.rindex(part) for part in parts]
         assert places == sorted(places)
         assert "script" not in page.tags
@@ -221,12 +243,19 @@ class TestAWholeExperiment:
         assert latex.count("\\begin{tabular}") == latex.count("\\end{tabular}") > 30
         assert latex.count("{") == latex.count("}")
         markdown = written["tables.md"].read_text("utf-8")
-        for part in ("calibration error, %", "Leaderboard, Bayesian methods", "| agrees |", "Run time"):
+        for part in (
+            "calibration error, %",
+            "Leaderboard, Bayesian methods",
+            "| agrees |",
+            "Run time",
+        ):
             assert part in markdown
 
     def test_another_metric_decides_pictures_and_findings(self):
         suite = read_suite(SUITE)
-        records = [made_up(run) for run in suite.runs if run.dataset == "credit-card" and run.seed < 2]
+        records = [
+            made_up(run) for run in suite.runs if run.dataset == "credit-card" and run.seed < 2
+        ]
         page = Page(build_report(suite, records, "log_loss"))
         assert "Final log loss, and other measures" in page.text
         assert "and has the lowest mean in" in page.text

@@ -11,7 +11,15 @@ _ROOT = Path(__file__).parents[2]
 def run(*arguments):
     command = [sys.executable, str(_ROOT / "benchmarks" / "parbals_run.py"), *arguments]
     environment = os.environ | {"PYTHONPATH": str(_ROOT / "src")}
-    return subprocess.run(command, env=environment, cwd=_ROOT, capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.run(
+        command,
+        env=environment,
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
 
 
 def test_every_stage_is_measured_and_written(tmp_path):

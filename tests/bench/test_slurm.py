@@ -1,8 +1,8 @@
 """Slurm jobs: the script they are given, and a grid really computed in them.
 
-Two small programs stand in for a Slurm installation: `sbatch` starts the job script as a process group of its own on
-this machine and answers with a job number, `scancel` ends that group. Everything else is the real thing: dask-jobqueue,
-the scheduler, TLS, the workers.
+Two small programs stand in for a Slurm installation: `sbatch` starts the job script as a process
+group of its own on this machine and answers with a job number, `scancel` ends that group.
+Everything else is the real thing: dask-jobqueue, the scheduler, TLS, the workers.
 """
 
 import json
@@ -17,12 +17,12 @@ from bench_helpers import TINY_SUITE
 from click.testing import CliRunner
 
 from parbals.bench import dask_cluster
-from parbals.bench.commands import bench
 from parbals.bench.dask_cluster import SlurmJobs, read_slurm_options
 from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
 from parbals.bench.loading import load_data
+from parbals.cli.bench import bench
 from parbals.errors import InputError, MissingDependencyError
 
 pytestmark = [
@@ -136,12 +136,22 @@ def test_the_job_script_says_what_was_asked_for(slurm, tmp_path):
     jobs = SlurmJobs(2, read_slurm_options([*options, "interface=lo"]), tmp_path)
     try:
         script = jobs.job_script()
-        keys = [path for path in tmp_path.glob(".slurm-keys-*/*") if path.stat().st_mode & 0o077 == 0]
+        keys = [
+            path for path in tmp_path.glob(".slurm-keys-*/*") if path.stat().st_mode & 0o077 == 0
+        ]
         assert len(keys) == 3
     finally:
         jobs.close()
     lines = script.splitlines()
-    for line in ("-p long", "-A me", "--mem=6000", "--cpus-per-task=3", "-t 01:30:00", "--gres=gpu:1", "--exclusive"):
+    for line in (
+        "-p long",
+        "-A me",
+        "--mem=6000",
+        "--cpus-per-task=3",
+        "-t 01:30:00",
+        "--gres=gpu:1",
+        "--exclusive",
+    ):
         assert f"#SBATCH {line}" in lines
     assert "--nthreads 1 " in script
     assert "--memory-limit 5.86GiB" in script  # 6,000 MiB
@@ -153,7 +163,14 @@ def test_the_job_script_says_what_was_asked_for(slurm, tmp_path):
 
 def test_a_grid_is_computed_in_two_jobs_that_end_with_it(slurm, tmp_path, in_process):
     (tmp_path / "tiny.toml").write_text(TINY_SUITE)
-    arguments = ["--suite", tmp_path / "tiny.toml", "--out", tmp_path / "out", "--strategies", "random,confidence"]
+    arguments = [
+        "--suite",
+        tmp_path / "tiny.toml",
+        "--out",
+        tmp_path / "out",
+        "--strategies",
+        "random,confidence",
+    ]
     arguments += ["--seeds", 2, "--slurm", "--jobs", 2, "--slurm-option", "interface=lo", "--json"]
     done = call(*arguments)
     assert done.exit_code == 0, done.output
@@ -190,7 +207,9 @@ def test_what_slurm_refuses_is_told_in_its_own_words(slurm, tmp_path):
     (slurm.folder / "refuse").touch()
     jobs = SlurmJobs(1, read_slurm_options(["interface=lo", "partition=nowhere"]), tmp_path)
     runs = read_suite(TINY_SUITE).only(seeds=1)
-    with pytest.raises(InputError, match="Slurm did not take a job: sbatch: error: invalid partition"):
+    with pytest.raises(
+        InputError, match="Slurm did not take a job: sbatch: error: invalid partition"
+    ):
         run_grid(runs, ResultsFolder(tmp_path / "out"), load_data, jobs)
 
 
@@ -203,7 +222,9 @@ def test_without_slurm_it_says_so(tmp_path, monkeypatch):
 
 def test_without_dask_jobqueue_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
-    with pytest.raises(MissingDependencyError, match=r'dask_jobqueue.*pip install "parbals\[slurm\]"'):
+    with pytest.raises(
+        MissingDependencyError, match=r'dask_jobqueue.*pip install "parbals\[slurm\]"'
+    ):
         SlurmJobs(1, {}, tmp_path)
 
 

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from parbals.bench.stats import Standing, compare, labels_saved, leaderboard, mean_interval, welch_p, welch_p_of
+from parbals.bench.report.stats import (
+    Standing,
+    compare,
+    labels_saved,
+    leaderboard,
+    mean_interval,
+    welch_p,
+    welch_p_of,
+)
 
 samples = st.lists(st.integers(0, 1000).map(lambda n: n / 10), min_size=2, max_size=12).filter(
     lambda v: len(set(v)) > 1
@@ -19,7 +27,9 @@ samples = st.lists(st.integers(0, 1000).map(lambda n: n / 10), min_size=2, max_s
 @given(samples)
 def test_the_interval_is_scipys(values):
     interval = mean_interval(values)
-    low, high = scipy_stats.t.interval(0.95, len(values) - 1, np.mean(values), scipy_stats.sem(values))
+    low, high = scipy_stats.t.interval(
+        0.95, len(values) - 1, np.mean(values), scipy_stats.sem(values)
+    )
     assert interval.mean - interval.half_width == pytest.approx(low)
     assert interval.mean + interval.half_width == pytest.approx(high)
 
@@ -27,7 +37,9 @@ def test_the_interval_is_scipys(values):
 @settings(max_examples=50, deadline=None)
 @given(samples, samples)
 def test_welch_is_scipys(a, b):
-    assert welch_p(a, b) == pytest.approx(scipy_stats.ttest_ind(a, b, equal_var=False).pvalue, abs=1e-12)
+    assert welch_p(a, b) == pytest.approx(
+        scipy_stats.ttest_ind(a, b, equal_var=False).pvalue, abs=1e-12
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -78,8 +90,12 @@ def test_where_less_is_better_the_lowest_mean_is_best():
 @given(st.lists(samples, min_size=2, max_size=4))
 def test_turning_the_sign_turns_the_direction(columns):
     higher = compare(dict(enumerate(columns)))
-    lower = compare({i: [-v for v in column] for i, column in enumerate(columns)}, lower_is_better=True)
-    assert [(s.is_best, s.is_top) for s in higher.values()] == [(s.is_best, s.is_top) for s in lower.values()]
+    lower = compare(
+        {i: [-v for v in column] for i, column in enumerate(columns)}, lower_is_better=True
+    )
+    assert [(s.is_best, s.is_top) for s in higher.values()] == [
+        (s.is_best, s.is_top) for s in lower.values()
+    ]
 
 
 def test_two_with_the_same_highest_mean_are_both_best():
@@ -98,7 +114,10 @@ def test_the_leaderboard_counts_only_where_one_took_part():
             {"a": standing(True, True)},
         ]
     )
-    assert [(p.name, p.n_best, p.n_top, p.n_settings) for p in board] == [("a", 2, 2, 3), ("b", 1, 2, 2)]
+    assert [(p.name, p.n_best, p.n_top, p.n_settings) for p in board] == [
+        ("a", 2, 2, 3),
+        ("b", 1, 2, 2),
+    ]
 
 
 def test_labels_saved_by_hand():

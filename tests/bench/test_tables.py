@@ -7,17 +7,27 @@ import pytest
 from bench_helpers import records_of
 from scipy import stats as scipy_stats
 
-from parbals.bench import sections
-from parbals.bench.collect import Line, collect
-from parbals.bench.findings import batched, headlines, savings, stage_times
-from parbals.bench.measures import MEASURES, measure_named
 from parbals.bench.metrics import measure
-from parbals.bench.paper import agreements, paper_figures
 from parbals.bench.records import METRICS
-from parbals.bench.render import to_html, to_latex, to_markdown
-from parbals.bench.runs import Settings
-from parbals.bench.summaries import agreement_tables, leaderboard_tables, savings_table, times_table
-from parbals.bench.tables import ablation_tables, leaderboards, main_tables, one_vs_all_tables
+from parbals.bench.report import sections
+from parbals.bench.report.collect import Line, collect
+from parbals.bench.report.findings import batched, headlines, savings, stage_times
+from parbals.bench.report.measures import MEASURES, measure_named
+from parbals.bench.report.paper import agreements, paper_figures
+from parbals.bench.report.render import to_html, to_latex, to_markdown
+from parbals.bench.report.summaries import (
+    agreement_tables,
+    leaderboard_tables,
+    savings_table,
+    times_table,
+)
+from parbals.bench.report.tables import (
+    ablation_tables,
+    leaderboards,
+    main_tables,
+    one_vs_all_tables,
+)
+from parbals.bench.spec import Settings
 from parbals.errors import InputError
 
 AIRLINE = {
@@ -83,7 +93,9 @@ def test_a_figure_agrees_within_both_intervals(settings):
     assert f"agree with ours: Airline {agreeing} of {compared}." in " ".join(headlines(settings))
 
 
-@pytest.mark.parametrize(("final", "agrees"), [(0.8724, True), (0.8776, True), (0.8777, False), (0.8671, False)])
+@pytest.mark.parametrize(
+    ("final", "agrees"), [(0.8724, True), (0.8776, True), (0.8777, False), (0.8671, False)]
+)
 def test_one_seed_has_no_interval_to_widen_with(final, agrees):
     (row,) = (row for row in agreements(collect(records_of({"random": (final,)}))) if row.ours)
     assert row.room == 0.52
@@ -122,7 +134,10 @@ def test_other_metrics_have_their_own_unit_and_direction():
     assert not table.has_paper
     assert "has the lowest mean in 1" in headlines(settings, "log_loss")[0]
     assert savings(settings, "log_loss")[0].found.saved > 0
-    assert [row[0] for row in leaderboard_tables(settings, "log_loss")[0].rows] == ["ParBaLS EPIG", "Random"]
+    assert [row[0] for row in leaderboard_tables(settings, "log_loss")[0].rows] == [
+        "ParBaLS EPIG",
+        "Random",
+    ]
 
 
 def test_every_recorded_metric_can_be_shown_and_others_are_refused():
@@ -141,7 +156,9 @@ def test_what_was_not_run_is_a_dash():
 
 
 def test_leaderboard_over_settings_without_one_label_at_a_time():
-    records = records_of(AIRLINE) + records_of(AIRLINE, "yelp") + records_of(AIRLINE, budget="100+200x1")
+    records = (
+        records_of(AIRLINE) + records_of(AIRLINE, "yelp") + records_of(AIRLINE, budget="100+200x1")
+    )
     boards = leaderboards(collect(records))
     first = boards["ParBaLS and the heuristics"][0]
     assert (first.name, first.n_best, first.n_top, first.n_settings) == ("ParBaLS EPIG", 2, 2, 2)
@@ -154,37 +171,64 @@ def test_variants_are_compared_on_the_seeds_they_share():
     assert table.title == "Variants of ParBaLS EPIG by m, budget 100 + 10×20"
     assert list(table.rows) == ["ParBaLS EPIG (m = 5)", "ParBaLS EPIG (m = 10)"]
     assert [row[0].standing.interval.n for row in table.rows.values()] == [2, 2]
-    assert all("m = 5" not in name for t in main_tables(collect(records_of(AIRLINE) + m5)) for name in t.rows)
+    assert all(
+        "m = 5" not in name
+        for t in main_tables(collect(records_of(AIRLINE) + m5))
+        for name in t.rows
+    )
 
 
 def test_each_parameter_has_its_own_ablation_with_the_baseline_in_its_place():
     records = records_of(AIRLINE) + records_of(AIRLINE, "yelp")
-    for changed in ({"n_universes": 20}, {"n_universes": 5}, {"n_samples": 1600}, {"n_samples": 100}):
+    for changed in (
+        {"n_universes": 20},
+        {"n_universes": 5},
+        {"n_samples": 1600},
+        {"n_samples": 100},
+    ):
         records += records_of({"parbals-epig": (0.90, 0.91)}, settings=Settings(**changed))
     by_universes, by_samples = ablation_tables(collect(records))
-    assert [name.partition("(")[2] for name in by_universes.rows] == ["m = 5)", "m = 10)", "m = 20)"]
-    assert [name.partition("(")[2] for name in by_samples.rows] == ["K = 100)", "K = 400)", "K = 1600)"]
+    assert [name.partition("(")[2] for name in by_universes.rows] == [
+        "m = 5)",
+        "m = 10)",
+        "m = 20)",
+    ]
+    assert [name.partition("(")[2] for name in by_samples.rows] == [
+        "K = 100)",
+        "K = 400)",
+        "K = 1600)",
+    ]
     assert by_universes.columns == by_samples.columns == ("Airline",)  # nothing was varied on Yelp
 
 
 def test_one_column_per_positive_class_and_their_average():
     first = records_of({"random": (0.70, 0.72, 0.99), "epig": (0.80, 0.84, 0.99)}, "ag-news")
-    sports = records_of({"random": (0.80, 0.90), "epig": (0.90, 0.94)}, "ag-news", positive="Sports")
+    sports = records_of(
+        {"random": (0.80, 0.90), "epig": (0.90, 0.94)}, "ag-news", positive="Sports"
+    )
     (table,) = one_vs_all_tables(collect(first + sports))
     assert table.columns == ("first class", "Sports", "average")
     assert list(table.rows) == ["Random", "EPIG"]
     # Seeds 0 and 1, which both classes have: (0.70 + 0.80) / 2 = 75 and (0.72 + 0.90) / 2 = 81.
     average = table.rows["Random"][2].standing
     assert (average.interval.mean, average.interval.n) == (pytest.approx(78.0), 2)
-    assert average.interval.half_width == pytest.approx(12.7062 * np.std([75, 81], ddof=1) / np.sqrt(2), rel=1e-4)
+    assert average.interval.half_width == pytest.approx(
+        12.7062 * np.std([75, 81], ddof=1) / np.sqrt(2), rel=1e-4
+    )
     best = table.rows["EPIG"][2].standing
     assert (best.interval.mean, best.is_best) == (pytest.approx(87.0), True)
-    assert average.p == pytest.approx(scipy_stats.ttest_ind([75, 81], [85, 89], equal_var=False).pvalue)
+    assert average.p == pytest.approx(
+        scipy_stats.ttest_ind([75, 81], [85, 89], equal_var=False).pvalue
+    )
 
 
 def test_the_average_leaves_out_who_lacks_a_class():
     first = records_of({"random": (0.70, 0.72), "epig": (0.80, 0.84)}, "ag-news")
-    sports = records_of({"random": (0.80, 0.90), "epig": (0.9, 0.9), "bald": (0.9, 0.9)}, "ag-news", positive="Sports")
+    sports = records_of(
+        {"random": (0.80, 0.90), "epig": (0.9, 0.9), "bald": (0.9, 0.9)},
+        "ag-news",
+        positive="Sports",
+    )
     (table,) = one_vs_all_tables(collect(first + sports))
     assert table.rows["BALD"][0] is None
     assert table.rows["BALD"][2] is None
@@ -197,7 +241,8 @@ def test_strategies_of_other_packages_meet_parbals_too():
 
 def test_labels_saved_and_headlines(settings):
     found = {saving.line.strategy: saving.found for saving in savings(settings)}
-    # Both lines start at 70 %; ParBaLS climbs 20 points in 200 labels and Random 11, so 11 points take 110.
+    # Both lines start at 70 %; ParBaLS climbs 20 points in 200 labels and Random 11, so 11 points
+    # take 110.
     assert found["parbals-epig"].saved == pytest.approx(300 - (100 + 200 * 0.11 / 0.20))
     assert found["bald"].saved < 0
     said = " ".join(headlines(settings))
@@ -217,17 +262,23 @@ def test_one_label_at_a_time_stands_beside_batches_of_as_many_labels():
     settings = collect(
         [
             *records_of({"epig": (0.90, 0.90), "random": (0.8, 0.8)}, budget="100+200x1"),
-            *records_of({"epig": (0.88, 0.88, 0.5), "parbals-epig": (0.89, 0.89, 0.5)}, budget="100+10x20"),
+            *records_of(
+                {"epig": (0.88, 0.88, 0.5), "parbals-epig": (0.89, 0.89, 0.5)}, budget="100+10x20"
+            ),
             *records_of({"parbals-epig": (0.85, 0.85)}, budget="100+10x10"),
             *records_of({"parbals-epig": (0.85, 0.85)}, "yelp", budget="100+10x20"),
         ]
     )
     beside = batched(settings[0], settings)
-    assert [(s.budget.batch, line.strategy) for s, line in beside] == [(20, "epig"), (20, "parbals-epig")]
+    assert [(s.budget.batch, line.strategy) for s, line in beside] == [
+        (20, "epig"),
+        (20, "parbals-epig"),
+    ]
     said = " ".join(headlines(settings))
     # The third seed of the batches has nothing to be compared with, and does not count.
     assert (
-        "EPIG ends 1.00 points above ParBaLS EPIG and 2.00 points above EPIG in batches with as many labels (mean of "
+        "EPIG ends 1.00 points above ParBaLS EPIG and 2.00 points above EPIG in batches with as "
+        "many labels (mean of "
         "1 setting)" in said
     )
 
@@ -253,9 +304,14 @@ def test_run_time_per_strategy(settings):
 
 def test_each_device_has_its_own_times_and_one_label_at_a_time_has_none():
     def on(device, seconds, strategy, budget):
-        select = (9.0, *(seconds,) * (int(budget.split("+")[1].split("x")[0]) - 1))  # the first batch compiles
+        select = (
+            9.0,
+            *(seconds,) * (int(budget.split("+")[1].split("x")[0]) - 1),
+        )  # the first batch compiles
         return [
-            replace(record, versions={"device": device}, seconds={**record.seconds, "select": select})
+            replace(
+                record, versions={"device": device}, seconds={**record.seconds, "select": select}
+            )
             for record in records_of({strategy: (0.8, 0.8)}, budget=budget)
         ]
 
@@ -279,20 +335,29 @@ def test_welchs_test_of_the_papers_figures_is_scipys(settings):
         row = rows[Line(strategy)]
         ours = row.ours.half_width / t2 * np.sqrt(3)
         theirs = row.paper[1] / t9 * np.sqrt(10)
-        expected = scipy_stats.ttest_ind_from_stats(row.ours.mean, ours, 3, row.paper[0], theirs, 10, equal_var=False)
+        expected = scipy_stats.ttest_ind_from_stats(
+            row.ours.mean, ours, 3, row.paper[0], theirs, 10, equal_var=False
+        )
         assert row.p == pytest.approx(expected.pvalue)
     assert rows[Line("badge")].p is None
     tested = [row.p for row in rows.values() if row.p is not None]
     said = " ".join(headlines(settings))
-    assert f"Welch's test gives p ≥ 0.05 for {sum(p >= 0.05 for p in tested)} of {len(tested)} figures." in said
+    assert (
+        f"Welch's test gives p ≥ 0.05 for {sum(p >= 0.05 for p in tested)} of {len(tested)} "
+        "figures." in said
+    )
     single = collect(records_of({"random": (0.87,)}))
     assert next(row for row in agreements(single) if row.ours).p is None
     assert "Welch's test gives" not in " ".join(headlines(single))
 
 
 def test_what_is_not_reached_is_no_number_and_counts_as_the_worst():
-    """GLISTER learns from fewer of the initial labels, and here never catches up with Random's start of 70 %."""
-    lame = [replace(r, metrics=dict.fromkeys(METRICS, (0.6,) * 11)) for r in records_of({"glister": (0.6, 0.6)})]
+    """GLISTER learns from fewer of the initial labels, and here never catches up with Random's
+    start of 70 %."""
+    lame = [
+        replace(r, metrics=dict.fromkeys(METRICS, (0.6,) * 11))
+        for r in records_of({"glister": (0.6, 0.6)})
+    ]
     settings = collect(records_of({"random": (0.8, 0.8)}) + lame)
     (table,) = savings_table(settings)
     assert table.rows == (("GLISTER", "not reached"),)
@@ -310,7 +375,9 @@ class TestAllClasses:
             [
                 *records_of(values, "digits", positive="*"),
                 *records_of({"random": (0.9, 0.91), "confidence": (0.95, 0.96)}, "digits"),
-                *records_of({"random": (0.9, 0.91), "confidence": (0.95, 0.96)}, "digits", positive="3"),
+                *records_of(
+                    {"random": (0.9, 0.91), "confidence": (0.95, 0.96)}, "digits", positive="3"
+                ),
                 *records_of(values, "airline", positive="*"),
             ]
         )
@@ -318,7 +385,9 @@ class TestAllClasses:
     def test_it_stands_in_the_main_tables_the_leaderboard_and_the_savings(self):
         (table,) = main_tables(self.settings())
         assert table.columns == ("Digits, all classes", "Digits", "Airline, all classes")
-        assert [entry.paper for entry in table.rows["Random"]] == [None] * 3  # the paper has no such figure
+        assert [entry.paper for entry in table.rows["Random"]] == [
+            None
+        ] * 3  # the paper has no such figure
         (board,) = leaderboards(self.settings()).values()
         assert board[0].n_settings == 3
         assert savings_table(self.settings())[0].head[1:] == table.columns
@@ -333,7 +402,10 @@ class TestAllClasses:
         assert agreement_tables(collect(records_of(AIRLINE, positive="*"))) == []
 
     def test_f1_is_explained_for_both(self):
-        assert "with two classes of the positive one, with more the mean over the classes" in MEASURES["f1"].explained
+        assert (
+            "with two classes of the positive one, with more the mean over the classes"
+            in MEASURES["f1"].explained
+        )
 
     def test_f1_leaves_out_classes_that_neither_occur_nor_are_predicted(self):
         probs, truth = np.eye(4)[[0, 1, 1, 0]], np.array([0, 1, 0, 0])

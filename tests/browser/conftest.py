@@ -1,4 +1,7 @@
-"""Chromium driven through Playwright against the real server. Skipped, with the reason, where either is missing."""
+"""Chromium driven through Playwright against the real server.
+
+Skipped, with the reason, where either is missing.
+"""
 
 import shutil
 import sys
@@ -11,7 +14,12 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
+    None,
 )
 FLAGS = [
     "--headless",
@@ -23,14 +31,18 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# Without Playwright the files that drive the browser cannot even be imported; the smoke test then says what is missing.
+# Without Playwright the files that drive the browser cannot even be imported; the smoke test then
+# says what is missing.
 if find_spec("playwright") is None:
-    collect_ignore = [file.name for file in HERE.glob("test_*.py") if "playwright" in file.read_text("utf-8")]
+    collect_ignore = [
+        file.name for file in HERE.glob("test_*.py") if "playwright" in file.read_text("utf-8")
+    ]
 
 
 @pytest.fixture(scope="module")
 def browser():
-    """One Chromium for a file of tests; closed with it, since Playwright keeps an event loop running meanwhile."""
+    """One Chromium for a file of tests; closed with it, since Playwright keeps an event loop
+    running meanwhile."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (apt-get install chromium)")
     playwright = pytest.importorskip(
@@ -45,7 +57,9 @@ def browser():
 @pytest.fixture(scope="session")
 def projects(tmp_path_factory):
     """Projects that are made once; a test that changes one takes a copy."""
-    pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+    pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed (pip install playwright)"
+    )
     import served
 
     root = tmp_path_factory.mktemp("projects")
@@ -56,7 +70,9 @@ def projects(tmp_path_factory):
             texts = {20: served.SCRIPT, 21: served.LONG}
             makers = {
                 "text": lambda folder: served.text_project(folder),
-                "odd": lambda folder: served.text_project(folder, texts=texts, classes=("<i>ham</i>", "spam")),
+                "odd": lambda folder: served.text_project(
+                    folder, texts=texts, classes=("<i>ham</i>", "spam")
+                ),
                 "mail": served.mail_project,
                 "many": lambda folder: served.text_project(folder, classes=served.MANY),
                 "images": served.image_project,
@@ -70,7 +86,8 @@ def projects(tmp_path_factory):
 
 @pytest.fixture
 def serve(projects, tmp_path):
-    """``serve("text")``: a fresh copy of a project with its server running; ``prepare(folder)`` may change it first."""
+    """``serve("text")``: a fresh copy of a project with its server running; ``prepare(folder)`` may
+    change it first."""
     import served
 
     running = []
@@ -89,7 +106,10 @@ def serve(projects, tmp_path):
 
 @pytest.fixture
 def person(browser):
-    """``person(server, "Ada")``: somebody at the page. At the end, nobody may have seen an error in the console."""
+    """``person(server, "Ada")``: somebody at the page.
+
+    At the end, nobody may have seen an error in the console.
+    """
     from person import Person
 
     people = []

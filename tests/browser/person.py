@@ -6,14 +6,20 @@ from playwright.sync_api import expect
 
 LOOK_MS = 250  # longer than the page takes a second key for a bounce
 
-# What Chromium itself writes to the console when a request fails; the page says it in its own words.
+# What Chromium itself writes to the console when a request fails; the page says it in its own
+# words.
 _EXPECTED = re.compile(r"Failed to load resource")
 
 
 class Person:
-    """A named visitor. ``complaints`` collects script errors and refused content; it must stay empty."""
+    """A named visitor.
 
-    def __init__(self, browser, served, name, *, scheme="light", width=1360, height=860, phone=False):
+    ``complaints`` collects script errors and refused content; it must stay empty.
+    """
+
+    def __init__(
+        self, browser, served, name, *, scheme="light", width=1360, height=860, phone=False
+    ):
         self.served, self.name = served, name
         self.context = browser.new_context(
             viewport={"width": width, "height": height},
@@ -33,7 +39,9 @@ class Person:
         tab.on("console", self._listen)
         tab.goto(self.served.link)
         tab.evaluate(
-            "name => localStorage.getItem('parbals:name') ?? localStorage.setItem('parbals:name', name)", self.name
+            "name => localStorage.getItem('parbals:name') ?? localStorage.setItem('parbals:name', "
+            "name)",
+            self.name,
         )
         tab.goto(self.served.address(page))
         tab.reload()

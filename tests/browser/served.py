@@ -14,16 +14,21 @@ from pathlib import Path
 from message_data import message, truth
 
 from parbals.project.create import Roles, create_project
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 SCRIPT = "<script>window.hacked = true</script><img src=x onerror='window.hacked = true'>"
 LONG = "It was a long story. " * 400
-MANY = [f"{kind} {number}" for kind in ("Birds", "Fishes", "Mammals", "Reptiles") for number in (1, 2, 3)]
+MANY = [
+    f"{kind} {number}"
+    for kind in ("Birds", "Fishes", "Mammals", "Reptiles")
+    for number in (1, 2, 3)
+]
 _SETTINGS = {"strategy": "parbals-epig", "seed": 0}
 
 
 def text_project(folder, n=60, classes=("ham", "spam"), queued=range(20, 60), texts=None):
-    """Made-up messages; those at ``queued`` wait on the page already, so that no test has to wait for a model."""
+    """Made-up messages; those at ``queued`` wait on the page already, so that no test has to wait
+    for a model."""
     data = folder.with_suffix(".csv")
     rows = {number: message(number) for number in range(n)} | dict(texts or {})
     with open(data, "w", newline="", encoding="utf-8") as file:
@@ -37,18 +42,22 @@ def text_project(folder, n=60, classes=("ham", "spam"), queued=range(20, 60), te
 
 def queue_up(folder, positions):
     with Store.open(folder) as store:
-        store.record_batch("random", 0, [(position, None, None) for position in positions], {}, queued=True)
+        store.record_batch(
+            "random", 0, [(position, None, None) for position in positions], {}, queued=True
+        )
 
 
 def label_some(folder, positions, people=("Grace",), wrong=()):
     """Labels of earlier days; ``wrong`` positions get the other label from everybody but the first."""
-    from parbals.project.records import Submission
+    from parbals.store.records import Submission
 
     with Store.open(folder) as store:
         for person in people:
             flip = {True: "ham", False: "spam"}
             answers = [
-                Submission(p, flip[truth(p) == "spam"] if p in wrong and person != people[0] else truth(p))
+                Submission(
+                    p, flip[truth(p) == "spam"] if p in wrong and person != people[0] else truth(p)
+                )
                 for p in positions
             ]
             store.submit(answers, annotator=person)
@@ -63,9 +72,15 @@ def image_project(folder, n=12):
     generator = random.Random(0)
     for number in range(n):
         picture = Image.new("RGB", (640, 420), (236, 232, 224))
-        x, y, size = generator.randint(150, 480), generator.randint(120, 300), generator.randint(50, 100)
+        x, y, size = (
+            generator.randint(150, 480),
+            generator.randint(120, 300),
+            generator.randint(50, 100),
+        )
         draw = ImageDraw.Draw(picture)
-        (draw.ellipse if number % 2 else draw.rectangle)([x - size, y - size, x + size, y + size], fill=(20, 110, 140))
+        (draw.ellipse if number % 2 else draw.rectangle)(
+            [x - size, y - size, x + size, y + size], fill=(20, 110, 140)
+        )
         picture.save(pictures / f"{number:02d}.png")
     create_project(folder, pictures, Roles(), ["circle", "square"], _SETTINGS)
     queue_up(folder, range(n))
@@ -79,9 +94,12 @@ def table_project(folder, n=20):
         writer = csv.writer(file)
         writer.writerow(["rooms", "area", "city", "note"])
         writer.writerows(
-            [1 + i % 5, 30 + 7 * i, ("Łódź", "Oslo")[i % 2], "" if i % 3 else "near the park"] for i in range(n)
+            [1 + i % 5, 30 + 7 * i, ("Łódź", "Oslo")[i % 2], "" if i % 3 else "near the park"]
+            for i in range(n)
         )
-    create_project(folder, data, Roles(features=("rooms", "area")), ["cheap", "fair", "dear"], _SETTINGS)
+    create_project(
+        folder, data, Roles(features=("rooms", "area")), ["cheap", "fair", "dear"], _SETTINGS
+    )
     queue_up(folder, range(n))
     return folder
 
@@ -111,8 +129,16 @@ class Served:
     def start(self):
         """Start the server and wait until it has printed its link."""
         self.log = self.folder.with_name(f"{self.folder.name}-server.log")
-        program = "from parbals.web.commands import serve; serve()"
-        command = [sys.executable, "-c", program, str(self.folder), "--no-browser", "--port", str(self.port)]
+        program = "from parbals.cli.serve import serve; serve()"
+        command = [
+            sys.executable,
+            "-c",
+            program,
+            str(self.folder),
+            "--no-browser",
+            "--port",
+            str(self.port),
+        ]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 command,
@@ -146,8 +172,13 @@ class Served:
     def answers(self, annotator):
         """Every answer of a person that is on disk, oldest first."""
         with Store.open(self.folder, read_only=True) as store:
-            found = [answer for position in range(store.n_items) for answer in store.history(position)]
-        return sorted((answer for answer in found if answer.annotator == annotator), key=lambda answer: answer.answer)
+            found = [
+                answer for position in range(store.n_items) for answer in store.history(position)
+            ]
+        return sorted(
+            (answer for answer in found if answer.annotator == annotator),
+            key=lambda answer: answer.answer,
+        )
 
     def labels(self, annotator):
         """Id → the label this person holds now."""
@@ -157,5 +188,9 @@ class Served:
     def passes(self, annotator):
         """Id → the kind of this person's pass."""
         with Store.open(self.folder, read_only=True) as store:
-            passed = {position: kinds[annotator] for position, kinds in store.passes().items() if annotator in kinds}
+            passed = {
+                position: kinds[annotator]
+                for position, kinds in store.passes().items()
+                if annotator in kinds
+            }
             return {item.id: passed[item.position] for item in store.items(list(passed))}

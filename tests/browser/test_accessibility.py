@@ -10,7 +10,9 @@ PAGES = ("label", "overview", "browse", "agreement", "export", "settings")
 
 @pytest.fixture(scope="module")
 def axe():
-    package = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python ships axe-core")
+    package = pytest.importorskip(
+        "axe_playwright_python", reason="pip install axe-playwright-python ships axe-core"
+    )
     from pathlib import Path
 
     return (Path(package.__file__).parent / "axe.min.js").read_text("utf-8")

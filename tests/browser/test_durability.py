@@ -1,18 +1,21 @@
-"""No label is lost and none is doubled, whatever happens to the server, the network, the tabs and the laptop."""
+"""No label is lost and none is doubled, whatever happens to the server, the network, the tabs and
+the laptop."""
 
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 pytestmark = pytest.mark.browser
 
 
 def waiting(tab):
     """How many entries the browser keeps for the server."""
-    return tab.evaluate("Object.keys(localStorage).filter(key => key.startsWith('parbals:out:')).length")
+    return tab.evaluate(
+        "Object.keys(localStorage).filter(key => key.startsWith('parbals:out:')).length"
+    )
 
 
 def test_answers_given_while_the_server_is_dead_arrive_after_its_restart(serve, person):
@@ -68,7 +71,9 @@ def test_a_confirmation_lost_on_the_way_does_not_double_the_answer(serve, person
     answered = ada.label("2")
     ada.saved()
     assert lost == [200, 200]
-    assert [(answer.item_id, answer.label) for answer in server.answers("Ada")] == [(answered, "spam")]
+    assert [(answer.item_id, answer.label) for answer in server.answers("Ada")] == [
+        (answered, "spam")
+    ]
 
 
 def test_an_undo_whose_confirmation_is_lost_is_done_once(serve, person):
@@ -142,7 +147,9 @@ def test_what_cannot_be_read_is_set_aside_and_hides_nothing(serve, person):
     ada.saved()
     assert server.labels("Ada") == {answered: "spam"}
     assert waiting(ada.page) == 0
-    aside = "['000:first', 'zzz:last'].map(name => localStorage.getItem(`parbals:unreadable:${name}`))"
+    aside = (
+        "['000:first', 'zzz:last'].map(name => localStorage.getItem(`parbals:unreadable:${name}`))"
+    )
     assert ada.page.evaluate(aside) == ['{"kind": "ans', "null"]
     ada.page.get_by_role("button", name="Understood").click()
     expect(ada.page.locator(".notice")).to_have_count(0)
@@ -157,14 +164,18 @@ def test_an_answer_the_server_stumbles_over_does_not_hold_up_the_others(serve, p
     def stumble(route):
         if f'"position":{int(bad.removeprefix("m"))},' in route.request.post_data:
             tries.append(route.request.post_data)
-            route.fulfill(status=500, json={"error": {"code": "bug", "message": "The server made a mistake."}})
+            route.fulfill(
+                status=500, json={"error": {"code": "bug", "message": "The server made a mistake."}}
+            )
         else:
             route.continue_()
 
     ada.context.route(re.compile("/api/answers"), stumble)
     ada.label("1")
     other = ada.label("2")
-    expect(ada.page.locator(".notice")).to_contain_text("the server failed at it several times", timeout=30_000)
+    expect(ada.page.locator(".notice")).to_contain_text(
+        "the server failed at it several times", timeout=30_000
+    )
     expect(ada.page.locator("#saved-text")).to_have_text("1 to decide")
     assert server.labels("Ada") == {other: "spam"}
     assert len(tries) == 5
@@ -221,9 +232,13 @@ def test_a_lost_lease_is_said_and_another_item_comes(serve, person):
     ada = person(server)
     name = ada.item()
     server.kill()
-    with Store.open(server.folder) as store:  # while the laptop sleeps, the lease runs out and Grace gets the items
+    with Store.open(
+        server.folder
+    ) as store:  # while the laptop sleeps, the lease runs out and Grace gets the items
         store.release("Ada", range(store.n_items))
-        assert name in {store.items([lease.position])[0].id for lease in store.take("Grace", 10, 3600)}
+        assert name in {
+            store.items([lease.position])[0].id for lease in store.take("Grace", 10, 3600)
+        }
     expect(ada.page.locator("#saved-text")).to_have_text("Offline", timeout=20_000)
     server.start()
     ada.says("that item went to someone else")
@@ -263,14 +278,19 @@ def test_answers_never_reach_another_project_at_the_same_address(serve, person):
     server.kill()
     offline = ada.label("1")
     other = serve("mail", port=server.port)
-    # A second tab makes the link of the other project good for both; the first still shows the old one.
+    # A second tab makes the link of the other project good for both; the first still shows the old
+    # one.
     second = ada.tab_at(other.link)
-    expect(ada.page.locator("#notices")).to_contain_text("now serves another project, mail", timeout=30_000)
+    expect(ada.page.locator("#notices")).to_contain_text(
+        "now serves another project, mail", timeout=30_000
+    )
     second.close()
     assert ada.item().startswith("m"), "an item of the other project came onto the old desk"
     assert other.labels("Ada") == {}
     ada.page.get_by_role("button", name="Go to mail").click()
-    expect(ada.page.locator("#notices")).to_contain_text("1 answer waits in this browser for another project")
+    expect(ada.page.locator("#notices")).to_contain_text(
+        "1 answer waits in this browser for another project"
+    )
     ada.label("2")
     ada.saved()
     assert list(other.labels("Ada").values()) == ["drop"]
@@ -292,7 +312,9 @@ def test_a_browser_that_keeps_nothing_is_told_to_stay(serve, person):
     ada.saved()
     server.kill()
     unsent = ada.label("2")
-    expect(ada.page.locator("#notices")).to_contain_text("Leave the page open until everything is saved")
+    expect(ada.page.locator("#notices")).to_contain_text(
+        "Leave the page open until everything is saved"
+    )
     server.start()
     ada.saved()
     assert server.labels("Ada") == {stored: "ham", unsent: "spam"}

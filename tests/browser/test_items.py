@@ -70,7 +70,9 @@ def test_a_picture_fits_and_can_be_zoomed(serve, person):
     server = serve("images")
     ada = person(server)
     first = ada.item()
-    frame, picture, level = (ada.page.locator(f".stage {part}") for part in (".frame", ".picture", ".zoom-level"))
+    frame, picture, level = (
+        ada.page.locator(f".stage {part}") for part in (".frame", ".picture", ".zoom-level")
+    )
     assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 640
     expect(level).to_have_text("100 %")
     ada.page.get_by_role("button", name="Zoom in").click()

@@ -45,8 +45,14 @@ def test_keyboard_alone_answers_passes_comments_and_undoes(serve, person):
     assert server.labels("Ada") == {spam: "spam", ham: "ham", commented: "spam", mistaken: "spam"}
     assert server.passes("Ada") == {skipped: "skip", unsure: "unsure"}
     answers = server.answers("Ada")
-    assert [answer.comment for answer in answers if answer.item_id == commented] == ["looks like a 1 or a 2"]
-    assert [answer.label for answer in answers if answer.item_id == mistaken] == ["ham", None, "spam"]
+    assert [answer.comment for answer in answers if answer.item_id == commented] == [
+        "looks like a 1 or a 2"
+    ]
+    assert [answer.label for answer in answers if answer.item_id == mistaken] == [
+        "ham",
+        None,
+        "spam",
+    ]
 
 
 def test_undo_takes_back_a_skip_and_works_after_a_reload(serve, person):
@@ -154,6 +160,8 @@ def test_the_project_labelled_to_the_end_says_so(serve, person):
     for _ in range(n_items - 1):
         ada.label("1")
     ada.press("2")
-    expect(ada.page.get_by_role("heading", name="Everything is labelled")).to_be_visible(timeout=20_000)
+    expect(ada.page.get_by_role("heading", name="Everything is labelled")).to_be_visible(
+        timeout=20_000
+    )
     ada.saved()
     assert len(server.labels("Ada")) == n_items

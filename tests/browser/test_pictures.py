@@ -1,6 +1,8 @@
-"""The pictures of the documentation, taken from the page at work on the text messages that ship with the package.
+"""The pictures of the documentation, taken from the page at work on the text messages that ship
+with the package.
 
-They go to the folder named by PARBALS_PICTURES (``make pictures`` sets it to docs/pictures), else nowhere.
+They go to the folder named by PARBALS_PICTURES (``make pictures`` sets it to docs/pictures), else
+nowhere.
 """
 
 import csv
@@ -19,12 +21,13 @@ STEPS = (6, 12, 20, 30, 42)  # labels when a report was made
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory):
-    """A project of real messages, labelled by two people, with the reports that came of it; its server."""
+    """A project of real messages, labelled by two people, with the reports that came of it; its
+    server."""
     from parbals.demo.data import load_messages
     from parbals.project.create import Roles, create_project
     from parbals.project.engine import refresh
-    from parbals.project.records import Submission
-    from parbals.project.store import Store
+    from parbals.store.records import Submission
+    from parbals.store.store import Store
 
     found = load_messages()
     folder = tmp_path_factory.mktemp("pictures") / "text-messages"
@@ -33,7 +36,13 @@ def messages(tmp_path_factory):
         writer = csv.writer(file)
         writer.writerow(["message"])
         writer.writerows([text] for text in found.texts[:N_ITEMS])
-    create_project(folder, data, Roles(text=("message",)), ["ham", "spam"], {"strategy": "parbals-epig", "seed": 0})
+    create_project(
+        folder,
+        data,
+        Roles(text=("message",)),
+        ["ham", "spam"],
+        {"strategy": "parbals-epig", "seed": 0},
+    )
     done = 0
     with Store.open(folder) as store:
         for most in STEPS:
@@ -52,7 +61,11 @@ def messages(tmp_path_factory):
         )
         spam = [p for p in range(60, N_ITEMS) if found.labels[p] == "spam"][:6]
         store.record_batch(
-            "parbals-epig", 0, [(p, 0.021 - 0.002 * i, 0.024) for i, p in enumerate(spam)], {}, queued=True
+            "parbals-epig",
+            0,
+            [(p, 0.021 - 0.002 * i, 0.024) for i, p in enumerate(spam)],
+            {},
+            queued=True,
         )
     server = served.Served(folder)
     yield server
@@ -66,7 +79,9 @@ def shoot(tmp_path):
     def take(tab, name):
         file = Path(os.environ.get("PARBALS_PICTURES", tmp_path)) / f"page-{name}.png"
         tab.wait_for_timeout(600)
-        tab.evaluate("document.activeElement?.blur()")  # a focused skip link would stand on top of the page
+        tab.evaluate(
+            "document.activeElement?.blur()"
+        )  # a focused skip link would stand on top of the page
         expect(tab.locator(".skip-link")).not_to_be_focused()
         tab.screenshot(path=file)
         assert 5_000 < file.stat().st_size < MOST_BYTES, name

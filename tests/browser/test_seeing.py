@@ -8,7 +8,7 @@ import pytest
 import served
 from playwright.sync_api import expect
 
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 pytestmark = pytest.mark.browser
 SOON = 60_000  # the model is fitted by a process of its own, on one core
@@ -26,14 +26,17 @@ def test_progress_balance_error_and_advice_appear_by_themselves(labelled, person
     expect(side).to_contain_text("10 of 60 labelled")
     ada.label("1")
     expect(side).to_contain_text("11 of 60 labelled", timeout=SOON)
-    expect(side.get_by_role("img", name=re.compile("^Expected error: .* 90 % interval"))).to_be_visible(timeout=SOON)
+    expect(
+        side.get_by_role("img", name=re.compile("^Expected error: .* 90 % interval"))
+    ).to_be_visible(timeout=SOON)
     expect(side.locator(".advice")).to_be_visible()
     ada.press("w")
     expect(ada.page.locator("#guess .bar-row")).to_have_count(2)
 
 
 def leftmost(tab, canvas):
-    """Where on the canvas the item lies that is farthest to the left; the map keeps 12 pixels free at its edges."""
+    """Where on the canvas the item lies that is farthest to the left; the map keeps 12 pixels free
+    at its edges."""
     points = tab.evaluate("fetch('/api/map').then(reply => reply.json())")["points"]
     _, y = min(zip(points["x"], points["y"], strict=True))
     box = canvas.bounding_box()
@@ -42,7 +45,8 @@ def leftmost(tab, canvas):
 
 
 def point_at_leftmost(tab, canvas, tip):
-    """Point at that item as people do: if the map was drawn anew meanwhile, look and point once more."""
+    """Point at that item as people do: if the map was drawn anew meanwhile, look and point once
+    more."""
     for _ in range(5):
         tab.mouse.move(1, 1)
         spot = leftmost(tab, canvas)
@@ -61,7 +65,16 @@ def test_the_map_tells_items_by_colour_and_shape_and_shows_the_one_pointed_at(la
     expect(canvas).to_be_visible(timeout=SOON)
     for name in ("labelled", "out", "queued", "unlabelled"):
         expect(page.locator(".legend")).to_contain_text(name)
-    assert len(set(page.locator(".legend svg > *").evaluate_all("marks => marks.map(mark => mark.outerHTML)"))) >= 4
+    assert (
+        len(
+            set(
+                page.locator(".legend svg > *").evaluate_all(
+                    "marks => marks.map(mark => mark.outerHTML)"
+                )
+            )
+        )
+        >= 4
+    )
     canvas.focus()
     ada.page.keyboard.press("ArrowRight")
     tip = page.locator(".map-tip")
@@ -91,7 +104,9 @@ def test_browsing_filters_searches_and_corrects(labelled, person):
     expect(rows.first).to_contain_text("prize")
     rows.first.click()
     dialog = ada.page.get_by_role("dialog")
-    name = dialog.get_by_role("heading", name=re.compile("Item ")).inner_text().removeprefix("Item ")
+    name = (
+        dialog.get_by_role("heading", name=re.compile("Item ")).inner_text().removeprefix("Item ")
+    )
     dialog.get_by_label("Label", exact=True).select_option("ham")
     dialog.get_by_label("Comment (optional)").fill("a real prize")
     dialog.get_by_role("button", name="Correct my answer").click()
@@ -99,7 +114,10 @@ def test_browsing_filters_searches_and_corrects(labelled, person):
     dialog.get_by_role("button", name="Close").click()
     ada.saved()
     assert labelled.labels("Grace")[name] == "ham"
-    assert [answer.label for answer in labelled.answers("Grace") if answer.item_id == name] == ["spam", "ham"]
+    assert [answer.label for answer in labelled.answers("Grace") if answer.item_id == name] == [
+        "spam",
+        "ham",
+    ]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -124,7 +142,8 @@ def test_the_export_is_a_file_with_the_labels(labelled, person, form, tmp_path):
 def test_an_export_that_takes_long_is_waited_for_and_seen_to_be_made(labelled, person):
     ada = person(labelled)
     page = ada.go("export")
-    # What is slow for every other request is a fifth of a second here; the export comes after a full one.
+    # What is slow for every other request is a fifth of a second here; the export comes after a
+    # full one.
     ada.page.evaluate(
         "() => { const real = AbortSignal.timeout; AbortSignal.timeout = () => real.call(AbortSignal, 200); }"
     )

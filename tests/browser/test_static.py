@@ -41,7 +41,9 @@ def test_every_file_that_is_named_exists_and_every_module_is_used():
 def test_what_a_module_imports_is_exported(name):
     for names, module in re.findall(r"import \{([^}]+)\} from \"\./([\w.-]+)\"", SCRIPTS[name]):
         for wanted in (part.strip().split(" as ")[0] for part in names.split(",")):
-            assert re.search(rf"export (?:async )?(?:function|class|const|let) {wanted}\b", SCRIPTS[module]), (
+            assert re.search(
+                rf"export (?:async )?(?:function|class|const|let) {wanted}\b", SCRIPTS[module]
+            ), (
                 wanted,
                 module,
             )

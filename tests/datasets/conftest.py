@@ -1,4 +1,5 @@
-"""Tiny files in each publisher's own format; ``other=True`` changes only rows that are not in the pool."""
+"""Tiny files in each publisher's own format; ``other=True`` changes only rows that are not in the
+pool."""
 
 import csv
 import gzip
@@ -49,7 +50,11 @@ WORDS = ("goal", "market", "planet", "vote", "match", "stocks", "orbit", "party"
 
 def write_csv(path, rows, header=None):
     path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wt", newline="") if path.suffix == ".gz" else path.open("w", newline="") as file:
+    with (
+        gzip.open(path, "wt", newline="")
+        if path.suffix == ".gz"
+        else path.open("w", newline="") as file
+    ):
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([*([header] if header else []), *rows])
 
 
@@ -76,9 +81,9 @@ def credit_card(folder, other=False, n=100):
     from parbals.datasets.credit_card import paper_split
 
     rng = np.random.default_rng(0)
-    table = np.column_stack([rng.lognormal(size=(n, 3)), rng.integers(0, 2, (n, 4)), np.arange(n) % 4 == 0]).astype(
-        float
-    )
+    table = np.column_stack(
+        [rng.lognormal(size=(n, 3)), rng.integers(0, 2, (n, 4)), np.arange(n) % 4 == 0]
+    ).astype(float)
     if other:
         table[paper_split(n) != "train", :3] *= 1e6
     write_csv(folder / "card_transdata.csv", table.tolist(), CREDIT)
@@ -87,24 +92,33 @@ def credit_card(folder, other=False, n=100):
 def text_rows(n, n_classes, n_texts, tail=""):
     for i in range(n):
         text = f"the {WORDS[i % n_classes]} of {WORDS[(i // 3) % 8]} was reported on day {i % 7}\\nagain{tail}"
-        yield [i % n_classes + 1, *(text if j else f"title {WORDS[i % n_classes]}" for j in range(2 - n_texts, 2))]
+        yield [
+            i % n_classes + 1,
+            *(text if j else f"title {WORDS[i % n_classes]}" for j in range(2 - n_texts, 2)),
+        ]
 
 
 def ag_news(folder, other=False):
     write_csv(folder / "train.csv", text_rows(80, 4, 2))
-    write_csv(folder / "test.csv", text_rows(24, 4, 2, " zebra quagga party party" if other else ""))
+    write_csv(
+        folder / "test.csv", text_rows(24, 4, 2, " zebra quagga party party" if other else "")
+    )
 
 
 def yelp(folder, other=False):
     write_csv(folder / "yelp_review_full_csv" / "train.csv", text_rows(80, 5, 1))
-    write_csv(folder / "yelp_review_full_csv" / "test.csv", text_rows(24, 5, 1, " zebra party party" if other else ""))
+    write_csv(
+        folder / "yelp_review_full_csv" / "test.csv",
+        text_rows(24, 5, 1, " zebra party party" if other else ""),
+    )
 
 
 def civil_comments(folder, other=False):
     rows = [
         [
             i,
-            f"comment {WORDS[i % 8]} {WORDS[i % 3]}" + (" zebra party party" if other and i % 4 == 0 else ""),
+            f"comment {WORDS[i % 8]} {WORDS[i % 3]}"
+            + (" zebra party party" if other and i % 4 == 0 else ""),
             split,
             i % 3 / 2,
             0.0,
@@ -112,27 +126,44 @@ def civil_comments(folder, other=False):
         for i in range(120)
         for split in [("val" if i % 8 else "test") if i % 4 == 0 else "train"]
     ]
-    write_csv(folder / "all_data_with_identities.csv", rows, ["", "comment_text", "split", "toxicity", "male"])
+    write_csv(
+        folder / "all_data_with_identities.csv",
+        rows,
+        ["", "comment_text", "split", "toxicity", "male"],
+    )
 
 
 def python2_pickle(entries):
-    """A protocol-2 pickle as Python 2 wrote it: text is bytes, and an array's bytes are one of them."""
+    """A protocol-2 pickle as Python 2 wrote it: text is bytes, and an array's bytes are one of
+    them."""
 
     def string(value):
-        head = b"U" + bytes([len(value)]) if len(value) < 256 else b"T" + struct.pack("<i", len(value))
+        head = (
+            b"U" + bytes([len(value)]) if len(value) < 256 else b"T" + struct.pack("<i", len(value))
+        )
         return head + value
 
     def written(value):
         if isinstance(value, bytes):
             return string(value)
         if isinstance(value, list):
-            return b"](" + b"".join(b"K" + bytes([v]) if isinstance(v, int) else string(v) for v in value) + b"e"
-        made = b"cnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\nndarray\nq\x03K\x00\x85U\x01b\x87R"
+            return (
+                b"]("
+                + b"".join(b"K" + bytes([v]) if isinstance(v, int) else string(v) for v in value)
+                + b"e"
+            )
+        made = (
+            b"cnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\nndarray\nq\x03K\x00\x85U\x01b\x87R"
+        )
         dtype = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
         shape = b"".join(b"J" + struct.pack("<i", size) for size in value.shape) + b"\x86"
         return made + b"(K\x01" + shape + dtype + b"\x89" + string(value.tobytes()) + b"tb"
 
-    return b"\x80\x02}q\x01(" + b"".join(string(key) + written(value) for key, value in entries.items()) + b"u."
+    return (
+        b"\x80\x02}q\x01("
+        + b"".join(string(key) + written(value) for key, value in entries.items())
+        + b"u."
+    )
 
 
 def cifar_images(n, seed):
@@ -143,7 +174,11 @@ def cifar10(folder, other=False):
     inside = folder / "cifar-10-batches-py"
     inside.mkdir(parents=True)
     for number in range(1, 6):
-        entries = {b"batch_label": b"training", b"labels": list(range(10)), b"data": cifar_images(10, number)}
+        entries = {
+            b"batch_label": b"training",
+            b"labels": list(range(10)),
+            b"data": cifar_images(10, number),
+        }
         (inside / f"data_batch_{number}").write_bytes(python2_pickle(entries))
     entries = {b"labels": list(range(10)), b"data": cifar_images(10, 7 if other else 6)}
     (inside / "test_batch").write_bytes(python2_pickle(entries))
@@ -155,19 +190,25 @@ def cifar10_binary(folder, other=False):
     for number in range(1, 7):
         images = cifar_images(10, 7 if other and number == 6 else number)
         name = "test_batch.bin" if number == 6 else f"data_batch_{number}.bin"
-        (inside / name).write_bytes(np.column_stack([np.arange(10, dtype=np.uint8), images]).tobytes())
+        (inside / name).write_bytes(
+            np.column_stack([np.arange(10, dtype=np.uint8), images]).tobytes()
+        )
 
 
 def encoder_features(folder, encoder, counts, other=False, width=12):
     for seed, (part, n) in enumerate(counts.items()):
-        rows = np.random.default_rng(seed + (50 if other and part != "train" else 0)).standard_normal((n, width))
+        rows = np.random.default_rng(
+            seed + (50 if other and part != "train" else 0)
+        ).standard_normal((n, width))
         np.save(folder / f"{encoder}_{part}.npy", rows.astype(np.float16))
 
 
 def iwildcam(folder, other=False):
     split = ["train", "train", "train", "val", "test", "id_val"] * 10
     rows = [[s, i % 3, f"{i:04d}.jpg", i % 7, "2013-01-01"] for i, s in enumerate(split)]
-    write_csv(folder / "metadata.csv", rows, ["split", "y", "filename", "location_remapped", "datetime"])
+    write_csv(
+        folder / "metadata.csv", rows, ["split", "y", "filename", "location_remapped", "datetime"]
+    )
     write_csv(folder / "categories.csv", [[0, "empty"], [1, "tapir"], [99999, "x"]], ["y", "name"])
     encoder_features(folder, "clip_vit_b32", {"train": 30, "val": 10, "test": 10}, other)
 
@@ -175,7 +216,10 @@ def iwildcam(folder, other=False):
 def fmow(folder, other=False):
     split = ["train", "train", "val", "test", "seq"]
     year = [2010, 2014, 2014, 2017, 2017, 2011]
-    rows = [[split[i % 5], ("airport", "zoo")[i // 5 % 2], f"{year[i % 6]}-05-01T10:00:00Z", "FRA"] for i in range(120)]
+    rows = [
+        [split[i % 5], ("airport", "zoo")[i // 5 % 2], f"{year[i % 6]}-05-01T10:00:00Z", "FRA"]
+        for i in range(120)
+    ]
     write_csv(folder / "rgb_metadata.csv", rows, ["split", "category", "timestamp", "country_code"])
     n = {"train": 0, "val": 0, "test": 0}
     for part, _, time, _ in rows:
@@ -195,7 +239,9 @@ def fashion_mnist(folder, other=False):
     for prefix, n, seed in (("train", 50, 0), ("t10k", 20, 2 if other else 1)):
         images = np.random.default_rng(seed).integers(0, 256, (n, 28, 28)).astype(np.uint8)
         (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(idx(images))
-        (folder / f"{prefix}-labels-idx1-ubyte.gz").write_bytes(idx((np.arange(n) % 10).astype(np.uint8)))
+        (folder / f"{prefix}-labels-idx1-ubyte.gz").write_bytes(
+            idx((np.arange(n) % 10).astype(np.uint8))
+        )
 
 
 WRITERS = {

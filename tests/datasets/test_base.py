@@ -35,7 +35,13 @@ def test_a_class_that_is_not_there_is_refused(digits, positive):
 
 def test_a_class_without_a_row_in_the_pool_is_refused():
     data = Data(
-        "x", np.zeros((2, 1)), np.array([0, 1]), np.zeros((1, 1)), np.zeros((1, 1)), np.array([2]), ("a", "b", "c")
+        "x",
+        np.zeros((2, 1)),
+        np.array([0, 1]),
+        np.zeros((1, 1)),
+        np.zeros((1, 1)),
+        np.array([2]),
+        ("a", "b", "c"),
     )
     with pytest.raises(LabelError, match="no row of the pool is of class 'c'"):
         one_vs_all(data, "c")
@@ -43,7 +49,15 @@ def test_a_class_without_a_row_in_the_pool_is_refused():
 
 def test_features_and_labels_must_go_together():
     with pytest.raises(InputError, match="pool has 2 rows of features and 1 labels"):
-        Data("x", np.zeros((2, 1)), np.array([0]), np.zeros((1, 1)), np.zeros((1, 1)), np.array([0]), ("a", "b"))
+        Data(
+            "x",
+            np.zeros((2, 1)),
+            np.array([0]),
+            np.zeros((1, 1)),
+            np.zeros((1, 1)),
+            np.array([0]),
+            ("a", "b"),
+        )
 
 
 def test_halves_use_every_row_once_and_are_always_the_same():
@@ -61,7 +75,9 @@ def test_three_parts_use_every_row_once_and_follow_the_seed():
     assert parts[0].tolist() != three_parts(1000, "x", 1)[0].tolist()
 
 
-@pytest.mark.parametrize(("name", "n"), [("digits", 1797), ("breast-cancer", 569), ("sms-spam", 5574)])
+@pytest.mark.parametrize(
+    ("name", "n"), [("digits", 1797), ("breast-cancer", 569), ("sms-spam", 5574)]
+)
 def test_sets_that_need_no_files(name, n):
     data, other = load_dataset(name), load_dataset(name, seed=1)
     assert len(data.X_pool) + len(data.X_target_source) + len(data.X_test) == n
@@ -84,11 +100,17 @@ class TestMissingFiles:
         assert "`parbals data fetch ag-news`" in self.said("ag-news", data_folder(None, "ag-news"))
         other = tmp_path / "my data"
         assert f"`parbals data fetch ag-news --to '{other}'`" in self.said("ag-news", other)
-        assert "parbals data fetch" not in self.said("airline", other)  # there is no address to fetch it from
+        assert "parbals data fetch" not in self.said(
+            "airline", other
+        )  # there is no address to fetch it from
 
-    @pytest.mark.parametrize(("name", "archive"), [("iwildcam", "iwildcam_v2.0"), ("fmow", "fmow_v1.1")])
+    @pytest.mark.parametrize(
+        ("name", "archive"), [("iwildcam", "iwildcam_v2.0"), ("fmow", "fmow_v1.1")]
+    )
     @pytest.mark.parametrize("has_empty_folder", [False, True])
-    def test_an_archive_that_is_there_is_to_be_unpacked(self, tmp_path, name, archive, has_empty_folder):
+    def test_an_archive_that_is_there_is_to_be_unpacked(
+        self, tmp_path, name, archive, has_empty_folder
+    ):
         assert "parbals data fetch" in self.said(name, tmp_path)
         (tmp_path / f"{archive}.tar.gz").write_bytes(b"")
         if has_empty_folder:

@@ -4,7 +4,7 @@ import json
 
 from click.testing import CliRunner
 
-from parbals.cli import parbals
+from parbals.cli.main import parbals
 from parbals.datasets import table
 from parbals.errors import InputError
 
@@ -14,7 +14,9 @@ def run(*arguments):
 
 
 def test_every_dataset_is_listed():
-    assert [record["name"] for record in json.loads(run("list", "--json").output)] == list(table.DATASETS)
+    assert [record["name"] for record in json.loads(run("list", "--json").output)] == list(
+        table.DATASETS
+    )
     assert "airline" in run("list").output
 
 

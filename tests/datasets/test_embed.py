@@ -1,4 +1,5 @@
-"""`parbals data embed` writes features where the datasets look for them; images that cannot be read are left out."""
+"""`parbals data embed` writes features where the datasets look for them; images that cannot be read
+are left out."""
 
 import json
 import re
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from parbals.cli import parbals
+from parbals.cli.main import parbals
 from parbals.datasets.table import load_dataset
 from parbals.errors import InputError
 from parbals.features.encoders import ENCODERS, Encoder, Entry
@@ -19,13 +20,18 @@ class Lengths(Encoder):
     kind, model = "text", "lengths"
 
     def encode(self, prepared):
-        counts = [(len(text), len(text.split()), sum(letter in "aeiou" for letter in text)) for text in prepared]
+        counts = [
+            (len(text), len(text.split()), sum(letter in "aeiou" for letter in text))
+            for text in prepared
+        ]
         return np.array(counts, np.float32)
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    monkeypatch.setitem(ENCODERS, "lengths", Entry(lambda name, options: Lengths(), "text", "three numbers"))
+    monkeypatch.setitem(
+        ENCODERS, "lengths", Entry(lambda name, options: Lengths(), "text", "three numbers")
+    )
 
 
 def run(*arguments):
@@ -46,7 +52,9 @@ def camera(publish):
     (folder / "train").mkdir()
     rng = np.random.default_rng(0)
     for i in range(60):
-        image.fromarray(rng.integers(0, 256, (12, 12, 3)).astype(np.uint8)).save(folder / "train" / f"{i:04d}.jpg")
+        image.fromarray(rng.integers(0, 256, (12, 12, 3)).astype(np.uint8)).save(
+            folder / "train" / f"{i:04d}.jpg"
+        )
     return folder
 
 
@@ -61,7 +69,11 @@ class TestTexts:
         data = load_dataset("ag-news", folder, features="lengths")
         assert len(data.X_pool) == 80
         assert data.X_pool.shape[1] <= 3
-        assert load_dataset("ag-news", folder).notes[-1].startswith("features are of lengths, the paper's are of bert")
+        assert (
+            load_dataset("ag-news", folder)
+            .notes[-1]
+            .startswith("features are of lengths, the paper's are of bert")
+        )
 
     def test_the_message_says_how_to_choose_features(self, publish):
         folder = publish("ag-news")
@@ -71,7 +83,9 @@ class TestTexts:
         )
         with pytest.raises(InputError) as caught:
             load_dataset("ag-news", folder)
-        assert "features tfidf need no encoder: " + ways.format(folder=folder, features="tfidf") in str(caught.value)
+        assert "features tfidf need no encoder: " + ways.format(
+            folder=folder, features="tfidf"
+        ) in str(caught.value)
         for encoder in ("lengths", "others"):
             for part, n in (("train", 80), ("test", 24)):
                 np.save(folder / f"{encoder}_{part}.npy", np.zeros((n, 3), np.float16))
@@ -86,7 +100,9 @@ class TestTexts:
         folder = publish("ag-news")
         run("embed", "ag-news", "--encoder", "lengths", "--data", folder)
         texts = ag_news.read(folder).parts["test"].items
-        np.testing.assert_array_equal(np.load(folder / "lengths_test.npy")[:, 0], [len(text) for text in texts])
+        np.testing.assert_array_equal(
+            np.load(folder / "lengths_test.npy")[:, 0], [len(text) for text in texts]
+        )
 
     def test_the_second_time_nothing_is_computed(self, publish):
         folder = publish("ag-news")
@@ -117,7 +133,9 @@ class TestImages:
         (camera / "train" / "0001.jpg").write_bytes(b"no image")  # the second of train
         (camera / "train" / "0004.jpg").unlink()  # the first of test
         embed = ("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
-        with pytest.raises(InputError, match=r"1 of 30 images cannot be read: .*0001\.jpg \(cannot identify"):
+        with pytest.raises(
+            InputError, match=r"1 of 30 images cannot be read: .*0001\.jpg \(cannot identify"
+        ):
             run(*embed)
         said = run(*embed, "--skip-bad")
         assert f"1 left out: {camera / 'train' / '0001.jpg'}\n" in said
@@ -126,7 +144,10 @@ class TestImages:
         np.testing.assert_array_equal(data.y_pool, np.delete(whole["train"], 1))
         np.testing.assert_array_equal(data.y_test, whole["test"][1:])
         assert len(data.X_pool) == len(data.y_pool) == 29
-        assert any("1 of 30 rows of train could not be read and are left out" in note for note in data.notes)
+        assert any(
+            "1 of 30 rows of train could not be read and are left out" in note
+            for note in data.notes
+        )
 
     def test_bad_images_of_all_parts_are_named_at_once(self, camera):
         for number in (1, 4):
@@ -135,7 +156,8 @@ class TestImages:
             run("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
         said = str(caught.value)
         assert re.search(
-            r"^1 of 30 images cannot be read: \S*0001\.jpg \(.*\); 1 of 10 images cannot be read: \S*0004\.jpg", said
+            r"^1 of 30 images cannot be read: \S*0001\.jpg \(.*\); 1 of 10 images cannot be read: \S*0004\.jpg",
+            said,
         )
         assert said.count("--skip-bad") == 1
 
@@ -144,17 +166,24 @@ class TestImages:
             (camera / "train" / f"{number:04d}.jpg").write_bytes(b"no image")
         embed = ("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
         run(*embed, "--skip-bad")
-        with pytest.raises(InputError, match=r"0001\.jpg \(cannot identify.*0004\.jpg \(cannot identify.*--skip-bad"):
+        with pytest.raises(
+            InputError,
+            match=r"0001\.jpg \(cannot identify.*0004\.jpg \(cannot identify.*--skip-bad",
+        ):
             run(*embed)
         assert ", 0 computed now, 1 left out: " in run(*embed, "--skip-bad")
 
     def test_ten_of_those_left_out_are_named(self, camera):
-        bad = [path for i, path in enumerate(sorted((camera / "train").iterdir())) if i % 6 < 3][:13]
+        bad = [path for i, path in enumerate(sorted((camera / "train").iterdir())) if i % 6 < 3][
+            :13
+        ]
         for path in bad:
             path.write_bytes(b"no image")
         said = run("embed", "iwildcam", "--encoder", "pixels", "--data", camera, "--skip-bad")
         named = ", ".join(map(str, bad[:10]))
-        assert f"13 left out: {named} and 3 more, listed in {camera / 'pixels_train.npy.json'}" in said
+        assert (
+            f"13 left out: {named} and 3 more, listed in {camera / 'pixels_train.npy.json'}" in said
+        )
 
     def test_images_that_are_arrays(self, publish, monkeypatch):
         pytest.importorskip("PIL.Image", reason="images need Pillow")
@@ -178,7 +207,9 @@ def load_labels(folder):
 class TestRefused:
     @pytest.mark.parametrize(("name", "encoder"), [("ag-news", "tfidf"), ("cifar10", "pixels")])
     def test_what_needs_no_embedding_says_so(self, publish, name, encoder):
-        with pytest.raises(InputError, match=f"Features {encoder} of {name} are made when it is loaded"):
+        with pytest.raises(
+            InputError, match=f"Features {encoder} of {name} are made when it is loaded"
+        ):
             run("embed", name, "--encoder", encoder, "--data", publish(name))
 
     def test_a_table_has_nothing_to_encode(self):
@@ -188,7 +219,9 @@ class TestRefused:
     def test_labels_without_images(self, tmp_path):
         for part in ("train", "test"):
             np.save(tmp_path / f"y_{part}.npy", np.arange(10, dtype=np.uint8))
-        with pytest.raises(InputError, match=r"holds the labels of cifar10 \(train\) but not its images"):
+        with pytest.raises(
+            InputError, match=r"holds the labels of cifar10 \(train\) but not its images"
+        ):
             run("embed", "cifar10", "--encoder", "clip-vit-b32", "--data", tmp_path)
         with pytest.raises(InputError, match="its images are not in"):
             load_dataset("cifar10", tmp_path)
@@ -196,5 +229,7 @@ class TestRefused:
 
 def test_encoders_are_listed():
     names = [record["name"] for record in json.loads(run("encoders", "--json"))]
-    assert {"clip-vit-b32", "dinov2-vits14", "bert-base-uncased", "hf:NAME", "lengths"} <= set(names)
+    assert {"clip-vit-b32", "dinov2-vits14", "bert-base-uncased", "hf:NAME", "lengths"} <= set(
+        names
+    )
     assert "dinov2-vits14" in run("encoders")

@@ -1,4 +1,5 @@
-"""Downloads from a real server that cuts connections, sends wrong bytes and refuses: whole files or none."""
+"""Downloads from a real server that cuts connections, sends wrong bytes and refuses: whole files or
+none."""
 
 import gzip
 import hashlib
@@ -23,7 +24,8 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Server(ThreadingHTTPServer):
-    """``cuts``: after how many bytes each of the next answers breaks off; other settings say what they do."""
+    """``cuts``: after how many bytes each of the next answers breaks off; other settings say what
+    they do."""
 
     daemon_threads = True
 
@@ -54,7 +56,9 @@ class Handler(BaseHTTPRequestHandler):
         body = server.content[start:]
         self.send_response(206 if start else 200)
         if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(server.content) - 1}/{len(server.content)}")
+            self.send_header(
+                "Content-Range", f"bytes {start}-{len(server.content) - 1}/{len(server.content)}"
+            )
         if server.announces_length:
             self.send_header("Content-Length", str(len(body)))
         if server.etag:
@@ -89,7 +93,9 @@ def download(remote, folder, progress=None):
 
 
 def only_the_file(folder):
-    return [path.name for path in folder.iterdir()] == ["file.bin"] and (folder / "file.bin").read_bytes() == CONTENT
+    return [path.name for path in folder.iterdir()] == ["file.bin"] and (
+        folder / "file.bin"
+    ).read_bytes() == CONTENT
 
 
 def test_a_file_arrives_whole_and_progress_is_told(remote, tmp_path):
@@ -123,7 +129,9 @@ def test_cut_connections_are_resumed_where_they_broke(server, remote, tmp_path):
 
 def test_a_download_that_gives_up_goes_on_at_the_next_call(server, remote, tmp_path):
     server.cuts = [400_000, 0, 0, 0, 0, 0]
-    with pytest.raises(InputError, match=r"400,000 bytes that came are kept, and the next call goes on"):
+    with pytest.raises(
+        InputError, match=r"400,000 bytes that came are kept, and the next call goes on"
+    ):
         download(remote, tmp_path)
     assert not (tmp_path / "file.bin").exists()
     download(remote, tmp_path)
@@ -184,7 +192,9 @@ def test_a_bad_beginning_left_by_an_earlier_call_is_thrown_away(server, remote, 
 def test_a_bad_beginning_that_only_the_whole_tells_is_thrown_away_too(server, remote, tmp_path):
     """A program that was killed has left no digest of the beginning."""
     (tmp_path / ".file.bin.part").write_bytes(b"\xff" * 400_000)
-    (tmp_path / ".file.bin.part.json").write_text(json.dumps({"url": server.url, "validator": '"one"'}))
+    (tmp_path / ".file.bin.part.json").write_text(
+        json.dumps({"url": server.url, "validator": '"one"'})
+    )
     download(remote, tmp_path)
     assert only_the_file(tmp_path)
     assert server.starts == [400_000, 0]
@@ -198,7 +208,9 @@ def test_corrupt_bytes_are_deleted_and_said(server, remote, tmp_path, content):
     assert not (tmp_path / "file.bin").exists()
 
 
-def test_a_server_that_does_not_announce_the_length_cannot_pass_half_a_file(server, remote, tmp_path):
+def test_a_server_that_does_not_announce_the_length_cannot_pass_half_a_file(
+    server, remote, tmp_path
+):
     server.announces_length, server.cuts = False, [1000]
     download(remote, tmp_path)
     assert only_the_file(tmp_path)
@@ -210,7 +222,9 @@ def test_a_refusal_says_what_to_do_by_hand(server, remote, tmp_path, status):
     with pytest.raises(InputError) as caught:
         download(remote, tmp_path)
     assert f"the server answers {status}" in str(caught.value)
-    assert f"download {server.url} in a browser and save it as {tmp_path / 'file.bin'}" in str(caught.value)
+    assert f"download {server.url} in a browser and save it as {tmp_path / 'file.bin'}" in str(
+        caught.value
+    )
 
 
 def test_a_busy_server_is_asked_again(server, remote, tmp_path):
@@ -229,7 +243,8 @@ def test_no_network_is_one_sentence(server, remote, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("url", "file"), [("file:///etc/passwd", "x"), ("http://localhost/x", "../x"), ("http://localhost/x", "a/b")]
+    ("url", "file"),
+    [("file:///etc/passwd", "x"), ("http://localhost/x", "../x"), ("http://localhost/x", "a/b")],
 )
 def test_only_web_addresses_and_plain_names(tmp_path, url, file):
     with pytest.raises(InputError, match="cannot be fetched"):
@@ -274,7 +289,8 @@ GOOD = {
 
 
 class TestNoPublishedChecksum:
-    """Nobody knows the digest beforehand: the kind of the file must do, and from then on the digest it had."""
+    """Nobody knows the digest beforehand: the kind of the file must do, and from then on the digest
+    it had."""
 
     def remote(self, server, file="x.tar.gz", content=None):
         server.content = content if content is not None else GOOD[file]
@@ -291,10 +307,14 @@ class TestNoPublishedChecksum:
     @pytest.mark.skipif(sys.platform != "linux", reason="needs sha256sum")
     def test_other_programs_read_the_record(self, server, tmp_path):
         download(self.remote(server), tmp_path)
-        subprocess.run(["sha256sum", "-c", "x.tar.gz.sha256"], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run(
+            ["sha256sum", "-c", "x.tar.gz.sha256"], cwd=tmp_path, check=True, capture_output=True
+        )
 
     @pytest.mark.parametrize("file", GOOD)
-    @pytest.mark.parametrize("page", [PAGE, b"\xef\xbb\xbf\n <!DOCTYPE html>\n<title>Sign in</title>"])
+    @pytest.mark.parametrize(
+        "page", [PAGE, b"\xef\xbb\xbf\n <!DOCTYPE html>\n<title>Sign in</title>"]
+    )
     def test_a_web_page_is_refused(self, server, tmp_path, file, page):
         with pytest.raises(
             InputError, match=r"arrived corrupt \(it is a web page.*\) and was deleted; try again"
@@ -304,17 +324,23 @@ class TestNoPublishedChecksum:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("file", ["x.tar.gz", "x.tgz", "x.gz", "x.zip", "x.parquet", "x.csv"])
-    @pytest.mark.parametrize("content", [b"", b"\0" * 99, b"\x1f\x8b\x08 no gzip", b"PK\x03\x04 no zip \0"])
+    @pytest.mark.parametrize(
+        "content", [b"", b"\0" * 99, b"\x1f\x8b\x08 no gzip", b"PK\x03\x04 no zip \0"]
+    )
     def test_another_kind_is_refused(self, server, tmp_path, file, content):
         with pytest.raises(InputError, match="arrived corrupt"):
             download(self.remote(server, file, content), tmp_path)
         assert list(tmp_path.iterdir()) == []
 
     def test_gzip_that_is_no_archive_is_refused(self, server, tmp_path):
-        with pytest.raises(InputError, match="it is no gzip-compressed tar archive, but begins with"):
+        with pytest.raises(
+            InputError, match="it is no gzip-compressed tar archive, but begins with"
+        ):
             download(self.remote(server, content=gzip.compress(PAGE)), tmp_path)
 
-    @pytest.mark.parametrize("content", [b"id,title,text\n1,a,b\n", b"Not found\n", b'"7","a","b"\n'])
+    @pytest.mark.parametrize(
+        "content", [b"id,title,text\n1,a,b\n", b"Not found\n", b'"7","a","b"\n']
+    )
     def test_the_first_line_must_be_one_the_loader_can_use(self, server, tmp_path, content):
         from parbals.datasets import ag_news
 
@@ -338,7 +364,10 @@ class TestNoPublishedChecksum:
         (tmp_path / "x.tar.gz").write_bytes(packed_tar(b"other"))
         download(self.remote(server), tmp_path)
         assert server.starts == []
-        assert hashlib.sha256(packed_tar(b"other")).hexdigest() in (tmp_path / "x.tar.gz.sha256").read_text()
+        assert (
+            hashlib.sha256(packed_tar(b"other")).hexdigest()
+            in (tmp_path / "x.tar.gz.sha256").read_text()
+        )
 
     def test_a_file_that_is_no_longer_what_came_is_fetched_again(self, server, tmp_path):
         remote = self.remote(server)
@@ -353,7 +382,10 @@ class TestNoPublishedChecksum:
         download(self.remote(server), tmp_path)
         (tmp_path / "x.tar.gz").unlink()
         other = self.remote(server, content=packed_tar(b"other"))
-        with pytest.raises(InputError, match=r"as the first time, and was deleted; if the publisher .*delete .*sha256"):
+        with pytest.raises(
+            InputError,
+            match=r"as the first time, and was deleted; if the publisher .*delete .*sha256",
+        ):
             download(other, tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == ["x.tar.gz.sha256"]
         (tmp_path / "x.tar.gz.sha256").unlink()
@@ -381,12 +413,21 @@ class TestNoPublishedChecksum:
 
         from click.testing import CliRunner
 
-        from parbals.cli import parbals
+        from parbals.cli.main import parbals
         from parbals.datasets import iwildcam, table
 
-        source = replace(iwildcam.SOURCE, remotes=(self.remote(server, "iwildcam_v2.0.tar.gz", packed_tar()),))
+        source = replace(
+            iwildcam.SOURCE, remotes=(self.remote(server, "iwildcam_v2.0.tar.gz", packed_tar()),)
+        )
         monkeypatch.setitem(table.DATASETS, "iwildcam", replace(iwildcam.DATASET, source=source))
-        asked = ["data", "fetch", "iwildcam", "--to", str(tmp_path), *(["--json"] if as_json else [])]
+        asked = [
+            "data",
+            "fetch",
+            "iwildcam",
+            "--to",
+            str(tmp_path),
+            *(["--json"] if as_json else []),
+        ]
         result = CliRunner().invoke(parbals, asked, catch_exceptions=False)
         digest = hashlib.sha256(packed_tar()).hexdigest()
         said = result.stderr if as_json else result.stdout
@@ -399,7 +440,9 @@ class TestNoPublishedChecksum:
 def test_every_file_without_a_checksum_has_a_kind_that_can_be_checked():
     from parbals.datasets.table import DATASETS
 
-    remotes = [remote for entry in DATASETS.values() if entry.source for remote in entry.source.remotes]
+    remotes = [
+        remote for entry in DATASETS.values() if entry.source for remote in entry.source.remotes
+    ]
     unknown = [remote for remote in remotes if remote.sha256 is None]
     assert unknown
     assert all(remote.first_line or remote.file.endswith((".tar.gz", ".tgz")) for remote in unknown)

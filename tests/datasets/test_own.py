@@ -28,7 +28,10 @@ def test_columns_become_features_and_ids_are_left_out(table):
 
 
 def test_the_seed_divides(table):
-    assert load(table, label="bought").y_test.tolist() != load(table, label="bought", seed=1).y_test.tolist()
+    assert (
+        load(table, label="bought").y_test.tolist()
+        != load(table, label="bought", seed=1).y_test.tolist()
+    )
 
 
 def test_text_is_read_where_it_is_named(table):
@@ -86,7 +89,9 @@ class TestCells:
     @pytest.mark.parametrize("row", [20, 40, 60, 80])
     def test_an_infinite_number(self, tmp_path, make_csv, row):
         said = self.refused(tmp_path, make_csv, row, "inf")
-        assert said.startswith(f"mine.csv, row {row}, column 'size' is inf, which is no usable number; correct")
+        assert said.startswith(
+            f"mine.csv, row {row}, column 'size' is inf, which is no usable number; correct"
+        )
 
     def test_a_word_outside_the_pool_in_a_column_of_numbers(self, tmp_path, make_csv):
         from parbals.datasets.base import three_parts
@@ -94,7 +99,8 @@ class TestCells:
         row = int(three_parts(95, "own", 0)[2][0]) + 5 + 2
         said = self.refused(tmp_path, make_csv, row, "many")
         assert said.startswith(
-            f"mine.csv, row {row}, column 'size' is 'many', but this column held numbers in the pool"
+            f"mine.csv, row {row}, column 'size' is 'many', but this column held numbers in the "
+            "pool"
         )
 
 
@@ -137,14 +143,19 @@ def hugging_face(folder, n, classes=("neg", "pos")):
 
     folder.mkdir(parents=True)
     table = pa.table(
-        {"text": [f"{('bad', 'good')[i % 2]} film {i % 4}" for i in range(n)], "label": [i % 2 for i in range(n)]}
+        {
+            "text": [f"{('bad', 'good')[i % 2]} film {i % 4}" for i in range(n)],
+            "label": [i % 2 for i in range(n)],
+        }
     )
     with (
         pa.OSFile(str(folder / "data-00000-of-00001.arrow"), "wb") as file,
         pa.ipc.new_stream(file, table.schema) as out,
     ):
         out.write_table(table)
-    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
+    (folder / "state.json").write_text(
+        json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})
+    )
     names = {"label": {"_type": "ClassLabel", "names": list(classes)}}
     (folder / "dataset_info.json").write_text(json.dumps({"features": names}))
 

@@ -1,4 +1,5 @@
-"""Pickles are read as data: what they would run is never run, and damage is an error like any other."""
+"""Pickles are read as data: what they would run is never run, and damage is an error like any
+other."""
 
 import collections
 import contextlib
@@ -34,14 +35,22 @@ def test_nothing_in_the_file_is_run(tmp_path, protocol):
     assert os.path.exists(marker)  # the same bytes do harm when they are unpickled
 
 
-@pytest.mark.parametrize("value", [collections.OrderedDict(a=1), complex(1, 2), np.float64(1), slice(1), len, Hostile])
+@pytest.mark.parametrize(
+    "value", [collections.OrderedDict(a=1), complex(1, 2), np.float64(1), slice(1), len, Hostile]
+)
 def test_every_other_name_is_refused(value):
     with pytest.raises(InputError, match=r"could run code|does not need"):
         plain_contents(pickle.dumps(value, 4), "batch")
 
 
 def test_instructions_of_other_kinds_are_refused():
-    for program in (b"cos\nsystem\n.", b"(S'ls'\nios\nsystem\n.", b"(cos\nsystem\nS'ls'\no.", b"Pid\n.", b"\x82\x01."):
+    for program in (
+        b"cos\nsystem\n.",
+        b"(S'ls'\nios\nsystem\n.",
+        b"(cos\nsystem\nS'ls'\no.",
+        b"Pid\n.",
+        b"\x82\x01.",
+    ):
         with pytest.raises(InputError):
             plain_contents(program, "batch")
 
@@ -51,7 +60,9 @@ def test_instructions_of_other_kinds_are_refused():
 def test_arrays_are_read_as_they_were_written(protocol, dtype):
     array = np.arange(24).reshape(4, 6).astype(dtype)
     for written in (array, np.asfortranarray(array)):
-        found = plain_contents(pickle.dumps({"data": written, "n": [1, 2.5, None, True, ("a", b"b")]}, protocol), "x")
+        found = plain_contents(
+            pickle.dumps({"data": written, "n": [1, 2.5, None, True, ("a", b"b")]}, protocol), "x"
+        )
         np.testing.assert_array_equal(found["data"], array)
         assert found["n"] == [1, 2.5, None, True, ("a", b"b")]
 
@@ -68,7 +79,9 @@ def test_what_python_2_wrote_is_read(python2):
     np.testing.assert_array_equal(found[b"data"], pixels)
     assert found[b"labels"] == [3, 7]
     theirs = pickle.loads(written, encoding="bytes")
-    np.testing.assert_array_equal(theirs[b"data"], found[b"data"])  # the hand-made file is a real pickle
+    np.testing.assert_array_equal(
+        theirs[b"data"], found[b"data"]
+    )  # the hand-made file is a real pickle
 
 
 def test_tuples_that_double_at_every_step_end_soon():

@@ -1,4 +1,5 @@
-"""Every dataset reads its publisher's files, divides them as the paper does, and leaks nothing into the pool."""
+"""Every dataset reads its publisher's files, divides them as the paper does, and leaks nothing into
+the pool."""
 
 import csv
 import gzip
@@ -39,7 +40,8 @@ def test_files_are_read_and_divided_as_in_the_paper(publisher, published):
 
 
 def test_nothing_that_the_pool_shows_depends_on_other_rows(publisher, published):
-    """Bins, vocabularies and directions are those of the pool: other test rows leave every pool feature as it was."""
+    """Bins, vocabularies and directions are those of the pool: other test rows leave every pool
+    feature as it was."""
     before, after = published(publisher), published(publisher, other=True)
     np.testing.assert_array_equal(before.X_pool, after.X_pool)
     np.testing.assert_array_equal(before.y_pool, after.y_pool)
@@ -105,7 +107,9 @@ class TestAirline:
         folder = publish("airline")
         text = (folder / "train.csv").read_text()
         (folder / "train.csv").write_text(text.replace('"satisfied"', '"happy"', 1))
-        with pytest.raises(LabelError, match=r"train\.csv, row 2, column 'satisfaction' is 'happy'"):
+        with pytest.raises(
+            LabelError, match=r"train\.csv, row 2, column 'satisfaction' is 'happy'"
+        ):
             load_dataset("airline", folder)
         lines = text.splitlines()
         lines[3] = lines[3].replace('"Eco","', '"Eco","x')
@@ -126,36 +130,48 @@ class TestAirline:
 
     def test_features_it_does_not_have_are_refused(self, publish):
         with pytest.raises(
-            InputError, match="features is 'bert'; choose one of: auto, tabular, tabular-qcut, tabular-values"
+            InputError,
+            match="features is 'bert'; choose one of: auto, tabular, tabular-qcut, tabular-values",
         ):
             load_dataset("airline", publish("airline"), features="bert")
 
 
 class TestCreditCard:
     def test_the_split_is_scikit_learns(self):
-        """The paper divided with train_test_split(test_size=0.4, random_state=42), and the rest in halves likewise."""
+        """The paper divided with train_test_split(test_size=0.4, random_state=42), and the rest in
+        halves likewise."""
         from sklearn.model_selection import train_test_split
 
         for n in (10, 997, 10_000):
             train, rest = train_test_split(np.arange(n), test_size=0.4, random_state=42)
             val, test = train_test_split(rest, test_size=0.5, random_state=42)
             split = paper_split(n)
-            assert (set(split[train]), set(split[val]), set(split[test])) == ({"train"}, {"val"}, {"test"})
+            assert (set(split[train]), set(split[val]), set(split[test])) == (
+                {"train"},
+                {"val"},
+                {"test"},
+            )
 
     def test_parquet_with_its_split(self, tmp_path):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         rng = np.random.default_rng(0)
-        columns = dict.fromkeys(("distance_from_home", "distance_from_last_transaction"), rng.lognormal(size=40))
+        columns = dict.fromkeys(
+            ("distance_from_home", "distance_from_last_transaction"), rng.lognormal(size=40)
+        )
         columns |= {"ratio_to_median_purchase_price": rng.lognormal(size=40), "row": np.arange(40)}
         flags = ("repeat_retailer", "used_chip", "used_pin_number", "online_order", "fraud")
-        columns |= {name: (np.arange(40) % (k + 2) == 0).astype(float) for k, name in enumerate(flags)}
+        columns |= {
+            name: (np.arange(40) % (k + 2) == 0).astype(float) for k, name in enumerate(flags)
+        }
         columns["paper_split"] = ["train"] * 20 + ["val"] * 12 + ["test"] * 8
         pq.write_table(pa.table(columns), tmp_path / "card_transdata_tiny.parquet")
         data = load_dataset("credit-card", tmp_path)
         assert (len(data.X_pool), len(data.X_target_source), len(data.X_test)) == (20, 12, 8)
-        assert data.X_pool.shape[1] < 3 * 10 + 4 * 2  # deciles alone join values; row and paper_split are no features
+        assert (
+            data.X_pool.shape[1] < 3 * 10 + 4 * 2
+        )  # deciles alone join values; row and paper_split are no features
         assert any("0/1 column" in note for note in data.notes)
         data = load_dataset("credit-card", tmp_path, features="tabular-values")
         assert data.X_pool.shape[1] == 3 * 10 + 4 * 2
@@ -164,7 +180,10 @@ class TestCreditCard:
 class TestTexts:
     def test_title_and_description_are_one_text_with_real_line_breaks(self, publish):
         raw = ag_news.read(publish("ag-news"))
-        assert raw.parts["train"].items[0] == "title goal the goal of goal was reported on day 0\nagain"
+        assert (
+            raw.parts["train"].items[0]
+            == "title goal the goal of goal was reported on day 0\nagain"
+        )
         assert raw.parts["train"].y[:5].tolist() == [0, 1, 2, 3, 0]
 
     def test_an_archive_may_stay_packed(self, publish):
@@ -173,7 +192,9 @@ class TestTexts:
             tar.add(folder / "yelp_review_full_csv", "yelp_review_full_csv")
         unpacked = load_dataset("yelp", folder, features="tfidf")
         shutil.rmtree(folder / "yelp_review_full_csv")
-        np.testing.assert_array_equal(load_dataset("yelp", folder, features="tfidf").X_pool, unpacked.X_pool)
+        np.testing.assert_array_equal(
+            load_dataset("yelp", folder, features="tfidf").X_pool, unpacked.X_pool
+        )
 
     def test_a_class_that_is_not_published_is_placed(self, publish, make_csv):
         folder = publish("ag-news")
@@ -192,13 +213,16 @@ class TestTexts:
         folder = publish("ag-news")
         for part, n in (("train", 80), ("test", 24)):
             np.save(
-                folder / f"mini_{part}_f16.npy", np.random.default_rng(n).standard_normal((n, 9)).astype(np.float16)
+                folder / f"mini_{part}_f16.npy",
+                np.random.default_rng(n).standard_normal((n, 9)).astype(np.float16),
             )
         data = load_dataset("ag-news", folder)
         assert data.X_pool.shape == (80, 9)
         assert "features are of mini, the paper's are of bert-base-uncased" in data.notes
         np.save(folder / "mini_test_f16.npy", np.zeros((23, 9)))
-        with pytest.raises(InputError, match=r"mini_test_f16\.npy has 23 rows but ag-news \(test\) has 24"):
+        with pytest.raises(
+            InputError, match=r"mini_test_f16\.npy has 23 rows but ag-news \(test\) has 24"
+        ):
             load_dataset("ag-news", folder)
 
     def test_features_with_objects_are_never_unpickled(self, publish):
@@ -218,7 +242,9 @@ class TestImages:
 
     def test_colours_of_a_pixel_lie_together(self, publish):
         folder = publish("cifar10 binary")
-        first = np.frombuffer((folder / "cifar-10-batches-bin" / "data_batch_1.bin").read_bytes()[1:3073], np.uint8)
+        first = np.frombuffer(
+            (folder / "cifar-10-batches-bin" / "data_batch_1.bin").read_bytes()[1:3073], np.uint8
+        )
         image = cifar10.read(folder).parts["train"].items[0]
         np.testing.assert_array_equal(image[0, 1], first[[1, 1025, 2049]])
 
@@ -242,7 +268,10 @@ class TestImages:
     def test_fmow_counts_an_image_only_where_split_and_year_agree(self, publish):
         raw = fmow.read(publish("fmow"))
         assert len(fmow.CLASSES) == 62
-        assert [path.name for path in raw.parts["test"].items][:2] == ["rgb_img_3.png", "rgb_img_28.png"]
+        assert [path.name for path in raw.parts["test"].items][:2] == [
+            "rgb_img_3.png",
+            "rgb_img_28.png",
+        ]
 
     def test_a_cut_idx_file_is_reported(self, publish):
         folder = publish("fashion-mnist")

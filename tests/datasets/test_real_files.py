@@ -25,7 +25,9 @@ def test_airline():
     assert np.bincount(data.y_pool).tolist() == [58_879, 45_025]
     assert (len(data.X_target_source), len(data.X_test)) == (12_988, 12_988)
     np.testing.assert_array_equal(data.X_pool.sum(axis=1), 22)
-    assert data.X_pool.shape[1] == 107 + 4  # each of the four columns of words has a slot for new values
+    assert (
+        data.X_pool.shape[1] == 107 + 4
+    )  # each of the four columns of words has a slot for new values
     assert real("airline", features="tabular-qcut").X_pool.shape[1] == 107 + 4
     assert real("airline", features="tabular-values").X_pool.shape[1] == 128
     assert not data.notes

@@ -42,7 +42,9 @@ def test_a_damaged_file_is_reported(monkeypatch):
 def test_a_split_uses_every_message_once_and_repeats_with_its_seed(messages):
     split = split_messages(messages, 3)
     assert sum(map(len, (split.pool, split.target, split.test))) == len(messages)
-    assert sorted(split.pool.texts + split.target.texts + split.test.texts) == sorted(messages.texts)
+    assert sorted(split.pool.texts + split.target.texts + split.test.texts) == sorted(
+        messages.texts
+    )
     assert split.pool.texts == split_messages(messages, 3).pool.texts
     assert split.pool.texts != split_messages(messages, 4).pool.texts
 
@@ -57,13 +59,17 @@ def test_shares_are_as_asked(messages):
 @pytest.mark.parametrize("seed", range(5))
 def test_no_text_lies_on_both_sides(messages, seed):
     split = split_messages(messages, seed)
-    sides = [{data._canonical(text) for text in part.texts} for part in (split.pool, split.target, split.test)]
+    sides = [
+        {data._canonical(text) for text in part.texts}
+        for part in (split.pool, split.target, split.test)
+    ]
     assert sides[0].isdisjoint(sides[1] | sides[2])
     assert sides[1].isdisjoint(sides[2])
 
 
 def test_features_are_fitted_on_the_pool_alone(messages):
-    """A message's features do not depend on the other messages that are transformed, or on words the pool lacks."""
+    """A message's features do not depend on the other messages that are transformed, or on words
+    the pool lacks."""
     split = split_messages(messages, 0)
     pool, test = split.pool.texts[:300], split.test.texts[:50]
     features = TextFeatures(8).fit(pool)

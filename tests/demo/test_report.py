@@ -55,7 +55,9 @@ def test_nothing_is_loaded_from_elsewhere(html):
     assert "@import" not in html
     # Links to the data's source and licence are the only addresses.
     addresses = re.findall(r"https?://[^\"<\s]+", html)
-    assert all(address in {a.get("href") for t, a in page.tags if t == "a"} for address in addresses)
+    assert all(
+        address in {a.get("href") for t, a in page.tags if t == "a"} for address in addresses
+    )
 
 
 def test_the_pictures_are_inside_for_light_and_dark(html, result):

@@ -12,7 +12,9 @@ from parbals.errors import InputError, PosteriorWarning
 
 
 def test_every_strategy_runs_under_every_seed(result, settings):
-    assert [(t.seed, t.strategy) for t in result.traces] == [(s, name) for s in (0, 1) for name in settings.strategies]
+    assert [(t.seed, t.strategy) for t in result.traces] == [
+        (s, name) for s in (0, 1) for name in settings.strategies
+    ]
     for trace in result.traces:
         assert trace.chosen.shape == (2, 3)
         for name in METRICS:
@@ -67,7 +69,9 @@ def test_a_run_is_reproducible(settings):
         for name in METRICS:
             np.testing.assert_array_equal(one.metrics[name], other.metrics[name])
     for strategy in small.strategies:
-        np.testing.assert_array_equal(first.first.judged[strategy].scores, second.first.judged[strategy].scores)
+        np.testing.assert_array_equal(
+            first.first.judged[strategy].scores, second.first.judged[strategy].scores
+        )
 
 
 def test_progress_is_told_once_a_batch(settings):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parbals import cli
+from parbals.cli import main as cli
 from parbals.demo import story
 from parbals.errors import ParbalsError
 
@@ -50,7 +50,9 @@ def test_an_old_report_is_replaced_and_no_scraps_are_left(tmp_path):
 def test_the_numbers_are_written_for_programs_too(tmp_path, result):
     story.make_demo(tmp_path)
     found = json.loads((tmp_path / "results.json").read_text("utf-8"))
-    np.testing.assert_allclose(found["metrics"]["epig"]["accuracy"], result.metric("accuracy", "epig"))
+    np.testing.assert_allclose(
+        found["metrics"]["epig"]["accuracy"], result.metric("accuracy", "epig")
+    )
     assert found["n_labels"] == [12, 15, 18]
     assert found["first_batch"]["parbals-epig"]["joint_mnat"] > 0
 

@@ -59,12 +59,18 @@ def test_losing_is_said_as_plainly_as_winning(result):
 
 def test_one_seed_proves_nothing(result):
     single = replace(result, settings=replace(result.settings, n_seeds=1), traces=result.traces[:3])
-    assert all("a single run proves nothing" in sentence for sentence in curve_sentences(single)[1:])
+    assert all(
+        "a single run proves nothing" in sentence for sentence in curve_sentences(single)[1:]
+    )
 
 
 def test_redundancy_is_the_share_said_twice():
-    assert Worth(alone=40.0, joint=10.0, similarity=0.5, n_near_duplicates=3).redundancy == pytest.approx(0.75)
-    assert Worth(alone=10.0, joint=10.1, similarity=0.0, n_near_duplicates=0).redundancy_text == "0%"
+    assert Worth(
+        alone=40.0, joint=10.0, similarity=0.5, n_near_duplicates=3
+    ).redundancy == pytest.approx(0.75)
+    assert (
+        Worth(alone=10.0, joint=10.1, similarity=0.0, n_near_duplicates=0).redundancy_text == "0%"
+    )
     assert Worth(alone=0.0, joint=0.0, similarity=0.0, n_near_duplicates=0).redundancy == 0.0
 
 

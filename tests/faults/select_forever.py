@@ -1,9 +1,10 @@
-"""A child program: chooses batches of three from a project until it is killed, and tells each that was confirmed."""
+"""A child program: chooses batches of three from a project until it is killed, and tells each that
+was confirmed."""
 
 import sys
 
 from parbals.project.engine import choose_batch
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 with Store.open(sys.argv[1]) as store:
     store.give_back(store.pending())

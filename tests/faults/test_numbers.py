@@ -1,4 +1,5 @@
-"""Strange numbers, labels and shapes: refused with row and column, or a finite answer with distinct indices."""
+"""Strange numbers, labels and shapes: refused with row and column, or a finite answer with distinct
+indices."""
 
 import warnings
 
@@ -77,7 +78,9 @@ def test_numbers_that_cannot_be_used_are_named(value):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
 def test_many_classes_most_of_them_unseen(n_classes):
-    active = parbals.ActiveLearner(BASE, list(range(n_classes)), n_samples=32, strategy="bald", random_state=0)
+    active = parbals.ActiveLearner(
+        BASE, list(range(n_classes)), n_samples=32, strategy="bald", random_state=0
+    )
     active.tell([0, 1], [0, n_classes - 1])
     assert len(set(active.ask(5).tolist())) == 5
     assert np.isfinite(active.predict_proba(BASE)).all()
@@ -99,7 +102,12 @@ def test_few_labels_and_separable_data_give_finite_predictions(labels, prior_sca
     active = parbals.ActiveLearner(
         BASE, [0, 1], prior_scale=prior_scale, n_samples=64, strategy="margin", random_state=0
     )
-    rows = {"none": [], "one": [0], "single class": np.flatnonzero(Y == 0)[:5], "separable": np.arange(20)}[labels]
+    rows = {
+        "none": [],
+        "one": [0],
+        "single class": np.flatnonzero(Y == 0)[:5],
+        "separable": np.arange(20),
+    }[labels]
     active.tell(rows, Y[rows] if len(rows) else [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ParbalsWarning)

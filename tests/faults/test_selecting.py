@@ -1,4 +1,5 @@
-"""kill -9 while batches are being chosen: what was confirmed is recorded and out, nothing is half there."""
+"""kill -9 while batches are being chosen: what was confirmed is recorded and out, nothing is half
+there."""
 
 import random
 import subprocess
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from parbals.project.create import Roles, create_project
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 CHILD = Path(__file__).with_name("select_forever.py")
 
@@ -18,7 +19,9 @@ CHILD = Path(__file__).with_name("select_forever.py")
 @pytest.fixture
 def project(tmp_path):
     np.save(tmp_path / "X.npy", np.random.default_rng(0).standard_normal((60, 3)))
-    create_project(tmp_path / "p", tmp_path / "X.npy", Roles(), ["a", "b"], {"strategy": "random", "seed": 0})
+    create_project(
+        tmp_path / "p", tmp_path / "X.npy", Roles(), ["a", "b"], {"strategy": "random", "seed": 0}
+    )
     return tmp_path / "p"
 
 
@@ -27,12 +30,20 @@ def test_kills_at_random_moments_of_selecting(project, n_kills):
     generator = random.Random(0)
     n_confirmed = 0
     for _ in range(n_kills):
-        with subprocess.Popen([sys.executable, str(CHILD), str(project)], stdout=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen(
+            [sys.executable, str(CHILD), str(project)], stdout=subprocess.PIPE, text=True
+        ) as child:
             assert child.stdout.readline() == "ready\n"
             time.sleep(generator.uniform(0.0, 0.4))
             child.kill()
-            lines = [line.split() for line in child.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
-        confirmed = {int(number): [int(i) for i in items] for number, *items in lines if number != "all"}
+            lines = [
+                line.split()
+                for line in child.stdout.read().splitlines(keepends=True)
+                if line.endswith("\n")
+            ]
+        confirmed = {
+            int(number): [int(i) for i in items] for number, *items in lines if number != "all"
+        }
         with Store.open(project) as store:
             assert store.check() == []
             recorded = {b.batch: [item.position for item in b.items] for b in store.batches()}

@@ -12,35 +12,53 @@ from parbals.features.pca import PoolPCA
 @pytest.fixture
 def pool():
     rng = np.random.default_rng(0)
-    return rng.standard_normal((500, 20)) * np.geomspace(10, 0.01, 20) @ rng.standard_normal((20, 20)) + 3.0
+    return (
+        rng.standard_normal((500, 20)) * np.geomspace(10, 0.01, 20) @ rng.standard_normal((20, 20))
+        + 3.0
+    )
 
 
 @pytest.mark.filterwarnings("ignore")  # scikit-learn warns about the array API it skips
 def test_it_is_a_scikit_learn_transformer():
-    """Every check that applies passes; the one on array-API input is skipped by scikit-learn itself."""
+    """Every check that applies passes; the one on array-API input is skipped by scikit-learn
+    itself."""
     results = check_estimator(PoolPCA(), on_fail=None)
-    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {"check_array_api_input"}
+    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {
+        "check_array_api_input"
+    }
 
 
 @pytest.mark.parametrize("variance", [0.5, 0.9, 0.99, 1.0])
 def test_it_agrees_with_scikit_learn(pool, variance):
-    ours, theirs = PoolPCA(variance).fit(pool), PCA(variance if variance < 1 else None, svd_solver="full").fit(pool)
+    ours, theirs = (
+        PoolPCA(variance).fit(pool),
+        PCA(variance if variance < 1 else None, svd_solver="full").fit(pool),
+    )
     assert ours.n_components_ == theirs.n_components_
-    np.testing.assert_allclose(ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-8)
-    np.testing.assert_allclose(np.abs(ours.transform(pool)), np.abs(theirs.transform(pool)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        np.abs(ours.transform(pool)), np.abs(theirs.transform(pool)), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_float16_is_widened_before_anything_is_added_up():
-    """The squares of these numbers sum to more than float16 can hold, and so do the numbers themselves."""
+    """The squares of these numbers sum to more than float16 can hold, and so do the numbers
+    themselves."""
     wide = np.random.default_rng(1).normal(300, 100, (2000, 8))
     narrow = wide.astype(np.float16)
     features = PoolPCA().fit(narrow).transform(narrow)
     assert features.dtype == np.float32
-    np.testing.assert_allclose(np.abs(features), np.abs(PoolPCA().fit_transform(narrow.astype(np.float64))), rtol=1e-3)
+    np.testing.assert_allclose(
+        np.abs(features), np.abs(PoolPCA().fit_transform(narrow.astype(np.float64))), rtol=1e-3
+    )
 
 
 def test_constant_columns_have_no_weight(pool):
-    with_constants = np.column_stack([pool[:, :3], np.full(500, 0.1), pool[:, 3:], np.full(500, 1e6 / 3)])
+    with_constants = np.column_stack(
+        [pool[:, :3], np.full(500, 0.1), pool[:, 3:], np.full(500, 1e6 / 3)]
+    )
     fitted = PoolPCA(1.0).fit(with_constants)
     np.testing.assert_array_equal(fitted.components_[:, [3, 21]], 0)
     moved = with_constants.copy()
@@ -61,7 +79,9 @@ def test_signs_are_fixed(pool):
 
 def test_a_row_depends_on_no_other_row_that_is_transformed(pool):
     fitted = PoolPCA().fit(pool[:300])
-    np.testing.assert_allclose(fitted.transform(pool)[400], fitted.transform(pool[400:401])[0], rtol=1e-12)
+    np.testing.assert_allclose(
+        fitted.transform(pool)[400], fitted.transform(pool[400:401])[0], rtol=1e-12
+    )
 
 
 def test_what_cannot_be_reduced_is_refused(pool):

@@ -28,9 +28,12 @@ def pool():
 
 @pytest.mark.filterwarnings("ignore")  # scikit-learn warns about the array API it skips
 def test_it_is_a_scikit_learn_transformer():
-    """Every check that applies passes; the one on array-API input is skipped by scikit-learn itself."""
+    """Every check that applies passes; the one on array-API input is skipped by scikit-learn
+    itself."""
     results = check_estimator(TabularFeatures(), on_fail=None)
-    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {"check_array_api_input"}
+    assert {r["check_name"] for r in results if r["status"] != "passed"} <= {
+        "check_array_api_input"
+    }
 
 
 def test_ten_bins_hold_equally_many_rows(pool):
@@ -41,7 +44,8 @@ def test_ten_bins_hold_equally_many_rows(pool):
 
 
 def test_a_column_with_few_values_gets_a_bin_for_each(pool):
-    """Deciles of a 0/1 column are 0 and 1: bins between them would hold all rows, and the column would be lost."""
+    """Deciles of a 0/1 column are 0 and 1: bins between them would hold all rows, and the column
+    would be lost."""
     features = TabularFeatures().fit_transform(pool[["chip", "rating"]])
     assert features.shape == (200, 2 + 6)
     np.testing.assert_array_equal(features[:, 1], pool["chip"])
@@ -52,24 +56,37 @@ def test_bins_of_quantiles_alone_are_those_of_pandas(pool):
     columns = pool[["income", "chip", "rating"]]
     features = TabularFeatures(binning="qcut").fit_transform(columns)
     codes = [pd.qcut(columns[name], 10, labels=False, duplicates="drop") for name in columns]
-    np.testing.assert_array_equal(features, np.hstack([np.eye(code.max() + 1)[code] for code in codes]))
+    np.testing.assert_array_equal(
+        features, np.hstack([np.eye(code.max() + 1)[code] for code in codes])
+    )
     assert features.shape[1] == 10 + 1 + 5
 
 
-@pytest.mark.filterwarnings("ignore:Bins whose width are too small", "ignore:Feature .* is constant")
+@pytest.mark.filterwarnings(
+    "ignore:Bins whose width are too small", "ignore:Feature .* is constant"
+)
 def test_bins_of_quantiles_alone_are_those_of_scikit_learn(pool):
-    """The paper's binning, it seems: as pandas', but the two highest ratings share a bin, not the two lowest."""
+    """The paper's binning, it seems: as pandas', but the two highest ratings share a bin, not the
+    two lowest."""
     columns = pool[["income", "rating"]]
     usual = KBinsDiscretizer(10, encode="onehot-dense", quantile_method="linear", subsample=None)
     encoder = TabularFeatures(binning="kbins").fit(columns)
     np.testing.assert_array_equal(encoder.transform(columns), usual.fit_transform(columns))
     assert TabularFeatures(binning="kbins").fit_transform(pool[["chip"]]).shape[1] == 1
     ratings = [name for name in encoder.get_feature_names_out() if "rating" in name]
-    assert ratings == ["rating < 1", "1 ≤ rating < 2", "2 ≤ rating < 3", "3 ≤ rating < 4", "rating ≥ 4"]
+    assert ratings == [
+        "rating < 1",
+        "1 ≤ rating < 2",
+        "2 ≤ rating < 3",
+        "3 ≤ rating < 4",
+        "rating ≥ 4",
+    ]
 
 
 def test_an_unknown_binning_is_refused(pool):
-    with pytest.raises(InputError, match="binning is 'deciles'; choose one of: values, kbins, qcut"):
+    with pytest.raises(
+        InputError, match="binning is 'deciles'; choose one of: values, kbins, qcut"
+    ):
         TabularFeatures(binning="deciles").fit(pool)
 
 
@@ -99,9 +116,16 @@ def test_values_beyond_the_pool_fall_into_the_outer_bins(pool):
 
 def test_a_value_that_the_pool_did_not_have_goes_to_its_own_slot(pool):
     encoder = TabularFeatures().fit(pool[["city"]])
-    assert encoder.get_feature_names_out().tolist() == ["city = Bonn", "city = Kiel", "city = Ulm", "city is new"]
+    assert encoder.get_feature_names_out().tolist() == [
+        "city = Bonn",
+        "city = Kiel",
+        "city = Ulm",
+        "city is new",
+    ]
     assert encoder.transform(pool[["city"]])[:, 3].sum() == 0
-    assert encoder.transform(pd.DataFrame({"city": ["Köln", "Ulm", None]})).argmax(axis=1).tolist() == [3, 2, 3]
+    assert encoder.transform(pd.DataFrame({"city": ["Köln", "Ulm", None]})).argmax(
+        axis=1
+    ).tolist() == [3, 2, 3]
 
 
 def test_missing_values_of_the_pool_are_a_value():
@@ -124,14 +148,21 @@ def test_a_pool_without_a_single_number_in_a_column_still_works():
 
 def test_numbers_that_are_codes_can_be_declared(pool):
     encoder = TabularFeatures(categorical=["rating"]).fit(pool[["rating", "income"]])
-    assert encoder.get_feature_names_out()[:7].tolist() == [*(f"rating = {i}" for i in range(6)), "rating is new"]
+    assert encoder.get_feature_names_out()[:7].tolist() == [
+        *(f"rating = {i}" for i in range(6)),
+        "rating is new",
+    ]
 
 
 def test_the_same_values_as_numbers_as_text_and_in_any_frame_give_the_same_features(pool):
     wanted = TabularFeatures().fit_transform(pool)
     np.testing.assert_array_equal(TabularFeatures().fit_transform(pool.astype(str)), wanted)
-    np.testing.assert_array_equal(TabularFeatures().fit_transform(pl.from_dict(pool.to_dict("list"))), wanted)
-    np.testing.assert_array_equal(TabularFeatures(dropped=[0]).fit_transform(pool.to_numpy(object)), wanted)
+    np.testing.assert_array_equal(
+        TabularFeatures().fit_transform(pl.from_dict(pool.to_dict("list"))), wanted
+    )
+    np.testing.assert_array_equal(
+        TabularFeatures(dropped=[0]).fit_transform(pool.to_numpy(object)), wanted
+    )
 
 
 def test_the_order_of_the_pool_does_not_matter(pool):
@@ -151,13 +182,16 @@ class TestIds:
         assert looks_like_id("name", np.array([f"person {i}" for i in range(50)], object))
 
     @pytest.mark.parametrize(
-        "cells", [np.linspace(0, 1, 50), np.arange(50) * 3, np.array(["a", "b"] * 25, object), np.arange(5)]
+        "cells",
+        [np.linspace(0, 1, 50), np.arange(50) * 3, np.array(["a", "b"] * 25, object), np.arange(5)],
     )
     def test_real_columns_are_kept(self, cells):
         assert not looks_like_id("x", cells)
 
     def test_they_are_left_out(self, pool):
-        assert not any(name.startswith("id") for name in TabularFeatures().fit(pool).get_feature_names_out())
+        assert not any(
+            name.startswith("id") for name in TabularFeatures().fit(pool).get_feature_names_out()
+        )
 
     def test_nothing_left_is_refused(self, pool):
         with pytest.raises(InputError, match="only numbers the rows"):
@@ -176,7 +210,9 @@ class TestRefused:
         encoder = TabularFeatures().fit(column)
         column.iloc[7, 0] = cell
         for refuse in (TabularFeatures().fit, encoder.transform):
-            with pytest.raises(CellError, match=f"Row 7 of column 'income' is {cell}, which is no usable number") as e:
+            with pytest.raises(
+                CellError, match=f"Row 7 of column 'income' is {cell}, which is no usable number"
+            ) as e:
                 refuse(column)
             assert (e.value.row, e.value.place) == (7, 0)
 

@@ -13,7 +13,9 @@ Y = np.where(X @ [2.0, -1.0, 0.5] > 0, "spam", "ham")
 
 
 def learner(strategy="entropy", **more):
-    return parbals.ActiveLearner(X, ["ham", "spam"], strategy=strategy, random_state=0, n_samples=64, **more)
+    return parbals.ActiveLearner(
+        X, ["ham", "spam"], strategy=strategy, random_state=0, n_samples=64, **more
+    )
 
 
 def taught(n=12, strategy="entropy", **more):
@@ -91,7 +93,8 @@ class TestFirstBatch:
         assert len(set(learner(strategy).ask(4).tolist())) == 4
 
     def test_under_the_prior_parbals_prefers_points_that_tell_about_many(self):
-        """One far cluster of 55 alike and five loners at the origin: the first item is one of the many."""
+        """One far cluster of 55 alike and five loners at the origin: the first item is one of the
+        many."""
         pool = np.concatenate([np.tile([3.0, 0.0], (55, 1)), np.zeros((5, 2))])
         pool[:55] += 0.01 * GENERATOR.standard_normal((55, 2))
         active = parbals.ActiveLearner(pool, [0, 1], random_state=0)
@@ -165,9 +168,13 @@ class TestColumnNames:
 
     @pytest.mark.parametrize("call", ["predict", "predict_proba"])
     def test_other_columns_are_refused_by_the_first_that_differs(self, frame, call):
-        active = parbals.ActiveLearner(frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=64)
+        active = parbals.ActiveLearner(
+            frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=64
+        )
         active.tell(np.arange(12), Y[:12])
-        with pytest.raises(InputError, match="X has the column 'c' at position 1, where the pool has 'b'") as caught:
+        with pytest.raises(
+            InputError, match="X has the column 'c' at position 1, where the pool has 'b'"
+        ) as caught:
             getattr(active, call)(frame[["a", "c", "b"]])
         assert "\n" not in str(caught.value)
         assert list(getattr(active, call)(frame)[0]) == list(getattr(active, call)(X)[0])
@@ -180,9 +187,13 @@ class TestColumnNames:
 
     @pytest.mark.parametrize("include_features", [True, False])
     def test_names_are_saved(self, frame, include_features, tmp_path):
-        active = parbals.ActiveLearner(frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=64)
+        active = parbals.ActiveLearner(
+            frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=64
+        )
         active.save(tmp_path / "named", include_features=include_features)
-        loaded = parbals.ActiveLearner.load(tmp_path / "named", X_pool=None if include_features else X)
+        loaded = parbals.ActiveLearner.load(
+            tmp_path / "named", X_pool=None if include_features else X
+        )
         with pytest.raises(InputError, match="position 1"):
             loaded.predict(frame[["a", "c", "b"]])
 
@@ -198,15 +209,27 @@ class TestRefused:
             (lambda a: a.tell([20], [["ham"]]), LabelError, "not one of the classes"),
             (lambda a: a.tell([20, 60], ["ham", "ham"]), InputError, "no item 60"),
             (lambda a: a.tell([20, -1], ["ham", "ham"]), InputError, "no item -1"),
-            (lambda a: a.tell([20, 20], ["ham", "spam"]), LabelError, "two different labels at once"),
+            (
+                lambda a: a.tell([20, 20], ["ham", "spam"]),
+                LabelError,
+                "two different labels at once",
+            ),
             (lambda a: a.forget([20]), InputError, "neither pending nor labelled"),
             (lambda a: a.ask(0), InputError, "n is 0"),
             (lambda a: a.report(0), InputError, "batch_size is 0"),
             (lambda a: a.report(-1), InputError, "batch_size is -1"),
             (lambda a: a.report(2.5), InputError, "batch_size is 2.5"),
             (lambda a: a.tell([20, 21], {"ham": 20, "spam": 21}), InputError, "labels is a dict"),
-            (lambda a: a.tell({20: "ham", 21: "spam"}, ["ham", "spam"]), InputError, "items is a dict"),
-            (lambda a: a.tell({20, 21}, ["ham", "spam"]), InputError, "items is a set, which has no order"),
+            (
+                lambda a: a.tell({20: "ham", 21: "spam"}, ["ham", "spam"]),
+                InputError,
+                "items is a dict",
+            ),
+            (
+                lambda a: a.tell({20, 21}, ["ham", "spam"]),
+                InputError,
+                "items is a set, which has no order",
+            ),
             (lambda a: a.tell([20, 21], {"ham", "spam"}), InputError, "labels is a set"),
             (lambda a: a.correct([0], frozenset(["ham"])), InputError, "labels is a frozenset"),
             (lambda a: a.forget({0}), InputError, "items is a set"),

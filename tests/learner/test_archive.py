@@ -26,7 +26,13 @@ def learner(**more):
     [
         {},
         {"strategy": "badge", "ids": [f"item {i}" for i in range(40)]},
-        {"strategy": "power-epig", "X_target": X[:7], "loss": "error", "standardise": True, "pca": 2},
+        {
+            "strategy": "power-epig",
+            "X_target": X[:7],
+            "loss": "error",
+            "standardise": True,
+            "pca": 2,
+        },
         {"strategy": "margin", "ids": [(i, "x") for i in range(40)]},
     ],
 )
@@ -63,7 +69,9 @@ def test_a_model_of_ones_own_is_passed_again(tmp_path):
     active.save(tmp_path / "forest")
     with pytest.raises(InputError, match="your own model"):
         parbals.ActiveLearner.load(tmp_path / "forest")
-    loaded = parbals.ActiveLearner.load(tmp_path / "forest", model=RandomForestClassifier(20, random_state=0))
+    loaded = parbals.ActiveLearner.load(
+        tmp_path / "forest", model=RandomForestClassifier(20, random_state=0)
+    )
     assert loaded.ask(3).tolist() == active.ask(3).tolist()
 
 

@@ -1,4 +1,5 @@
-"""A state machine drives ask, tell, forget, correct, save, load and crash against a plain dictionary."""
+"""A state machine drives ask, tell, forget, correct, save, load and crash against a plain
+dictionary."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 import parbals
 from parbals.errors import LabelError
@@ -75,7 +82,11 @@ class LearnerMachine(RuleBasedStateMachine):
     @rule()
     def save(self):
         self.active.save(self.path)
-        self.saved = dict(self.labels), list(self.out), {i: list(h) for i, h in self.history.items()}
+        self.saved = (
+            dict(self.labels),
+            list(self.out),
+            {i: list(h) for i, h in self.history.items()},
+        )
 
     @precondition(lambda self: self.saved is not None)
     @rule()
@@ -83,7 +94,11 @@ class LearnerMachine(RuleBasedStateMachine):
         """The process is gone; what was saved last comes back."""
         self.active = parbals.ActiveLearner.load(self.path)
         labels, out, history = self.saved
-        self.labels, self.out, self.history = dict(labels), list(out), {i: list(h) for i, h in history.items()}
+        self.labels, self.out, self.history = (
+            dict(labels),
+            list(out),
+            {i: list(h) for i, h in history.items()},
+        )
 
     @invariant()
     def everything_agrees(self):
@@ -95,7 +110,11 @@ class LearnerMachine(RuleBasedStateMachine):
 def run(examples, steps):
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
     chosen = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=quiet, derandomize=True
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=quiet,
+        derandomize=True,
     )
     run_state_machine_as_test(LearnerMachine, settings=chosen)
 

@@ -31,7 +31,9 @@ ENSEMBLES = {
     "forest": RandomForestClassifier(15, random_state=0),
     "extra trees": ExtraTreesClassifier(15, random_state=0),
     "bagging": BaggingClassifier(DecisionTreeClassifier(max_depth=3), 15, random_state=0),
-    "bagging of feature subsets": BaggingClassifier(LogisticRegression(), 15, max_features=0.5, random_state=0),
+    "bagging of feature subsets": BaggingClassifier(
+        LogisticRegression(), 15, max_features=0.5, random_state=0
+    ),
     "voting": VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
 }
 
@@ -45,13 +47,17 @@ def test_members_are_samples_and_their_mean_is_the_ensembles_prediction(name):
 
 
 def test_a_class_without_labels_has_probability_zero():
-    model = EnsembleModel(RandomForestClassifier(5, random_state=0), 4).fit(X, np.where(Y == 1, 3, 0))
+    model = EnsembleModel(RandomForestClassifier(5, random_state=0), 4).fit(
+        X, np.where(Y == 1, 3, 0)
+    )
     probs = model.sample_proba(X)
     assert (probs[:, :, [1, 2]] == 0).all()
     np.testing.assert_allclose(probs.sum(axis=2), 1.0)
 
 
-@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")  # a hundred trees wear thin, and say so
+@pytest.mark.filterwarnings(
+    "ignore::parbals.errors.SampleCollapseWarning"
+)  # a hundred trees wear thin, and say so
 @pytest.mark.parametrize("strategy", ["parbals-epig", "badge", "galaxy", "batchbald"])
 def test_a_forest_goes_round_the_loop(strategy):
     forest = RandomForestClassifier(100, max_depth=4, random_state=0)
@@ -78,15 +84,24 @@ def test_what_gives_no_samples_is_refused():
 
 
 REFUSED = {
-    "gradient boosting": (GradientBoostingClassifier(), "GradientBoostingClassifier adds up .* random forest"),
-    "histogram boosting": (HistGradientBoostingClassifier(), "HistGradientBoostingClassifier adds up .* random forest"),
+    "gradient boosting": (
+        GradientBoostingClassifier(),
+        "GradientBoostingClassifier adds up .* random forest",
+    ),
+    "histogram boosting": (
+        HistGradientBoostingClassifier(),
+        "HistGradientBoostingClassifier adds up .* random forest",
+    ),
     "adaboost": (AdaBoostClassifier(), "AdaBoostClassifier adds up .* random forest"),
     "fitted one against the rest": (
         OneVsRestClassifier(LogisticRegression()).fit(X, Y),
         "OneVsRestClassifier each know some of the classes",
     ),
     "hard voting": (VotingClassifier([("a", GaussianNB())]), 'VotingClassifier .* voting="soft"'),
-    "bagging without probabilities": (BaggingClassifier(SVC()), "SVC, a member of BaggingClassifier, has no predict"),
+    "bagging without probabilities": (
+        BaggingClassifier(SVC()),
+        "SVC, a member of BaggingClassifier, has no predict",
+    ),
     "voting without probabilities": (
         VotingClassifier([("a", GaussianNB()), ("b", SVC())], voting="soft"),
         "SVC, a member of VotingClassifier",
@@ -107,7 +122,8 @@ def test_what_has_no_samples_is_refused_by_name_at_construction(name):
 
 
 class TestOwnObject:
-    """The model that is passed is a template: nothing that happens to it reaches a learner, nor the other way."""
+    """The model that is passed is a template: nothing that happens to it reaches a learner, nor the
+    other way."""
 
     def test_two_learners_may_share_one_forest(self):
         forest = RandomForestClassifier(10, random_state=0)
@@ -140,7 +156,9 @@ class TestOwnObject:
     def test_what_cannot_be_copied_is_fitted_itself_with_one_warning(self):
         own = Own()
         own.lock = threading.Lock()
-        with pytest.warns(ParbalsWarning, match=r"Own cannot be copied .* do not fit it elsewhere .* __deepcopy__"):
+        with pytest.warns(
+            ParbalsWarning, match=r"Own cannot be copied .* do not fit it elsewhere .* __deepcopy__"
+        ):
             active = parbals.ActiveLearner(X, [0, 1, 2], model=own)
         active.tell(np.arange(80), Y)  # warnings are errors here: there is no second one
         assert len(active.predict(X)) == len(X)
@@ -200,10 +218,18 @@ def in_torch(probs):
             ShapeError,
             "sample_proba returned 2 classes, and the learner has 3",
         ),
-        (lambda p: p[:-1], ShapeError, r"sample_proba returned (59 points for 60|79 points for 80) rows"),
+        (
+            lambda p: p[:-1],
+            ShapeError,
+            r"sample_proba returned (59 points for 60|79 points for 80) rows",
+        ),
         (lambda p: p.mean(axis=1), ShapeError, r"sample_proba\(X\) has shape \([68]0, 3\)"),
         (spoilt, InputError, r"sample_proba\(X\)\[3, 1, 2\] is nan"),
-        (lambda p: 3 * p - 1, InputError, r"sample_proba\(X\)\[0, 0, :\].* softmax|between 0 and 1"),
+        (
+            lambda p: 3 * p - 1,
+            InputError,
+            r"sample_proba\(X\)\[0, 0, :\].* softmax|between 0 and 1",
+        ),
         (lambda p: None, InputError, r"sample_proba\(X\)"),
     ],
 )

@@ -16,10 +16,14 @@ def simulated(seed, n_labels, n_pool=400, d=3):
 
     def drawn(n):
         X = generator.standard_normal((n, d))
-        return X, (generator.random(n) < 1 / (1 + np.exp(-X @ weights[:-1] - weights[-1]))).astype(int)
+        return X, (generator.random(n) < 1 / (1 + np.exp(-X @ weights[:-1] - weights[-1]))).astype(
+            int
+        )
 
     (X, y), (X_target, y_target) = drawn(n_pool), drawn(300)
-    active = parbals.ActiveLearner(X, [0, 1], X_target, strategy="random", random_state=seed, n_samples=200)
+    active = parbals.ActiveLearner(
+        X, [0, 1], X_target, strategy="random", random_state=seed, n_samples=200
+    )
     active.tell(np.arange(n_labels), y[:n_labels])
     return active, X_target, y_target
 
@@ -66,7 +70,12 @@ def test_it_counts_reads_well_and_becomes_json():
     active = simulated(2, 20)[0]
     active.ask(3)
     report = active.report(2)
-    assert (report.n_labelled, report.n_pending, report.n_items, report.n_targets) == (20, 3, 400, 300)
+    assert (report.n_labelled, report.n_pending, report.n_items, report.n_targets) == (
+        20,
+        3,
+        400,
+        300,
+    )
     assert sum(report.class_balance.values()) == 20
     assert "20 of 400 items labelled" in str(report)
     assert "90 % interval" in str(report)
@@ -74,7 +83,9 @@ def test_it_counts_reads_well_and_becomes_json():
 
 
 def test_before_any_label_it_reports_the_prior():
-    active = parbals.ActiveLearner(np.random.default_rng(0).standard_normal((50, 2)), ["a", "b"], random_state=0)
+    active = parbals.ActiveLearner(
+        np.random.default_rng(0).standard_normal((50, 2)), ["a", "b"], random_state=0
+    )
     report = active.report(2)
     assert report.expected_error.low < 0.5 < report.expected_error.high + 0.1
     assert not report.stop

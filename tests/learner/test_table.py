@@ -78,7 +78,9 @@ def test_a_file_that_is_no_array_is_refused_and_never_unpickled(tmp_path):
     with pytest.raises(InputError, match=r"not a numeric \.npy array"):
         FeatureTable(tmp_path / "text.npy")
     with open(tmp_path / "objects.npy", "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "|O", "fortran_order": False, "shape": (1, 1)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|O", "fortran_order": False, "shape": (1, 1)}
+        )
         file.write(b"cos\nsystem\n(S'touch /tmp/should-not-exist'\ntR.")
     with pytest.raises(InputError, match=r"not a numeric \.npy array"):
         FeatureTable(tmp_path / "objects.npy")
@@ -100,4 +102,6 @@ def test_rows_from_all_over_a_mapped_file_come_in_order(tmp_path):
     big = np.arange(40_000, dtype=np.float32).reshape(10_000, 4)
     np.save(tmp_path / "big.npy", big)
     positions = np.random.default_rng(0).integers(0, 10_000, 3_000)
-    np.testing.assert_array_equal(FeatureTable(tmp_path / "big.npy").rows(positions), big[positions])
+    np.testing.assert_array_equal(
+        FeatureTable(tmp_path / "big.npy").rows(positions), big[positions]
+    )

@@ -13,7 +13,7 @@ from machine_projects import PRELUDE, make_project
 from parbals.machines.loop import Rules, Watcher, label_items
 from parbals.machines.pace import Stop
 from parbals.machines.programs import Program
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 
 @pytest.fixture
@@ -35,16 +35,28 @@ def write(tmp_path):
 
 @pytest.fixture
 def label(project):
-    """Run a machine over the project; returns what it did, what it said, and the labels as the store has them now."""
+    """Run a machine over the project; returns what it did, what it said, and the labels as the
+    store has them now."""
 
     def run(machine, name="machine:test", stop=None, folder=project, **rules):
         said = []
         machine = Program(machine) if isinstance(machine, list) else machine
-        rules = Rules(**{"batch_size": 4, "retries": 1, "timeout": 20.0, "first_wait": 0.01, **rules})
+        rules = Rules(
+            **{"batch_size": 4, "retries": 1, "timeout": 20.0, "first_wait": 0.01, **rules}
+        )
         with Store.open(folder) as store:
-            result = label_items(store, name, machine, rules, stop or Stop(), Watcher(say=said.append))
-            labels = {store.items([p])[0].id: by.get(name) for p, by in store.current_labels().items() if name in by}
-            out, answers = store.pending(), [a for p in range(store.n_items) for a in store.history(p)]
+            result = label_items(
+                store, name, machine, rules, stop or Stop(), Watcher(say=said.append)
+            )
+            labels = {
+                store.items([p])[0].id: by.get(name)
+                for p, by in store.current_labels().items()
+                if name in by
+            }
+            out, answers = (
+                store.pending(),
+                [a for p in range(store.n_items) for a in store.history(p)],
+            )
             assert store.check() == []
         return SimpleNamespace(result=result, said=said, labels=labels, out=out, answers=answers)
 

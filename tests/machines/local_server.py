@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 @contextmanager
 def serving(answer):
-    """``answer(handler, request, number)`` writes the response; ``request`` has path, headers, body and JSON lines."""
+    """``answer(handler, request, number)`` writes the response; ``request`` has path, headers, body
+    and JSON lines."""
     seen = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -18,7 +19,9 @@ def serving(answer):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
             lines = [json.loads(line) for line in body.decode().splitlines()]
-            request = SimpleNamespace(path=self.path, headers=dict(self.headers), body=body, lines=lines)
+            request = SimpleNamespace(
+                path=self.path, headers=dict(self.headers), body=body, lines=lines
+            )
             seen.append(request)
             self.close_connection = True
             answer(self, request, len(seen))
@@ -28,7 +31,9 @@ def serving(answer):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_address[1]}", seen=seen)

@@ -30,8 +30,16 @@ def make_project(folder, n=12, labelled=0, strategy="random"):
     with open(data, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "message", "label"])
-        writer.writerows([f"{i:03d}", message(i), truth(i) if i < labelled else ""] for i in range(n))
-    create_project(folder, data, Roles(text=("message",), label="label"), ["ham", "spam"], {"strategy": strategy})
+        writer.writerows(
+            [f"{i:03d}", message(i), truth(i) if i < labelled else ""] for i in range(n)
+        )
+    create_project(
+        folder,
+        data,
+        Roles(text=("message",), label="label"),
+        ["ham", "spam"],
+        {"strategy": strategy},
+    )
     return folder
 
 

@@ -7,7 +7,7 @@ from machine_projects import make_project
 from parbals.machines import choosing
 from parbals.machines.choosing import choose
 from parbals.project.engine import learner_of
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 
 @pytest.fixture
@@ -46,7 +46,9 @@ def test_what_is_labelled_or_out_or_left_out_is_never_chosen(store):
     assert choose(store, 5, None, range(10, 40)) is None
 
 
-def test_the_same_state_gives_the_same_choice_also_among_more_items_than_are_looked_at(store, monkeypatch):
+def test_the_same_state_gives_the_same_choice_also_among_more_items_than_are_looked_at(
+    store, monkeypatch
+):
     monkeypatch.setattr(choosing, "learner_of", lambda store: learner_of(store, n_candidates=6))
     first, again = (choose(store, 4, None, [20, 21]) for _ in range(2))
     assert first == again

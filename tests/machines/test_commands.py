@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from local_server import labels, respond, serving
 from machine_projects import alive, make_project
 
+from parbals.cli.label import label as command
 from parbals.errors import ParbalsError
-from parbals.machines.commands import label as command
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 PROGRAM = """
-from parbals.cli import parbals, program
-from parbals.machines.commands import label
+from parbals.cli.main import parbals, program
+from parbals.cli.label import label
 parbals.add_command(label)
 program()
 """
@@ -108,8 +108,12 @@ def test_a_program_labels_and_the_summary_is_json(run, write, project):
 
 def test_an_endpoint_labels_with_a_token_that_is_stored_nowhere(run, project, monkeypatch):
     monkeypatch.setenv("LABEL_TOKEN", "very-secret-token")
-    with serving(lambda handler, request, number: respond(handler, body=labels(request.lines))) as server:
-        result = run("--url", server.url, "--token-env", "LABEL_TOKEN", "--name", "served", "--no-report")
+    with serving(
+        lambda handler, request, number: respond(handler, body=labels(request.lines))
+    ) as server:
+        result = run(
+            "--url", server.url, "--token-env", "LABEL_TOKEN", "--name", "served", "--no-report"
+        )
         assert server.seen[0].headers["Authorization"] == "Bearer very-secret-token"
     assert result.exit_code == 0, result.output
     assert "12 labels stored as machine:served, 0 abstained" in result.stdout
@@ -117,10 +121,15 @@ def test_an_endpoint_labels_with_a_token_that_is_stored_nowhere(run, project, mo
 
 
 def test_an_annotator_that_does_not_work_gives_exit_code_one(run, write):
-    result = run("--with", shlex.join(write("sys.exit('out of credit')\n")), "--retries", "0", "-n", "3")
+    result = run(
+        "--with", shlex.join(write("sys.exit('out of credit')\n")), "--retries", "0", "-n", "3"
+    )
     assert result.exit_code == 1
     assert "No label for item" in result.stderr
-    assert "Ended: the annotator does not work (it ended with exit code 1, saying: out of credit)" in result.stdout
+    assert (
+        "Ended: the annotator does not work (it ended with exit code 1, saying: out of credit)"
+        in result.stdout
+    )
 
 
 SLOW = """
@@ -145,7 +154,9 @@ def wait_for_labels(project, n):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_stores_what_has_arrived_and_gives_the_rest_back(start, write, project, tmp_path, number):
+def test_ctrl_c_stores_what_has_arrived_and_gives_the_rest_back(
+    start, write, project, tmp_path, number
+):
     process = start("--with", shlex.join(write(SLOW)), "-n", "6")
     wait_for(tmp_path / "annotator.ready", process)
     process.send_signal(number)
@@ -157,13 +168,17 @@ def test_ctrl_c_stores_what_has_arrived_and_gives_the_rest_back(start, write, pr
     assert not alive(int((tmp_path / "annotator.ready").read_text()))
 
 
-def test_kill_minus_nine_loses_nothing_and_running_again_goes_on(start, run, write, project, tmp_path):
+def test_kill_minus_nine_loses_nothing_and_running_again_goes_on(
+    start, run, write, project, tmp_path
+):
     process = start("--with", shlex.join(write(SLOW)), "-n", "6")
     wait_for(tmp_path / "annotator.ready", process)
     wait_for_labels(project, 2)
     process.kill()
     process.communicate()
-    os.kill(int((tmp_path / "annotator.ready").read_text()), signal.SIGKILL)  # it sleeps on, having no reason to end
+    os.kill(
+        int((tmp_path / "annotator.ready").read_text()), signal.SIGKILL
+    )  # it sleeps on, having no reason to end
     with Store.open(project) as store:
         before, out = store.current_labels(), store.pending()
         assert (len(before), len(out), store.check()) == (2, 4, [])
@@ -176,10 +191,13 @@ def test_kill_minus_nine_loses_nothing_and_running_again_goes_on(start, run, wri
 
 
 @pytest.mark.parametrize(
-    "moments", [(1, 4, 7), pytest.param(range(1, 56), marks=pytest.mark.faults)], ids=["a few", "many"]
+    "moments",
+    [(1, 4, 7), pytest.param(range(1, 56), marks=pytest.mark.faults)],
+    ids=["a few", "many"],
 )
 def test_kill_minus_nine_again_and_again(start, run, write, tmp_path, project, moments):
-    """Killed as soon as so many labels are stored: whatever was seen stored is there at the end, once."""
+    """Killed as soon as so many labels are stored: whatever was seen stored is there at the end,
+    once."""
     folder = project if len(moments) < 10 else make_project(tmp_path / "larger", 60)
     body = "for item in items():\n  time.sleep(0.05)\n  say(item)\n"
     seen = {}

@@ -1,4 +1,5 @@
-"""Endpoints over real connections: what is sent, what is kept, what is tried again, and what is refused."""
+"""Endpoints over real connections: what is sent, what is kept, what is tried again, and what is
+refused."""
 
 import re
 import socket
@@ -79,7 +80,9 @@ def test_a_date_to_retry_after_is_understood(ask):
 
     found = ask(answer)
     assert (found.result.ended, len(found.requests)) == ("failed", 1)
-    assert re.search(r"wants 7,(1\d\d|200) s of rest, more than the 600 s it gets", found.result.fault)
+    assert re.search(
+        r"wants 7,(1\d\d|200) s of rest, more than the 600 s it gets", found.result.fault
+    )
 
 
 @pytest.mark.parametrize("status", [408, 500, 502, 504])
@@ -92,7 +95,11 @@ def test_passing_trouble_is_tried_again(ask, status):
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413])
 def test_a_refusal_ends_the_run_at_once_and_says_why(ask, status):
-    found = ask(lambda handler, request, number: respond(handler, status, b'{"error": "no\x1b[31m such key"}'))
+    found = ask(
+        lambda handler, request, number: respond(
+            handler, status, b'{"error": "no\x1b[31m such key"}'
+        )
+    )
     assert (found.result.ended, found.result.batches, len(found.requests)) == ("failed", 1, 1)
     assert f"it answered {status}" in found.result.fault
     assert "such key" in found.result.fault
@@ -112,13 +119,18 @@ def test_a_redirect_on_the_same_host_is_followed(ask):
 
 def test_a_redirect_to_another_host_is_not_followed(ask):
     with serving(good) as other:
-        found = ask(lambda handler, request, number: respond(handler, 307, location=other.url), token="secret")
+        found = ask(
+            lambda handler, request, number: respond(handler, 307, location=other.url),
+            token="secret",
+        )
         assert other.seen == []
     assert found.result.ended == "failed"
     assert "another host" in found.result.fault
 
 
-@pytest.mark.parametrize(("status", "target"), [(302, "/label"), (303, "/x"), (307, "http://[bad"), (308, "")])
+@pytest.mark.parametrize(
+    ("status", "target"), [(302, "/label"), (303, "/x"), (307, "http://[bad"), (308, "")]
+)
 def test_other_redirects_are_refused(ask, status, target):
     found = ask(lambda handler, request, number: respond(handler, status, location=target))
     assert (found.result.ended, len(found.requests)) == ("failed", 1)
@@ -160,7 +172,9 @@ def test_a_chunked_response_that_breaks_off_keeps_what_came(ask):
 
 
 def test_silence_is_not_waited_for(ask):
-    found = ask(lambda handler, request, number: time.sleep(1.5), timeout=0.3, retries=0, batch_size=2)
+    found = ask(
+        lambda handler, request, number: time.sleep(1.5), timeout=0.3, retries=0, batch_size=2
+    )
     assert (found.result.ended, found.result.failed) == ("failed", 4)
     assert "0.3 s" in found.result.fault
 
@@ -181,7 +195,8 @@ def test_a_response_without_end_is_cut_off(ask):
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>busy</html>", b"\xff\xfe", b'{"id": "001", "label": "Ham"}', b"null", b"[]", b""]
+    "body",
+    [b"<html>busy</html>", b"\xff\xfe", b'{"id": "001", "label": "Ham"}', b"null", b"[]", b""],
 )
 def test_nonsense_with_status_200_is_never_stored(ask, body):
     found = ask(lambda handler, request, number: respond(handler, body=body), retries=0)
@@ -189,7 +204,9 @@ def test_nonsense_with_status_200_is_never_stored(ask, body):
 
 
 def test_a_compressed_response_is_refused(ask):
-    found = ask(lambda handler, request, number: respond(handler, body=b"\x1f\x8b", content_encoding="gzip"))
+    found = ask(
+        lambda handler, request, number: respond(handler, body=b"\x1f\x8b", content_encoding="gzip")
+    )
     assert "compressed" in found.result.fault
 
 

@@ -1,4 +1,5 @@
-"""The example annotators as users run them; the LLM's is asked through a local server that speaks the chat protocol."""
+"""The example annotators as users run them; the LLM's is asked through a local server that speaks
+the chat protocol."""
 
 import json
 import os
@@ -17,14 +18,20 @@ def test_the_keyword_rule_says_what_it_found(label):
     words = [sys.executable, str(EXAMPLES / "keyword_rule.py"), "prize", "claim"]
     found = label(words)
     assert found.result.stored == 12
-    assert {name for name, given in found.labels.items() if given == "spam"} == {"000", "003", "006", "009"}
+    assert {name for name, given in found.labels.items() if given == "spam"} == {
+        "000",
+        "003",
+        "006",
+        "009",
+    }
     comments = {answer.comment for answer in found.answers if answer.label == "spam"}
     assert all("contains " in comment for comment in comments)
 
 
 @pytest.fixture
 def chat(label, monkeypatch):
-    """Label with the example, talking to a server whose model writes what ``model`` returns for a message."""
+    """Label with the example, talking to a server whose model writes what ``model`` returns for a
+    message."""
     monkeypatch.setenv("CHAT_KEY", "sk-local")
 
     def run(model, *options, **rules):
@@ -39,7 +46,14 @@ def chat(label, monkeypatch):
             respond(handler, body=json.dumps(whole).encode(), content_type="application/json")
 
         with serving(answer) as server:
-            script = [sys.executable, str(EXAMPLES / "chat_endpoint.py"), "--url", f"{server.url}/v1", "--model", "m"]
+            script = [
+                sys.executable,
+                str(EXAMPLES / "chat_endpoint.py"),
+                "--url",
+                f"{server.url}/v1",
+                "--model",
+                "m",
+            ]
             words = [*script, "--task", "Is it spam?", "--key-env", "CHAT_KEY", *options]
             found = label(Program(words), **rules)
             found.requests = server.seen
@@ -50,7 +64,9 @@ def chat(label, monkeypatch):
 
 def verdict(message, number):
     spam = "prize" in message or "claim" in message
-    return json.dumps({"label": "spam" if spam else "ham", "confidence": 0.8, "reason": "the wording"})
+    return json.dumps(
+        {"label": "spam" if spam else "ham", "confidence": 0.8, "reason": "the wording"}
+    )
 
 
 def test_a_chat_model_labels_everything(chat):
@@ -68,7 +84,10 @@ def test_a_chat_model_labels_everything(chat):
 
 
 def test_what_models_write_around_the_label_is_understood(chat):
-    found = chat(lambda message, number: 'Sure!\n```json\n{"label": " SPAM", "confidence": "high"}\n```', budget=2)
+    found = chat(
+        lambda message, number: 'Sure!\n```json\n{"label": " SPAM", "confidence": "high"}\n```',
+        budget=2,
+    )
     assert list(found.labels.values()) == ["spam", "spam"]
     assert {answer.comment for answer in found.answers} == {None}
 
@@ -78,7 +97,9 @@ def test_a_model_that_cannot_tell_abstains(chat):
     assert (found.result.abstained, found.result.stored, found.result.ended) == (12, 0, "done")
 
 
-@pytest.mark.parametrize("written", ["I think it is spam", '{"label": "Werbung"}', "", '{"verdict": 1}', None])
+@pytest.mark.parametrize(
+    "written", ["I think it is spam", '{"label": "Werbung"}', "", '{"verdict": 1}', None]
+)
 def test_what_cannot_be_understood_is_never_stored(chat, written):
     found = chat(lambda message, number: written, retries=0, batch_size=2)
     assert (found.result.ended, found.answers, found.out) == ("failed", [], [])
@@ -95,13 +116,17 @@ def test_a_busy_endpoint_is_waited_for(chat):
 
 def test_a_wrong_key_is_said_clearly_and_asked_once(chat):
     found = chat(lambda message, number: (401, {}), retries=0, batch_size=4)
-    assert "saying: the endpoint answered 401; check --url, --model and the key" in found.result.fault
+    assert (
+        "saying: the endpoint answered 401; check --url, --model and the key" in found.result.fault
+    )
     assert len(found.requests) == 2  # one for each of the two batches after which the run ends
 
 
 def test_the_key_is_not_carried_to_another_host(chat):
     with serving(lambda handler, request, number: respond(handler)) as other:
-        found = chat(lambda message, number: (307, {"location": other.url}), retries=0, batch_size=2)
+        found = chat(
+            lambda message, number: (307, {"location": other.url}), retries=0, batch_size=2
+        )
         assert other.seen == []
     assert "the endpoint answered 307" in found.result.fault
     assert os.environ["CHAT_KEY"] not in str(found.said)

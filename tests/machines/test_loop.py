@@ -11,8 +11,8 @@ from parbals.errors import ProjectError
 from parbals.machines.claims import Claims, sole_run
 from parbals.machines.loop import Rules
 from parbals.machines.pace import Stop
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 GOOD = "for item in items(): say(item)\n"
 NAMES = "turn()\nwith open(Path(__file__).with_suffix('.asked'), 'a') as log:\n  for item in (got := items()):\n"
@@ -40,12 +40,20 @@ def test_a_simulated_llm_labels_sixty_items_to_the_end(label, write, tmp_path):
     assert {answer.source for answer in found.answers} == {"machine"}
     with Store.open(folder) as store:
         assert {batch.strategy for batch in store.batches()} == {"parbals-epig"}
-        assert [event.kind for event in store.events() if "run" in event.kind] == ["machine run", "machine run ended"]
+        assert [event.kind for event in store.events() if "run" in event.kind] == [
+            "machine run",
+            "machine run ended",
+        ]
 
 
 def test_a_budget_is_kept_exactly(label, write):
     found = label(write(NAMES + "for item in got: say(item)\n"), budget=7)
-    assert (found.result.stored, found.result.ended, len(found.labels), found.out) == (7, "budget", 7, [])
+    assert (found.result.stored, found.result.ended, len(found.labels), found.out) == (
+        7,
+        "budget",
+        7,
+        [],
+    )
     assert label(write(GOOD), budget=3).result.stored == 3
 
 
@@ -56,25 +64,40 @@ def test_people_are_not_asked_over_and_keep_their_labels(label, write, project, 
     found = label(write(NAMES + "for item in got: say(item)\n"))
     assert sorted(asked(tmp_path)) == [f"{i:03d}" for i in range(12) if i not in (2, 3, 4)]
     assert found.out == [4]
-    assert {(a.annotator, a.source) for a in found.answers} == {("kim", "person"), ("machine:test", "machine")}
+    assert {(a.annotator, a.source) for a in found.answers} == {
+        ("kim", "person"),
+        ("machine:test", "machine"),
+    }
 
 
 def test_abstentions_are_remembered_and_not_asked_again(label, write, tmp_path):
     words = write(NAMES + "for item in got: say(item, None if item['id'] < '003' else 'ham')\n")
     first = label(words)
-    assert (first.result.stored, first.result.abstained, first.result.ended, first.out) == (9, 3, "done", [])
+    assert (first.result.stored, first.result.abstained, first.result.ended, first.out) == (
+        9,
+        3,
+        "done",
+        [],
+    )
     assert len(asked(tmp_path)) == 12
     again = label(words)
-    assert (again.result.stored, again.result.batches, again.result.ended, again.out) == (0, 0, "done", [])
+    assert (again.result.stored, again.result.batches, again.result.ended, again.out) == (
+        0,
+        0,
+        "done",
+        [],
+    )
     assert label(words, ask_again=True).result.abstained == 3
-    assert label(words, name="machine:other").result.abstained == 3  # another machine may know better
+    assert (
+        label(words, name="machine:other").result.abstained == 3
+    )  # another machine may know better
 
 
 @pytest.mark.parametrize("strategy", ["project", "random"])
 def test_people_get_what_a_machine_abstained_on_while_it_goes_on(label, write, tmp_path, strategy):
     folder = make_project(tmp_path / "shared", 12, labelled=2, strategy="margin")
     body = f"""
-from parbals.project.store import Store
+from parbals.store.store import Store
 got = items()
 with Store.open({str(folder)!r}, read_only=True) as store, open(Path(__file__).with_suffix(".seen"), "a") as log:
     log.write(json.dumps({{"asked": [item["position"] for item in got], "out": store.pending()}}) + "\\n")
@@ -89,7 +112,9 @@ for item in got: say(item, None if int(item["id"]) % 2 else "ham")
 
 
 @pytest.mark.parametrize("strategy", ["project", "random"])
-def test_a_run_that_inherits_abstentions_chooses_as_often_as_it_asks(label, write, tmp_path, strategy):
+def test_a_run_that_inherits_abstentions_chooses_as_often_as_it_asks(
+    label, write, tmp_path, strategy
+):
     folder = make_project(tmp_path / "inherited", 40, labelled=4, strategy="margin")
     with Store.open(folder) as store:
         store.log("machine abstained", annotator="machine:test", positions=list(range(4, 34)))
@@ -104,9 +129,11 @@ def test_a_run_that_inherits_abstentions_chooses_as_often_as_it_asks(label, writ
 def test_abstentions_that_a_killed_run_had_out_are_free_at_once(label, write, project, tmp_path):
     with Store.open(project) as store:
         left = Claims(store, "machine:test", 1800.0).choose(3, "random")
-        store.log("machine abstained", annotator="machine:test", positions=left[:2])  # and then it was killed
+        store.log(
+            "machine abstained", annotator="machine:test", positions=left[:2]
+        )  # and then it was killed
     body = f"""
-from parbals.project.store import Store
+from parbals.store.store import Store
 got = items()
 with Store.open({str(project)!r}, read_only=True) as store:
     Path(__file__).with_suffix(".out").write_text(json.dumps(store.pending()))
@@ -173,7 +200,12 @@ def test_the_same_name_cannot_run_twice_at_once(label, write, project):
 def test_time_ends_a_run_and_keeps_what_came(label, write):
     body = "for k, item in enumerate(items()):\n  if k == 2: time.sleep(60)\n  say(item)\n"
     found = label(write(body), stop=Stop(max_seconds=4.0))
-    assert (found.result.ended, found.result.stored, found.result.failed, found.out) == ("time", 2, 0, [])
+    assert (found.result.ended, found.result.stored, found.result.failed, found.out) == (
+        "time",
+        2,
+        0,
+        [],
+    )
 
 
 def test_a_stop_keeps_what_came_and_gives_the_rest_back(label, write, tmp_path):
@@ -189,7 +221,12 @@ def test_a_stop_keeps_what_came_and_gives_the_rest_back(label, write, tmp_path):
     thread.start()
     found = label(write(body), stop=stop)
     thread.join()
-    assert (found.result.ended, found.result.stored, found.result.failed, found.out) == ("interrupted", 1, 0, [])
+    assert (found.result.ended, found.result.stored, found.result.failed, found.out) == (
+        "interrupted",
+        1,
+        0,
+        [],
+    )
 
 
 def test_a_rate_sends_smaller_parts(label, write):
@@ -198,17 +235,26 @@ def test_a_rate_sends_smaller_parts(label, write):
     assert found.result.stored == 3
     limited = label(words, rate=2, batch_size=8, stop=Stop(max_seconds=2))
     assert (limited.result.stored, limited.result.ended, limited.out) == (2, "time", [])
-    assert {answer.comment for answer in limited.answers[3:]} <= {'{"comment":"3"}', '{"comment":"2"}'}
+    assert {answer.comment for answer in limited.answers[3:]} <= {
+        '{"comment":"3"}',
+        '{"comment":"2"}',
+    }
 
 
 def test_the_reports_advice_can_end_a_run(label, write, tmp_path):
-    words = write(GOOD.replace("say(item)", "say(item, 'spam' if int(item['id']) % 3 == 0 else 'ham')"))
+    words = write(
+        GOOD.replace("say(item)", "say(item, 'spam' if int(item['id']) % 3 == 0 else 'ham')")
+    )
     rules = {"batch_size": 6, "until_advised": True, "budget": 12}
     eager = make_project(tmp_path / "eager", 24, labelled=6)
-    assert label(words, folder=eager, **rules).result.ended == "budget"  # every label still teaches something
+    assert (
+        label(words, folder=eager, **rules).result.ended == "budget"
+    )  # every label still teaches something
     sure = make_project(tmp_path / "sure", 24, labelled=6)
     with Store.open(sure) as store:
-        store.update_settings(prior_scale=0.01)  # a model so sure of its prior that labels cannot move it
+        store.update_settings(
+            prior_scale=0.01
+        )  # a model so sure of its prior that labels cannot move it
     found = label(words, folder=sure, **rules)
     assert (found.result.ended, found.result.stored, found.out) == ("advised", 6, [])
     assert found.said[-1].startswith("You can stop: the next ")
@@ -216,8 +262,8 @@ def test_the_reports_advice_can_end_a_run(label, write, tmp_path):
 
 def test_a_label_given_under_the_same_name_meanwhile_is_not_overwritten(label, write, project):
     body = f"""
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 got = items()
 if turn() == 1:
     with Store.open({str(project)!r}) as store:

@@ -22,7 +22,9 @@ def test_no_minute_has_more_than_the_rate():
     parts = [6, 6, 4, 10, 1, 9, 3, 8]
     moments = simulated(10, parts)
     for start in moments:
-        assert sum(n for n, at in zip(parts, moments, strict=True) if start <= at < start + 60) <= 10
+        assert (
+            sum(n for n, at in zip(parts, moments, strict=True) if start <= at < start + 60) <= 10
+        )
     assert moments[:4] == [0.0, 60.0, 60.0, 120.0]  # and none waits longer than it must
 
 

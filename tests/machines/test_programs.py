@@ -1,4 +1,5 @@
-"""What programs do wrong, one by one: nothing bad is stored, nothing good is lost, and no item stays out."""
+"""What programs do wrong, one by one: nothing bad is stored, nothing good is lost, and no item
+stays out."""
 
 import sys
 import time
@@ -21,18 +22,29 @@ def test_a_good_program_labels_everything(label, write):
 
 
 def test_order_does_not_matter_and_other_keys_are_ignored(label, write):
-    found = label(write("for item in reversed(items()): say(item, 'spam', tokens=12, comment='c', confidence=0.5)\n"))
+    found = label(
+        write(
+            "for item in reversed(items()): say(item, 'spam', tokens=12, comment='c', "
+            "confidence=0.5)\n"
+        )
+    )
     assert found.result.stored == 12
     assert found.answers[0].comment == '{"confidence":0.5,"comment":"c"}'
 
 
 FAULTS = {
     "an unknown id": ("say({'id': 'nobody'})", "the id 'nobody' was not asked about"),
-    "a doubled id": ("say(got[1], 'spam'); say(got[1], 'ham')", "was answered twice, 'spam' and then 'ham'"),
+    "a doubled id": (
+        "say(got[1], 'spam'); say(got[1], 'ham')",
+        "was answered twice, 'spam' and then 'ham'",
+    ),
     "noise": ("print('loading model: 100%')", "a line is not JSON: 'loading model: 100%'"),
     "a list": ("print('[1, 2]')", "a line is not an object"),
     "an endless line": ("print('x' * 1_200_000)", "a line is longer than 1,048,576 bytes"),
-    "no UTF-8": ("sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush()", "a line is not UTF-8"),
+    "no UTF-8": (
+        "sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush()",
+        "a line is not UTF-8",
+    ),
 }
 
 
@@ -47,11 +59,20 @@ def test_odd_lines_among_good_ones_are_ignored_and_told(label, write, fault):
 
 
 BROKEN = {
-    "a label outside the classes": ("say(bad, 'Maybe')", "its label 'Maybe' is not one of the classes"),
+    "a label outside the classes": (
+        "say(bad, 'Maybe')",
+        "its label 'Maybe' is not one of the classes",
+    ),
     "a confidence of 7": ("say(bad, confidence=7)", "its confidence 7 is not a number from 0 to 1"),
     "partial output": ("pass", "no line about it came back"),
-    "half a line": ("sys.stdout.write(json.dumps({'id': bad['id'], 'label': 'ham'})[:-3])", "no line about it"),
-    "exit code 3": ("print('no quota left', file=sys.stderr); sys.exit(3)", "exit code 3, saying: no quota left"),
+    "half a line": (
+        "sys.stdout.write(json.dumps({'id': bad['id'], 'label': 'ham'})[:-3])",
+        "no line about it",
+    ),
+    "exit code 3": (
+        "print('no quota left', file=sys.stderr); sys.exit(3)",
+        "exit code 3, saying: no quota left",
+    ),
     "death": ("os.kill(os.getpid(), 9)", "it ended with signal SIGKILL"),
 }
 
@@ -75,7 +96,9 @@ def test_a_retry_asks_only_for_what_is_missing(label, write):
     body = "n = turn()\nfor k, item in enumerate(items()):\n  if n > 1 or k < 3: say(item, comment=f'turn {n}')\n"
     found = label(write(body), budget=4)
     assert found.result.stored == 4
-    assert sorted(a.comment for a in found.answers) == ['{"comment":"turn 1"}'] * 3 + ['{"comment":"turn 2"}']
+    assert sorted(a.comment for a in found.answers) == ['{"comment":"turn 1"}'] * 3 + [
+        '{"comment":"turn 2"}'
+    ]
 
 
 def test_what_was_received_before_silence_is_stored(label, write):
@@ -89,12 +112,17 @@ def test_silence_for_ever_ends_the_run_and_names_every_item(label, write):
     found = label(write("time.sleep(60)\n"), timeout=0.3, batch_size=2, retries=0)
     assert (found.result.ended, found.result.failed, found.out) == ("failed", 4, [])
     assert found.result.fault == "nothing that could be used came for 0.3 s"
-    assert len([said for said in found.said if "nothing that could be used came for 0.3 s" in said]) == 4
+    assert (
+        len([said for said in found.said if "nothing that could be used came for 0.3 s" in said])
+        == 4
+    )
 
 
 def test_noise_for_ever_is_silence_too(label, write):
     body = "while True:\n  print('working ...', flush=True)\n  time.sleep(0.02)\n"
-    assert label(write(body), timeout=0.4, batch_size=2, retries=0).result.fault.startswith("nothing that could be")
+    assert label(write(body), timeout=0.4, batch_size=2, retries=0).result.fault.startswith(
+        "nothing that could be"
+    )
 
 
 def test_a_flood_is_cut_off(label, write):
@@ -162,14 +190,22 @@ def test_the_folder_of_images_is_told(tmp_path, write, label):
     assert str(tmp_path) in found.answers[0].comment
 
 
-@pytest.mark.parametrize("command", ["", "  ", "'open quote", "no-such-program-here x", "python3\0"])
+@pytest.mark.parametrize(
+    "command", ["", "  ", "'open quote", "no-such-program-here x", "python3\0"]
+)
 def test_a_command_that_cannot_run_is_refused(command):
     with pytest.raises(InputError):
         split_command(command)
 
 
 def test_nothing_in_a_command_is_expanded(label, write, tmp_path):
-    words = [*write("for item in items(): say(item, comment=' '.join(sys.argv[1:]))\n"), "$HOME", ";", "touch", "*"]
+    words = [
+        *write("for item in items(): say(item, comment=' '.join(sys.argv[1:]))\n"),
+        "$HOME",
+        ";",
+        "touch",
+        "*",
+    ]
     found = label(words, budget=1)
     assert found.answers[0].comment == '{"comment":"$HOME ; touch *"}'
 

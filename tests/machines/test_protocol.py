@@ -5,7 +5,7 @@ import json
 import pytest
 
 from parbals.machines.protocol import MAX_COMMENT, BadLine, Reply, Tally, parse_line, request_lines
-from parbals.project.records import Item
+from parbals.store.records import Item
 
 CLASSES = ("ham", "spam")
 ITEMS = [Item(0, "a", {"text": "é\nzwei"}), Item(7, "007", {"text": None})]
@@ -20,7 +20,9 @@ def test_an_item_is_one_line_with_what_is_needed_to_label_it():
 
 
 def test_a_full_reply_keeps_comment_and_confidence_as_compact_json():
-    reply = parse_line('{"id":"a","label":"spam","comment":" naïve ","confidence":1,"model":"x"}'.encode(), CLASSES)
+    reply = parse_line(
+        '{"id":"a","label":"spam","comment":" naïve ","confidence":1,"model":"x"}'.encode(), CLASSES
+    )
     assert reply == Reply("a", "spam", "naïve", 1.0)
     assert reply.remark() == '{"confidence":1.0,"comment":"naïve"}'
 
@@ -31,7 +33,9 @@ def test_a_bare_reply_has_no_remark_and_null_abstains():
 
 
 def test_a_long_comment_is_cut():
-    reply = parse_line(json.dumps({"id": "a", "label": "ham", "comment": "x" * 10_000}).encode(), CLASSES)
+    reply = parse_line(
+        json.dumps({"id": "a", "label": "ham", "comment": "x" * 10_000}).encode(), CLASSES
+    )
     assert len(reply.comment) == MAX_COMMENT
     assert reply.comment.endswith("…")
 
@@ -88,7 +92,9 @@ def test_a_bad_line_about_an_item_is_its_reason_until_a_good_one_comes():
     assert list(tally.missing) == ["a"]
 
 
-@pytest.mark.parametrize("line", [b'{"id":"7","label":"ham"}', b'{"id":"7","label":"Ham"}', b"noise", None])
+@pytest.mark.parametrize(
+    "line", [b'{"id":"7","label":"ham"}', b'{"id":"7","label":"Ham"}', b"noise", None]
+)
 def test_lines_about_nobody_are_noted_and_change_nothing(line):
     tally = Tally(ITEMS, CLASSES)
     assert tally.accept(line) is None

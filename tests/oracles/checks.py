@@ -1,7 +1,8 @@
-"""Statistical checks as plain functions: each returns numbers with a p-value, and the caller judges.
+"""Statistical checks as plain functions: each returns numbers with a p-value, and the caller
+judges.
 
-A check passes when p > ALPHA. The same functions are run on deliberately broken copies of the library
-(tests/statistics/test_planted_bugs.py), where they must fail.
+A check passes when p > ALPHA. The same functions are run on deliberately broken copies of the
+library (tests/statistics/test_planted_bugs.py), where they must fail.
 """
 
 from typing import NamedTuple
@@ -69,8 +70,8 @@ def agreement(a, b):
     """Do two summaries agree within their errors?
 
     The root mean square and the largest of the 2Q standardised differences are each compared with
-    what the same statistic shows for normal errors of the same correlation (test points are far from
-    independent, and there are many of them), and the smaller of the two p-values is doubled.
+    what the same statistic shows for normal errors of the same correlation (test points are far
+    from independent, and there are many of them), and the smaller of the two p-values is doubled.
     """
     difference = np.concatenate([a.mean - b.mean, a.sd - b.sd])
     covariance = a.covariance + b.covariance
@@ -109,7 +110,8 @@ def ranks_of(truth, draws, weights, rng):
 
 
 def uniformity(ranks):
-    """p-value of "the ranks (R, Q) are uniform": χ² on 16 bins and Kolmogorov-Smirnov, for every column."""
+    """p-value of "the ranks (R, Q) are uniform": χ² on 16 bins and Kolmogorov-Smirnov, for every
+    column."""
     p_values = []
     for column in ranks.T:
         counts = np.histogram(column, bins=16, range=(0.0, 1.0))[0]

@@ -19,7 +19,8 @@ class Data(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Mean, standard deviation and fourth central moment of p(y=c | x_t), one entry for each (t, c)."""
+    """Mean, standard deviation and fourth central moment of p(y=c | x_t), one entry for each (t,
+    c)."""
 
     mean: np.ndarray
     sd: np.ndarray
@@ -38,7 +39,9 @@ def log_softmax(logits):
 def log_likelihood(W, X, y):
     """Σ_n ln p(y_n | x_n, W); leading axes of W (..., C, D+1) are kept."""
     log_probs = log_softmax(np.einsum("nd,...cd->...nc", with_ones(X), W))
-    return np.take_along_axis(log_probs, np.broadcast_to(y[:, None], (*log_probs.shape[:-1], 1)), -1)[..., 0].sum(-1)
+    return np.take_along_axis(
+        log_probs, np.broadcast_to(y[:, None], (*log_probs.shape[:-1], 1)), -1
+    )[..., 0].sum(-1)
 
 
 def log_prior(W, prior_scale):
@@ -56,11 +59,13 @@ def draw_labels(rng, W, X):
 
 
 def grid_posterior(data, n_slope=3001, n_bias=801):
-    """One feature, two classes: weights on a grid of (slope, bias) of the log odds, which sum to one.
+    """One feature, two classes: weights on a grid of (slope, bias) of the log odds, which sum to
+    one.
 
     The log odds are (w₁ - w₀)·x, and each coordinate of the difference is N(0, 2σ²). The slope is
-    spaced as sinh(t) / |x|max: features of size 1,000 switch the likelihood within a thousandth of the
-    prior's width. Integrands are smooth in t and vanish at both ends, so the trapezoid is exact.
+    spaced as sinh(t) / |x|max: features of size 1,000 switch the likelihood within a thousandth of
+    the prior's width. Integrands are smooth in t and vanish at both ends, so the trapezoid is
+    exact.
     """
     assert data.X.shape[1] == 1
     assert data.n_classes == 2
@@ -68,9 +73,13 @@ def grid_posterior(data, n_slope=3001, n_bias=801):
     size = np.abs(data.X).max()
     t = np.linspace(-1.0, 1.0, n_slope) * np.arcsinh(width * size)
     slope, bias = np.sinh(t) / size, np.linspace(-width, width, n_bias)
-    log_density = np.log(np.cosh(t))[:, None] - (slope[:, None] ** 2 + bias**2) / (4.0 * data.prior_scale**2)
+    log_density = np.log(np.cosh(t))[:, None] - (slope[:, None] ** 2 + bias**2) / (
+        4.0 * data.prior_scale**2
+    )
     for x, label in zip(data.X[:, 0], data.y, strict=True):
-        log_density -= np.logaddexp(0.0, np.where(label == 1, -1.0, 1.0) * (slope[:, None] * x + bias))
+        log_density -= np.logaddexp(
+            0.0, np.where(label == 1, -1.0, 1.0) * (slope[:, None] * x + bias)
+        )
     weights = np.exp(log_density - log_density.max())
     return slope, bias, weights / weights.sum()
 
@@ -84,15 +93,21 @@ def exact_moments(data):
             p = 1.0 / (1.0 + np.exp(-(slope[:, None] * x + bias)))
         mean = (weights * p).sum()
         deviation = p - mean
-        moments.append((mean, np.sqrt((weights * deviation**2).sum()), (weights * deviation**4).sum()))
+        moments.append(
+            (mean, np.sqrt((weights * deviation**2).sum()), (weights * deviation**4).sum())
+        )
     return Moments(*np.array(moments).T)
 
 
 def exact_draws(rng, data, n_draws):
-    """Draws (n_draws, 2) of the (slope, bias) of the log odds from the grid, jittered within its cells."""
+    """Draws (n_draws, 2) of the (slope, bias) of the log odds from the grid, jittered within its
+    cells."""
     slope, bias, weights = grid_posterior(data)
     i, j = np.unravel_index(rng.choice(weights.size, n_draws, p=weights.ravel()), weights.shape)
     position = np.clip(i + rng.random(n_draws) - 0.5, 0, len(slope) - 1)
     return np.column_stack(
-        [np.interp(position, np.arange(len(slope)), slope), bias[j] + (rng.random(n_draws) - 0.5) * np.diff(bias)[0]]
+        [
+            np.interp(position, np.arange(len(slope)), slope),
+            bias[j] + (rng.random(n_draws) - 0.5) * np.diff(bias)[0],
+        ]
     )

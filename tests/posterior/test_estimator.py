@@ -43,7 +43,8 @@ def test_labels_of_any_kind(inference, labels):
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "n_classes"), [(1, 3, 2), (1, 1, 5), (5, 40, 2), (30, 4, 10), (3, 2, 100), (50, 1, 2)]
+    ("n", "d", "n_classes"),
+    [(1, 3, 2), (1, 1, 5), (5, 40, 2), (30, 4, 10), (3, 2, 100), (50, 1, 2)],
 )
 def test_any_shape_is_a_model(n, d, n_classes):
     """More features than labels, one label, classes that no label has shown."""
@@ -122,21 +123,51 @@ def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
         ({"classes": [0]}, X, Y, LabelError, "at least two class"),
         ({"classes": [0, 0, 1]}, X, Y, LabelError, "twice"),
         ({"classes": ["a", float("nan")]}, X, Y, LabelError, r"classes\[1\] is nan"),
-        ({"classes": [1, "a"]}, X, Y, LabelError, "classes mixes labels of different types, such as 1 and 'a'"),
+        (
+            {"classes": [1, "a"]},
+            X,
+            Y,
+            LabelError,
+            "classes mixes labels of different types, such as 1 and 'a'",
+        ),
         ({}, X[:4], ["a", np.nan, "b", "a"], LabelError, r"y\[1\] is nan"),
         ({}, X[:4], ("a", None, "b", "a"), LabelError, r"y\[1\] is None"),
         ({}, X[:3], [["a"], [np.nan], ["b"]], LabelError, r"y\[1\] is nan"),
-        ({}, X[:4], [1, "a", 2, "a"], LabelError, "y mixes labels of different types, such as 1 and 'a'"),
+        (
+            {},
+            X[:4],
+            [1, "a", 2, "a"],
+            LabelError,
+            "y mixes labels of different types, such as 1 and 'a'",
+        ),
         ({}, X[:4], ["a", b"b", "a", "a"], LabelError, "y mixes labels"),
         ({}, X[:4], [[1], [0, 1], [1], [0]], LabelError, "y is not a list of single labels"),
-        ({}, X[:3], np.array(["2026-01-01", "NaT", "2026-01-02"], "M8[D]"), LabelError, r"y\[1\] is NaT"),
-        ({}, X[:3], [*np.array(["2026-01-01", "NaT", "2026-01-02"], "M8[D]")], LabelError, r"y\[1\] is NaT"),
+        (
+            {},
+            X[:3],
+            np.array(["2026-01-01", "NaT", "2026-01-02"], "M8[D]"),
+            LabelError,
+            r"y\[1\] is NaT",
+        ),
+        (
+            {},
+            X[:3],
+            [*np.array(["2026-01-01", "NaT", "2026-01-02"], "M8[D]")],
+            LabelError,
+            r"y\[1\] is NaT",
+        ),
         ({"n_samples": 0}, X, Y, InputError, "n_samples is 0"),
         ({"n_samples": 1.5}, X, Y, InputError, "n_samples is 1.5"),
         ({"n_samples": True}, X, Y, InputError, "n_samples is True"),
         ({"prior_scale": 0}, X, Y, InputError, "prior_scale is 0"),
         ({"prior_scale": float("nan")}, X, Y, InputError, "prior_scale is nan"),
-        ({"inference": "magic"}, X, Y, InputError, "inference is 'magic'; choose one of smc, nuts, laplace"),
+        (
+            {"inference": "magic"},
+            X,
+            Y,
+            InputError,
+            "inference is 'magic'; choose one of smc, nuts, laplace",
+        ),
         ({"random_state": -1}, X, Y, InputError, "random_state is -1"),
     ],
 )
@@ -183,7 +214,9 @@ def test_growing_from_1_to_256_labels_compiles_at_most_10_times():
         print(count[0])
         """
     )
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
     assert 1 <= int(done.stdout) <= 10
 
 
@@ -233,6 +266,9 @@ def test_conditioning_takes_a_column_of_labels_as_fitting_does():
 
 def test_labels_in_a_list_are_those_of_an_array():
     for labels in (Y, Y.astype(bool), np.where(Y, "spam", "ham"), np.where(Y, 1.0, 2.0)):
-        listed, scalars = (Model(n_samples=50, random_state=0).fit(X, made) for made in (labels.tolist(), [*labels]))
+        listed, scalars = (
+            Model(n_samples=50, random_state=0).fit(X, made)
+            for made in (labels.tolist(), [*labels])
+        )
         assert listed.classes_.dtype == scalars.classes_.dtype == np.unique(labels).dtype
         assert (listed.classes_ == np.unique(labels)).all()

@@ -1,4 +1,5 @@
-"""The moves: the whitened target is the posterior, padding is invisible, the invariant law is right."""
+"""The moves: the whitened target is the posterior, padding is invisible, the invariant law is
+right."""
 
 import jax
 import numpy as np
@@ -29,8 +30,8 @@ def whitened_log_density(target, z, n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_whitened_target_is_the_posterior(n_classes):
-    """Differences of log density between particles equal those of the definition, also for rows that
-    arrived after the reference was built, and padding rows add nothing."""
+    """Differences of log density between particles equal those of the definition, also for rows
+    that arrived after the reference was built, and padding rows add nothing."""
     X, y = labelled(12, 3, n_classes)
     reference = laplace_reference(X[:8], y[:8], n_classes, 1.3)
     z = np.random.default_rng(1).standard_normal((4, n_classes - 1, 6)).astype(np.float32)
@@ -46,8 +47,12 @@ def test_padding_does_not_change_the_moves(n_rows):
     X, y = labelled(10, 3)
     reference = laplace_reference(X, y, 2, 1.0)
     z = np.random.default_rng(1).standard_normal((4, 1, 50)).astype(np.float32)
-    moved = move_population(jax.random.key(0), z, make_target(reference, X, y, n_rows), 0.3, 3, -1.0, n_classes=2)
-    same = move_population(jax.random.key(0), z, make_target(reference, X, y, 10), 0.3, 3, -1.0, n_classes=2)
+    moved = move_population(
+        jax.random.key(0), z, make_target(reference, X, y, n_rows), 0.3, 3, -1.0, n_classes=2
+    )
+    same = move_population(
+        jax.random.key(0), z, make_target(reference, X, y, 10), 0.3, 3, -1.0, n_classes=2
+    )
     np.testing.assert_allclose(moved.whitened, same.whitened, atol=1e-4)
     assert float(moved.correlation) == pytest.approx(float(same.correlation), abs=1e-3)
 
@@ -57,7 +62,13 @@ def test_without_labels_one_quarter_turn_forgets_everything():
     reference = laplace_reference(np.empty((0, 400)), np.empty(0, int), 2, 1.0)
     z = np.full((400, 1, 200), 3.0, np.float32)
     moved = move_population(
-        jax.random.key(0), z, make_target(reference, np.empty((0, 400)), np.empty(0), 16), 1.5, 6, -1.0, n_classes=2
+        jax.random.key(0),
+        z,
+        make_target(reference, np.empty((0, 400)), np.empty(0), 16),
+        1.5,
+        6,
+        -1.0,
+        n_classes=2,
     )
     assert float(moved.acceptance) == pytest.approx(1.0, abs=1e-3)
     after = np.asarray(moved.whitened)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from oracles.definition import log_softmax
 
-from parbals.posterior.likelihood import class_probs, contrast_basis, curvature, log_likelihood_terms, softmax
+from parbals.posterior.likelihood import (
+    class_probs,
+    contrast_basis,
+    curvature,
+    log_likelihood_terms,
+    softmax,
+)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
@@ -24,7 +30,9 @@ def test_full_weights_and_their_contrasts_predict_alike(n_classes):
     V = np.einsum("cj,cdk->jdk", contrast_basis(n_classes), W)
     x = rng.standard_normal(3)
     full = np.exp(log_softmax(np.einsum("d,cdk->kc", x, W)))
-    reduced = np.asarray(class_probs(jnp.asarray(np.einsum("d,jdk->jk", x, V)[None]), n_classes))[0].T
+    reduced = np.asarray(class_probs(jnp.asarray(np.einsum("d,jdk->jk", x, V)[None]), n_classes))[
+        0
+    ].T
     np.testing.assert_allclose(reduced, full, atol=2e-6)
     flat = V.reshape(-1, 20_000)
     np.testing.assert_allclose(np.cov(flat), np.eye(len(flat)), atol=5 / np.sqrt(20_000))
@@ -51,7 +59,9 @@ def test_curvature_is_the_mean_eigenvalue_of_the_hessian():
     rng = np.random.default_rng(2)
     for n_classes in (2, 5):
         p = softmax(rng.standard_normal(n_classes))
-        hessian = contrast_basis(n_classes).T @ (np.diag(p) - np.outer(p, p)) @ contrast_basis(n_classes)
+        hessian = (
+            contrast_basis(n_classes).T @ (np.diag(p) - np.outer(p, p)) @ contrast_basis(n_classes)
+        )
         assert curvature(p) == pytest.approx(np.trace(hessian) / (n_classes - 1))
 
 

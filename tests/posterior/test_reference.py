@@ -10,7 +10,9 @@ from parbals.posterior.reference import laplace_reference, matched_reference
 def rows(n, d, scale=1.0, n_classes=2, seed=0):
     rng = np.random.default_rng(seed)
     X = np.column_stack([scale * rng.standard_normal((n, d)), np.ones(n)])
-    y = (X @ rng.standard_normal((d + 1, n_classes)) / scale + rng.gumbel(size=(n, n_classes))).argmax(axis=1)
+    y = (
+        X @ rng.standard_normal((d + 1, n_classes)) / scale + rng.gumbel(size=(n, n_classes))
+    ).argmax(axis=1)
     return X, y
 
 
@@ -37,7 +39,9 @@ def test_two_classes_have_the_exact_hessian(n, d):
     reference = laplace_reference(X, y, 2, 0.7)
     p = softmax(X @ reference.mean @ contrast_basis(2).T)[:, 1]
     hessian = (X * (2 * p * (1 - p))[:, None]).T @ X + np.eye(d + 1) / 0.7**2
-    np.testing.assert_allclose(reference.factor @ reference.factor.T, np.linalg.inv(hessian), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(
+        reference.factor @ reference.factor.T, np.linalg.inv(hessian), rtol=1e-6, atol=1e-12
+    )
     np.testing.assert_allclose(reference.root @ reference.root.T, hessian, rtol=1e-9)
 
 

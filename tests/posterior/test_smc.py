@@ -20,19 +20,34 @@ def one_feature(n=12, scale=1.0, prior_scale=1.0, seed=0):
 
 
 def model(data, **options):
-    options = {"n_samples": 4000, "prior_scale": data.prior_scale, "classes": [0, 1], "random_state": 0} | options
+    options = {
+        "n_samples": 4000,
+        "prior_scale": data.prior_scale,
+        "classes": [0, 1],
+        "random_state": 0,
+    } | options
     return parbals.BayesianLogisticRegression(**options).fit(data.X, data.y)
 
 
 def agrees_with_quadrature(fitted, data):
     exact = exact_moments(data)
-    summary = summarise_draws(predictive_values(fitted.sample_proba(data.X_test)), fitted.sample_weights)
+    summary = summarise_draws(
+        predictive_values(fitted.sample_proba(data.X_test)), fitted.sample_weights
+    )
     return agreement(summary, summarise_exact(exact.mean, exact.sd))
 
 
 @pytest.mark.parametrize(
     ("n", "scale", "prior_scale"),
-    [(1, 1.0, 1.0), (12, 1.0, 1.0), (60, 1.0, 1.0), (12, 0.01, 1.0), (12, 10.0, 1.0), (12, 1.0, 0.1), (12, 1.0, 10.0)],
+    [
+        (1, 1.0, 1.0),
+        (12, 1.0, 1.0),
+        (60, 1.0, 1.0),
+        (12, 0.01, 1.0),
+        (12, 10.0, 1.0),
+        (12, 1.0, 0.1),
+        (12, 1.0, 10.0),
+    ],
 )
 def test_predictions_equal_quadrature(n, scale, prior_scale):
     data = one_feature(n, scale, prior_scale)
@@ -79,7 +94,10 @@ def test_a_worn_population_is_resampled_and_moved():
 
 
 def test_conditioning_keeps_the_old_population():
-    X, y = add_bias(np.random.default_rng(0).standard_normal((10, 3))), np.arange(10, dtype=np.int32) % 2
+    X, y = (
+        add_bias(np.random.default_rng(0).standard_normal((10, 3))),
+        np.arange(10, dtype=np.int32) % 2,
+    )
     population = draw_population(0, X, y, 2, 1.0, 150)
     before = population.whitened.copy(), population.log_weights.copy()
     conditioned = condition_population(population, X[:2], y[:2], seed=0)
@@ -92,7 +110,9 @@ def test_conditioning_keeps_the_old_population():
 def test_systematic_resampling_is_unbiased_and_even():
     weights = np.array([0.5, 0.25, 0.2, 0.05, 0.0])
     rng = np.random.default_rng(0)
-    counts = np.array([np.bincount(systematic_resample(rng, weights, 10), minlength=5) for _ in range(2000)])
+    counts = np.array(
+        [np.bincount(systematic_resample(rng, weights, 10), minlength=5) for _ in range(2000)]
+    )
     assert (counts >= np.floor(10 * weights)).all()
     assert (counts <= np.ceil(10 * weights)).all()
     np.testing.assert_allclose(counts.mean(axis=0), 10 * weights, atol=4 * 0.5 / np.sqrt(2000))

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from message_data import message, truth
 
-from parbals.cli import parbals
+from parbals.cli.main import parbals
 
 
 @pytest.fixture
@@ -30,7 +30,9 @@ def messages(tmp_path):
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "message", "length", "label"])
-        writer.writerows([f"{i:03d}", message(i), len(message(i)), truth(i) if i < 6 else ""] for i in range(60))
+        writer.writerows(
+            [f"{i:03d}", message(i), len(message(i)), truth(i) if i < 6 else ""] for i in range(60)
+        )
     return path
 
 

@@ -1,9 +1,11 @@
-"""A program that uses a project and can be killed: the tests start it, and read from a pipe what it was told is stored.
+"""A program that uses a project and can be killed: the tests start it, and read from a pipe what it
+was told is stored.
 
-crash_writer.py submit FOLDER ANNOTATOR START STOP     answers items one by one, printing each number when confirmed
-crash_writer.py serve FOLDER                           answers what it is told on stdin, one JSON line each
-crash_writer.py full FOLDER ROUNDS SUBMITS SEED        works on a disk that fills up and is cleared again
-crash_writer.py unprivileged FOLDER                    tries to write as a user who may only read
+crash_writer.py submit FOLDER ANNOTATOR START STOP     answers items one by one, printing each
+number when confirmed crash_writer.py serve FOLDER                           answers what it is told
+on stdin, one JSON line each crash_writer.py full FOLDER ROUNDS SUBMITS SEED        works on a disk
+that fills up and is cleared again crash_writer.py unprivileged FOLDER                    tries to
+write as a user who may only read
 """
 
 import json
@@ -13,14 +15,16 @@ import sys
 from pathlib import Path
 
 from parbals.errors import ParbalsError, ProjectError
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 CLASSES = ("cat", "dog", 'it\'s "both"')
 
 
 def label_of(number):
-    return CLASSES[(number + 2 * (number // 50)) % 3]  # another label whenever 50 items have gone round
+    return CLASSES[
+        (number + 2 * (number // 50)) % 3
+    ]  # another label whenever 50 items have gone round
 
 
 def say(*words):
@@ -57,8 +61,11 @@ def full(folder, rounds, submits, seed):
     number = refused = 0
     with Store.open(folder) as store:
         for _ in range(int(rounds)):
-            # No file may be written beyond this size: SQLite meets it in its log and when it folds the log in.
-            resource.setrlimit(resource.RLIMIT_FSIZE, (chance.randrange(20_000, int(submits) * 10_000), hard))
+            # No file may be written beyond this size: SQLite meets it in its log and when it folds
+            # the log in.
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (chance.randrange(20_000, int(submits) * 10_000), hard)
+            )
             for _ in range(int(submits)):
                 answer = Submission(number % store.n_items, label_of(number), f"a-{number}")
                 try:
@@ -90,4 +97,6 @@ def unprivileged(folder):
 
 
 if __name__ == "__main__":
-    {"submit": submit, "serve": serve, "full": full, "unprivileged": unprivileged}[sys.argv[1]](*sys.argv[2:])
+    {"submit": submit, "serve": serve, "full": full, "unprivileged": unprivileged}[sys.argv[1]](
+        *sys.argv[2:]
+    )

@@ -6,15 +6,19 @@ from sklearn.metrics import cohen_kappa_score
 
 from parbals.project.agreement import agreement
 
-# 50 grants, two readers: 20 both yes, 15 both no, 5 yes/no, 10 no/yes. p_o = 0.7, p_e = 0.5 · 0.6 + 0.5 · 0.4 = 0.5.
+# 50 grants, two readers: 20 both yes, 15 both no, 5 yes/no, 10 no/yes. p_o = 0.7, p_e = 0.5 · 0.6 +
+# 0.5 · 0.4 = 0.5.
 GRANTS = [("yes", "yes")] * 20 + [("no", "no")] * 15 + [("yes", "no")] * 5 + [("no", "yes")] * 10
 
 
 def votes(*columns):
-    """position → {annotator: label} from one list of labels for each annotator; None where they gave none."""
+    """position → {annotator: label} from one list of labels for each annotator; None where they
+    gave none."""
     names = "abcdefgh"
     rows = zip(*columns, strict=True)
-    return {n: {names[i]: x for i, x in enumerate(row) if x is not None} for n, row in enumerate(rows)}
+    return {
+        n: {names[i]: x for i, x in enumerate(row) if x is not None} for n, row in enumerate(rows)
+    }
 
 
 def test_cohens_kappa_worked_by_hand():
@@ -25,7 +29,8 @@ def test_cohens_kappa_worked_by_hand():
 
 
 def test_fleiss_kappa_worked_by_hand_with_unequal_numbers_of_raters():
-    # P_1 = 1 (two of two), P_2 = 1/3 (two of three, one apart); p_x = (1 + 2/3)/2 = 5/6, so P_e = 25/36 + 1/36.
+    # P_1 = 1 (two of two), P_2 = 1/3 (two of three, one apart); p_x = (1 + 2/3)/2 = 5/6, so P_e =
+    # 25/36 + 1/36.
     found = agreement({0: {"a": "x", "b": "x"}, 1: {"a": "x", "b": "x", "c": "y"}, 2: {"a": "y"}})
     assert found.n_items == 2
     assert found.fleiss == pytest.approx((2 / 3 - 26 / 36) / (1 - 26 / 36))
@@ -36,7 +41,9 @@ def test_kappas_are_those_of_scikit_learn_and_statsmodels(seed):
     inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
     generator = np.random.default_rng(seed)
     truth = generator.integers(0, 3, 60)
-    raters = [np.where(generator.random(60) < 0.7, truth, generator.integers(0, 3, 60)) for _ in range(4)]
+    raters = [
+        np.where(generator.random(60) < 0.7, truth, generator.integers(0, 3, 60)) for _ in range(4)
+    ]
     found = agreement(votes(*([f"class {label}" for label in labels] for labels in raters)))
     for pair in found.pairs:
         a, b = ("abcd".index(pair.a), "abcd".index(pair.b))

@@ -1,13 +1,14 @@
-"""A batch comes back from a spreadsheet: read as the annotator meant it, or refused before anything is kept."""
+"""A batch comes back from a spreadsheet: read as the annotator meant it, or refused before anything
+is kept."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parbals.errors import InputError, LabelError
-from parbals.project.answer_files import read_answers
 from parbals.project.exports import write_batch_csv
-from parbals.project.imports import open_source
+from parbals.readers.answers import read_answers
+from parbals.readers.imports import open_source
 
 CLASSES = ["ham", "spam", "Very Bad"]
 # No NUL and no half of a surrogate pair: neither can be an id (imports refuse both).
@@ -25,7 +26,10 @@ def answers(tmp_path):
 
 class TestWhatSpreadsheetsDo:
     def test_partly_filled_reordered_and_with_more_columns(self, answers):
-        assert answers("note,label,id,text\n,spam,b,x\nhm,,a,y\n,ham,c,z\n") == [(2, "b", "spam"), (4, "c", "ham")]
+        assert answers("note,label,id,text\n,spam,b,x\nhm,,a,y\n,ham,c,z\n") == [
+            (2, "b", "spam"),
+            (4, "c", "ham"),
+        ]
 
     @pytest.mark.parametrize(
         "content",
@@ -46,22 +50,32 @@ class TestWhatSpreadsheetsDo:
     def test_quirks_of_saved_files(self, answers, content):
         found = answers(content)
         assert [(item, label) for _, item, label in found] == [("1", "ham")]
-        assert found[0].row == (3 if b"\r\n\r\n" in content else 2)  # what Excel shows; it hides the sep= line
+        assert found[0].row == (
+            3 if b"\r\n\r\n" in content else 2
+        )  # what Excel shows; it hides the sep= line
 
     def test_excel_leaves_off_the_last_delimiters_of_empty_rows(self, answers):
         rows = "".join(f"{i},text\r\n" for i in range(40))
         assert answers(f"id,text,label\r\n{rows}40,text,spam\r\n") == [(42, "40", "spam")]
 
     def test_other_encodings(self, answers):
-        assert answers("id,label\n1,ärger\n".encode("cp1252"), classes=["ärger", "b"]) == [(2, "1", "ärger")]
+        assert answers("id,label\n1,ärger\n".encode("cp1252"), classes=["ärger", "b"]) == [
+            (2, "1", "ärger")
+        ]
 
     def test_tsv_txt_and_jsonl(self, answers):
         assert answers("id\tlabel\n1\tham\n", "a.tsv") == [(2, "1", "ham")]
         assert answers("id\tlabel\n1\tham\n", "a.txt") == [(2, "1", "ham")]
-        assert answers('{"id": 1, "label": "ham"}\n{"id": 2, "label": null}\n', "a.jsonl") == [(1, "1", "ham")]
+        assert answers('{"id": 1, "label": "ham"}\n{"id": 2, "label": null}\n', "a.jsonl") == [
+            (1, "1", "ham")
+        ]
 
     def test_an_id_stays_the_text_it_is(self, answers):
-        assert [item for _, item, _ in answers("id,label\n007,ham\n7,spam\n1.0,ham\n")] == ["007", "7", "1.0"]
+        assert [item for _, item, _ in answers("id,label\n007,ham\n7,spam\n1.0,ham\n")] == [
+            "007",
+            "7",
+            "1.0",
+        ]
 
 
 class TestLabels:
@@ -70,19 +84,32 @@ class TestLabels:
         assert answers(f"id,label\n1,{cell}\n") == [(2, "1", "Very Bad")]
 
     def test_unless_two_classes_differ_by_nothing_else(self, answers):
-        assert answers("id,label\n1,a\n2, A\n", classes=["a", "A"]) == [(2, "1", "a"), (3, "2", "A")]
-        with pytest.raises(LabelError, match=r"row 2, column 'label': the label 'up' could be 'Up' or 'UP'"):
+        assert answers("id,label\n1,a\n2, A\n", classes=["a", "A"]) == [
+            (2, "1", "a"),
+            (3, "2", "A"),
+        ]
+        with pytest.raises(
+            LabelError, match=r"row 2, column 'label': the label 'up' could be 'Up' or 'UP'"
+        ):
             answers("id,label\n1,up\n", classes=["Up", "UP"])
 
     def test_a_class_that_looks_like_a_formula(self, answers):
-        assert answers("id,label\n1,'-ve\n2,-VE\n", classes=["-ve", "+ve"]) == [(2, "1", "-ve"), (3, "2", "-ve")]
+        assert answers("id,label\n1,'-ve\n2,-VE\n", classes=["-ve", "+ve"]) == [
+            (2, "1", "-ve"),
+            (3, "2", "-ve"),
+        ]
 
     def test_an_unknown_label(self, answers):
-        with pytest.raises(LabelError, match=r"batch.csv, row 3, column 'label': the label 'eggs' is not one of"):
+        with pytest.raises(
+            LabelError, match=r"batch.csv, row 3, column 'label': the label 'eggs' is not one of"
+        ):
             answers("id,label\n1,ham\n2,eggs\n")
 
     def test_one_item_with_two_labels(self, answers):
-        with pytest.raises(LabelError, match=r"row 4, column 'label': the item '1' is 'spam' here and 'ham' in row 2"):
+        with pytest.raises(
+            LabelError,
+            match=r"row 4, column 'label': the item '1' is 'spam' here and 'ham' in row 2",
+        ):
             answers("id,label\n1,ham\n2,ham\n1,spam\n")
 
     def test_the_same_answer_twice_counts_once(self, answers):
@@ -124,16 +151,25 @@ class TestRefused:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.lists(st.tuples(IDS, st.sampled_from([*CLASSES, ""])), min_size=1, max_size=6, unique_by=lambda pair: pair[0])
+    st.lists(
+        st.tuples(IDS, st.sampled_from([*CLASSES, ""])),
+        min_size=1,
+        max_size=6,
+        unique_by=lambda pair: pair[0],
+    )
 )
 def test_ids_come_back_from_a_filled_in_batch(tmp_path_factory, pairs):
-    """Write a batch, fill the last column in as a spreadsheet does, read it: the same ids, whatever is in them."""
+    """Write a batch, fill the last column in as a spreadsheet does, read it: the same ids, whatever
+    is in them."""
     file = tmp_path_factory.mktemp("batch") / "batch.csv"
     write_batch_csv(file, [(item, {"text": "x,\n;"}) for item, _ in pairs], ["text"], CLASSES)
     shown = [row.values for row in open_source(file).rows()]
     quoted = [[row["id"], row["text"], label] for row, (_, label) in zip(shown, pairs, strict=True)]
     lines = [
-        ";".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in [["id", "text", "label"], *quoted]
+        ";".join('"' + cell.replace('"', '""') + '"' for cell in row)
+        for row in [["id", "text", "label"], *quoted]
     ]
     file.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
-    assert [(item, label) for _, item, label in read_answers(file, CLASSES)] == [pair for pair in pairs if pair[1]]
+    assert [(item, label) for _, item, label in read_answers(file, CLASSES)] == [
+        pair for pair in pairs if pair[1]
+    ]

@@ -14,7 +14,7 @@ from message_data import message, truth
 
 from parbals.errors import InputError, LabelError, ProjectDamagedError, ProjectError
 from parbals.project.features import load_features
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 
 def fill(path, **changes):
@@ -35,14 +35,19 @@ class TestInit:
         with Store.open(project, read_only=True) as store:
             assert store.n_items == 60
             assert store.n_labelled == 6
-            assert store.items([0])[0].content == {"message": message(0), "length": str(len(message(0)))}
+            assert store.items([0])[0].content == {
+                "message": message(0),
+                "length": str(len(message(0))),
+            }
             features = load_features(project, store.settings["features"], verify=True)
             assert features.shape[0] == 60
             assert np.isfinite(features).all()
             assert store.check() == []
 
     def test_numbers_are_features_too(self, run, messages):
-        record = json.loads(run("init", "p", messages, "--features", "length", "--classes", "ham,spam", "--json"))
+        record = json.loads(
+            run("init", "p", messages, "--features", "length", "--classes", "ham,spam", "--json")
+        )
         assert record["features"] == 1
         assert record["encoder"] == "columns"
 
@@ -51,14 +56,18 @@ class TestInit:
         np.save(tmp_path / "X.npy", X)
         run("init", "p", "X.npy", "--classes", "no,yes")
         with Store.open(tmp_path / "p", read_only=True) as store:
-            np.testing.assert_array_equal(load_features(tmp_path / "p", store.settings["features"]), X)
+            np.testing.assert_array_equal(
+                load_features(tmp_path / "p", store.settings["features"]), X
+            )
 
     def test_a_folder_of_images(self, run, tmp_path):
         from PIL import Image
 
         (tmp_path / "photos").mkdir()
         for i in range(8):
-            Image.new("RGB", (20, 10), (30 * i, 0, 255 - 30 * i)).save(tmp_path / "photos" / f"{i}.png")
+            Image.new("RGB", (20, 10), (30 * i, 0, 255 - 30 * i)).save(
+                tmp_path / "photos" / f"{i}.png"
+            )
         assert "8 items" in run("init", "p", "photos", "--classes", "red,blue")
         run("next", "p", "-n", "3")
 
@@ -66,7 +75,16 @@ class TestInit:
         text = messages.read_text().replace(",ham", ",eggs", 1)
         messages.write_text(text)
         result = run(
-            "init", "p", messages, "--text", "message", "--label", "label", "--classes", "ham,spam", fails=True
+            "init",
+            "p",
+            messages,
+            "--text",
+            "message",
+            "--label",
+            "label",
+            "--classes",
+            "ham,spam",
+            fails=True,
         )
         assert isinstance(result.exception, LabelError)
         assert "row 3" in str(result.exception)
@@ -77,12 +95,21 @@ class TestInit:
         ("arguments", "complaint"),
         [
             (["--classes", "ham,spam"], "Which column"),
-            (["--text", "body", "--classes", "ham,spam"], "no column 'body'; it has id, message, length, label"),
+            (
+                ["--text", "body", "--classes", "ham,spam"],
+                "no column 'body'; it has id, message, length, label",
+            ),
             (["--text", "message"], "Which classes are there"),
             (["--text", "message", "--classes", "ham"], "at least two"),
             (["--features", "message", "--classes", "ham,spam"], "row 2, column 'message'"),
-            (["--text", "message", "--classes", "ham,spam", "--encoder", "gpt"], "no encoder 'gpt'"),
-            (["--text", "message", "--classes", "ham,spam", "--strategy", "magic"], "no strategy 'magic'"),
+            (
+                ["--text", "message", "--classes", "ham,spam", "--encoder", "gpt"],
+                "no encoder 'gpt'",
+            ),
+            (
+                ["--text", "message", "--classes", "ham,spam", "--strategy", "magic"],
+                "no strategy 'magic'",
+            ),
         ],
     )
     def test_what_is_missing_is_asked_for(self, run, messages, tmp_path, arguments, complaint):
@@ -93,12 +120,22 @@ class TestInit:
     @pytest.mark.parametrize(
         ("name", "text", "complaint"),
         [
-            ("d.csv", "id,text\n5,a\n6,b\n5,c\n", "d.csv, row 4, column 'id': the id '5' is also that of row 2"),
+            (
+                "d.csv",
+                "id,text\n5,a\n6,b\n5,c\n",
+                "d.csv, row 4, column 'id': the id '5' is also that of row 2",
+            ),
             ("d.csv", "id,text\n5,a\n,b\n", "d.csv, row 3, column 'id' is empty"),
-            ("d.jsonl", '{"id": 1, "text": "a"}\n{"id": "1", "text": "b"}\n', "the id '1' is also that of row 1"),
+            (
+                "d.jsonl",
+                '{"id": 1, "text": "a"}\n{"id": "1", "text": "b"}\n',
+                "the id '1' is also that of row 1",
+            ),
         ],
     )
-    def test_ids_that_cannot_be_used_are_never_silently_replaced(self, run, tmp_path, name, text, complaint):
+    def test_ids_that_cannot_be_used_are_never_silently_replaced(
+        self, run, tmp_path, name, text, complaint
+    ):
         (tmp_path / name).write_text(text)
         arguments = ("init", "p", name, "--text", "text", "--classes", "x,y")
         said = str(run(*arguments, fails=True).exception)
@@ -114,13 +151,19 @@ class TestInit:
         arguments = ("--text", "message", "--classes", "ham,spam")
         assert "named by the column 'id'" in run("init", "p", messages, *arguments)
         (tmp_path / "d.csv").write_text("message\na\nb\n")
-        assert "named by their numbers, 1 to 2, in the order of d.csv" in run("init", "q", "d.csv", *arguments)
+        assert "named by their numbers, 1 to 2, in the order of d.csv" in run(
+            "init", "q", "d.csv", *arguments
+        )
         assert json.loads(run("init", "r", "d.csv", *arguments, "--json"))["id_column"] is None
 
     def test_an_empty_number_is_named_by_file_row_and_column(self, run, tmp_path):
         (tmp_path / "d.csv").write_text("a,b\n1,2\n,3\n")
-        said = str(run("init", "p", "d.csv", "--features", "a,b", "--classes", "x,y", fails=True).exception)
-        assert said.startswith("d.csv, row 3, column 'a' is empty; every row needs a number, so fill it in")
+        said = str(
+            run("init", "p", "d.csv", "--features", "a,b", "--classes", "x,y", fails=True).exception
+        )
+        assert said.startswith(
+            "d.csv, row 3, column 'a' is empty; every row needs a number, so fill it in"
+        )
 
     def test_first_labels_are_read_as_told_ones_are(self, run, messages, tmp_path):
         messages.write_text(messages.read_text().replace(",ham", ",HAM ", 1))
@@ -148,10 +191,14 @@ class TestRound:
         with open(tmp_path / "out.csv", newline="", encoding="utf-8-sig") as file:
             rows = {row["id"]: row for row in csv.DictReader(file)}
         assert len(rows) == 60
-        assert {i for i, row in rows.items() if row["label"]} == {f"{i:03d}" for i in range(6)} | set(chosen)
+        assert {i for i, row in rows.items() if row["label"]} == {
+            f"{i:03d}" for i in range(6)
+        } | set(chosen)
         for row in rows.values():
             assert float(row["p_ham"]) + float(row["p_spam"]) == pytest.approx(1.0, abs=1e-4)
-        right = [(float(row["p_spam"]) > 0.5) == (truth(int(i)) == "spam") for i, row in rows.items()]
+        right = [
+            (float(row["p_spam"]) > 0.5) == (truth(int(i)) == "spam") for i, row in rows.items()
+        ]
         assert np.mean(right) > 0.85
 
     def test_two_batches_at_once_share_nothing(self, run, project, tmp_path):
@@ -161,8 +208,20 @@ class TestRound:
         assert json.loads(run("status", project, "--json"))["pending"] == 10
 
     def test_the_same_project_gives_the_same_batch(self, run, project, messages, tmp_path):
-        run("init", "twin", messages, "--text", "message", "--label", "label", "--classes", "ham,spam")
-        batches = [json.loads(run("next", name, "-n", "5", "--json"))["ids"] for name in ("spam", "twin")]
+        run(
+            "init",
+            "twin",
+            messages,
+            "--text",
+            "message",
+            "--label",
+            "label",
+            "--classes",
+            "ham,spam",
+        )
+        batches = [
+            json.loads(run("next", name, "-n", "5", "--json"))["ids"] for name in ("spam", "twin")
+        ]
         assert batches[0] == batches[1]
 
     def test_a_lost_batch_file_is_written_again(self, run, project, tmp_path):
@@ -171,7 +230,9 @@ class TestRound:
         assert json.loads(run("next", project, "--again", "1", "--json"))["ids"] == ids
         assert "no batch 9" in str(run("next", project, "--again", "9", fails=True).exception)
 
-    def test_partly_filled_reordered_with_extra_columns_and_ids_a_spreadsheet_shortened(self, run, project, tmp_path):
+    def test_partly_filled_reordered_with_extra_columns_and_ids_a_spreadsheet_shortened(
+        self, run, project, tmp_path
+    ):
         (tmp_path / "b.csv").write_text("note;label;id\nsure;HAM;7\n?;;8\nok;spam ;009\n")
         assert run("tell", project, "b.csv", "--no-report").startswith("2 new labels")
         with Store.open(project, read_only=True) as store:
@@ -224,10 +285,16 @@ class TestRound:
         assert "6 answers in answers.csv" in run("salvage", project, "--out", "answers.csv")
         with open(tmp_path / "answers.csv", newline="", encoding="utf-8") as table:
             rows = list(csv.DictReader(table))
-        assert [(row["id"], row["label"]) for row in rows] == [(f"{i:03d}", truth(i)) for i in range(6)]
-        assert "the project itself" in str(run("salvage", project, "--out", file, fails=True).exception)
+        assert [(row["id"], row["label"]) for row in rows] == [
+            (f"{i:03d}", truth(i)) for i in range(6)
+        ]
+        assert "the project itself" in str(
+            run("salvage", project, "--out", file, fails=True).exception
+        )
 
-    def test_an_export_says_that_its_probabilities_are_older_than_its_labels(self, run, project, tmp_path):
+    def test_an_export_says_that_its_probabilities_are_older_than_its_labels(
+        self, run, project, tmp_path
+    ):
         run("next", project, "-n", "2", "--out", "a.csv")
         fill(tmp_path / "a.csv")
         run("tell", project, "a.csv")
@@ -239,7 +306,9 @@ class TestRound:
         assert "newer" not in run("export", project, "--renew")
         assert "newer" not in run("export", project)
 
-    def test_telling_known_labels_again_renews_a_report_that_is_behind(self, run, project, tmp_path):
+    def test_telling_known_labels_again_renews_a_report_that_is_behind(
+        self, run, project, tmp_path
+    ):
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
         run("tell", project, "b.csv")
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n011,ham\n")
@@ -248,7 +317,9 @@ class TestRound:
         assert "expected error" not in run("tell", project, "b.csv")
 
     def test_embed_again_keeps_labels(self, run, project):
-        assert "1 features by columns" in run("embed", project, "--encoder", "columns", "--columns", "length")
+        assert "1 features by columns" in run(
+            "embed", project, "--encoder", "columns", "--columns", "length"
+        )
         with Store.open(project, read_only=True) as store:
             assert store.n_labelled == 6
         run("next", project, "-n", "2")
@@ -265,13 +336,22 @@ class TestRound:
 class TestHouse:
     def test_commands_that_only_look_do_not_load_jax(self, project):
         code = (
-            "import sys; from parbals.cli import main\n"
-            "try: main(sys.argv[1:])\n"
-            "except SystemExit: pass\n"
-            "assert 'jax' not in sys.modules and 'sklearn' not in sys.modules, 'a model was loaded'\n"
+            "import sys; from parbals.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: "
+            "pass\nassert 'jax' not in sys.modules and 'sklearn' not in sys.modules, 'a model was "
+            "loaded'\n"
         )
-        for arguments in (["status", str(project)], ["export", str(project)], ["--help"], ["next", "--help"]):
-            done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+        for arguments in (
+            ["status", str(project)],
+            ["export", str(project)],
+            ["--help"],
+            ["next", "--help"],
+        ):
+            done = subprocess.run(
+                [sys.executable, "-c", code, *arguments],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert done.returncode == 0, done.stderr
 
     def test_the_second_next_compiles_nothing_new(self, project, tmp_path):
@@ -286,7 +366,9 @@ class TestHouse:
         assert counts[0] > 3
         assert counts[1] == counts[0]
 
-    @pytest.mark.parametrize("command", ["init", "embed", "next", "tell", "status", "export", "salvage"])
+    @pytest.mark.parametrize(
+        "command", ["init", "embed", "next", "tell", "status", "export", "salvage"]
+    )
     def test_every_command_explains_itself_with_an_example(self, run, command):
         text = run(command, "--help")
         assert "Example" in text
@@ -307,7 +389,9 @@ class TestHouse:
         environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
         processes = [
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
             for _ in range(4)
         ]
         ended = [(*process.communicate(timeout=300), process.returncode) for process in processes]
@@ -316,12 +400,16 @@ class TestHouse:
         assert sorted(record["batch"] for record in records) == [1, 2, 3, 4]
         assert len({name for record in records for name in record["ids"]}) == 12
         for record in records:
-            with open(project / f"batch-{record['batch']}.csv", newline="", encoding="utf-8-sig") as file:
+            with open(
+                project / f"batch-{record['batch']}.csv", newline="", encoding="utf-8-sig"
+            ) as file:
                 assert [row["id"] for row in csv.DictReader(file)] == record["ids"]
 
     def test_ctrl_c_while_choosing_leaves_the_project_whole(self, project):
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "20"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         time.sleep(3.0)
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=60)[1]

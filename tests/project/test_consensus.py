@@ -3,8 +3,8 @@
 import pytest
 
 from parbals.project.consensus import combined_labels
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 
 @pytest.fixture
@@ -34,9 +34,13 @@ def test_a_tie_goes_to_the_earlier_answer_not_to_the_first_name(store):
 
 def test_people_outvote_machines_and_machines_count_where_nobody_answered(store):
     for machine in ("model-1", "model-2"):
-        store.submit([Submission(0, "spam"), Submission(1, "spam")], annotator=machine, source="machine")
+        store.submit(
+            [Submission(0, "spam"), Submission(1, "spam")], annotator=machine, source="machine"
+        )
     store.submit([Submission(0, "ham")], annotator="ann")
     assert combined_labels(store.votes()) == {0: "ham", 1: "spam"}
-    assert store.current_labels()[0] == {"model-1": "spam", "model-2": "spam", "ann": "ham"}, "nothing is hidden"
+    assert store.current_labels()[0] == {"model-1": "spam", "model-2": "spam", "ann": "ham"}, (
+        "nothing is hidden"
+    )
     store.withdraw([0], annotator="ann")
     assert combined_labels(store.votes()) == {0: "spam", 1: "spam"}

@@ -16,10 +16,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parbals.errors import InputError
-from parbals.project.exports import TEMPORARY_SUFFIX, raw_cell, safe_cell, write_batch_csv, write_export
-from parbals.project.imports import open_source
+from parbals.project.exports import (
+    TEMPORARY_SUFFIX,
+    raw_cell,
+    safe_cell,
+    write_batch_csv,
+    write_export,
+)
+from parbals.readers.imports import open_source
 
-# Any text but NUL, which CSV cannot hold and imports refuse, and halves of surrogate pairs, which are no characters.
+# Any text but NUL, which CSV cannot hold and imports refuse, and halves of surrogate pairs, which
+# are no characters.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 RISKY = [
     "=1+1",
@@ -48,7 +55,9 @@ class TestFormulas:
         assert safe_cell(text) == "'" + text
         assert raw_cell(safe_cell(text)) == text
 
-    @pytest.mark.parametrize("text", ["-5", "+5", "-1.5e-3", "-.5", "5", "a=b", "", "'quoted'", "it's"])
+    @pytest.mark.parametrize(
+        "text", ["-5", "+5", "-1.5e-3", "-.5", "5", "a=b", "", "'quoted'", "it's"]
+    )
     def test_numbers_and_plain_text_are_left_alone(self, text):
         assert safe_cell(text) == raw_cell(text) == text
 
@@ -61,8 +70,12 @@ class TestFormulas:
             float(kept)  # only a plain number may begin like that
 
     def test_no_cell_of_any_file_begins_a_formula(self, tmp_path):
-        write_export(tmp_path / "x.csv", [{"=h": text, "b": [text]} for text in RISKY], "csv", ["=h", "b"])
-        write_batch_csv(tmp_path / "y.csv", [(text, {"=h": text}) for text in RISKY], ["=h"], ["a", "b"])
+        write_export(
+            tmp_path / "x.csv", [{"=h": text, "b": [text]} for text in RISKY], "csv", ["=h", "b"]
+        )
+        write_batch_csv(
+            tmp_path / "y.csv", [(text, {"=h": text}) for text in RISKY], ["=h"], ["a", "b"]
+        )
         for name in ("x.csv", "y.csv"):
             with (tmp_path / name).open(encoding="utf-8-sig", newline="") as file:
                 cells = [cell for record in csv.reader(file) for cell in record]
@@ -77,7 +90,9 @@ class TestRoundTrip:
         file = tmp_path_factory.mktemp("export") / "x.csv"
         records = [{"a": a, "b": b} for a, b in pairs]
         assert write_export(file, records, "csv", ["a", "b"], bom=bom) == len(pairs)
-        assert [{key: raw_cell(cell) for key, cell in row.items()} for row in rows_of(file)] == records
+        assert [
+            {key: raw_cell(cell) for key, cell in row.items()} for row in rows_of(file)
+        ] == records
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(TEXT, min_size=1, max_size=5))
@@ -105,7 +120,11 @@ class TestRoundTrip:
 
     def test_a_parquet_column_of_mixed_values_is_text(self, tmp_path):
         pytest.importorskip("pyarrow")
-        records = [{"a": 1, "b": 1, "c": 2**70}, {"a": "x", "b": 0.5, "c": 1}, {"a": [1], "b": None, "c": None}]
+        records = [
+            {"a": 1, "b": 1, "c": 2**70},
+            {"a": "x", "b": 0.5, "c": 1},
+            {"a": [1], "b": None, "c": None},
+        ]
         write_export(tmp_path / "x.parquet", records, "parquet", ["a", "b", "c"])
         assert rows_of(tmp_path / "x.parquet") == [
             {"a": "1", "b": 1.0, "c": str(2**70)},
@@ -115,20 +134,43 @@ class TestRoundTrip:
 
     def test_parquet_in_several_slices(self, tmp_path):
         pytest.importorskip("pyarrow")
-        assert write_export(tmp_path / "x.parquet", ({"i": i} for i in range(10_000)), "parquet", ["i"]) == 10_000
+        assert (
+            write_export(
+                tmp_path / "x.parquet", ({"i": i} for i in range(10_000)), "parquet", ["i"]
+            )
+            == 10_000
+        )
         assert [row["i"] for row in rows_of(tmp_path / "x.parquet")] == list(range(10_000))
 
     def test_csv_writes_numbers_shortest(self, tmp_path):
-        record = {"a": np.float32(0.1), "b": 1 / 3, "c": np.int64(-4), "d": True, "e": [1, "ü"], "f": None}
+        record = {
+            "a": np.float32(0.1),
+            "b": 1 / 3,
+            "c": np.int64(-4),
+            "d": True,
+            "e": [1, "ü"],
+            "f": None,
+        }
         write_export(tmp_path / "x.csv", [record], "csv", list(record))
-        assert list(rows_of(tmp_path / "x.csv")[0].values()) == ["0.1", repr(1 / 3), "-4", "true", '[1, "ü"]', ""]
+        assert list(rows_of(tmp_path / "x.csv")[0].values()) == [
+            "0.1",
+            repr(1 / 3),
+            "-4",
+            "true",
+            '[1, "ü"]',
+            "",
+        ]
 
 
 class TestBatch:
     def test_the_file_to_fill_in(self, tmp_path):
         content = {"text": "Grüße", "label": "old", "score": -1.5}
-        write_batch_csv(tmp_path / "b.csv", [("7", content)], ["text", "label", "score"], ["a", "b"])
-        assert (tmp_path / "b.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # or Excel shows GrÃ¼ÃŸe
+        write_batch_csv(
+            tmp_path / "b.csv", [("7", content)], ["text", "label", "score"], ["a", "b"]
+        )
+        assert (
+            (tmp_path / "b.csv").read_bytes().startswith(b"\xef\xbb\xbf")
+        )  # or Excel shows GrÃ¼ÃŸe
         assert rows_of(tmp_path / "b.csv") == [
             {"id": "7", "text": "Grüße", "item.label": "old", "score": "-1.5", "label": ""}
         ]
@@ -175,7 +217,8 @@ class TestWholeOrNothing:
         assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
     def test_a_disk_that_takes_no_more_is_said(self, tmp_path):
-        """A limit on file size stands in for a full disk: the writes of a real process fail half way."""
+        """A limit on file size stands in for a full disk: the writes of a real process fail half
+        way."""
         (tmp_path / "x.csv").write_text("old")
         code = (
             "import resource, sys; from parbals.project.exports import write_export\n"
@@ -256,6 +299,6 @@ def test_kill_while_exporting_100_times(tmp_path):
 
 def test_json_lines_are_valid_json(tmp_path):
     write_export(tmp_path / "x.jsonl", [{"a": "\u2028\n"}], "jsonl", ["a"])
-    assert [json.loads(line) for line in (tmp_path / "x.jsonl").read_bytes().split(b"\n") if line] == [
-        {"a": "\u2028\n"}
-    ]
+    assert [
+        json.loads(line) for line in (tmp_path / "x.jsonl").read_bytes().split(b"\n") if line
+    ] == [{"a": "\u2028\n"}]

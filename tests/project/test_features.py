@@ -74,7 +74,9 @@ def test_damage_is_noticed(tmp_path):
     with pytest.raises(ProjectDamagedError, match="damaged"):
         load_features(tmp_path, remembered)
     path.unlink()
-    with pytest.raises(ProjectDamagedError, match=r"is missing; run `parbals embed \S+ --encoder NAME`"):
+    with pytest.raises(
+        ProjectDamagedError, match=r"is missing; run `parbals embed \S+ --encoder NAME`"
+    ):
         load_features(tmp_path, remembered)
 
 

@@ -1,4 +1,5 @@
-"""Files that are damaged, ambiguous or made to harm: refused with the place, before anything is allocated or run."""
+"""Files that are damaged, ambiguous or made to harm: refused with the place, before anything is
+allocated or run."""
 
 import io
 import os
@@ -14,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parbals.errors import InputError, LabelError, MissingDependencyError
-from parbals.project import arrow
-from parbals.project.imports import numeric_features, open_source, plan_items
+from parbals.readers import arrow
+from parbals.readers.imports import numeric_features, open_source, plan_items
 
 
 def refused(path, *said, **options):
@@ -86,7 +87,10 @@ class TestText:
         refused(tmp_path / "bad.jsonl", "bad.jsonl", *said)
 
     @settings(max_examples=200, deadline=None)
-    @given(st.binary(max_size=200), st.sampled_from([".csv", ".tsv", ".jsonl", ".npy", ".npz", ".parquet"]))
+    @given(
+        st.binary(max_size=200),
+        st.sampled_from([".csv", ".tsv", ".jsonl", ".npy", ".npz", ".parquet"]),
+    )
     def test_any_bytes_are_read_or_refused(self, tmp_path_factory, content, suffix):
         file = tmp_path_factory.mktemp("any") / f"x{suffix}"
         file.write_bytes(content)
@@ -100,7 +104,9 @@ class TestItems:
         return open_source(tmp_path / "x.csv")
 
     def test_a_repeated_id_names_both_rows(self, tmp_path):
-        with pytest.raises(InputError, match=r"row 4, column 'k': the id 'u' is also that of row 2"):
+        with pytest.raises(
+            InputError, match=r"row 4, column 'k': the id 'u' is also that of row 2"
+        ):
             list(plan_items(self.source(tmp_path, "k,t\nu,1\nv,2\nu,3\n"), id_column="k"))
 
     def test_an_empty_id_names_its_row(self, tmp_path):
@@ -109,22 +115,35 @@ class TestItems:
 
     def test_a_label_outside_the_classes(self, tmp_path):
         with pytest.raises(
-            LabelError, match=r"row 3, column 'y': the label 'eggs' is not one of the classes \('ham', 'spam'\)"
+            LabelError,
+            match=r"row 3, column 'y': the label 'eggs' is not one of the classes \('ham', 'spam'\)",
         ):
-            list(plan_items(self.source(tmp_path, "y\nham\neggs\n"), label_column="y", classes=["ham", "spam"]))
+            list(
+                plan_items(
+                    self.source(tmp_path, "y\nham\neggs\n"),
+                    label_column="y",
+                    classes=["ham", "spam"],
+                )
+            )
 
-    @pytest.mark.parametrize("option", [{"id_column": "no"}, {"label_column": "no"}, {"leave_out": ["no"]}])
+    @pytest.mark.parametrize(
+        "option", [{"id_column": "no"}, {"label_column": "no"}, {"leave_out": ["no"]}]
+    )
     def test_a_column_that_is_not_there_is_refused_in_the_call(self, tmp_path, option):
         with pytest.raises(InputError, match=r"no column 'no'; its columns are: 'a', 'b'"):
             plan_items(self.source(tmp_path, "a,b\n1,2\n"), **option)
 
-    @pytest.mark.parametrize("cell", ["", " ", "x", "1;5", "nan", "NaN", "inf", "-inf", "1e39", "1_000", "0x10", "--1"])
+    @pytest.mark.parametrize(
+        "cell", ["", " ", "x", "1;5", "nan", "NaN", "inf", "-inf", "1e39", "1_000", "0x10", "--1"]
+    )
     def test_a_cell_that_is_no_number(self, tmp_path, cell):
         with pytest.raises(InputError, match=r"x.csv, row 3, column 'b'"):
             numeric_features(self.source(tmp_path, f"a,b\n1,2\n3,{cell}\n"), ["a", "b"])
 
     def test_a_decimal_comma_is_recognised(self, tmp_path):
-        with pytest.raises(InputError, match=r"row 3, column 'b' is '2,5', with a decimal comma; write 2.5"):
+        with pytest.raises(
+            InputError, match=r"row 3, column 'b' is '2,5', with a decimal comma; write 2.5"
+        ):
             numeric_features(self.source(tmp_path, 'a,b\n1,2\n3,"2,5"\n'), ["a", "b"])
 
     def test_binary_values_are_refused_with_their_place(self, tmp_path):
@@ -151,9 +170,13 @@ class TestArrays:
             refused(tmp_path / name, "Python objects")
         assert not (tmp_path / "executed").exists()
 
-    @pytest.mark.parametrize("shape", ["(1000000000000, 384)", f"({2**62}, 4)", "(-1, 4)", f"({2**70}, {2**70})"])
+    @pytest.mark.parametrize(
+        "shape", ["(1000000000000, 384)", f"({2**62}, 4)", "(-1, 4)", f"({2**70}, {2**70})"]
+    )
     def test_a_header_that_declares_more_than_the_file_holds(self, tmp_path, shape):
-        content = npy_bytes(f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}") + bytes(64)
+        content = npy_bytes(
+            f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"
+        ) + bytes(64)
         (tmp_path / "x.npy").write_bytes(content)
         refused(tmp_path / "x.npy", "damaged")
         with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -167,14 +190,17 @@ class TestArrays:
         refused(tmp_path / "x.npz", "empty")
 
     def test_a_zip_member_that_expands_without_end(self, tmp_path):
-        """Zeros deflate a thousandfold; the size is in the directory, so nothing is unpacked to refuse it."""
+        """Zeros deflate a thousandfold; the size is in the directory, so nothing is unpacked to
+        refuse it."""
         file = io.BytesIO()
         with (
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
             archive.open("X.npy", "w", force_zip64=True) as member,
         ):
             rows = 300 * 2**20 // 8
-            member.write(npy_bytes(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, 1), }}"))
+            member.write(
+                npy_bytes(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, 1), }}")
+            )
             for _ in range(300):
                 member.write(bytes(2**20))
         (tmp_path / "x.npz").write_bytes(file.getvalue())
@@ -185,7 +211,9 @@ class TestArrays:
         np.savez_compressed(tmp_path / "x.npz", X=np.zeros((4, 4)))
         content = (tmp_path / "x.npz").read_bytes()
         at = content.index(b"PK\x01\x02") + 24
-        (tmp_path / "x.npz").write_bytes(content[:at] + struct.pack("<I", 2**31) + content[at + 4 :])
+        (tmp_path / "x.npz").write_bytes(
+            content[:at] + struct.pack("<I", 2**31) + content[at + 4 :]
+        )
         refused(tmp_path / "x.npz", "more than the file can hold")
 
     def test_a_flipped_byte_in_an_npz(self, tmp_path):
@@ -266,12 +294,16 @@ class TestFolders:
         pytest.importorskip("pyarrow")
         (tmp_path / "secret.arrow").write_bytes(b"x")
         (tmp_path / "data").mkdir()
-        (tmp_path / "data" / "state.json").write_text('{"_data_files": [{"filename": "../secret.arrow"}]}')
+        (tmp_path / "data" / "state.json").write_text(
+            '{"_data_files": [{"filename": "../secret.arrow"}]}'
+        )
         refused(tmp_path / "data", "not in the folder")
 
     def test_damaged_arrow_files_never_crash(self, tmp_path):
         pa, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.ipc")
-        (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}')
+        (tmp_path / "state.json").write_text(
+            '{"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}'
+        )
         file = tmp_path / "data-00000-of-00001.arrow"
         table = pa.table({"text": [f"text {i}" for i in range(50)], "label": list(range(50))})
         with ipc.new_stream(str(file), table.schema) as writer:
@@ -306,7 +338,9 @@ class TestFolders:
 @pytest.mark.parametrize("unit", ["ns", "us"])
 def test_times_that_python_has_not_are_refused_or_written_in_full(tmp_path, unit):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.table({"t": pa.array([1, 2**62], pa.timestamp(unit))}), tmp_path / "x.parquet")
+    pq.write_table(
+        pa.table({"t": pa.array([1, 2**62], pa.timestamp(unit))}), tmp_path / "x.parquet"
+    )
     try:
         items = list(plan_items(open_source(tmp_path / "x.parquet")))
     except InputError as error:
@@ -325,7 +359,8 @@ def test_an_old_pyarrow_that_could_run_code_is_refused(tmp_path, monkeypatch):
 
 
 def test_reading_needs_no_jax_and_no_optional_package(tmp_path):
-    """Commands that need no model answer at once; optional packages are loaded by the files that need them."""
+    """Commands that need no model answer at once; optional packages are loaded by the files that
+    need them."""
     (tmp_path / "x.csv").write_text("id,label\n1,a\n")
     code = (
         "import sys; from parbals.project import imports, exports, answer_files as a\n"
@@ -334,15 +369,19 @@ def test_reading_needs_no_jax_and_no_optional_package(tmp_path):
         "print(sorted({'jax', 'pyarrow', 'PIL', 'scipy', 'sklearn'} & sys.modules.keys()))"
     )
     assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
     )
 
 
 @pytest.mark.faults
 def test_a_million_rows_in_bounded_memory(tmp_path):
-    """The rows are streamed: ten times the rows, the same memory (the ids, kept to find repeats, aside)."""
+    """The rows are streamed: ten times the rows, the same memory (the ids, kept to find repeats,
+    aside)."""
     code = (
-        "import resource, sys; from parbals.project.imports import open_source\n"
+        "import resource, sys; from parbals.readers.imports import open_source\n"
         "n = sum(1 for _ in open_source(sys.argv[1]).rows())\n"
         "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
@@ -351,8 +390,13 @@ def test_a_million_rows_in_bounded_memory(tmp_path):
         file = tmp_path / f"{n_rows}.csv"
         with file.open("w") as out:
             out.write("id,text,label\n")
-            out.writelines(f'{i},"some text of row {i}, long enough to matter {"x" * 60}",\n' for i in range(n_rows))
-        result = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
+            out.writelines(
+                f'{i},"some text of row {i}, long enough to matter {"x" * 60}",\n'
+                for i in range(n_rows)
+            )
+        result = subprocess.run(
+            [sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True
+        )
         count, peaks[n_rows] = map(int, result.stdout.split())
         assert count == n_rows
     unit = 1024 if sys.platform == "darwin" else 1  # bytes there, KiB elsewhere

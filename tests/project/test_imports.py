@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parbals.errors import InputError, LabelError
-from parbals.project.cells import plain_value
-from parbals.project.imports import (
+from parbals.readers.cells import plain_value
+from parbals.readers.imports import (
     NUMBERED,
     classes_in,
     feature_blocks,
@@ -34,7 +34,9 @@ def read(path, **options):
 
 def csv_text(delimiter=",", end="\n"):
     quoted = [["id", "text", "label"], *(list(row.values()) for row in ROWS)]
-    return "".join(delimiter.join('"' + c.replace('"', '""') + '"' for c in cells) + end for cells in quoted)
+    return "".join(
+        delimiter.join('"' + c.replace('"', '""') + '"' for c in cells) + end for cells in quoted
+    )
 
 
 class TestTextTables:
@@ -81,7 +83,9 @@ class TestTextTables:
 
     def test_rows_are_numbered_as_a_spreadsheet_shows_them(self, tmp_path):
         file = tmp_path / "items.csv"
-        file.write_text('text\n"one\ntwo"\n\nthree\n')  # a cell of two lines is one row; a blank line is one, too
+        file.write_text(
+            'text\n"one\ntwo"\n\nthree\n'
+        )  # a cell of two lines is one row; a blank line is one, too
         assert [row.number for row in open_source(file).rows()] == [2, 4]
 
     def test_a_source_can_be_walked_again(self, tmp_path):
@@ -123,7 +127,11 @@ class TestArrow:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         file = tmp_path / "items.parquet"
         table = pa.table(
-            {"text": ["ä", None, "c"], "n": [1, 2, None], "day": [datetime.date(2024, 1, d) for d in (1, 2, 3)]}
+            {
+                "text": ["ä", None, "c"],
+                "n": [1, 2, None],
+                "day": [datetime.date(2024, 1, d) for d in (1, 2, 3)],
+            }
         )
         pq.write_table(table, file, row_group_size=2)
         source = open_source(file)
@@ -136,13 +144,17 @@ class TestArrow:
         """What datasets.save_to_disk writes: Arrow streams, and two JSON files beside them."""
         pa, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.ipc")
         folder.mkdir(parents=True)
-        table = pa.table({"text": [f"t{i}" for i in range(len(labels))], "label": pa.array(labels, pa.int64())})
+        table = pa.table(
+            {"text": [f"t{i}" for i in range(len(labels))], "label": pa.array(labels, pa.int64())}
+        )
         names = [f"data-{i:05d}-of-{shards:05d}.arrow" for i in range(shards)]
         size = -(-len(labels) // shards)
         for i, name in enumerate(names):
             with ipc.new_stream(str(folder / name), table.schema) as writer:
                 writer.write_table(table.slice(i * size, size))
-        (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+        (folder / "state.json").write_text(
+            json.dumps({"_data_files": [{"filename": name} for name in names]})
+        )
         label = {"names": ["neg", "pos"], "_type": "ClassLabel"}
         (folder / "dataset_info.json").write_text(
             json.dumps({"features": {"text": {"_type": "Value"}, "label": label}})
@@ -171,7 +183,14 @@ class TestImages:
     @pytest.fixture
     def folder(self, tmp_path):
         image = pytest.importorskip("PIL.Image")
-        for name in ("cat/one.png", "cat/deep/two.JPG", "dog/three.webp", "top.bmp", "dog/four.gif", "dog/five.jpeg"):
+        for name in (
+            "cat/one.png",
+            "cat/deep/two.JPG",
+            "dog/three.webp",
+            "top.bmp",
+            "dog/four.gif",
+            "dog/five.jpeg",
+        ):
             file = tmp_path / "pets" / name
             file.parent.mkdir(parents=True, exist_ok=True)
             image.new("RGB", (9, 7), (200, 10, 10)).save(file)
@@ -219,11 +238,20 @@ class TestArrays:
     @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
     def test_npz_brings_ids_labels_and_texts(self, tmp_path, save):
         features = np.linspace(0, 1, 6).reshape(3, 2)
-        save(tmp_path / "x.npz", X=features, id=np.array(["a", "b", "c"]), label=np.array(["no", "", "yes"]))
+        save(
+            tmp_path / "x.npz",
+            X=features,
+            id=np.array(["a", "b", "c"]),
+            label=np.array(["no", "", "yes"]),
+        )
         source = open_source(tmp_path / "x.npz")
         np.testing.assert_array_equal(source.features, features)
         assert isinstance(source.features, np.memmap) == (save is np.savez)
-        assert list(plan_items(source, label_column="label")) == [("a", {}, "no"), ("b", {}, None), ("c", {}, "yes")]
+        assert list(plan_items(source, label_column="label")) == [
+            ("a", {}, "no"),
+            ("b", {}, None),
+            ("c", {}, "yes"),
+        ]
 
 
 class TestItems:
@@ -253,23 +281,28 @@ class TestItems:
 
     @pytest.mark.parametrize(
         ("header", "label", "found"),
-        [("id,text", None, "id"), ("text,ID", None, "ID"), ("id,text", "id", NUMBERED), ("key,text", None, NUMBERED)],
+        [
+            ("id,text", None, "id"),
+            ("text,ID", None, "ID"),
+            ("id,text", "id", NUMBERED),
+            ("key,text", None, NUMBERED),
+        ],
     )
     def test_which_column_names_the_items(self, tmp_path, header, label, found):
         assert id_column_of(self.source(tmp_path, f"{header}\n1,2\n"), label) == found
 
     def test_labels_are_read_as_answers_are(self, tmp_path):
         source = self.source(tmp_path, "t,y\na,HAM\nb, spam \nc,Ham\n")
-        assert [label for _, _, label in plan_items(source, label_column="y", classes=["ham", "spam"])] == [
+        assert [
+            label for _, _, label in plan_items(source, label_column="y", classes=["ham", "spam"])
+        ] == [
             "ham",
             "spam",
             "ham",
         ]
 
     def test_classes_that_differ_only_in_capitals_are_refused(self, tmp_path):
-        said = (
-            r"items.csv, row 5, column 'y': the label 'Spam' differs from 'spam' in row 3 only in capitals.*--classes"
-        )
+        said = r"items.csv, row 5, column 'y': the label 'Spam' differs from 'spam' in row 3 only in capitals.*--classes"
         with pytest.raises(LabelError, match=said):
             classes_in(self.source(tmp_path, "t,y\na,ham\nb,spam\nc,spam \nd,Spam\n"), "y")
 
@@ -278,12 +311,27 @@ class TestItems:
         assert list(plan_items(source, leave_out=["f1", "f2"])) == [("1", {"text": "a"}, None)]
 
     def test_whole_numbers_are_the_same_label_with_and_without_gaps(self, tmp_path):
-        source = self.source(tmp_path, '{"y": 1}\n{"y": 0.0}\n{"y": NaN}\n{"y": null}\n{"y": 1.0}\n', "items.jsonl")
-        assert [label for _, _, label in plan_items(source, label_column="y")] == ["1", "0", None, None, "1"]
+        source = self.source(
+            tmp_path, '{"y": 1}\n{"y": 0.0}\n{"y": NaN}\n{"y": null}\n{"y": 1.0}\n', "items.jsonl"
+        )
+        assert [label for _, _, label in plan_items(source, label_column="y")] == [
+            "1",
+            "0",
+            None,
+            None,
+            "1",
+        ]
 
     def test_values_that_json_has_not_become_text(self):
         found = plain_value(
-            [np.int8(3), np.float32(0.5), Decimal("1.10"), b"caf\xc3\xa9", datetime.datetime(2024, 5, 6), float("nan")]
+            [
+                np.int8(3),
+                np.float32(0.5),
+                Decimal("1.10"),
+                b"caf\xc3\xa9",
+                datetime.datetime(2024, 5, 6),
+                float("nan"),
+            ]
         )
         assert found == [3, 0.5, "1.10", "café", "2024-05-06T00:00:00", None]
         json.dumps(found, allow_nan=False)
@@ -311,8 +359,12 @@ class TestItems:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+@given(
+    st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
+)
 def test_numbers_written_by_python_are_read_exactly(tmp_path_factory, values):
     file = tmp_path_factory.mktemp("numbers") / "x.csv"
     file.write_text("a\n" + "".join(f"{value!r}\n" for value in values))
-    np.testing.assert_array_equal(numeric_features(open_source(file), ["a"])[:, 0], np.array(values, np.float32))
+    np.testing.assert_array_equal(
+        numeric_features(open_source(file), ["a"])[:, 0], np.array(values, np.float32)
+    )

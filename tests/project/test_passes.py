@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 
 from parbals.errors import InputError, LabelError, ProjectDamagedError
-from parbals.project.answers import HeldLabelError, RequestUsedError
 from parbals.project.consensus import combined_labels
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.answers import HeldLabelError, RequestUsedError
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 
 @pytest.fixture
@@ -48,23 +48,44 @@ def test_a_pass_is_repeated_or_revised_like_an_answer(store):
     assert store.pass_over(4, "skip", annotator="ann", request_id="r") == "repeated"
     assert store.pass_over(4, "skip", annotator="ann") == "repeated"
     assert store.pass_over(4, "unsure", annotator="ann", request_id="s") == "revised"
-    assert [(entry.kind, entry.request) for entry in store.pass_history(4)] == [("skip", "r"), ("unsure", "s")]
+    assert [(entry.kind, entry.request) for entry in store.pass_history(4)] == [
+        ("skip", "r"),
+        ("unsure", "s"),
+    ]
     with pytest.raises(RequestUsedError, match="used for something else"):
         store.pass_over(2, "skip", annotator="ann", request_id="r")
 
 
 def test_a_comment_on_the_same_pass_is_kept(store):
     store.pass_over(4, "skip", annotator="ann", request_id="r")
-    assert store.pass_over(4, "skip", annotator="ann", request_id="s", comment="blurred") == "revised"
-    assert store.pass_over(4, "skip", annotator="ann", request_id="s", comment="blurred") == "repeated"
-    assert store.pass_over(4, "skip", annotator="ann", request_id="t", comment="blurred") == "repeated"
-    assert store.pass_over(4, "skip", annotator="ann", request_id="u") == "repeated", "says nothing new"
-    assert [(entry.kind, entry.comment) for entry in store.pass_history(4)] == [("skip", None), ("skip", "blurred")]
+    assert (
+        store.pass_over(4, "skip", annotator="ann", request_id="s", comment="blurred") == "revised"
+    )
+    assert (
+        store.pass_over(4, "skip", annotator="ann", request_id="s", comment="blurred") == "repeated"
+    )
+    assert (
+        store.pass_over(4, "skip", annotator="ann", request_id="t", comment="blurred") == "repeated"
+    )
+    assert store.pass_over(4, "skip", annotator="ann", request_id="u") == "repeated", (
+        "says nothing new"
+    )
+    assert [(entry.kind, entry.comment) for entry in store.pass_history(4)] == [
+        ("skip", None),
+        ("skip", "blurred"),
+    ]
     assert undo(store, 4, "ann") == (None, "skip", "blurred")
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"kind": "later"}, {"annotator": " "}, {"comment": "\ud800"}, {"request_id": ""}, {"position": 6}]
+    "wrong",
+    [
+        {"kind": "later"},
+        {"annotator": " "},
+        {"comment": "\ud800"},
+        {"request_id": ""},
+        {"position": 6},
+    ],
 )
 def test_bad_passes_are_refused_before_anything_changes(store, wrong):
     good = {"position": 4, "kind": "skip", "annotator": "ann"}
@@ -164,7 +185,9 @@ def test_damaged_passes_are_noticed_on_opening(store, folder, change, message):
     store.pass_over(2, "unsure", annotator="ann")
     store.close()
     with closing(sqlite3.connect(folder / "project.sqlite3", isolation_level=None)) as connection:
-        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE name LIKE 'passes_are%'").fetchall()
+        triggers = connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE name LIKE 'passes_are%'"
+        ).fetchall()
         for name, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute(change)
@@ -190,7 +213,9 @@ def test_a_submission_can_ask_for_its_own_revision(store):
     store.submit([Submission(1, "ham")], annotator="ann")
     with pytest.raises(LabelError):
         store.submit([Submission(0, "ham", revise=True), Submission(1, "spam")], annotator="ann")
-    result = store.submit([Submission(0, "ham"), Submission(1, "spam", revise=True)], annotator="ann")
+    result = store.submit(
+        [Submission(0, "ham"), Submission(1, "spam", revise=True)], annotator="ann"
+    )
     assert result.outcomes == ("new", "revised")
 
 
@@ -215,4 +240,6 @@ def test_a_comment_added_later_does_not_turn_a_tie(store):
     assert combined_labels(store.votes()) == {0: "ham"}
     store.submit([Submission(0, "spam", revise=True)], annotator="ann")
     store.submit([Submission(0, "ham", revise=True)], annotator="ann")
-    assert combined_labels(store.votes()) == {0: "spam"}, "ann has come to her label later than bob now"
+    assert combined_labels(store.votes()) == {0: "spam"}, (
+        "ann has come to her label later than bob now"
+    )

@@ -5,16 +5,18 @@ import time
 import pytest
 
 from parbals.errors import InputError
-from parbals.project.overview import overview, overview_lines
-from parbals.project.records import QueueCounts, Submission
-from parbals.project.store import Store
+from parbals.project.summary import overview, overview_lines
+from parbals.store.records import QueueCounts, Submission
+from parbals.store.store import Store
 
 
 @pytest.fixture
 def store(tmp_path):
     with Store.create(tmp_path / "project", classes=["spam", "ham"], settings={}) as store:
         store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(10))
-        store.record_batch("parbals-epig", 0, [(4, 0.5, 0.6), (2, 0.4, 0.4), (7, 0.3, 0.5)], {}, queued=True)
+        store.record_batch(
+            "parbals-epig", 0, [(4, 0.5, 0.6), (2, 0.4, 0.4), (7, 0.3, 0.5)], {}, queued=True
+        )
         yield store
 
 
@@ -37,7 +39,12 @@ def test_whoever_asks_again_gets_the_same_items_first(store):
 def test_a_lease_tells_until_when_it_is_and_why_the_item_was_chosen(store):
     (lease,) = store.take("ann", 1, 60.0)
     assert abs(lease.expires - time.time() - 60.0) < 5.0
-    assert (lease.why.batch, lease.why.rank, lease.why.size, lease.why.strategy) == (1, 0, 3, "parbals-epig")
+    assert (lease.why.batch, lease.why.rank, lease.why.size, lease.why.strategy) == (
+        1,
+        0,
+        3,
+        "parbals-epig",
+    )
     assert (lease.why.score, lease.why.initial_score) == (0.5, 0.6)
     assert store.why(0) is None
 
@@ -106,7 +113,9 @@ def test_an_item_answered_by_enough_people_while_it_was_out_is_not_offered_again
     assert store.pending() == [2, 7]
 
 
-def test_an_item_with_answers_enough_leaves_the_queue_whoever_asks_also_when_fewer_are_wanted_now(store):
+def test_an_item_with_answers_enough_leaves_the_queue_whoever_asks_also_when_fewer_are_wanted_now(
+    store,
+):
     store.update_settings(answers_wanted=2)
     store.submit([Submission(4, "ham"), Submission(2, "spam")], annotator="ann")
     assert store.pending() == [4, 2, 7]
@@ -118,7 +127,9 @@ def test_an_item_with_answers_enough_leaves_the_queue_whoever_asks_also_when_few
 
 def test_the_places_in_a_queued_batch_count_what_is_in_it(store):
     store.submit([Submission(8, "ham")], annotator="ann")
-    batch = store.record_batch("random", 0, [(6, None, None), (8, None, None), (9, None, None)], {}, queued=True)
+    batch = store.record_batch(
+        "random", 0, [(6, None, None), (8, None, None), (9, None, None)], {}, queued=True
+    )
     whys = [store.why(position) for position in store.batch_positions(batch)]
     assert [(why.rank, why.size) for why in whys] == [(0, 2), (1, 2)]
 
@@ -143,7 +154,9 @@ def test_waiting_and_out_are_told_apart(store):
     assert store.queued() == ([2, 7], [0, 4])
 
 
-def test_calls_together_are_stored_by_one_commit_and_a_refused_one_leaves_the_others(store, tmp_path):
+def test_calls_together_are_stored_by_one_commit_and_a_refused_one_leaves_the_others(
+    store, tmp_path
+):
     with Store.open(tmp_path / "project", read_only=True) as reader, store.together():
         store.submit([Submission(0, "ham")], annotator="ann")
         with pytest.raises(InputError):

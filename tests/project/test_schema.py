@@ -6,9 +6,9 @@ from contextlib import closing
 import pytest
 
 from parbals.errors import ProjectDamagedError, ProjectError
-from parbals.project import schema
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store import schema
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 
 @pytest.fixture
@@ -43,7 +43,9 @@ def test_a_database_of_another_program_is_refused(folder):
         Store.open(folder)
 
 
-@pytest.mark.parametrize(("version", "message"), [(99, "newer parbals .*upgrade"), (0, "no parbals has written")])
+@pytest.mark.parametrize(
+    ("version", "message"), [(99, "newer parbals .*upgrade"), (0, "no parbals has written")]
+)
 def test_a_version_this_parbals_does_not_know_is_refused(folder, version, message):
     sql(folder, f"PRAGMA user_version = {version}")
     with pytest.raises(ProjectError, match=message):
@@ -75,7 +77,7 @@ def test_answers_cannot_be_changed_or_deleted_even_with_sql(folder):
 
 def test_an_older_project_is_upgraded_on_opening_and_keeps_its_labels(folder, monkeypatch):
     monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, add_colours])
-    monkeypatch.setattr("parbals.project.database.MIGRATIONS", schema.MIGRATIONS)
+    monkeypatch.setattr("parbals.store.database.MIGRATIONS", schema.MIGRATIONS)
     with pytest.raises(ProjectError, match="older parbals; open it once for writing"):
         Store.open(folder, read_only=True)
     with Store.open(folder) as store:
@@ -94,7 +96,7 @@ def test_an_upgrade_that_fails_half_way_leaves_the_old_version(folder, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, broken])
-        patch.setattr("parbals.project.database.MIGRATIONS", schema.MIGRATIONS)
+        patch.setattr("parbals.store.database.MIGRATIONS", schema.MIGRATIONS)
         with pytest.raises(RuntimeError, match="power cut"):
             Store.open(folder)
     assert sql(folder, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from parbals.errors import InputError, LabelError, ProjectError
-from parbals.project.records import Item, Submission, SubmitResult
-from parbals.project.store import Store
+from parbals.store.records import Item, Submission, SubmitResult
+from parbals.store.store import Store
 
 
 @pytest.fixture
@@ -19,7 +19,9 @@ def folder(tmp_path):
 
 @pytest.fixture
 def store(folder):
-    with Store.create(folder, classes=["spam", "ham"], settings={"seed": 7, "strategy": "parbals-epig"}) as store:
+    with Store.create(
+        folder, classes=["spam", "ham"], settings={"seed": 7, "strategy": "parbals-epig"}
+    ) as store:
         store.add_items((f"mail-{n}", {"text": f"text {n}", "length": n}) for n in range(10))
         yield store
 
@@ -34,7 +36,11 @@ def labels(store):
 def test_settings_and_classes_come_back_as_they_were_given(store, folder):
     store.update_settings(seed=8, columns={"text": "body"})
     with Store.open(folder) as again:
-        assert again.settings == {"seed": 8, "strategy": "parbals-epig", "columns": {"text": "body"}}
+        assert again.settings == {
+            "seed": 8,
+            "strategy": "parbals-epig",
+            "columns": {"text": "body"},
+        }
         assert again.classes == ("spam", "ham")
 
 
@@ -74,14 +80,18 @@ def test_no_drafts_stay_behind_after_creating(store, folder):
     }
 
 
-@pytest.mark.parametrize("classes", ["ab", ["a"], [], ["a", "a"], ["a", ""], ["a", None], ["a", "\ud800"]])
+@pytest.mark.parametrize(
+    "classes", ["ab", ["a"], [], ["a", "a"], ["a", ""], ["a", None], ["a", "\ud800"]]
+)
 def test_classes_that_cannot_be_used_are_refused_before_a_file_is_made(folder, classes):
     with pytest.raises(InputError, match="class"):
         Store.create(folder, classes=classes, settings={})
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("settings", [{"classes": ["x"]}, {"project": "x"}, {"seed": float("nan")}, {"f": print}])
+@pytest.mark.parametrize(
+    "settings", [{"classes": ["x"]}, {"project": "x"}, {"seed": float("nan")}, {"f": print}]
+)
 def test_settings_that_cannot_be_used_are_refused_before_a_file_is_made(folder, settings):
     with pytest.raises(InputError, match="setting"):
         Store.create(folder, classes=["a", "b"], settings=settings)
@@ -104,7 +114,9 @@ def test_a_closed_store_says_so(store):
 
 
 def test_the_store_starts_without_jax():
-    code = "import sys, parbals.project.store; sys.exit('jax' in sys.modules or 'numpy' in sys.modules)"
+    code = (
+        "import sys, parbals.store.store; sys.exit('jax' in sys.modules or 'numpy' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -136,7 +148,10 @@ def test_an_unknown_id_is_named(store, bad):
     ("rows", "message"),
     [
         ([("x", {}), ("y", {}), ("x", {})], "Row 3 has the id 'x' that row 1 already has"),
-        ([("x", {}), ("mail-4", {})], "Row 2 has the id 'mail-4' that item 4 of the project already has"),
+        (
+            [("x", {}), ("mail-4", {})],
+            "Row 2 has the id 'mail-4' that item 4 of the project already has",
+        ),
         ([("x", {}), ("", {})], "id of row 2 is ''"),
         ([("x", {}), (5, {})], "id of row 2 is 5"),
         ([("x", {}), ("y", {"score": float("inf")})], "Row 2 .id 'y'. cannot be stored as JSON"),
@@ -166,16 +181,26 @@ def test_items_from_a_source_that_breaks_are_not_half_stored(store):
 
 
 def test_labels_are_kept_per_annotator(store):
-    assert store.submit([Submission(0, "ham"), Submission(4, "spam")], annotator="ann") == SubmitResult(
-        new=2, answers=(1, 2)
-    )
+    assert store.submit(
+        [Submission(0, "ham"), Submission(4, "spam")], annotator="ann"
+    ) == SubmitResult(new=2, answers=(1, 2))
     store.submit([Submission(0, "spam", comment="looks odd")], annotator="bob", source="import")
     assert labels(store) == {0: {"ann": "ham", "bob": "spam"}, 4: {"ann": "spam"}}
     assert store.label_counts() == {"spam": 2, "ham": 1}
     assert store.n_labelled == 2
     first, second = store.history(0)
-    assert (first.annotator, first.label, first.source, first.revision) == ("ann", "ham", "person", 1)
-    assert (second.annotator, second.source, second.comment, second.item_id) == ("bob", "import", "looks odd", "mail-0")
+    assert (first.annotator, first.label, first.source, first.revision) == (
+        "ann",
+        "ham",
+        "person",
+        1,
+    )
+    assert (second.annotator, second.source, second.comment, second.item_id) == (
+        "bob",
+        "import",
+        "looks odd",
+        "mail-0",
+    )
     assert second.created.endswith("+00:00")
 
 
@@ -190,7 +215,10 @@ def test_a_repeated_request_returns_what_was_stored_and_writes_nothing(store):
 
 def test_a_request_id_used_for_something_else_is_refused(store):
     store.submit([Submission(2, "ham", "r1")], annotator="ann")
-    for answer, annotator in ((Submission(3, "ham", "r1"), "ann"), (Submission(2, "ham", "r1"), "bob")):
+    for answer, annotator in (
+        (Submission(3, "ham", "r1"), "ann"),
+        (Submission(2, "ham", "r1"), "bob"),
+    ):
         with pytest.raises(InputError, match=r"request id 'r1' of another answer \(item 'mail-2'"):
             store.submit([answer], annotator=annotator)
     assert labels(store) == {2: {"ann": "ham"}}
@@ -198,18 +226,25 @@ def test_a_request_id_used_for_something_else_is_refused(store):
 
 def test_the_same_label_again_changes_nothing(store):
     store.submit([Submission(1, "ham")], annotator="ann")
-    assert store.submit([Submission(1, "ham")], annotator="ann") == SubmitResult(repeated=1, answers=(1,))
+    assert store.submit([Submission(1, "ham")], annotator="ann") == SubmitResult(
+        repeated=1, answers=(1,)
+    )
     assert len(store.history(1)) == 1
 
 
 def test_another_label_needs_an_explicit_revision_and_history_keeps_both(store):
     store.submit([Submission(1, "ham")], annotator="ann")
-    with pytest.raises(LabelError, match=r"'mail-1' already has the label 'ham' from 'ann'.*revise=True"):
+    with pytest.raises(
+        LabelError, match=r"'mail-1' already has the label 'ham' from 'ann'.*revise=True"
+    ):
         store.submit([Submission(1, "spam")], annotator="ann")
     assert labels(store) == {1: {"ann": "ham"}}
     assert store.submit([Submission(1, "spam")], annotator="ann", revise=True).revised == 1
     assert labels(store) == {1: {"ann": "spam"}}
-    assert [(answer.revision, answer.label) for answer in store.history(1)] == [(1, "ham"), (2, "spam")]
+    assert [(answer.revision, answer.label) for answer in store.history(1)] == [
+        (1, "ham"),
+        (2, "spam"),
+    ]
 
 
 def test_a_withdrawn_label_is_gone_but_remembered_and_can_be_given_anew(store):
@@ -226,7 +261,10 @@ def test_a_withdrawn_label_is_gone_but_remembered_and_can_be_given_anew(store):
 
 @pytest.mark.parametrize("label", ["HAM", "", None, 1, True, float("nan"), ["ham"]])
 def test_a_label_that_is_not_a_class_is_refused_with_everything_beside_it(store, label):
-    with pytest.raises(LabelError, match=r"answers\[1\] \(item 'mail-5'\).*not one of the classes \['spam', 'ham'\]"):
+    with pytest.raises(
+        LabelError,
+        match=r"answers\[1\] \(item 'mail-5'\).*not one of the classes \['spam', 'ham'\]",
+    ):
         store.submit([Submission(4, "ham"), Submission(5, label)], annotator="ann")
     assert labels(store) == {}
 
@@ -246,14 +284,22 @@ def test_a_position_that_is_not_there_is_refused(store, position):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"annotator": ""}, {"annotator": None}, {"annotator": "\ud800"}, {"annotator": "a", "source": "guess"}]
+    "wrong",
+    [
+        {"annotator": ""},
+        {"annotator": None},
+        {"annotator": "\ud800"},
+        {"annotator": "a", "source": "guess"},
+    ],
 )
 def test_who_answered_must_be_known(store, wrong):
     with pytest.raises(InputError, match=r"annotator|source"):
         store.submit([Submission(0, "ham")], **wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"request_id": ""}, {"request_id": 5}, {"comment": 5}, {"comment": "\ud800"}])
+@pytest.mark.parametrize(
+    "wrong", [{"request_id": ""}, {"request_id": 5}, {"comment": 5}, {"comment": "\ud800"}]
+)
 def test_a_request_id_or_comment_that_is_not_text_is_refused(store, wrong):
     with pytest.raises(InputError, match=r"answers\[0\].(request_id|comment)"):
         store.submit([Submission(0, "ham", **wrong)], annotator="ann")
@@ -291,7 +337,11 @@ def test_a_batch_is_out_until_it_is_answered_or_given_back(store):
 
 @pytest.mark.parametrize(
     ("position", "message"),
-    [(1, "'mail-1'. already has the label 'ham' from 'ann'"), (2, "'mail-2'. is already out in batch 1"), (5, "twice")],
+    [
+        (1, "'mail-1'. already has the label 'ham' from 'ann'"),
+        (2, "'mail-2'. is already out in batch 1"),
+        (5, "twice"),
+    ],
 )
 def test_an_item_that_is_out_or_answered_is_not_handed_out_again(store, position, message):
     store.submit([Submission(1, "ham")], annotator="ann")
@@ -344,7 +394,9 @@ def test_events_and_reports_come_back(store):
 
 
 def test_a_sound_project_has_no_problems_and_all_its_answers_can_be_salvaged(store, folder):
-    store.submit([Submission(n, "ham", comment="c" * 9000 * (n == 3)) for n in range(5)], annotator="ann")
+    store.submit(
+        [Submission(n, "ham", comment="c" * 9000 * (n == 3)) for n in range(5)], annotator="ann"
+    )
     store.withdraw([0], annotator="ann")
     assert store.check() == []
     truth = [answer for n in range(5) for answer in store.history(n)]

@@ -1,4 +1,5 @@
-"""Crashes, crowds, full disks and damaged files: no confirmed label is lost, and none is ever wrong.
+"""Crashes, crowds, full disks and damaged files: no confirmed label is lost, and none is ever
+wrong.
 
 Every fault comes in a small dose by default, and at the full count with ``-m faults``.
 """
@@ -18,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from parbals.errors import ProjectDamagedError, ProjectError
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 WRITER = Path(__file__).with_name("crash_writer.py")
 CLASSES = ("cat", "dog", 'it\'s "both"')
@@ -50,7 +51,8 @@ def start(*arguments):
 
 @contextmanager
 def serving(folder, count=1):
-    """Processes that have the project open and submit what they are told; killed at the end, never closed."""
+    """Processes that have the project open and submit what they are told; killed at the end, never
+    closed."""
     children = [start("serve", folder) for _ in range(count)]
     try:
         assert all(child.stdout.readline() == "ready\n" for child in children)
@@ -62,7 +64,8 @@ def serving(folder, count=1):
 
 
 def rest(child):
-    """What a process that is ending has still to say (``communicate`` would lose what ``readline`` read ahead)."""
+    """What a process that is ending has still to say (``communicate`` would lose what ``readline``
+    read ahead)."""
     lines = child.stdout.read().splitlines()
     child.stdin.close()
     child.stdout.close()
@@ -104,8 +107,12 @@ def test_killed_at_any_moment_no_confirmed_label_is_lost_or_doubled(tmp_path, ki
             with Store.open(folder) as store:
                 assert store.check() == []
                 requests = sorted(answer.request for answer in all_answers(store).values())
-            assert len(requests) in (confirmed, confirmed + 1), "at most one was stored but not yet confirmed"
-            assert requests == sorted(f"ann-{number}" for number in range(len(requests))), "none lost, none doubled"
+            assert len(requests) in (confirmed, confirmed + 1), (
+                "at most one was stored but not yet confirmed"
+            )
+            assert requests == sorted(f"ann-{number}" for number in range(len(requests))), (
+                "none lost, none doubled"
+            )
         assert confirmed > 0
         with Store.open(folder) as store:
             before = all_answers(store)
@@ -114,7 +121,9 @@ def test_killed_at_any_moment_no_confirmed_label_is_lost_or_doubled(tmp_path, ki
                 assert store.submit([answer], annotator="ann", revise=True).repeated == 1
             assert all_answers(store) == before
             last = {number % 50: label_of(number) for number in range(len(before))}
-            assert store.current_labels() == {position: {"ann": label} for position, label in last.items()}
+            assert store.current_labels() == {
+                position: {"ann": label} for position, label in last.items()
+            }
 
 
 # Crowds
@@ -125,7 +134,9 @@ def test_many_processes_submit_at_once_with_exact_counts(tmp_path, processes, su
     folder = make(tmp_path / "p", n_items=submits)
     children = [start("submit", folder, f"a{number}", 0, submits) for number in range(processes)]
     outputs = [child.communicate()[0].split() for child in children]
-    assert [child.returncode for child in children] == [0] * processes, "no lock error reaches a user"
+    assert [child.returncode for child in children] == [0] * processes, (
+        "no lock error reaches a user"
+    )
     assert outputs == [["ready", *map(str, range(submits))]] * processes
     with Store.open(folder) as store:
         assert store.check() == []
@@ -157,8 +168,11 @@ def test_two_processes_race_for_one_item(tmp_path, races):
 
 def test_a_project_kept_busy_by_another_program_gives_one_clear_sentence(tmp_path, monkeypatch):
     folder = make(tmp_path / "p")
-    monkeypatch.setattr("parbals.project.database.BUSY_SECONDS", 0.1)
-    with Store.open(folder) as store, closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other:
+    monkeypatch.setattr("parbals.store.database.BUSY_SECONDS", 0.1)
+    with (
+        Store.open(folder) as store,
+        closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other,
+    ):
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ProjectError, match="in use by another program"):
             store.submit([Submission(0, "cat")], annotator="ann")
@@ -171,7 +185,9 @@ def test_a_project_kept_busy_by_another_program_gives_one_clear_sentence(tmp_pat
 
 
 @pytest.mark.parametrize(("rounds", "submits"), doses((4, 30), (50, 200)))
-def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_afterwards(tmp_path, rounds, submits):
+def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_afterwards(
+    tmp_path, rounds, submits
+):
     folder = make(tmp_path / "p")
     child = start("full", folder, rounds, submits, 1)
     *said, last = child.communicate()[0].splitlines()
@@ -180,7 +196,8 @@ def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_afterw
     with Store.open(folder) as store:
         assert store.check() == []
         assert store.current_labels() == {
-            n: {"a": label_of(max(m for m in range(len(said)) if m % 50 == n))} for n in range(min(50, len(said)))
+            n: {"a": label_of(max(m for m in range(len(said)) if m % 50 == n))}
+            for n in range(min(50, len(said)))
         }
 
 
@@ -244,10 +261,13 @@ def test_a_file_removed_during_a_call_is_not_confirmed(tmp_path):
 
 
 def fill(folder):
-    """Answers of every kind, submitted by a process that is then killed, so that its -wal file stays."""
+    """Answers of every kind, submitted by a process that is then killed, so that its -wal file
+    stays."""
     with Store.open(folder) as store:
         for number in range(60):
-            answer = Submission(number % 25, label_of(number), f"r{number}", f"comment {number}" * (number % 3))
+            answer = Submission(
+                number % 25, label_of(number), f"r{number}", f"comment {number}" * (number % 3)
+            )
             store.submit([answer], annotator="ann" if number % 2 else "bob", revise=True)
         store.withdraw([3, 7], annotator="ann")
         store.record_batch("random", 0, [(40, 1.0, 1.0)], {})
@@ -290,7 +310,8 @@ def copy(source, tmp_path):
 
 
 def never_wrong(folder, truth):
-    """Opens with exactly the right labels, or is refused clearly and only true answers are salvaged."""
+    """Opens with exactly the right labels, or is refused clearly and only true answers are
+    salvaged."""
     labels, answers = truth
     try:
         with Store.open(folder) as store:
@@ -311,7 +332,9 @@ def never_wrong(folder, truth):
 
 
 @pytest.mark.parametrize("flips", doses(40, 500))
-@pytest.mark.parametrize(("state", "name"), [("whole", FILE), ("crashed", FILE), ("crashed", f"{FILE}-wal")])
+@pytest.mark.parametrize(
+    ("state", "name"), [("whole", FILE), ("crashed", FILE), ("crashed", f"{FILE}-wal")]
+)
 def test_flipped_bytes_never_give_a_wrong_label(request, tmp_path, state, name, flips):
     source, truth = request.getfixturevalue(state)
     chance = random.Random(flips)
@@ -320,7 +343,9 @@ def test_flipped_bytes_never_give_a_wrong_label(request, tmp_path, state, name, 
     outcomes = []
     for trial in range(flips):
         folder = copy(source, tmp_path)
-        place = chance.choice(used) if trial % 2 else chance.randrange(len(data))  # much of a file is empty
+        place = (
+            chance.choice(used) if trial % 2 else chance.randrange(len(data))
+        )  # much of a file is empty
         with (folder / name).open("r+b") as file:
             file.seek(place)
             file.write(bytes([data[place] ^ chance.randrange(1, 256)]))
@@ -335,11 +360,22 @@ def test_bytes_flipped_where_labels_names_and_classes_are_kept_are_noticed(whole
     source, truth = whole
     chance = random.Random(flips)
     data = (source / FILE).read_bytes()
-    targets = (b"catperson", b"dogperson", b'item-3{"', b'item-11{"', b"comment 2", b'["cat"', b"personr", b"annotator")
+    targets = (
+        b"catperson",
+        b"dogperson",
+        b'item-3{"',
+        b'item-11{"',
+        b"comment 2",
+        b'["cat"',
+        b"personr",
+        b"annotator",
+    )
     for trial in range(flips):
         folder = copy(source, tmp_path)
         target = targets[trial % len(targets)]
-        place = chance.choice([place for place in range(len(data)) if data.startswith(target, place)])
+        place = chance.choice(
+            [place for place in range(len(data)) if data.startswith(target, place)]
+        )
         with (folder / FILE).open("r+b") as file:
             file.seek(place + chance.randrange(len(target)))
             file.write(b"~")
@@ -347,14 +383,17 @@ def test_bytes_flipped_where_labels_names_and_classes_are_kept_are_noticed(whole
 
 
 def pages_in_wal(folder):
-    """Numbers of the pages in the write-ahead log: after a header of 32 bytes, frames of 24 bytes and a page each."""
+    """Numbers of the pages in the write-ahead log: after a header of 32 bytes, frames of 24 bytes
+    and a page each."""
     wal = folder / f"{FILE}-wal"
     data = wal.read_bytes() if wal.exists() else b""
     return {int.from_bytes(data[start : start + 4]) for start in range(32, len(data), 24 + 4096)}
 
 
 @pytest.mark.parametrize("cuts", doses(8, 50))
-@pytest.mark.parametrize(("state", "name"), [("whole", FILE), ("crashed", FILE), ("crashed", f"{FILE}-wal")])
+@pytest.mark.parametrize(
+    ("state", "name"), [("whole", FILE), ("crashed", FILE), ("crashed", f"{FILE}-wal")]
+)
 def test_files_cut_short_never_give_a_wrong_label(request, tmp_path, state, name, cuts):
     source, truth = request.getfixturevalue(state)
     chance = random.Random(cuts)
@@ -364,7 +403,9 @@ def test_files_cut_short_never_give_a_wrong_label(request, tmp_path, state, name
         kept = chance.choice([0, 1, chance.randrange(size), chance.randrange(size) // 4096 * 4096])
         os.truncate(folder / name, kept)
         lost = set(range(kept // 4096 + 1, size // 4096 + 1)) if name == FILE else {0}
-        harmless = lost <= pages_in_wal(folder)  # their newest content is in the log, so nothing is missing
+        harmless = lost <= pages_in_wal(
+            folder
+        )  # their newest content is in the log, so nothing is missing
         assert (never_wrong(folder, truth) == "sound") <= harmless
 
 
@@ -372,7 +413,10 @@ def test_a_missing_wal_file_is_noticed_until_it_is_put_back(crashed, tmp_path):
     source, truth = crashed
     folder = copy(source, tmp_path)
     (folder / f"{FILE}-wal").unlink()
-    with pytest.raises(ProjectDamagedError, match=r"82 answers were confirmed but only 62 are there.*wal is missing"):
+    with pytest.raises(
+        ProjectDamagedError,
+        match=r"82 answers were confirmed but only 62 are there.*wal is missing",
+    ):
         Store.open(folder)
     assert never_wrong(folder, truth) > 0.7
     shutil.copy(source / f"{FILE}-wal", folder)
@@ -390,7 +434,9 @@ def test_an_older_copy_is_accepted_when_the_user_says_so(crashed, tmp_path):
 
 @pytest.mark.parametrize("state", ["whole", "crashed"])
 @pytest.mark.parametrize("foreign", ["young", "labelled"])
-def test_the_wal_file_of_another_project_is_noticed_and_does_no_harm(request, tmp_path, state, foreign):
+def test_the_wal_file_of_another_project_is_noticed_and_does_no_harm(
+    request, tmp_path, state, foreign
+):
     source, truth = request.getfixturevalue(state)
     other = make(tmp_path / "other")
     with serving(other) as (child,):
@@ -417,7 +463,9 @@ def test_a_whole_foreign_project_under_our_witness_is_noticed(whole, tmp_path):
         Store.open(folder)
 
 
-@pytest.mark.parametrize("change", ["content = replace(content, 'text', 'next')", "content = CAST(content AS BLOB)"])
+@pytest.mark.parametrize(
+    "change", ["content = replace(content, 'text', 'next')", "content = CAST(content AS BLOB)"]
+)
 def test_check_names_a_damaged_item_that_opening_leaves_for_later(whole, tmp_path, change):
     folder = copy(whole[0], tmp_path)
     with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as connection:
@@ -430,7 +478,9 @@ def test_check_names_a_damaged_item_that_opening_leaves_for_later(whole, tmp_pat
             list(store.iter_items())
 
 
-@pytest.mark.parametrize("content", [b"", b"not a database", b"SQLite format 3\x00", os.urandom(20_000)])
+@pytest.mark.parametrize(
+    "content", [b"", b"not a database", b"SQLite format 3\x00", os.urandom(20_000)]
+)
 def test_a_file_that_is_no_project_is_refused_and_salvages_nothing(tmp_path, content):
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises((ProjectDamagedError, ProjectError), match=r"damaged|empty|another program"):

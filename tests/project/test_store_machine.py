@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from parbals.errors import InputError, LabelError
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 CLASSES = ("a", "b", "c")
 N_ITEMS = 6
@@ -23,7 +23,8 @@ comments = st.sampled_from([None, "sure", "not sure"])
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Submits, corrects, withdraws, hands out, gives back and reopens, beside a model made of dictionaries."""
+    """Submits, corrects, withdraws, hands out, gives back and reopens, beside a model made of
+    dictionaries."""
 
     def __init__(self):
         super().__init__()
@@ -47,14 +48,18 @@ class StoreMachine(RuleBasedStateMachine):
         if again or self.held(position, annotator) != label:
             self.answers.setdefault((position, annotator), []).append(label)
             self.comments[position, annotator] = comment
-        batch, rank, holder, _, queued = self.leases.get(position, (0, 0, "someone else", False, False))
+        batch, rank, holder, _, queued = self.leases.get(
+            position, (0, 0, "someone else", False, False)
+        )
         if holder in (None, annotator):
             del self.leases[position]
             if queued and self.n_labels(position) < self.wanted:
                 self.leases[position] = (batch, rank, None, False, True)
 
     def n_labels(self, position):
-        return sum(given[-1] is not None for (place, _), given in self.answers.items() if place == position)
+        return sum(
+            given[-1] is not None for (place, _), given in self.answers.items() if place == position
+        )
 
     def passed(self, position, annotator):
         kind = self.passes.get((position, annotator), [None])[-1]
@@ -78,7 +83,9 @@ class StoreMachine(RuleBasedStateMachine):
             return
         result = self.store.submit([answer], annotator=annotator, revise=revise)
         same = comment is None or comment == self.comments.get((position, annotator)) or not revise
-        expected = "new" if before is None else "repeated" if before == label and same else "revised"
+        expected = (
+            "new" if before is None else "repeated" if before == label and same else "revised"
+        )
         assert getattr(result, expected) == result.new + result.repeated + result.revised == 1
         if request and expected != "repeated":
             self.requests[request] = (position, annotator, label)
@@ -87,7 +94,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(chosen=st.dictionaries(positions, labels, min_size=1), annotator=people)
     def submit_many(self, chosen, annotator):
         answers = [Submission(position, label) for position, label in chosen.items()]
-        if all(self.held(position, annotator) in (None, label) for position, label in chosen.items()):
+        if all(
+            self.held(position, annotator) in (None, label) for position, label in chosen.items()
+        ):
             self.store.submit(answers, annotator=annotator)
             for position, label in chosen.items():
                 self.accept(position, annotator, label)
@@ -119,7 +128,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.update_settings(answers_wanted=wanted)
         self.wanted = wanted
 
-    @rule(position=positions, annotator=people, kind=st.sampled_from(["skip", "unsure"]), comment=comments)
+    @rule(
+        position=positions,
+        annotator=people,
+        kind=st.sampled_from(["skip", "unsure"]),
+        comment=comments,
+    )
     def pass_over(self, position, annotator, kind, comment):
         if self.held(position, annotator) is not None:
             with pytest.raises(LabelError, match="take it back"):
@@ -128,7 +142,9 @@ class StoreMachine(RuleBasedStateMachine):
         before = self.passed(position, annotator)
         same = before == kind and comment in (None, self.pass_comments.get((position, annotator)))
         expected = "new" if before is None else "repeated" if same else "revised"
-        assert self.store.pass_over(position, kind, annotator=annotator, comment=comment) == expected
+        assert (
+            self.store.pass_over(position, kind, annotator=annotator, comment=comment) == expected
+        )
         if not same:
             self.passes.setdefault((position, annotator), []).append(kind)
             self.pass_comments[position, annotator] = comment
@@ -163,11 +179,16 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(annotator=people, n=st.integers(1, 3), expired=st.booleans())
     def take(self, annotator, n, expired):
-        inline = sorted((lease[:2], position) for position, lease in self.leases.items() if lease[4])
+        inline = sorted(
+            (lease[:2], position) for position, lease in self.leases.items() if lease[4]
+        )
         given = [position for _, position in inline if self.leases[position][2] == annotator][:n]
         for _, position in inline:
             _, _, holder, late, _ = self.leases[position]
-            mine = self.held(position, annotator) is not None or self.passed(position, annotator) is not None
+            mine = (
+                self.held(position, annotator) is not None
+                or self.passed(position, annotator) is not None
+            )
             if len(given) >= n or position in given or not (holder is None or late):
                 continue
             if self.n_labels(position) >= self.wanted:
@@ -181,7 +202,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(annotator=people, chosen=st.lists(positions, max_size=3, unique=True))
     def renew(self, annotator, chosen):
-        mine = [place for place in chosen if self.leases.get(place, (0, 0, None, 0, 0))[2] == annotator]
+        mine = [
+            place for place in chosen if self.leases.get(place, (0, 0, None, 0, 0))[2] == annotator
+        ]
         mine = [place for place in mine if self.leases[place][4]]
         assert self.store.renew(annotator, chosen, 1000.0) == mine
         for place in mine:
@@ -189,7 +212,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(annotator=people, chosen=st.lists(positions, max_size=3, unique=True))
     def release(self, annotator, chosen):
-        assert self.store.release(annotator, chosen) == sum([self.free(place, annotator) for place in chosen])
+        assert self.store.release(annotator, chosen) == sum(
+            [self.free(place, annotator) for place in chosen]
+        )
 
     @rule(chosen=st.lists(positions, min_size=1, max_size=3, unique=True))
     def queue(self, chosen):
@@ -209,7 +234,11 @@ class StoreMachine(RuleBasedStateMachine):
         _, _, _, expired, queued = self.leases.get(position, (0, 0, None, True, False))
         return not self.n_labels(position) and expired and not queued
 
-    @rule(chosen=st.lists(positions, min_size=1, max_size=3), annotator=st.none() | people, expired=st.booleans())
+    @rule(
+        chosen=st.lists(positions, min_size=1, max_size=3),
+        annotator=st.none() | people,
+        expired=st.booleans(),
+    )
     def lease(self, chosen, annotator, expired):
         free = self.may_go_out
 
@@ -217,14 +246,18 @@ class StoreMachine(RuleBasedStateMachine):
         expires = time.time() + (-1000 if expired else 1000)
         if len(set(chosen)) == len(chosen) and all(map(free, chosen)):
             self.batches += 1
-            batch = self.store.record_batch("random", 0, items, {}, annotator=annotator, expires=expires)
+            batch = self.store.record_batch(
+                "random", 0, items, {}, annotator=annotator, expires=expires
+            )
             assert batch == self.batches
             for rank, place in enumerate(chosen):
                 self.leases[place] = (batch, rank, annotator, expired, False)
                 self.places[place] = (batch, rank)
         else:
             with pytest.raises(InputError, match="leave it out of the batch"):
-                self.store.record_batch("random", 0, items, {}, annotator=annotator, expires=expires)
+                self.store.record_batch(
+                    "random", 0, items, {}, annotator=annotator, expires=expires
+                )
 
     @rule(position=positions)
     def give_back(self, position):
@@ -248,19 +281,37 @@ class StoreMachine(RuleBasedStateMachine):
                 current.setdefault(position, {})[annotator] = given[-1]
         assert self.store.current_labels() == current
         assert self.store.n_labelled == len(current)
-        out = sorted((lease[:2], position) for position, lease in self.leases.items() if lease[4] or not lease[3])
+        out = sorted(
+            (lease[:2], position)
+            for position, lease in self.leases.items()
+            if lease[4] or not lease[3]
+        )
         assert self.store.pending() == [position for _, position in out]
-        passed = {key: kinds[-1] for key, kinds in self.passes.items() if self.passed(*key) and not self.held(*key)}
-        assert {(p, a): kind for p, by in self.store.passes().items() for a, kind in by.items()} == passed
-        waiting = [place for place, lease in self.leases.items() if lease[4] and (lease[2] is None or lease[3])]
+        passed = {
+            key: kinds[-1]
+            for key, kinds in self.passes.items()
+            if self.passed(*key) and not self.held(*key)
+        }
+        assert {
+            (p, a): kind for p, by in self.store.passes().items() for a, kind in by.items()
+        } == passed
+        waiting = [
+            place
+            for place, lease in self.leases.items()
+            if lease[4] and (lease[2] is None or lease[3])
+        ]
         assert self.store.queued()[0] == sorted(waiting)
 
     def teardown(self):
         for (position, annotator), given in self.answers.items():
-            kept = [answer for answer in self.store.history(position) if answer.annotator == annotator]
+            kept = [
+                answer for answer in self.store.history(position) if answer.annotator == annotator
+            ]
             assert [(answer.revision, answer.label) for answer in kept] == list(enumerate(given, 1))
         for (position, annotator), kinds in self.passes.items():
-            assert [p.kind for p in self.store.pass_history(position) if p.annotator == annotator] == kinds
+            assert [
+                p.kind for p in self.store.pass_history(position) if p.annotator == annotator
+            ] == kinds
         assert len(self.store.batches()) == self.batches
         assert self.store.check() == []
         self.store.close()

@@ -9,9 +9,9 @@ from message_data import truth
 
 import parbals.project.exports
 from parbals.errors import InputError
-from parbals.project.batches import TakenError
 from parbals.project.engine import choose_batch
-from parbals.project.store import Store
+from parbals.store.batches import TakenError
+from parbals.store.store import Store
 
 
 def read(path):
@@ -38,15 +38,17 @@ def n_out(project):
 
 
 class TestLabelsNotTold:
-    @pytest.mark.parametrize("again", [("-n", "3", "--out", "batch.csv"), ("--again", "1", "--out", "batch.csv")])
+    @pytest.mark.parametrize(
+        "again", [("-n", "3", "--out", "batch.csv"), ("--again", "1", "--out", "batch.csv")]
+    )
     def test_they_are_never_written_over(self, run, project, tmp_path, again):
         run("next", project, "-n", "5", "--out", "batch.csv")
         fill(tmp_path / "batch.csv", 4)
         before = (tmp_path / "batch.csv").read_bytes()
         said = str(run("next", project, *again, fails=True).exception)
         assert said == (
-            f"batch.csv holds 4 labels that have not been told; run `parbals tell {project} batch.csv` first, or name "
-            "another file with --out."
+            f"batch.csv holds 4 labels that have not been told; run `parbals tell {project} "
+            "batch.csv` first, or name another file with --out."
         )
         assert (tmp_path / "batch.csv").read_bytes() == before
         assert n_out(project) == 5
@@ -54,7 +56,9 @@ class TestLabelsNotTold:
         run("next", project, *again)
         assert not any(row["label"] for row in read(tmp_path / "batch.csv"))
 
-    def test_a_label_other_than_the_one_told_and_one_that_is_no_class_count(self, run, project, tmp_path):
+    def test_a_label_other_than_the_one_told_and_one_that_is_no_class_count(
+        self, run, project, tmp_path
+    ):
         ids = json.loads(run("next", project, "-n", "3", "--out", "b.csv", "--json"))["ids"]
         fill(tmp_path / "b.csv", 3)
         run("tell", project, "b.csv", "--no-report")
@@ -79,7 +83,9 @@ class TestLabelsNotTold:
     def test_the_default_file_is_looked_at_too(self, run, project):
         run("next", project, "-n", "2")
         fill(project / "batch-1.csv", 1)
-        assert "batch-1.csv holds 1 label" in str(run("next", project, "--again", "1", fails=True).exception)
+        assert "batch-1.csv holds 1 label" in str(
+            run("next", project, "--again", "1", fails=True).exception
+        )
         (project / "batch-2.csv").write_text("my notes\n")
         assert "not a batch file" in str(run("next", project, "-n", "2", fails=True).exception)
         assert n_out(project) == 2
@@ -87,7 +93,8 @@ class TestLabelsNotTold:
 
 class TestOtherFiles:
     @pytest.mark.parametrize(
-        "content", ["my diary\n", "id,label\n007,\n", "id,label\nnobody,ham\n", "id,label\n,\n", "\0\1"]
+        "content",
+        ["my diary\n", "id,label\n007,\n", "id,label\nnobody,ham\n", "id,label\n,\n", "\0\1"],
     )
     def test_what_is_no_batch_file_stays(self, run, project, tmp_path, content):
         (tmp_path / "x.csv").write_text(content)
@@ -99,7 +106,9 @@ class TestOtherFiles:
     def test_a_column_that_somebody_added_is_work_too(self, run, project, tmp_path):
         run("next", project, "-n", "2", "--out", "b.csv")
         fill(tmp_path / "b.csv", 0, extra="note")
-        assert "not a batch file" in str(run("next", project, "--out", "b.csv", fails=True).exception)
+        assert "not a batch file" in str(
+            run("next", project, "--out", "b.csv", fails=True).exception
+        )
 
     def test_an_empty_file_and_an_unfilled_batch_may_go(self, run, project, tmp_path):
         (tmp_path / "b.csv").touch()
@@ -116,7 +125,9 @@ class TestOtherFiles:
 
 class TestFilesOfTheProject:
     @pytest.mark.parametrize("command", ["next", "export"])
-    @pytest.mark.parametrize("name", ["project.sqlite3", "project.sqlite3-wal", "project.witness", "page-token"])
+    @pytest.mark.parametrize(
+        "name", ["project.sqlite3", "project.sqlite3-wal", "project.witness", "page-token"]
+    )
     def test_they_are_refused_whether_they_are_there_or_not(self, run, project, command, name):
         said = str(run(command, project, "--out", project / name, fails=True).exception)
         assert said == f"{project / name} is a file of the project itself; name another with --out."
@@ -127,9 +138,17 @@ class TestFilesOfTheProject:
         os.link(features, tmp_path / "hard.csv")
         (tmp_path / "folder").symlink_to(project)
         before = features.read_bytes()
-        for out in (features, "link.csv", "hard.csv", f"folder/{features.name}", f"spam/../spam/{features.name}"):
+        for out in (
+            features,
+            "link.csv",
+            "hard.csv",
+            f"folder/{features.name}",
+            f"spam/../spam/{features.name}",
+        ):
             for command in ("next", "export"):
-                assert "the project itself" in str(run(command, project, "--out", out, fails=True).exception)
+                assert "the project itself" in str(
+                    run(command, project, "--out", out, fails=True).exception
+                )
         assert features.read_bytes() == before
 
     def test_names_like_them_elsewhere_are_free(self, run, project, tmp_path):
@@ -139,7 +158,11 @@ class TestFilesOfTheProject:
 
 class TestBeforeItemsAreChosen:
     def test_a_file_that_cannot_be_written_takes_nothing_out(self, run, project, tmp_path):
-        for out, complaint in (("nope/x.csv", "there is no folder"), (".", "is a folder"), ("/dev/null", "not a file")):
+        for out, complaint in (
+            ("nope/x.csv", "there is no folder"),
+            (".", "is a folder"),
+            ("/dev/null", "not a file"),
+        ):
             assert complaint in str(run("next", project, "--out", out, fails=True).exception)
         assert n_out(project) == 0
 
@@ -180,5 +203,8 @@ def test_it_is_not_tried_for_ever(project, monkeypatch):
 
     monkeypatch.setattr("parbals.project.engine._TRIES", 2)
     monkeypatch.setattr(Store, "record_batch", taken)
-    with Store.open(project) as store, pytest.raises(InputError, match="nothing was handed out, try again"):
+    with (
+        Store.open(project) as store,
+        pytest.raises(InputError, match="nothing was handed out, try again"),
+    ):
         choose_batch(store, 3)

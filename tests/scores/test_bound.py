@@ -18,7 +18,9 @@ def bounds_of(pool, target, weights, pivot=0.5):
     with working_precision(dtype):
         weights = (weights / weights.sum()).astype(dtype)
         stats = target_stats(target_rows(target), weights, len(target))
-        return np.asarray(bound_of_block(class_rows(pool), weights, bound_stats(stats, weights, pivot)))
+        return np.asarray(
+            bound_of_block(class_rows(pool), weights, bound_stats(stats, weights, pivot))
+        )
 
 
 @settings(max_examples=80, deadline=None)
@@ -31,7 +33,9 @@ def bounds_of(pool, target, weights, pivot=0.5):
 )
 def test_the_bound_is_never_below_the_score(seed, n_classes, log_scale, log_pivot, single):
     """From posteriors that hardly vary to predictions that are all 0 or 1."""
-    pool, target = (linear_probs(seed + s, 20, 15, n_classes, scale=np.exp(log_scale)) for s in (0, 1))
+    pool, target = (
+        linear_probs(seed + s, 20, 15, n_classes, scale=np.exp(log_scale)) for s in (0, 1)
+    )
     if single:
         pool, target = pool.astype(np.float32), target.astype(np.float32)
     weights = np.random.default_rng(seed).dirichlet(np.ones(15))
@@ -48,7 +52,12 @@ def test_the_bound_is_tight_where_predictions_vary_little():
 
 
 @settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 10**6), n_posteriors=st.integers(1, 6), first=st.integers(1, 20), looseness=st.floats(0, 2))
+@given(
+    seed=st.integers(0, 10**6),
+    n_posteriors=st.integers(1, 6),
+    first=st.integers(1, 20),
+    looseness=st.floats(0, 2),
+)
 def test_the_winner_is_the_one_exhaustive_search_finds(seed, n_posteriors, first, looseness):
     """Also with ties, with candidates ruled out, and with bounds that are exact or very loose."""
     rng = np.random.default_rng(seed)
@@ -74,12 +83,16 @@ def test_the_winner_is_the_one_exhaustive_search_finds(seed, n_posteriors, first
 def test_among_equals_the_lowest_index_wins():
     scores = np.zeros((2, 30))
     scores[:, [7, 19, 28]] = 1.0
-    found = argmax_certified(scores + 0.1, np.ones(2), np.ones(30, bool), lambda g, i: scores[g, i], first=2)
+    found = argmax_certified(
+        scores + 0.1, np.ones(2), np.ones(30, bool), lambda g, i: scores[g, i], first=2
+    )
     assert found.winner == 7
 
 
 def test_candidates_that_cannot_win_are_not_scored():
     scores = np.linspace(0, 1, 1000)[None]
-    found = argmax_certified(1.1 * scores, np.ones(1), np.ones(1000, bool), lambda g, i: scores[g, i], first=10)
+    found = argmax_certified(
+        1.1 * scores, np.ones(1), np.ones(1000, bool), lambda g, i: scores[g, i], first=10
+    )
     assert found.winner == 999
     assert found.n_scored < 150

@@ -19,7 +19,9 @@ from parbals.scores.epig import epig_of_block, target_stats
 def test_equals_enumeration_of_every_pair_of_labels(n_classes, sharpness):
     pool, target = (random_probs(s, 7, 12, n_classes, sharpness) for s in (1, 2))
     weights = np.random.default_rng(3).random(12)
-    np.testing.assert_allclose(parbals.epig(pool, target), slow_epig(pool, target), rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(
+        parbals.epig(pool, target), slow_epig(pool, target), rtol=1e-9, atol=1e-13
+    )
     np.testing.assert_allclose(
         parbals.epig(pool, target, weights), slow_epig(pool, target, weights), rtol=1e-9, atol=1e-13
     )
@@ -41,14 +43,18 @@ def test_a_weight_is_a_repeated_sample(n_classes):
     pool, target = (random_probs(s, 9, 5, n_classes) for s in (1, 2))
     counts = np.array([1, 4, 0, 2, 3])
     repeated = (np.repeat(p, counts, axis=1) for p in (pool, target))
-    np.testing.assert_allclose(parbals.epig(pool, target, counts), parbals.epig(*repeated), rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(
+        parbals.epig(pool, target, counts), parbals.epig(*repeated), rtol=1e-10, atol=1e-15
+    )
 
 
 def test_two_classes_are_three_of_which_one_never_happens():
     """The two-class fast path and the general path give one answer."""
     pool, target = (random_probs(s, 30, 20, 2, 2.0) for s in (1, 2))
     wide = [np.concatenate([p, np.zeros((*p.shape[:2], 1))], axis=2) for p in (pool, target)]
-    np.testing.assert_allclose(parbals.epig(pool, target), parbals.epig(*wide), rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(
+        parbals.epig(pool, target), parbals.epig(*wide), rtol=1e-9, atol=1e-14
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -78,8 +84,12 @@ def test_reordering_rows_targets_samples_and_classes_reorders_the_scores(n_class
     rng = np.random.default_rng(0)
     rows, samples, classes = rng.permutation(50), rng.permutation(30), rng.permutation(n_classes)
     np.testing.assert_allclose(parbals.epig(pool[rows], target[::-1]), scores[rows], rtol=1e-10)
-    np.testing.assert_allclose(parbals.epig(pool[:, samples], target[:, samples]), scores, rtol=1e-10)
-    np.testing.assert_allclose(parbals.epig(pool[:, :, classes], target[:, :, classes]), scores, rtol=1e-10)
+    np.testing.assert_allclose(
+        parbals.epig(pool[:, samples], target[:, samples]), scores, rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        parbals.epig(pool[:, :, classes], target[:, :, classes]), scores, rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize(("n_pool", "n_targets"), [(1, 1), (15, 300), (2049, 3), (5, 257)])
@@ -88,7 +98,9 @@ def test_padding_to_blocks_changes_nothing(n_pool, n_targets):
     expected = [slow_epig(pool[i : i + 1], target)[0] for i in (0, n_pool // 2, n_pool - 1)]
     scores = parbals.epig(pool, target)
     assert scores.shape == (n_pool,)
-    np.testing.assert_allclose(scores[[0, n_pool // 2, n_pool - 1]], expected, rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(
+        scores[[0, n_pool // 2, n_pool - 1]], expected, rtol=1e-9, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 10])
@@ -97,7 +109,9 @@ def test_no_table_of_all_pairs_is_ever_held(n_classes):
     n_rows = 1 if n_classes == 2 else n_classes
     n_samples, n_targets = 50, 4096
     block = jnp.zeros((64, n_rows, n_samples))
-    stats = jax.eval_shape(target_stats, jnp.zeros((n_targets, n_rows, n_samples)), jnp.zeros(n_samples), n_targets)
+    stats = jax.eval_shape(
+        target_stats, jnp.zeros((n_targets, n_rows, n_samples)), jnp.zeros(n_samples), n_targets
+    )
     trace = jax.make_jaxpr(epig_of_block)(block, jnp.zeros(n_samples), stats)
     largest = max(_intermediate_sizes(trace.jaxpr))
     assert largest <= max(64 * n_rows * 256 * n_rows, n_targets * n_rows * n_samples)
@@ -125,7 +139,9 @@ def test_bad_input_is_refused_in_one_sentence():
     bad[2, 3, 1] = np.nan
     with pytest.raises(parbals.errors.InputError, match=r"pool_probs\[2, 3, 1\] is nan"):
         parbals.epig(bad, good)
-    with pytest.raises(parbals.errors.ShapeError, match="5 posterior samples and target_probs has 4"):
+    with pytest.raises(
+        parbals.errors.ShapeError, match="5 posterior samples and target_probs has 4"
+    ):
         parbals.epig(good, good[:, :4])
     with pytest.raises(parbals.errors.ShapeError, match="has shape"):
         parbals.epig(good[:, :, 0], good)

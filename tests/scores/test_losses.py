@@ -11,7 +11,10 @@ from parbals.errors import InputError
 def bayes_risk(distribution, loss):
     """The smallest expected loss of any decision, given the distribution of the label."""
     if loss == "error":
-        return min(sum(distribution[b] for b in range(len(distribution)) if b != d) for d in range(len(distribution)))
+        return min(
+            sum(distribution[b] for b in range(len(distribution)) if b != d)
+            for d in range(len(distribution))
+        )
     positive = distribution[distribution > 0]
     return -(positive * np.log(positive)).sum()
 
@@ -30,10 +33,15 @@ def expected_gain(p, q, w, loss):
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("sharpness", [1.0, 8.0])
 def test_gains_equal_the_drop_in_bayes_risk(loss, n_classes, sharpness):
-    pool, target = random_probs(1, 9, 7, n_classes, sharpness), random_probs(2, 6, 7, n_classes, sharpness)
+    pool, target = (
+        random_probs(1, 9, 7, n_classes, sharpness),
+        random_probs(2, 6, 7, n_classes, sharpness),
+    )
     w = np.random.default_rng(0).dirichlet(np.ones(7))
     expected = [np.mean([expected_gain(p, q, w, loss) for q in target]) for p in pool]
-    np.testing.assert_allclose(parbals.epig(pool, target, w, loss=loss), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        parbals.epig(pool, target, w, loss=loss), expected, rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -54,7 +62,9 @@ def test_a_label_that_changes_no_decision_is_worth_nothing_under_error_but_somet
 
 def test_an_unknown_loss_is_refused():
     with pytest.raises(InputError, match="loss is 'squared'; choose one of: log, error"):
-        parbals.select_batch(np.full((1, 1, 2), 0.5), np.full((1, 1, 2), 0.5), strategy="epig", loss="squared")
+        parbals.select_batch(
+            np.full((1, 1, 2), 0.5), np.full((1, 1, 2), 0.5), strategy="epig", loss="squared"
+        )
 
 
 @pytest.mark.parametrize("strategy", ["epig", "parbals-epig", "parbals-map-epig"])

@@ -22,7 +22,9 @@ def test_bald_is_the_entropy_that_the_parameters_explain(n_classes, sharpness):
 def test_classical_measures_read_the_averaged_prediction():
     probs = random_probs(1, 20, 15, 4, 2.0)
     mean = np.sort(probs.mean(axis=1), axis=1)
-    np.testing.assert_allclose(parbals.predictive_entropy(probs), -(mean * np.log(mean)).sum(axis=1))
+    np.testing.assert_allclose(
+        parbals.predictive_entropy(probs), -(mean * np.log(mean)).sum(axis=1)
+    )
     np.testing.assert_allclose(parbals.least_confidence(probs), 1 - mean[:, -1])
     np.testing.assert_allclose(parbals.margin(probs), 1 - (mean[:, -1] - mean[:, -2]))
 
@@ -31,7 +33,9 @@ def test_classical_measures_read_the_averaged_prediction():
 def test_a_weight_is_a_repeated_sample(score):
     probs = random_probs(1, 9, 5, 3)
     counts = np.array([1, 4, 0, 2, 3])
-    np.testing.assert_allclose(score(probs, counts), score(np.repeat(probs, counts, axis=1)), rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(
+        score(probs, counts), score(np.repeat(probs, counts, axis=1)), rtol=1e-10, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("score", SCORES)

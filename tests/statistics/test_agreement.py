@@ -1,4 +1,5 @@
-"""The default posterior agrees with long NUTS runs that share no code with it, within Monte-Carlo error."""
+"""The default posterior agrees with long NUTS runs that share no code with it, within Monte-Carlo
+error."""
 
 import pytest
 from oracles.checks import ALPHA, agreement, predictive_values, summarise_chains, summarise_model
@@ -14,7 +15,11 @@ def long_nuts(data, n_draws):
 
 
 def fitted(data, **options):
-    options = {"n_samples": 2000, "classes": list(range(data.n_classes)), "random_state": 0} | options
+    options = {
+        "n_samples": 2000,
+        "classes": list(range(data.n_classes)),
+        "random_state": 0,
+    } | options
     return parbals.BayesianLogisticRegression(**options).fit(data.X, data.y)
 
 
@@ -53,9 +58,13 @@ def test_our_nuts_agrees_with_another_librarys():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_agreement_at_full_length(name):
-    """Longer references, more draws, and chains of as many conditionings as there are labels to spare."""
+    """Longer references, more draws, and chains of as many conditionings as there are labels to
+    spare."""
     data = design(name)
     reference = long_nuts(data, 6000)
-    assert agreement(summarise_model(fitted(data, n_samples=6000), data.X_test), reference).p_value > ALPHA
+    assert (
+        agreement(summarise_model(fitted(data, n_samples=6000), data.X_test), reference).p_value
+        > ALPHA
+    )
     chain = conditioned_one_by_one(data, min(50, len(data.X) - 5), n_samples=6000)
     assert agreement(summarise_model(chain, data.X_test), reference).p_value > ALPHA

@@ -1,4 +1,5 @@
-"""Simulation-based calibration: parameters drawn from the prior rank uniformly among posterior draws."""
+"""Simulation-based calibration: parameters drawn from the prior rank uniformly among posterior
+draws."""
 
 import warnings
 
@@ -38,11 +39,18 @@ def simulate(shape, n_runs, seed=0, n_conditioned=0, **options):
         n_flagged += bool(told)
         draws = np.concatenate([model.coef_samples_, model.intercept_samples_[:, :, None]], axis=2)
         every = np.concatenate([(truth - truth.mean(axis=0))[None], draws])
-        logit = np.einsum("kcd,d->kc", every, np.append(x_test, 1.0)) @ np.linspace(-1, 1, n_classes)
-        values = np.column_stack([logit, np.square(every).sum(axis=(1, 2)), log_likelihood(every, X, y)])
+        logit = np.einsum("kcd,d->kc", every, np.append(x_test, 1.0)) @ np.linspace(
+            -1, 1, n_classes
+        )
+        values = np.column_stack(
+            [logit, np.square(every).sum(axis=(1, 2)), log_likelihood(every, X, y)]
+        )
         ranks.append(ranks_of(values[0], values[1:], model.sample_weights, rng))
-    # Four chains of 32 draws disagree by chance now and then; what they say counts all the same, but it must be rare.
-    assert n_flagged <= 0.05 * n_runs, f"{n_flagged} of {n_runs} posteriors failed their own diagnostics"
+    # Four chains of 32 draws disagree by chance now and then; what they say counts all the same,
+    # but it must be rare.
+    assert n_flagged <= 0.05 * n_runs, (
+        f"{n_flagged} of {n_runs} posteriors failed their own diagnostics"
+    )
     return np.array(ranks)
 
 
@@ -68,7 +76,12 @@ def test_a_wrong_prior_is_not():
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("inference", ["smc", "nuts"])
 def test_calibration_at_full_length(shape, inference):
-    assert uniformity(simulate(shape, 1000 if inference == "smc" else 400, seed=1, inference=inference)) > ALPHA
+    assert (
+        uniformity(
+            simulate(shape, 1000 if inference == "smc" else 400, seed=1, inference=inference)
+        )
+        > ALPHA
+    )
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from parbals.posterior import estimator, hmc, likelihood, predictive, smc
 
 
 def posterior_check():
-    """Smallest p-value of three comparisons with quadrature: a fit, one more label, five more labels."""
+    """Smallest p-value of three comparisons with quadrature: a fit, one more label, five more
+    labels."""
     rng = np.random.default_rng(0)
     X = 1.5 * rng.standard_normal((18, 1))
     y = (rng.random(18) < 1 / (1 + np.exp(-2.0 * X[:, 0] - 1.0))).astype(int)
@@ -50,7 +51,9 @@ def swapped_classes(patch):
 
 def prior_too_wide(patch):
     real = smc.laplace_reference
-    patch.setattr(smc, "laplace_reference", lambda X, y, c, scale, *m: real(X, y, c, scale * np.sqrt(2), *m))
+    patch.setattr(
+        smc, "laplace_reference", lambda X, y, c, scale, *m: real(X, y, c, scale * np.sqrt(2), *m)
+    )
 
 
 def dropped_row(patch):
@@ -98,13 +101,19 @@ def laplace_passed_off(patch):
     real = smc._relax
 
     def unmoved(generator, reference, z, X, labels, n_classes, **options):
-        return real(generator, reference, z, X, labels, n_classes, **options)._replace(reference=reference, whitened=z)
+        return real(generator, reference, z, X, labels, n_classes, **options)._replace(
+            reference=reference, whitened=z
+        )
 
     patch.setattr(smc, "_relax", unmoved)
 
 
 def weights_ignored(patch):
-    patch.setattr(smc.Population, "weights", property(lambda self: np.full(self.n_samples, 1 / self.n_samples)))
+    patch.setattr(
+        smc.Population,
+        "weights",
+        property(lambda self: np.full(self.n_samples, 1 / self.n_samples)),
+    )
 
 
 def label_counted_twice(patch):
@@ -113,12 +122,16 @@ def label_counted_twice(patch):
 
 
 def bias_missing(patch):
-    patch.setattr(estimator, "add_bias", lambda X: np.column_stack([X.astype(np.float64), np.zeros(len(X))]))
+    patch.setattr(
+        estimator, "add_bias", lambda X: np.column_stack([X.astype(np.float64), np.zeros(len(X))])
+    )
 
 
 def root_two_missing(patch):
     real = likelihood.class_probs
-    patch.setattr(predictive, "class_probs", lambda f, c: real(f / np.sqrt(2.0).astype(np.float32), c))
+    patch.setattr(
+        predictive, "class_probs", lambda f, c: real(f / np.sqrt(2.0).astype(np.float32), c)
+    )
 
 
 BUGS = [

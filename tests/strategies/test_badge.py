@@ -17,13 +17,17 @@ def embeddings(inputs):
 
 
 def choose(inputs, batch_size, seed, **more):
-    return parbals.select_batch(**inputs, batch_size=batch_size, strategy="badge", random_state=seed, **more)
+    return parbals.select_batch(
+        **inputs, batch_size=batch_size, strategy="badge", random_state=seed, **more
+    )
 
 
 def test_factors_multiply_to_the_gradient():
     inputs = make_inputs()
     a, z = gradient_factors(inputs["pool_probs"].mean(axis=1), inputs["pool_features"])
-    np.testing.assert_allclose(np.einsum("nc,nd->ncd", a, z).reshape(40, -1), embeddings(inputs), atol=1e-6)
+    np.testing.assert_allclose(
+        np.einsum("nc,nd->ncd", a, z).reshape(40, -1), embeddings(inputs), atol=1e-6
+    )
 
 
 def test_scores_are_squared_distances_to_the_nearest_point_before():
@@ -53,7 +57,11 @@ def test_pairs_come_with_the_frequencies_of_k_means_plus_plus(n_classes):
 def test_duplicates_are_drawn_only_when_nothing_else_is_left():
     inputs = make_inputs(n_pool=4)
     rows = np.repeat(np.arange(4), 10)
-    copies = {**inputs, "pool_probs": inputs["pool_probs"][rows], "pool_features": inputs["pool_features"][rows]}
+    copies = {
+        **inputs,
+        "pool_probs": inputs["pool_probs"][rows],
+        "pool_features": inputs["pool_features"][rows],
+    }
     for seed in range(20):
         chosen = choose(copies, 6, seed).indices
         assert len(set(rows[chosen[:4]])) == 4
@@ -71,6 +79,9 @@ def test_pending_points_count_as_chosen():
 
 def test_far_points_are_preferred():
     inputs = make_inputs(n_pool=30)
-    far = {**inputs, "pool_features": inputs["pool_features"] * np.where(np.arange(30) < 3, 50.0, 1.0)[:, None]}
+    far = {
+        **inputs,
+        "pool_features": inputs["pool_features"] * np.where(np.arange(30) < 3, 50.0, 1.0)[:, None],
+    }
     hits = [len(set(choose(far, 4, seed).indices.tolist()) & {0, 1, 2}) for seed in range(30)]
     assert np.mean(hits) > 2

@@ -25,10 +25,14 @@ def joint_information(pool, points, w=None):
 def test_each_point_is_the_best_addition_by_enumeration(n_classes, batch_size, weighted):
     pool = linear_probs(3, 14, 30, n_classes, scale=1.0)
     w = np.random.default_rng(0).dirichlet(np.ones(30)) if weighted else None
-    batch = parbals.select_batch(pool, batch_size=batch_size, strategy="batchbald", sample_weights=w)
+    batch = parbals.select_batch(
+        pool, batch_size=batch_size, strategy="batchbald", sample_weights=w
+    )
     for step in range(batch_size):
         before = batch.indices[:step].tolist()
-        values = np.array([joint_information(pool, [*before, x], w) if x not in before else -1 for x in range(14)])
+        values = np.array(
+            [joint_information(pool, [*before, x], w) if x not in before else -1 for x in range(14)]
+        )
         assert batch.indices[step] == values.argmax()
         assert batch.scores[: step + 1].sum() == pytest.approx(values.max(), rel=1e-9)
 
@@ -50,7 +54,8 @@ def test_pending_points_are_part_of_the_batch():
 
 
 def test_skipping_by_bounds_changes_nothing():
-    """A pool larger than one block of candidates: most are ruled out, and the batch is that of full scoring."""
+    """A pool larger than one block of candidates: most are ruled out, and the batch is that of full
+    scoring."""
     pool = linear_probs(5, 3000, 60, 2, scale=0.7)
     lazy = parbals.select_batch(pool, batch_size=5, strategy="batchbald")
     assert lazy.n_exact[1:].max() < 3000
@@ -83,7 +88,8 @@ def test_configurations_are_all_labellings_with_their_probabilities():
 
 
 def test_sampled_configurations_agree_with_all_of_them_within_monte_carlo_error():
-    """One configuration serves every posterior sample: drawn labels are joint, so the mean is unbiased."""
+    """One configuration serves every posterior sample: drawn labels are joint, so the mean is
+    unbiased."""
     pool = linear_probs(8, 30, 50, 2, scale=1.0)
     w = np.full(50, 1 / 50)
     exact, sampled = (Configurations(w, most, np.random.default_rng(1)) for most in (4096, 2000))
@@ -107,7 +113,9 @@ def test_sampled_configurations_agree_with_all_of_them_within_monte_carlo_error(
 def test_batches_beyond_exact_enumeration_are_close_to_exact_ones():
     pool = linear_probs(9, 60, 80, 2, scale=0.5)
     exact = parbals.select_batch(pool, batch_size=8, strategy="batchbald")
-    sampled = parbals.select_batch(pool, batch_size=8, strategy="batchbald", n_configurations=32, random_state=0)
+    sampled = parbals.select_batch(
+        pool, batch_size=8, strategy="batchbald", n_configurations=32, random_state=0
+    )
     value = joint_information(pool, exact.indices)
     assert exact.scores.sum() == pytest.approx(value, rel=1e-9)
     assert joint_information(pool, sampled.indices) > 0.97 * value
@@ -119,5 +127,13 @@ def test_it_avoids_near_duplicates_that_bald_takes():
     best = int(parbals.bald(pool).argmax())
     crowded = np.concatenate([pool, np.repeat(pool[best : best + 1], 20, axis=0)])
     copies = {best, *range(30, 50)}
-    assert set(parbals.select_batch(crowded, batch_size=5, strategy="bald").indices.tolist()) <= copies
-    assert len(set(parbals.select_batch(crowded, batch_size=5, strategy="batchbald").indices.tolist()) & copies) <= 2
+    assert (
+        set(parbals.select_batch(crowded, batch_size=5, strategy="bald").indices.tolist()) <= copies
+    )
+    assert (
+        len(
+            set(parbals.select_batch(crowded, batch_size=5, strategy="batchbald").indices.tolist())
+            & copies
+        )
+        <= 2
+    )

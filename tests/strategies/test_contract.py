@@ -5,4 +5,6 @@ from parbals.testing import StrategyContract
 
 for _name in STRATEGIES:
     _class = "Test" + _name.title().replace("-", "")
-    globals()[_class] = type(_class, (StrategyContract,), {"strategy": _name, "__module__": __name__})
+    globals()[_class] = type(
+        _class, (StrategyContract,), {"strategy": _name, "__module__": __name__}
+    )

@@ -1,4 +1,5 @@
-"""GALAXY on paths drawn by hand: ``.`` unlabelled, ``0`` and ``1`` labelled, from the lowest margin to the highest."""
+"""GALAXY on paths drawn by hand: ``.`` unlabelled, ``0`` and ``1`` labelled, from the lowest margin
+to the highest."""
 
 import itertools
 
@@ -23,7 +24,9 @@ def drawn(path):
 def places(path, batch_size, **more):
     """Places on the path that are chosen."""
     inputs, at = drawn(path)
-    return at[parbals.select_batch(**inputs, batch_size=batch_size, strategy="galaxy", **more).indices].tolist()
+    return at[
+        parbals.select_batch(**inputs, batch_size=batch_size, strategy="galaxy", **more).indices
+    ].tolist()
 
 
 def test_the_shortest_stretch_between_classes_is_bisected_first():
@@ -57,10 +60,11 @@ def test_a_pending_point_touches_its_stretch():
 
 
 def test_no_label_of_the_pool_is_read():
-    """It has no access to any: the answer is a function of what is passed, and only known labels are passed.
+    """It has no access to any: the answer is a function of what is passed, and only known labels
+    are passed.
 
-    A label revealed in the middle of a batch would send the search to one half; instead the whole batch
-    is the same whatever the chosen points turn out to be, because it is chosen before.
+    A label revealed in the middle of a batch would send the search to one half; instead the whole
+    batch is the same whatever the chosen points turn out to be, because it is chosen before.
     """
     path = "0.......1....0......1"
     inputs, _ = drawn(path)
@@ -68,14 +72,19 @@ def test_no_label_of_the_pool_is_read():
     whole = parbals.select_batch(**frozen, batch_size=5, strategy="galaxy").indices
     growing: list[int] = []
     for _ in range(5):  # asked one at a time, with every earlier point out and unanswered
-        growing += parbals.select_batch(**frozen, batch_size=1, strategy="galaxy", pending=growing).indices.tolist()
+        growing += parbals.select_batch(
+            **frozen, batch_size=1, strategy="galaxy", pending=growing
+        ).indices.tolist()
     assert whole.tolist() == growing
 
 
 @pytest.mark.parametrize("n_classes", [3, 4])
 def test_many_classes_bisect_the_shortest_of_all_paths(n_classes):
     generator = np.random.default_rng(0)
-    pool, labelled = generator.dirichlet(np.ones(n_classes), 60), generator.dirichlet(np.ones(n_classes), 9)
+    pool, labelled = (
+        generator.dirichlet(np.ones(n_classes), 60),
+        generator.dirichlet(np.ones(n_classes), 9),
+    )
     labels = np.arange(9) % n_classes
     best = (np.inf, -1)
     for c in range(n_classes):
@@ -87,7 +96,11 @@ def test_many_classes_bisect_the_shortest_of_all_paths(n_classes):
                 order = inside[np.argsort(margin(pool)[inside])]
                 best = (len(inside), order[(len(inside) - 1) // 2])
     batch = parbals.select_batch(
-        pool[:, None], batch_size=1, strategy="galaxy", labelled_probs=labelled[:, None], labels=labels
+        pool[:, None],
+        batch_size=1,
+        strategy="galaxy",
+        labelled_probs=labelled[:, None],
+        labels=labels,
     )
     assert batch.indices[0] == best[1]
     assert batch.scores[0] == -best[0]

@@ -11,7 +11,9 @@ from parbals.testing import make_inputs
 
 
 def choose(inputs, batch_size, **more):
-    return parbals.select_batch(**{**inputs, **more}, batch_size=batch_size, strategy="glister", random_state=0)
+    return parbals.select_batch(
+        **{**inputs, **more}, batch_size=batch_size, strategy="glister", random_state=0
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -25,13 +27,20 @@ def test_gains_are_those_of_an_explicit_step_of_the_last_layer(n_classes):
     step = 1 / np.mean(np.square(z).sum(axis=1))
 
     def value(chosen):
-        W = sum((step * np.outer(z[j], np.eye(n_classes)[mean[j].argmax()] - mean[j]) for j in chosen), 0.0)
-        return log_softmax(base + z_val @ np.broadcast_to(W, (5, n_classes)), axis=1)[range(len(at)), truth].mean()
+        W = sum(
+            (step * np.outer(z[j], np.eye(n_classes)[mean[j].argmax()] - mean[j]) for j in chosen),
+            0.0,
+        )
+        return log_softmax(base + z_val @ np.broadcast_to(W, (5, n_classes)), axis=1)[
+            range(len(at)), truth
+        ].mean()
 
     batch = choose(inputs, 5)
     for i in range(5):
         before = batch.indices[:i].tolist()
-        gains = np.array([value([*before, x]) - value(before) if x not in before else -np.inf for x in range(40)])
+        gains = np.array(
+            [value([*before, x]) - value(before) if x not in before else -np.inf for x in range(40)]
+        )
         assert batch.indices[i] == gains.argmax()
         assert batch.scores[i] == pytest.approx(gains.max(), rel=1e-3, abs=1e-6)
 

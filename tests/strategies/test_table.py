@@ -1,4 +1,5 @@
-"""The table: all published names, entry points of other packages, and what is said when one is wrong."""
+"""The table: all published names, entry points of other packages, and what is said when one is
+wrong."""
 
 from importlib.metadata import EntryPoint
 
@@ -41,7 +42,9 @@ def test_each_says_what_it_costs_and_where_it_was_published():
 
 
 def test_an_unknown_name_is_told_what_there_is():
-    with pytest.raises(InputError, match=r"no strategy 'epigg'; choose one of: random, .*parbals-epig"):
+    with pytest.raises(
+        InputError, match=r"no strategy 'epigg'; choose one of: random, .*parbals-epig"
+    ):
         strategy_named("epigg")
     with pytest.raises(InputError, match="no strategy None"):
         strategy_named(None)
@@ -65,7 +68,10 @@ def test_ours_cannot_be_replaced(monkeypatch):
 
 @pytest.mark.parametrize(
     ("value", "complaint"),
-    [("no_such_module:X", "cannot be loaded"), ("strategies_of_others:NOT_ONE", "must name a parbals")],
+    [
+        ("no_such_module:X", "cannot be loaded"),
+        ("strategies_of_others:NOT_ONE", "must name a parbals"),
+    ],
 )
 def test_a_broken_one_is_named_and_stops_nothing_else(monkeypatch, value, complaint):
     advertised(monkeypatch, ("broken", value))

@@ -14,17 +14,23 @@ from pathlib import Path
 import numpy as np
 
 from parbals.project.features import store_features
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 CLASSES = ("ham", "spam")
-SERVE = "from parbals.web.commands import serve; serve()"
+SERVE = "from parbals.cli.serve import serve; serve()"
 
 
-def make_project(folder, n_items=40, *, classes=CLASSES, queued=20, content=None, ids=None, **settings):
+def make_project(
+    folder, n_items=40, *, classes=CLASSES, queued=20, content=None, ids=None, **settings
+):
     """A project of short texts with four features; ``queued`` items wait on the page, in order."""
     content = content or [{"text": f"message number {n}"} for n in range(n_items)]
     ids = ids or [f"m{n:03d}" for n in range(len(content))]
-    remembered = {"columns": list(content[0]), "encoded_columns": [next(iter(content[0]))], "encoder": "tfidf"}
+    remembered = {
+        "columns": list(content[0]),
+        "encoded_columns": [next(iter(content[0]))],
+        "encoder": "tfidf",
+    }
     remembered |= {"strategy": "parbals-epig", "seed": 0, **settings}
     with Store.create(folder, classes=list(classes), settings=remembered) as store:
         store.add_items(zip(ids, content, strict=True))
@@ -57,11 +63,28 @@ class Server:
     """`parbals serve` in a process of its own."""
 
     def __init__(self, folder, *options, port=0, cache=None, before=""):
-        environment = {**os.environ, "PARBALS_CACHE_DIR": str(cache or Path(folder).parent / "cache")}
-        command = [sys.executable, "-c", before + SERVE, str(folder), "--no-browser", "--port", str(port), *options]
+        environment = {
+            **os.environ,
+            "PARBALS_CACHE_DIR": str(cache or Path(folder).parent / "cache"),
+        }
+        command = [
+            sys.executable,
+            "-c",
+            before + SERVE,
+            str(folder),
+            "--no-browser",
+            "--port",
+            str(port),
+            *options,
+        ]
         self.folder = Path(folder)
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
         )
         line = self.process.stdout.readline()
         if "http://" not in line:
@@ -81,7 +104,9 @@ class Server:
         try:
             connection.request(method, path, body, {**sent, **(headers or {})})
             response = connection.getresponse()
-            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            return Answer(
+                response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
+            )
         finally:
             connection.close()
 
@@ -97,7 +122,12 @@ class Server:
         return [item["position"] for item in answer.json["items"]]
 
     def label(self, annotator, position, label="ham", request=None, **more):
-        one = {"position": position, "label": label, "request_id": request or f"{annotator}-{position}", **more}
+        one = {
+            "position": position,
+            "label": label,
+            "request_id": request or f"{annotator}-{position}",
+            **more,
+        }
         return self.post("/api/answers", {"annotator": annotator, "answers": [one]})
 
     def raw(self, data, timeout=10):

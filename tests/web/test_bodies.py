@@ -1,4 +1,5 @@
-"""Bodies that are too large, too slow, cut short, or not JSON: refused, and never a mistake of the server's own."""
+"""Bodies that are too large, too slow, cut short, or not JSON: refused, and never a mistake of the
+server's own."""
 
 import json
 import random
@@ -8,7 +9,7 @@ import time
 import pytest
 from page_server import make_project, serving
 
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,11 @@ def server(tmp_path_factory):
 
 def head(server, *lines, path="/api/take"):
     """The head of a request, as bytes."""
-    first = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{server.port}", f"Authorization: Bearer {server.token}"]
+    first = [
+        f"POST {path} HTTP/1.1",
+        f"Host: 127.0.0.1:{server.port}",
+        f"Authorization: Bearer {server.token}",
+    ]
     return "\r\n".join([*first, *lines, "", ""]).encode()
 
 
@@ -73,20 +78,29 @@ OTHER_TYPES = [
 
 @pytest.mark.parametrize("kind", OTHER_TYPES)
 def test_other_types_than_json_are_refused(server, kind):
-    assert server.post("/api/take", {"annotator": "a"}, headers={"Content-Type": kind}).status == 415
+    assert (
+        server.post("/api/take", {"annotator": "a"}, headers={"Content-Type": kind}).status == 415
+    )
 
 
 def test_json_may_say_that_it_is_utf_8_and_may_not_be_compressed(server):
     for kind in ("application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"'):
         assert (
-            server.post("/api/leases", {"annotator": "a", "positions": []}, headers={"Content-Type": kind}).status
+            server.post(
+                "/api/leases", {"annotator": "a", "positions": []}, headers={"Content-Type": kind}
+            ).status
             == 200
         )
-    assert server.post("/api/take", {"annotator": "a"}, headers={"Content-Encoding": "gzip"}).status == 415
+    assert (
+        server.post("/api/take", {"annotator": "a"}, headers={"Content-Encoding": "gzip"}).status
+        == 415
+    )
 
 
 def test_large_bodies_are_refused_whether_or_not_they_say_so(server):
-    assert server.post("/api/take", b'{"annotator": "' + b"a" * 999_000 + b'"}').status == 422, "within the limit"
+    assert server.post("/api/take", b'{"annotator": "' + b"a" * 999_000 + b'"}').status == 422, (
+        "within the limit"
+    )
     refused = server.raw(head(server, "Content-Type: application/json", "Content-Length: 1000001"))
     assert status(refused) == 413
     huge = server.raw(head(server, "Content-Type: application/json", f"Content-Length: {10**18}"))
@@ -108,9 +122,15 @@ def test_large_bodies_are_refused_whether_or_not_they_say_so(server):
 def test_chunked_bodies_are_read_like_others(server):
     body = json.dumps({"annotator": "a", "positions": []}).encode()
     start = head(
-        server, "Content-Type: application/json", "Transfer-Encoding: chunked", "Connection: close", path="/api/leases"
+        server,
+        "Content-Type: application/json",
+        "Transfer-Encoding: chunked",
+        "Connection: close",
+        path="/api/leases",
     )
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:5], body[5:6], body[6:]))
+    chunks = b"".join(
+        b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:5], body[5:6], body[6:])
+    )
     assert status(server.raw(start + chunks + b"0\r\n\r\n")) == 200
     for bad in (b"zz\r\nx\r\n", b"-1\r\nx\r\n", b"5\r\nab\r\n0\r\n\r\n"):
         received = server.raw(start + bad, timeout=1)
@@ -131,16 +151,22 @@ def test_bodies_and_heads_that_contradict_themselves_are_refused(server):
         received = server.raw(head(server, json_type, *lines) + body, timeout=2)
         assert status(received) in (400, 413, 501), lines
     smuggled = (
-        head(server, json_type, "Content-Length: 0", "Transfer-Encoding: chunked") + b"0\r\n\r\nGET / HTTP/1.1\r\n\r\n"
+        head(server, json_type, "Content-Length: 0", "Transfer-Encoding: chunked")
+        + b"0\r\n\r\nGET / HTTP/1.1\r\n\r\n"
     )
     assert b" 200 " not in server.raw(smuggled, timeout=2)
     assert server.call("GET", "/api/project", b"{}").status == 400, "a GET takes no body"
     assert status(server.raw(b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", timeout=2)) == 400
-    assert status(server.raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", timeout=2) or b"x 400") == 400, "TLS"
+    assert (
+        status(server.raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", timeout=2) or b"x 400")
+        == 400
+    ), "TLS"
 
 
 def test_a_body_that_is_cut_short_changes_nothing(server):
-    body = json.dumps({"annotator": "cut", "answers": [{"position": 0, "label": "ham", "request_id": "c"}]}).encode()
+    body = json.dumps(
+        {"annotator": "cut", "answers": [{"position": 0, "label": "ham", "request_id": "c"}]}
+    ).encode()
     lines = ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     for length in (0, 1, len(body) // 2, len(body) - 1):
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as link:
@@ -161,7 +187,10 @@ def test_a_slow_body_is_given_up_and_holds_nobody_else(server):
 @pytest.mark.parametrize("requests", [60, pytest.param(2000, marks=pytest.mark.faults, id="full")])
 def test_random_bytes_get_an_answer_or_none_but_never_a_crash(server, requests):
     chance = random.Random(requests)
-    good = head(server, "Content-Type: application/json", "Content-Length: 32") + b'{"annotator":"a","positions":[]}'
+    good = (
+        head(server, "Content-Type: application/json", "Content-Length: 32")
+        + b'{"annotator":"a","positions":[]}'
+    )
     for number in range(requests):
         data = bytearray(good)
         for _ in range(chance.randrange(1, 6)):

@@ -1,4 +1,5 @@
-"""Killed servers, killed workers, full disks, vanished files: nothing confirmed is lost, and the page goes on."""
+"""Killed servers, killed workers, full disks, vanished files: nothing confirmed is lost, and the
+page goes on."""
 
 import http.client
 import os
@@ -14,8 +15,8 @@ from contextlib import closing
 import pytest
 from page_server import SERVE, Server, make_project, serving
 
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 FILE = "project.sqlite3"
 
@@ -34,13 +35,21 @@ def wait_for(look, patience=120.0):
 
 def workers_of(server):
     """Process ids of the server's worker, found by what it was started with."""
-    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+    ).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
-    return [int(pid) for pid, parent, words in rows if int(parent) == server.process.pid and "web.worker" in words]
+    return [
+        int(pid)
+        for pid, parent, words in rows
+        if int(parent) == server.process.pid and "web.worker" in words
+    ]
 
 
 @pytest.mark.parametrize("kills", doses(3, 60))
-def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles_none(tmp_path, kills):
+def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles_none(
+    tmp_path, kills
+):
     chance = random.Random(kills)
     folder = make_project(tmp_path / "p", n_items=4000, queued=0)
     confirmed, sent = set(), {}
@@ -71,7 +80,9 @@ def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles
             person.join()
         with Store.open(folder) as store:
             assert store.check() == []
-            kept = {answer.request for n in {p for _, p in sent.values()} for answer in store.history(n)}
+            kept = {
+                answer.request for n in {p for _, p in sent.values()} for answer in store.history(n)
+            }
         assert confirmed <= kept
     assert confirmed
     with serving(folder) as server:
@@ -79,7 +90,10 @@ def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles
         replayed = random.Random(0).sample(sorted(confirmed), min(len(confirmed), 100))
         for request in replayed:
             name, position = sent[request]
-            assert server.label(name, position, "ham", request).json["stored"][0]["outcome"] == "repeated"
+            assert (
+                server.label(name, position, "ham", request).json["stored"][0]["outcome"]
+                == "repeated"
+            )
         assert server.get("/api/live").json["answers"] == before
 
 
@@ -100,7 +114,9 @@ def test_a_worker_whose_server_was_killed_ends_by_itself(project):
 
     def gone():
         try:
-            with open(f"/proc/{worker}/stat") as status:  # a zombie that nobody waits for is gone as well
+            with open(
+                f"/proc/{worker}/stat"
+            ) as status:  # a zombie that nobody waits for is gone as well
                 return status.read().split()[2] == "Z"
         except OSError:
             return True
@@ -157,7 +173,9 @@ LIMITED = (
 
 
 @pytest.mark.parametrize("rounds", doses(1, 10))
-def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_afterwards(tmp_path, rounds):
+def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_afterwards(
+    tmp_path, rounds
+):
     for number in range(rounds):
         folder = make_project(tmp_path / f"p{number}", n_items=300, queued=20)
         limit = LIMITED.format(after=4.0, size=20_000 + 15_000 * number, lasting=3.0)
@@ -192,7 +210,9 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path):
     code = f"{loaded}\nif os.getuid() == 0: os.setuid(65534)\n{SERVE}"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code, str(folder), "--no-browser", "--port", "0"], capture_output=True, text=True
+            [sys.executable, "-c", code, str(folder), "--no-browser", "--port", "0"],
+            capture_output=True,
+            text=True,
         )
     finally:
         folder.chmod(0o755)
@@ -202,7 +222,10 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path):
 
 
 def test_a_project_kept_busy_by_another_program_delays_answers_but_shows_no_lock_error(project):
-    with serving(project) as server, closing(sqlite3.connect(project / FILE, isolation_level=None)) as other:
+    with (
+        serving(project) as server,
+        closing(sqlite3.connect(project / FILE, isolation_level=None)) as other,
+    ):
         other.execute("BEGIN IMMEDIATE")
         answers = []
         waiting = threading.Thread(target=lambda: answers.append(server.label("ann", 0)))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from page_server import make_project, serving
 
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 
 def doses(small, full):
@@ -80,7 +80,12 @@ def test_a_stale_tab_is_told_of_the_other_tabs_label_and_loses_nothing(tmp_path,
             late = server.label("ann", position, "spam", f"late{tab}")
             assert (late.status, late.json["error"]["held"]) == (409, "ham")
             server.post("/api/release", {"annotator": "ann", "positions": [position]})
-            assert server.post("/api/leases", {"annotator": "ann", "positions": [position]}).json["mine"] == []
+            assert (
+                server.post("/api/leases", {"annotator": "ann", "positions": [position]}).json[
+                    "mine"
+                ]
+                == []
+            )
     held = answers(folder)
     assert [answer.label for answer in held] == ["ham"] * tabs
 
@@ -94,7 +99,12 @@ def test_an_expired_lease_goes_to_the_next_person_and_a_late_answer_still_counts
             with Store.open(folder) as store:  # the clock, moved on
                 store.renew("ann", [position], -1.0)
             assert server.take("bob") == [position]
-            assert server.post("/api/leases", {"annotator": "ann", "positions": [position]}).json["mine"] == []
+            assert (
+                server.post("/api/leases", {"annotator": "ann", "positions": [position]}).json[
+                    "mine"
+                ]
+                == []
+            )
             late = server.label("ann", position, "ham", f"late{lease}")
             assert late.json["stored"][0]["outcome"] == "new"
             assert server.label("bob", position, "spam", f"bob{lease}").status == 200
@@ -115,7 +125,9 @@ def test_a_crowd_labels_at_once_with_exact_counts(tmp_path, people, labels):
             name, mine = f"person {number}", []
             while len(mine) < labels:
                 for position in server.take(name, min(3, labels - len(mine))):
-                    result = server.label(name, position, "ham" if position % 2 else "spam", f"{number}-{position}")
+                    result = server.label(
+                        name, position, "ham" if position % 2 else "spam", f"{number}-{position}"
+                    )
                     assert result.status == 200, result.body
                     mine.append(position)
             return mine
@@ -123,7 +135,9 @@ def test_a_crowd_labels_at_once_with_exact_counts(tmp_path, people, labels):
         with ThreadPoolExecutor(people) as pool:
             done = list(pool.map(work, range(people)))
     held = answers(folder)
-    assert sorted(position for mine in done for position in mine) == list(range(people * labels)), "each item once"
+    assert sorted(position for mine in done for position in mine) == list(range(people * labels)), (
+        "each item once"
+    )
     assert len(held) == people * labels
     assert all(answer.label == ("ham" if answer.position % 2 else "spam") for answer in held)
     assert {answer.position for answer in held if answer.annotator == "person 0"} == set(done[0])

@@ -1,4 +1,5 @@
-"""The API against its own description: whatever is sent, the status is one that is described and the shape as well.
+"""The API against its own description: whatever is sent, the status is one that is described and
+the shape as well.
 
 Requests are made up by schemathesis from the description that the running server serves.
 """

@@ -7,8 +7,8 @@ import pytest
 from page_server import make_project
 
 from parbals.errors import InputError, ProjectError
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 from parbals.web.desk import BusyError, Desk
 
 
@@ -103,7 +103,10 @@ def test_reading_goes_on_while_something_slow_is_read_and_written(tmp_path):
 
     async def look():
         gate = threading.Event()
-        slow = [asyncio.create_task(call(lambda store: gate.wait(30))) for call in (desk.write, desk.read_slowly)]
+        slow = [
+            asyncio.create_task(call(lambda store: gate.wait(30)))
+            for call in (desk.write, desk.read_slowly)
+        ]
         await asyncio.sleep(0.05)
         found = await desk.read(lambda store: store.n_items)
         gate.set()

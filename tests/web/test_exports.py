@@ -30,10 +30,23 @@ def app_of(page):
 
 
 async def ask(app, path, stays=True):
-    """One request; a client that does not stay is gone as soon as it has asked. Returns (status, headers, body)."""
+    """One request; a client that does not stay is gone as soon as it has asked.
+
+    Returns (status, headers, body).
+    """
     path, _, query = path.partition("?")
-    scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.0"}, "http_version": "1.1"}
-    scope |= {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": query.encode(), "headers": []}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.0"},
+        "http_version": "1.1",
+    }
+    scope |= {
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [],
+    }
     asked, sent = False, []
 
     async def receive():
@@ -95,7 +108,9 @@ def test_the_map_and_the_lists_do_not_wait_for_an_export(page, monkeypatch):
         export = asyncio.create_task(ask(app, "/api/export"))
         await asyncio.to_thread(begun.wait, 60)
         try:
-            found = [await asyncio.wait_for(ask(app, path), 20) for path in ("/api/items", "/api/map")]
+            found = [
+                await asyncio.wait_for(ask(app, path), 20) for path in ("/api/items", "/api/map")
+            ]
             assert not export.done()
         finally:
             may.set()
@@ -111,7 +126,11 @@ def test_an_export_that_nobody_waits_for_is_given_up(page, tmp_path, monkeypatch
     begun, may = slow(monkeypatch)
     read = []
     every = views.export_records
-    monkeypatch.setattr(views, "export_records", lambda *given: (read.append(1) or record for record in every(*given)))
+    monkeypatch.setattr(
+        views,
+        "export_records",
+        lambda *given: (read.append(1) or record for record in every(*given)),
+    )
 
     async def story():
         export = asyncio.create_task(ask(app_of(page), "/api/export", stays=False))

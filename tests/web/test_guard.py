@@ -1,4 +1,5 @@
-"""Who may speak to the page (P7): without token, good Host and good Origin nothing is read or changed."""
+"""Who may speak to the page (P7): without token, good Host and good Origin nothing is read or
+changed."""
 
 import http.client
 import json
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from page_server import SERVE, Server, make_project, serving
 
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 ANSWER = {"annotator": "eve", "answers": [{"position": 0, "label": "ham", "request_id": "evil"}]}
 ROUTES = [
@@ -22,7 +23,11 @@ ROUTES = [
     ("PATCH", "/api/settings", {"guidelines": "evil"}),
     ("POST", "/api/take", {"annotator": "eve", "n": 1}),
     ("POST", "/api/answers", ANSWER),
-    ("POST", "/api/passes", {"annotator": "eve", "position": 0, "kind": "skip", "request_id": "evil"}),
+    (
+        "POST",
+        "/api/passes",
+        {"annotator": "eve", "position": 0, "kind": "skip", "request_id": "evil"},
+    ),
     ("POST", "/api/undo", {"annotator": "eve", "position": 0, "request_id": "evil"}),
     ("POST", "/api/leases", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release", {"annotator": "eve", "positions": [0]}),
@@ -51,13 +56,21 @@ def server(tmp_path_factory):
 
 def secret_free(answer):
     """Nothing of the project is in a refusal."""
-    return b"message number" not in answer.body and b"mail" not in answer.body and b"spam" not in answer.body
+    return (
+        b"message number" not in answer.body
+        and b"mail" not in answer.body
+        and b"spam" not in answer.body
+    )
 
 
 def test_the_list_above_names_every_route_there_is(server):
     described = server.get("/api/openapi.json").json["paths"]
     known = {(method.upper(), path) for path, methods in described.items() for method in methods}
-    tried = {(method, path.replace("/0", "/{position}")) for method, path, _ in ROUTES if path.startswith("/api")}
+    tried = {
+        (method, path.replace("/0", "/{position}"))
+        for method, path, _ in ROUTES
+        if path.startswith("/api")
+    }
     assert known == tried - {("GET", "/api/openapi.json")}
 
 
@@ -127,7 +140,11 @@ def test_the_link_sets_a_cookie_and_the_cookie_opens_the_page(server):
 def test_the_link_in_another_sites_page_opens_the_page_as_well(server):
     """A redirect would still be that site's request, and browsers then keep a strict cookie back."""
     clicked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    for headers in (clicked, {**clicked, "Sec-Fetch-Site": "same-site"}, {}):  # and where the browser does not say
+    for headers in (
+        clicked,
+        {**clicked, "Sec-Fetch-Site": "same-site"},
+        {},
+    ):  # and where the browser does not say
         answer = server.get(f"/?token={server.token}", token=False, headers=headers)
         assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert "location" not in answer.headers
@@ -153,10 +170,17 @@ def test_a_server_on_every_address_is_called_by_the_name_it_printed_and_by_the_a
         printed = urlsplit(server.link).netloc
         assert printed == f"{socket.gethostname()}:{server.port}"
         assert server.get("/api/project", headers={"Host": printed}).status == 200
-        assert server.get("/api/project", headers={"Host": f"evil.example:{server.port}"}).status == 421
+        assert (
+            server.get("/api/project", headers={"Host": f"evil.example:{server.port}"}).status
+            == 421
+        )
         # Any address of the machine will do; 127.0.0.2 is one that no rule names.
-        with closing(http.client.HTTPConnection("127.0.0.2", server.port, timeout=60)) as connection:
-            connection.request("GET", "/api/project", headers={"Authorization": f"Bearer {server.token}"})
+        with closing(
+            http.client.HTTPConnection("127.0.0.2", server.port, timeout=60)
+        ) as connection:
+            connection.request(
+                "GET", "/api/project", headers={"Authorization": f"Bearer {server.token}"}
+            )
             assert connection.getresponse().status == 200
 
 
@@ -195,14 +219,13 @@ def test_the_server_answers_only_to_its_own_names(server):
         assert answer.status in (400, 421), host
         assert secret_free(answer)
     for lines in ("", f"Host: localhost:{server.port}\r\nHost: evil.example\r\n", "Host:\r\n"):
-        request = (
-            f"GET /api/project HTTP/1.1\r\n{lines}Authorization: Bearer {server.token}\r\nConnection: close\r\n\r\n"
-        )
+        request = f"GET /api/project HTTP/1.1\r\n{lines}Authorization: Bearer {server.token}\r\nConnection: close\r\n\r\n"
         assert server.raw(request.encode()).split(b" ")[1] in (b"400", b"421"), lines
 
 
 def origins(port):
-    """40 forms of Origin and Sec-Fetch headers with the status of a change they must get; None: it may pass."""
+    """40 forms of Origin and Sec-Fetch headers with the status of a change they must get; None: it
+    may pass."""
     own = f"http://127.0.0.1:{port}"
     bad_origins = [
         "null", "", "http://evil.example", "https://evil.example", f"http://evil.example:{port}",
@@ -240,8 +263,12 @@ def test_other_sites_pages_change_nothing_even_with_the_cookie(server):
     cases = origins(server.port)
     assert len(cases) >= 40
     for headers, status in cases:
-        answer = server.call("POST", "/api/answers", ANSWER if status else {}, {**cookie, **headers}, token=False)
-        assert answer.status == (status or 422), headers  # those that may pass meet the check of their empty body
+        answer = server.call(
+            "POST", "/api/answers", ANSWER if status else {}, {**cookie, **headers}, token=False
+        )
+        assert answer.status == (status or 422), (
+            headers
+        )  # those that may pass meet the check of their empty body
         assert secret_free(answer)
 
 
@@ -256,15 +283,39 @@ def test_other_sites_pages_read_nothing_and_a_link_from_them_leads_to_the_door(s
             assert door.status == (401 if mode == "navigate" else 403)
             opened = server.call("GET", f"/?token={server.token}", headers=headers, token=False)
             assert opened.status == (200 if mode == "navigate" else 403)
-    for headers in ({"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, {"Sec-Fetch-Site": "same-origin"}, {}):
-        assert server.call("GET", "/api/project", headers={**cookie, **headers}, token=False).status == 200
+    for headers in (
+        {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
+        {"Sec-Fetch-Site": "same-origin"},
+        {},
+    ):
+        assert (
+            server.call("GET", "/api/project", headers={**cookie, **headers}, token=False).status
+            == 200
+        )
 
 
 def traversals():
     """60 ways to ask for a file that is not the page's."""
-    ups = ["..", "%2e%2e", "%2E%2E", ".%2e", "%252e%252e", "..%00", "%c0%ae%c0%ae", "..;", "....", "..%5c..", "..\\.."]
+    ups = [
+        "..",
+        "%2e%2e",
+        "%2E%2E",
+        ".%2e",
+        "%252e%252e",
+        "..%00",
+        "%c0%ae%c0%ae",
+        "..;",
+        "....",
+        "..%5c..",
+        "..\\..",
+    ]
     targets = ["etc/passwd", "app.py", "page-token", "project.sqlite3"]
-    paths = [f"{root}/{up}/{up}/{target}" for root in ("/static", "/api/media") for up in ups[:6] for target in targets]
+    paths = [
+        f"{root}/{up}/{up}/{target}"
+        for root in ("/static", "/api/media")
+        for up in ups[:6]
+        for target in targets
+    ]
     paths += [f"/static/{up}/app.py" for up in ups] + [f"/static/%2f{target}" for target in targets]
     paths += [
         "/static//etc/passwd",
@@ -305,7 +356,8 @@ def test_no_path_leads_out_of_the_pages_own_files(server):
 
 def test_every_answer_tells_browsers_to_trust_it_little(server):
     answers = [
-        server.get(path) for path in ("/", "/static/main.js", "/api/project", "/api/none", "/none", "/api/media/0")
+        server.get(path)
+        for path in ("/", "/static/main.js", "/api/project", "/api/none", "/none", "/api/media/0")
     ]
     answers += [
         server.get("/", token=False),
@@ -328,12 +380,20 @@ def test_every_answer_tells_browsers_to_trust_it_little(server):
         assert answer.headers["cache-control"] in ("no-store", "no-cache")
         assert "access-control-allow-origin" not in answer.headers
         assert "server" not in answer.headers
-    assert all(a.headers["cache-control"] == "no-store" for a in answers if "json" in a.headers.get("content-type", ""))
+    assert all(
+        a.headers["cache-control"] == "no-store"
+        for a in answers
+        if "json" in a.headers.get("content-type", "")
+    )
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "CONNECT", "BREW", "get"])
+@pytest.mark.parametrize(
+    "method", ["PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "CONNECT", "BREW", "get"]
+)
 def test_methods_that_are_not_known_are_refused(server, method):
-    answer = server.call(method, "/api/project", headers={"Origin": f"http://127.0.0.1:{server.port}"})
+    answer = server.call(
+        method, "/api/project", headers={"Origin": f"http://127.0.0.1:{server.port}"}
+    )
     assert answer.status == 405
 
 
@@ -347,7 +407,9 @@ def test_a_request_to_upgrade_to_a_websocket_gets_no_socket(server):
 
 def test_a_second_server_on_the_same_project_is_refused_in_one_sentence(server):
     done = subprocess.run(
-        [sys.executable, "-c", SERVE, str(server.folder), "--no-browser", "--port", "0"], capture_output=True, text=True
+        [sys.executable, "-c", SERVE, str(server.folder), "--no-browser", "--port", "0"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode != 0
     assert "Another server already shows the project" in done.stderr
@@ -361,15 +423,15 @@ def test_a_port_in_use_is_told_in_one_sentence(server, tmp_path):
 
 def test_the_server_never_loads_jax(tmp_path):
     code = (
-        "import sys, parbals.web.app, parbals.web.serve, parbals.web.commands\n"
-        "print([name for name in ('jax', 'torch', 'sklearn', 'pandas', 'blackjax') if name in sys.modules])"
+        "import sys, parbals.web.app, parbals.web.serve, parbals.cli.serve\nprint([name for "
+        "name in ('jax', 'torch', 'sklearn', 'pandas', 'blackjax') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     # And not while it answers either.
     spy = (
-        "import atexit, json, sys\n"
-        f"atexit.register(lambda: open({str(tmp_path / 'loaded')!r}, 'w').write(json.dumps(sorted(sys.modules))))\n"
+        f"import atexit, json, sys\natexit.register(lambda: open({str(tmp_path / 'loaded')!r}, "
+        "'w').write(json.dumps(sorted(sys.modules))))\n"
     )
     with serving(make_project(tmp_path / "p"), before=spy) as server:
         for method, path, body in ROUTES:

@@ -5,7 +5,7 @@ import time
 import pytest
 from page_server import make_project, serving
 
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 
 @pytest.fixture
@@ -19,7 +19,12 @@ def test_the_project_is_described_and_its_settings_can_be_changed(server):
     assert (found["name"], found["n_items"], found["classes"]) == ("mail", 40, ["ham", "spam"])
     assert (found["kind"], found["text_columns"], found["image_column"]) == ("text", ["text"], None)
     assert (found["answers_wanted"], found["lease_minutes"], found["guidelines"]) == (1, 30, "")
-    changes = {"highlight": ["prize", "win"], "guidelines": "Ask if unsure.", "answers_wanted": 2, "lease_minutes": 5}
+    changes = {
+        "highlight": ["prize", "win"],
+        "guidelines": "Ask if unsure.",
+        "answers_wanted": 2,
+        "lease_minutes": 5,
+    }
     changed = server.call("PATCH", "/api/settings", changes)
     assert changed.json == {**found, **changes} == server.get("/api/project").json
     assert server.call("PATCH", "/api/settings", {"answers_wanted": 0}).status == 422
@@ -29,7 +34,11 @@ def test_the_project_is_described_and_its_settings_can_be_changed(server):
 def test_an_item_comes_with_its_content_its_lease_and_why_it_was_chosen(server):
     found = server.post("/api/take", {"annotator": "ann", "n": 2}).json
     first, second = found["items"]
-    assert (first["position"], first["id"], first["content"]) == (0, "m000", {"text": "message number 0"})
+    assert (first["position"], first["id"], first["content"]) == (
+        0,
+        "m000",
+        {"text": "message number 0"},
+    )
     assert first["image"] is None
     assert abs(first["expires"] - time.time() - 1800) < 60
     why = second["why"]
@@ -76,10 +85,16 @@ def test_a_comment_on_ones_own_label_or_pass_is_kept(server):
     again = server.label("ann", 3, "ham", "second", comment="signed by the bank", revise=True)
     assert again.json["stored"][0]["outcome"] == "repeated"
     history = server.get("/api/items/3").json["history"]
-    assert [(row["label"], row["comment"]) for row in history] == [("ham", None), ("ham", "signed by the bank")]
+    assert [(row["label"], row["comment"]) for row in history] == [
+        ("ham", None),
+        ("ham", "signed by the bank"),
+    ]
     body = {"annotator": "ann", "position": 4, "kind": "skip"}
     assert server.post("/api/passes", {**body, "request_id": "p"}).json["outcome"] == "new"
-    assert server.post("/api/passes", {**body, "request_id": "q", "comment": "hm"}).json["outcome"] == "revised"
+    assert (
+        server.post("/api/passes", {**body, "request_id": "q", "comment": "hm"}).json["outcome"]
+        == "revised"
+    )
     undone = server.post("/api/undo", {"annotator": "ann", "position": 4, "request_id": "u"}).json
     assert undone["was"] == {"kind": "skip", "comment": "hm"}
 
@@ -93,7 +108,10 @@ def test_a_comment_added_later_does_not_turn_a_tie(server):
 
 
 def test_all_answers_of_a_request_are_stored_or_none(server):
-    answers = [{"position": n, "label": label, "request_id": f"x{n}"} for n, label in ((7, "ham"), (8, "eggs"))]
+    answers = [
+        {"position": n, "label": label, "request_id": f"x{n}"}
+        for n, label in ((7, "ham"), (8, "eggs"))
+    ]
     refused = server.post("/api/answers", {"annotator": "ann", "answers": answers})
     assert refused.status == 422
     assert "not one of the classes" in refused.json["error"]["message"]
@@ -133,12 +151,16 @@ def test_leases_are_renewed_and_released(server):
     renewed = server.post("/api/leases", {"annotator": "ann", "positions": [0, 1, 2]}).json
     assert renewed["mine"] == [0, 1]
     assert renewed["expires"] > time.time() + 1000
-    assert server.post("/api/release", {"annotator": "ann", "positions": [0, 5]}).json == {"released": 1}
+    assert server.post("/api/release", {"annotator": "ann", "positions": [0, 5]}).json == {
+        "released": 1
+    }
     assert server.take("bob") == [0]
 
 
 def test_with_two_answers_wanted_a_second_person_gets_the_item(tmp_path):
-    with serving(make_project(tmp_path / "p", queued=20), "--answers-wanted", "2", "--lease-minutes", "7") as server:
+    with serving(
+        make_project(tmp_path / "p", queued=20), "--answers-wanted", "2", "--lease-minutes", "7"
+    ) as server:
         assert server.get("/api/project").json["lease_minutes"] == 7
         assert server.take("ann") == [0]
         server.label("ann", 0)
@@ -164,11 +186,29 @@ def test_with_two_answers_wanted_a_second_person_gets_the_item(tmp_path):
         ("/api/take", ["a"]),
         ("/api/answers", {"annotator": "a", "answers": []}),
         ("/api/answers", {"annotator": "a", "answers": [{"position": 0, "label": "ham"}]}),
-        ("/api/answers", {"annotator": "a", "answers": [{"position": 40, "label": "ham", "request_id": "r"}]}),
-        ("/api/answers", {"annotator": "a", "answers": [{"position": -1, "label": "ham", "request_id": "r"}]}),
-        ("/api/answers", {"annotator": "a", "answers": [{"position": 10**30, "label": "ham", "request_id": "r"}]}),
-        ("/api/answers", {"annotator": "a", "answers": [{"position": 1.5, "label": "ham", "request_id": "r"}]}),
-        ("/api/answers", {"annotator": "a", "answers": [{"position": 0, "label": None, "request_id": "r"}]}),
+        (
+            "/api/answers",
+            {"annotator": "a", "answers": [{"position": 40, "label": "ham", "request_id": "r"}]},
+        ),
+        (
+            "/api/answers",
+            {"annotator": "a", "answers": [{"position": -1, "label": "ham", "request_id": "r"}]},
+        ),
+        (
+            "/api/answers",
+            {
+                "annotator": "a",
+                "answers": [{"position": 10**30, "label": "ham", "request_id": "r"}],
+            },
+        ),
+        (
+            "/api/answers",
+            {"annotator": "a", "answers": [{"position": 1.5, "label": "ham", "request_id": "r"}]},
+        ),
+        (
+            "/api/answers",
+            {"annotator": "a", "answers": [{"position": 0, "label": None, "request_id": "r"}]},
+        ),
         ("/api/passes", {"annotator": "a", "position": 0, "kind": "later", "request_id": "r"}),
         ("/api/passes", {"annotator": "a", "position": 4000, "kind": "skip", "request_id": "r"}),
         ("/api/undo", {"annotator": "a", "position": 0}),

@@ -9,8 +9,8 @@ import time
 import pytest
 from page_server import make_project, serving
 
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -27,12 +27,17 @@ def wait_for(look, patience=240.0):
 def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
     with Store.open(project) as store:
         store.submit([Submission(30, "spam")], annotator="import", source="import")
-        store.save_report({"expected_error": {"mean": 0.2, "low": 0.1, "high": 0.3}, "advice": "Go on."}, n_labels=1)
+        store.save_report(
+            {"expected_error": {"mean": 0.2, "low": 0.1, "high": 0.3}, "advice": "Go on."},
+            n_labels=1,
+        )
     with serving(project) as server:
         server.take("ann", 2)
         server.label("ann", 0)
         server.label("bob", 0, "spam")
-        server.post("/api/passes", {"annotator": "ann", "position": 1, "kind": "skip", "request_id": "p"})
+        server.post(
+            "/api/passes", {"annotator": "ann", "position": 1, "kind": "skip", "request_id": "p"}
+        )
         found = wait_for(lambda: (live := server.get("/api/live").json)["passed"] == 1 and live)
         assert (found["labelled"], found["n_items"], found["answers"]) == (2, 40, 3)
         assert (found["out"], found["queued"], found["passed"]) == (0, 19, 1)
@@ -56,7 +61,9 @@ def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
 def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_path):
     folder = make_project(tmp_path / "p", n_items=30, queued=0)
     with serving(folder) as server:
-        first = wait_for(lambda: server.post("/api/take", {"annotator": "ann", "n": 3}).json["items"])
+        first = wait_for(
+            lambda: server.post("/api/take", {"annotator": "ann", "n": 3}).json["items"]
+        )
         assert {item["why"]["strategy"] for item in first} <= {"random", "parbals-epig"}, (
             "not before the model is there"
         )
@@ -84,10 +91,14 @@ def test_when_everything_is_labelled_or_passed_the_queue_says_so(tmp_path):
     with serving(make_project(tmp_path / "p", n_items=4, queued=4)) as server:
         for position in range(3):
             server.label("ann", position)
-        server.post("/api/passes", {"annotator": "ann", "position": 3, "kind": "skip", "request_id": "p"})
+        server.post(
+            "/api/passes", {"annotator": "ann", "position": 3, "kind": "skip", "request_id": "p"}
+        )
         state = wait_for(
             lambda: (
-                (queue := server.post("/api/take", {"annotator": "ann"}).json["queue"])["state"] == "finished" and queue
+                (queue := server.post("/api/take", {"annotator": "ann"}).json["queue"])["state"]
+                == "finished"
+                and queue
             )
         )
         assert state["message"] == "Every item is labelled or passed."
@@ -97,8 +108,12 @@ def test_lists_are_filtered_searched_and_paged(server):
     for position, label in ((1, "ham"), (2, "spam"), (3, "ham")):
         server.label("ann", position, label)
     server.label("bob", 3, "spam")
-    server.post("/api/passes", {"annotator": "bob", "position": 4, "kind": "unsure", "request_id": "p4"})
-    server.post("/api/passes", {"annotator": "bob", "position": 5, "kind": "skip", "request_id": "p5"})
+    server.post(
+        "/api/passes", {"annotator": "bob", "position": 4, "kind": "unsure", "request_id": "p4"}
+    )
+    server.post(
+        "/api/passes", {"annotator": "bob", "position": 5, "kind": "skip", "request_id": "p5"}
+    )
     out = server.take("cyd")
 
     def positions(query):
@@ -133,24 +148,54 @@ def test_script_in_data_comes_back_as_data(tmp_path):
     content = [{"text": SCRIPT, SCRIPT: f"{n}"} for n in range(12)]
     ids = [f"{SCRIPT}{n}" for n in range(12)]
     folder = make_project(
-        tmp_path / "<img src=x onerror=alert(1)>", content=content, ids=ids, classes=[SCRIPT, "b"], queued=9
+        tmp_path / "<img src=x onerror=alert(1)>",
+        content=content,
+        ids=ids,
+        classes=[SCRIPT, "b"],
+        queued=9,
     )
     with serving(folder) as server:
         server.label(SCRIPT, 0, SCRIPT, comment=SCRIPT)
-        paths = ("/api/project", "/api/items", "/api/items/0", "/api/live", "/api/export?format=jsonl")
+        paths = (
+            "/api/project",
+            "/api/items",
+            "/api/items/0",
+            "/api/live",
+            "/api/export?format=jsonl",
+        )
         for answer in [server.post("/api/take", {"annotator": SCRIPT}), *map(server.get, paths)]:
             assert answer.status == 200
-            assert answer.headers["content-type"].startswith(("application/json", "application/x-ndjson"))
+            assert answer.headers["content-type"].startswith(
+                ("application/json", "application/x-ndjson")
+            )
             assert answer.headers["x-content-type-options"] == "nosniff"
         found = server.get("/api/items/0").json
-        assert (found["id"], found["content"]["text"], found["history"][0]["comment"]) == (f"{SCRIPT}0", SCRIPT, SCRIPT)
+        assert (found["id"], found["content"]["text"], found["history"][0]["comment"]) == (
+            f"{SCRIPT}0",
+            SCRIPT,
+            SCRIPT,
+        )
         name = server.get("/api/export").headers["content-disposition"]
         assert name == 'attachment; filename="img-src-x-onerror-alert-1-labels.csv"'
 
 
 def test_exports_hold_all_labels_and_no_formula_runs_in_a_spreadsheet(tmp_path):
-    dangerous = ["=1+1", "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://x")', "=cmd|' /C calc'!A0"]
-    folder = make_project(tmp_path / "p", content=[{"text": text} for text in dangerous], classes=["=a", "b"], queued=8)
+    dangerous = [
+        "=1+1",
+        "+1",
+        "-2+3",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        '=HYPERLINK("http://x")',
+        "=cmd|' /C calc'!A0",
+    ]
+    folder = make_project(
+        tmp_path / "p",
+        content=[{"text": text} for text in dangerous],
+        classes=["=a", "b"],
+        queued=8,
+    )
     with serving(folder) as server:
         server.label("=ann", 0, "=a")
         server.label("bob", 1, "b")
@@ -158,10 +203,16 @@ def test_exports_hold_all_labels_and_no_formula_runs_in_a_spreadsheet(tmp_path):
         assert answer.headers["content-type"].startswith("text/csv")
         rows = list(csv.reader(io.StringIO(answer.body.decode(), newline="")))
         assert len(rows) == 1 + len(dangerous)
-        begins = tuple(cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@", "\t", "\r")))
+        begins = tuple(
+            cell
+            for row in rows
+            for cell in row
+            if cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+        )
         assert set(begins) <= {"+1"}, "a plain number is no formula"
         lines = [
-            json.loads(line) for line in server.get("/api/export?format=jsonl&labelled_only=true").body.splitlines()
+            json.loads(line)
+            for line in server.get("/api/export?format=jsonl&labelled_only=true").body.splitlines()
         ]
         assert [(line["text"], line["label"], line["annotators"]) for line in lines] == [
             ("=1+1", "=a", "=ann"),
@@ -186,17 +237,37 @@ def pictures(tmp_path_factory):
     (images / "x.webp").write_bytes(b"RIFF0000WEBP" + b"0" * 20)
     (images / "x.bmp").write_bytes(b"BM" + b"0" * 20)
     (images / "page.png").write_bytes(b"<html><script>alert(1)</script>")
-    (images / "drawing.svg").write_bytes(b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
+    (images / "drawing.svg").write_bytes(
+        b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+    )
     (images / "out.png").symlink_to(root / "secret.png")
     (images / "inside.png").symlink_to(images / "deep" / "a b.png")
     (images / "outside").symlink_to(root)
     os.mkfifo(images / "pipe.png")
     names = ["deep/a b.png", "é.jpg", "animated.gif", "x.webp", "x.bmp", "inside.png"]
     wrong = ["page.png", "drawing.svg"]
-    missing = ["out.png", "outside/secret.png", "../secret.png", str(root / "secret.png"), "deep/../../secret.png"]
-    missing += ["gone.png", "pipe.png", "deep", "", "a\x00.png", "x" * 5000, "./../secret.png", "..", "/etc/passwd"]
+    missing = [
+        "out.png",
+        "outside/secret.png",
+        "../secret.png",
+        str(root / "secret.png"),
+        "deep/../../secret.png",
+    ]
+    missing += [
+        "gone.png",
+        "pipe.png",
+        "deep",
+        "",
+        "a\x00.png",
+        "x" * 5000,
+        "./../secret.png",
+        "..",
+        "/etc/passwd",
+    ]
     content = [{"image": name} for name in names + wrong + missing]
-    folder = make_project(root / "p", content=content, queued=9, encoder="pixels", media=str(images))
+    folder = make_project(
+        root / "p", content=content, queued=9, encoder="pixels", media=str(images)
+    )
     with serving(folder) as server:
         yield server, names, wrong, missing
 
@@ -204,7 +275,9 @@ def pictures(tmp_path_factory):
 def test_images_are_shown_as_what_they_are(pictures):
     server, names, _, _ = pictures
     assert server.get("/api/project").json["kind"] == "image"
-    assert server.post("/api/take", {"annotator": "ann"}).json["items"][0]["image"] == "/api/media/0"
+    assert (
+        server.post("/api/take", {"annotator": "ann"}).json["items"][0]["image"] == "/api/media/0"
+    )
     kinds = []
     for position in range(len(names)):
         answer = server.get(f"/api/media/{position}")

@@ -16,8 +16,8 @@ from page_server import make_project
 from parbals.learner.active import ActiveLearner
 from parbals.project.engine import choose_batch, learner_of, refresh
 from parbals.project.features import load_features, store_features
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 from parbals.web.page import Page
 from parbals.web.supervisor import Supervisor, worker_environment
 from parbals.web.worker import Worker, first_items, make_map
@@ -98,7 +98,9 @@ def test_the_plan_keeps_to_the_time_people_will_wait(store):
     assert worker.plan(60, 20, seconds=0.0) == (20, None), "in parts"
     assert worker.plan(60, 20, seconds=30.0) == (60, None), "what waits lasts longer"
     assert worker.plan(150, 20, seconds=0.0) == (150, "power-epig"), "all at once where many wait"
-    assert worker.plan(10, 300, seconds=30.0) == (10, "power-epig"), "too many are out to take them into account"
+    assert worker.plan(10, 300, seconds=30.0) == (10, "power-epig"), (
+        "too many are out to take them into account"
+    )
 
 
 def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
@@ -152,7 +154,9 @@ def hasty(store, monkeypatch):
     return install
 
 
-def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_again(store, hasty, monkeypatch):
+def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_again(
+    store, hasty, monkeypatch
+):
     hasty(lambda batch: batch.indices)
     said = []
     worker = Worker(store, lambda **words: said.append(words))
@@ -176,7 +180,11 @@ def test_what_was_labelled_while_it_was_chosen_is_not_said_to_be_in_the_batch(st
     number, batch = choose_batch(store, 4, queued=True)
     stored = store.batches()[-1].items
     assert len(batch) == 2
-    assert batch.indices.tolist() == store.batch_positions(number) == [item.position for item in stored]
+    assert (
+        batch.indices.tolist()
+        == store.batch_positions(number)
+        == [item.position for item in stored]
+    )
     assert [item.rank for item in stored] == [0, 1]
     assert batch.scores.tolist() == [item.score for item in stored]
     assert len(batch.explain().splitlines()) == 4 + len(batch.notes)
@@ -185,7 +193,9 @@ def test_what_was_labelled_while_it_was_chosen_is_not_said_to_be_in_the_batch(st
 def test_a_batch_is_chosen_by_one_learner(store, monkeypatch):
     made = []
     begin = ActiveLearner.__init__
-    monkeypatch.setattr(ActiveLearner, "__init__", lambda self, *a, **k: made.append(1) or begin(self, *a, **k))
+    monkeypatch.setattr(
+        ActiveLearner, "__init__", lambda self, *a, **k: made.append(1) or begin(self, *a, **k)
+    )
     assert Worker(store, silent).step(2)
     assert len(made) == 1
 
@@ -229,7 +239,8 @@ def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
 
 @pytest.fixture
 def supervised(tmp_path):
-    """``supervised(react)``: a real worker of a project with labels and without a report; it hears every change."""
+    """``supervised(react)``: a real worker of a project with labels and without a report; it hears
+    every change."""
     running = []
 
     def start(react):
@@ -271,7 +282,11 @@ def test_a_worker_that_chooses_and_then_dies_every_time_has_failed(supervised):
         elif supervisor.state == "idle" and life not in before:
             before[life] = supervisor.n_batches
             supervisor.ask(1)
-        elif supervisor.state == "idle" and supervisor.n_batches > before[life] and not failed.is_set():
+        elif (
+            supervisor.state == "idle"
+            and supervisor.n_batches > before[life]
+            and not failed.is_set()
+        ):
             os.kill(life, signal.SIGKILL)
 
     supervisor = supervised(react)

@@ -20,16 +20,23 @@ class TestDensityWithPower(StrategyContract):
 def test_without_density_it_is_entropy():
     inputs = make_inputs()
     flat = parbals.select_batch(**inputs, batch_size=8, strategy="density", options={"power": 0})
-    assert flat.indices.tolist() == parbals.select_batch(**inputs, batch_size=8, strategy="entropy").indices.tolist()
+    assert (
+        flat.indices.tolist()
+        == parbals.select_batch(**inputs, batch_size=8, strategy="entropy").indices.tolist()
+    )
 
 
 def test_a_crowd_counts():
     features = np.array([[1.0, 0.0]] * 9 + [[-1.0, 0.0]])
     probs = np.full((10, 1, 2), 0.5)
-    chosen = parbals.select_batch(probs, batch_size=9, strategy="density", pool_features=features).indices
+    chosen = parbals.select_batch(
+        probs, batch_size=9, strategy="density", pool_features=features
+    ).indices
     assert set(chosen.tolist()) == set(range(9))
 
 
 def test_a_bad_power_is_refused():
     with pytest.raises(InputError, match="power is -1"):
-        parbals.select_batch(**make_inputs(), batch_size=1, strategy="density", options={"power": -1})
+        parbals.select_batch(
+            **make_inputs(), batch_size=1, strategy="density", options={"power": -1}
+        )

@@ -1,1 +1,2 @@
-"""The paper's experiment as code: runs, grids of runs that survive a kill, statistics, tables, curves, a report."""
+"""The paper's experiment as code: runs, grids of runs that survive a kill, statistics, tables,
+curves, a report."""

@@ -1,7 +1,9 @@
-"""Runs on other machines: the workers of a Dask scheduler that is there already, or of Slurm jobs started for the grid.
+"""Runs on other machines: the workers of a Dask scheduler that is there already, or of Slurm jobs
+started for the grid.
 
-Dask gives the run of a worker that died to another one. Its tasks travel as pickles, so whoever reaches a scheduler may
-compute in its owner's name: our own scheduler speaks to its jobs with TLS and certificates made for this one grid.
+Dask gives the run of a worker that died to another one. Its tasks travel as pickles, so whoever
+reaches a scheduler may compute in its owner's name: our own scheduler speaks to its jobs with TLS
+and certificates made for this one grid.
 """
 
 import re
@@ -14,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from parbals.bench.executors import Loader, Outcome, attempt_cached
-from parbals.bench.runs import Run
+from parbals.bench.spec import Run
 from parbals.errors import InputError, MissingDependencyError
 
 __all__ = ["DaskCluster", "SlurmJobs", "read_slurm_options"]
@@ -56,14 +58,17 @@ class DaskCluster:
 
 
 class SlurmJobs:
-    """``n_jobs`` Slurm jobs that compute one run at a time each, from ``results`` on until the last run is done.
+    """``n_jobs`` Slurm jobs that compute one run at a time each, from ``results`` on until the last
+    run is done.
 
-    A job that ends early, for example at its time limit, is replaced by a new one; its run is computed again.
+    A job that ends early, for example at its time limit, is replaced by a new one; its run is
+    computed again.
 
     Args:
         n_jobs: how many jobs to keep.
         options: see :func:`read_slurm_options`.
-        shared: a folder that this machine and the jobs' machines see; keys for this grid lie there while it lasts.
+        shared: a folder that this machine and the jobs' machines see; keys for this grid lie there
+            while it lasts.
     """
 
     def __init__(self, n_jobs: int, options: Mapping[str, str | None], shared: Path) -> None:
@@ -76,8 +81,8 @@ class SlurmJobs:
             ) from None
         if shutil.which("sbatch") is None:
             raise InputError(
-                "--slurm starts jobs with sbatch, and there is no sbatch on the PATH; run this on a machine of the "
-                "Slurm cluster, or use --workers or --scheduler."
+                "--slurm starts jobs with sbatch, and there is no sbatch on the PATH; run this on "
+                "a machine of the Slurm cluster, or use --workers or --scheduler."
             )
         self.n_parallel = n_jobs
         shared.mkdir(parents=True, exist_ok=True)
@@ -114,7 +119,8 @@ class SlurmJobs:
         self._keys.cleanup()
 
     def _submit(self) -> None:
-        """Submit the jobs that are missing; what Slurm refuses is raised, and tried again next time."""
+        """Submit the jobs that are missing; what Slurm refuses is raised, and tried again next
+        time."""
         self._cluster.scale(jobs=self.n_parallel)
         with suppress(RuntimeError):  # waits for what `scale` has only begun
             self._cluster.sync(self._cluster._correct_state)
@@ -127,12 +133,15 @@ class SlurmJobs:
     def _keep_jobs(self, done: threading.Event) -> None:
         """Dask forgets a worker that was lost, and starts another one only when it is asked again."""
         while not done.wait(_LOOK_AGAIN):
-            with suppress(InputError):  # the queue is full, or Slurm away: the other jobs go on meanwhile
+            with suppress(
+                InputError
+            ):  # the queue is full, or Slurm away: the other jobs go on meanwhile
                 self._submit()
 
 
 def read_slurm_options(given: Sequence[str]) -> dict[str, str | None]:
-    """KEY=VALUE or KEY, by the names that sbatch has for them; and interface, python, local- and log-directory.
+    """KEY=VALUE or KEY, by the names that sbatch has for them; and interface, python, local- and
+    log-directory.
 
     Example:
         >>> read_slurm_options(["partition=long", "exclusive"])
@@ -142,10 +151,14 @@ def read_slurm_options(given: Sequence[str]) -> dict[str, str | None]:
     for text in given:
         key, equals, value = text.strip().partition("=")
         key = key.strip().lstrip("-").replace("_", "-")
-        if not re.fullmatch(r"[a-z][a-z0-9-]*", key) or (equals and not value.strip()) or "\n" in value:
+        if (
+            not re.fullmatch(r"[a-z][a-z0-9-]*", key)
+            or (equals and not value.strip())
+            or "\n" in value
+        ):
             raise InputError(
-                f"--slurm-option {text!r} is not KEY=VALUE; for example --slurm-option partition=long, with the long "
-                "names of sbatch."
+                f"--slurm-option {text!r} is not KEY=VALUE; for example --slurm-option "
+                "partition=long, with the long names of sbatch."
             )
         options[key] = value.strip() if equals else None
     memory = options.get("mem")
@@ -158,7 +171,8 @@ def read_slurm_options(given: Sequence[str]) -> dict[str, str | None]:
 
 
 def _keywords(given: Mapping[str, str | None]) -> dict[str, Any]:
-    """For SLURMCluster: one worker process with one Dask thread a job, whose linear algebra uses all its cores."""
+    """For SLURMCluster: one worker process with one Dask thread a job, whose linear algebra uses
+    all its cores."""
     options = {**_DEFAULTS, **given}
     memory = str(options.pop("mem"))
     found = _MEMORY.fullmatch(memory)
@@ -193,7 +207,9 @@ def _security(folder: Path) -> Any:
         path.touch(mode=0o600)
         path.write_text(made[name])
     roles = {
-        f"tls_{role}_{name}": str(files[name]) for role in ("client", "scheduler", "worker") for name in ("cert", "key")
+        f"tls_{role}_{name}": str(files[name])
+        for role in ("client", "scheduler", "worker")
+        for name in ("cert", "key")
     }
     return Security(require_encryption=True, tls_ca_file=str(files["ca_file"]), **roles)
 
@@ -201,7 +217,10 @@ def _security(folder: Path) -> Any:
 def _outcomes(client: Any, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
     from distributed import as_completed
 
-    waiting = {client.submit(attempt_cached, run, loader, key=f"parbals-{run.key}", pure=False): run for run in runs}
+    waiting = {
+        client.submit(attempt_cached, run, loader, key=f"parbals-{run.key}", pure=False): run
+        for run in runs
+    }
     try:
         for future in as_completed(list(waiting), loop=client.loop):
             run = waiting.pop(future)
@@ -213,7 +232,8 @@ def _outcomes(client: Any, runs: Sequence[Run], loader: Loader) -> Iterator[Outc
 
 
 def _job_class() -> Any:
-    """Slurm jobs as dask-jobqueue starts them; one that was refused remembers why, which is otherwise only logged."""
+    """Slurm jobs as dask-jobqueue starts them; one that was refused remembers why, which is
+    otherwise only logged."""
     from dask_jobqueue.slurm import SLURMJob
     from distributed.core import Status
 

@@ -1,6 +1,8 @@
-"""How a run is computed and timed, in this process or wherever processes.py and dask_cluster.py take it.
+"""How a run is computed and timed, in this process or wherever processes.py and dask_cluster.py
+take it.
 
-Every executor takes runs and gives back lines of results in the order they are finished; none of them writes files.
+Every executor takes runs and gives back lines of results in the order they are finished; none of
+them writes files.
 """
 
 import functools
@@ -11,7 +13,7 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
-from parbals.bench.runs import Run
+from parbals.bench.spec import Run
 from parbals.errors import ParbalsError
 
 __all__ = [
@@ -26,7 +28,7 @@ __all__ = [
 ]
 
 Loader = Callable[[str], Any]
-"""From a reference such as "airline" or "ag-news:Sports" to a :class:`parbals.bench.protocol.Data`.
+"""From a reference such as "airline" or "ag-news:Sports" to a :class:`parbals.bench.run.Data`.
 
 Other processes must be able to import it: a module's function, or a ``functools.partial`` of one.
 """
@@ -85,9 +87,12 @@ class InProcess:
 
 
 class Clock:
-    """Estimates the time left from runs of the same cell, else of the same strategy, else of any kind."""
+    """Estimates the time left from runs of the same cell, else of the same strategy, else of any
+    kind."""
 
-    def __init__(self, runs: Sequence[Run], held: Mapping[str, tuple[Run, float]], n_parallel: int) -> None:
+    def __init__(
+        self, runs: Sequence[Run], held: Mapping[str, tuple[Run, float]], n_parallel: int
+    ) -> None:
         self._missing = {run.key: run for run in runs if run.key not in held}
         self._total, self._done, self._failed = len(runs), len(runs) - len(self._missing), 0
         self._n_parallel = n_parallel
@@ -116,7 +121,10 @@ class Clock:
         if not self._times:
             return None if self._missing else 0.0
         means = {level: sum(times) / len(times) for level, times in self._times.items()}
-        total = sum(next(means[level] for level in _levels(run) if level in means) for run in self._missing.values())
+        total = sum(
+            next(means[level] for level in _levels(run) if level in means)
+            for run in self._missing.values()
+        )
         return total / min(self._n_parallel, max(1, len(self._missing)))
 
 
@@ -127,7 +135,9 @@ def attempt(run: Run, loader: Loader) -> Outcome:
         try:
             data = _loaded(run.reference, loader)
         except Exception as error:  # a loader may be somebody else's
-            return Outcome(run, None, f"{run.reference} cannot be loaded: {_reason(error)}", no_data=True)
+            return Outcome(
+                run, None, f"{run.reference} cannot be loaded: {_reason(error)}", no_data=True
+            )
         try:
             line = _compute(run, data)
         except Exception as error:
@@ -136,20 +146,24 @@ def attempt(run: Run, loader: Loader) -> Outcome:
 
 
 def attempt_cached(run: Run, loader: Loader) -> Outcome:
-    """The same in a process of its own, which keeps its compiled programs for the next one on that machine."""
+    """The same in a process of its own, which keeps its compiled programs for the next one on that
+    machine."""
+    from parbals.files import cache_folder
     from parbals.numerics import use_disk_cache
 
-    use_disk_cache()
+    use_disk_cache(cache_folder())
     return attempt(run, loader)
 
 
 def _compute(run: Run, data: Any) -> str:
     from dataclasses import replace
 
-    from parbals.bench.protocol import run_one
     from parbals.bench.records import write_line
+    from parbals.bench.run import run_one
 
-    record = run_one(data, run.budget, run.strategy, options=run.options, seed=run.seed, **asdict(run.settings))
+    record = run_one(
+        data, run.budget, run.strategy, options=run.options, seed=run.seed, **asdict(run.settings)
+    )
     # In a grid a run is called what the suite calls it.
     return write_line(replace(record, run=run))
 
@@ -175,7 +189,11 @@ def _name_of(loader: Loader) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, (ParbalsError, OSError)) else f"{type(error).__name__}: {error}"
+    return (
+        str(error)
+        if isinstance(error, (ParbalsError, OSError))
+        else f"{type(error).__name__}: {error}"
+    )
 
 
 def _levels(run: Run) -> tuple[str, str, str]:

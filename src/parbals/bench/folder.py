@@ -1,7 +1,8 @@
-"""A folder of results: one JSONL file per cell, a line per seed, every line on disk before it counts.
+"""A folder of results: one JSONL file per cell, a line per seed, every line on disk before it
+counts.
 
-A process that is killed leaves at most one unfinished last line. It is noticed by its check, dropped when the folder
-is next written to, and the run is computed again.
+A process that is killed leaves at most one unfinished last line. It is noticed by its check,
+dropped when the folder is next written to, and the run is computed again.
 """
 
 import os
@@ -10,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from parbals.atomic import sync_folder, whole_file
 from parbals.bench.records import RunRecord, read_line
-from parbals.bench.runs import Run
+from parbals.bench.spec import Run
 from parbals.errors import InputError
+from parbals.files import sync_folder, whole_file
 
 __all__ = ["Damage", "ResultsFolder"]
 
@@ -42,7 +43,9 @@ class ResultsFolder:
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"The results folder {self.path} cannot be made: {error.strerror}.") from error
+            raise InputError(
+                f"The results folder {self.path} cannot be made: {error.strerror}."
+            ) from error
         # Whoever is still writing goes by the suite that is there.
         with _only_writer(self.path), whole_file(self.path / "suite.toml") as file:
             file.write(text.encode())
@@ -51,7 +54,9 @@ class ResultsFolder:
         try:
             return (self.path / "suite.toml").read_text("utf-8")
         except (FileNotFoundError, NotADirectoryError):
-            raise InputError(f"{self.path} holds no results; make some with `parbals bench run`.") from None
+            raise InputError(
+                f"{self.path} holds no results; make some with `parbals bench run`."
+            ) from None
 
     def records(self) -> list[RunRecord]:
         """Every usable record, each key once."""
@@ -103,7 +108,9 @@ class ResultsFolder:
                 left = left[os.write(handle, left) :]
             os.fsync(handle)
         except OSError as error:
-            raise InputError(f"{path} could not be written ({error.strerror}); make room and start again.") from error
+            raise InputError(
+                f"{path} could not be written ({error.strerror}); make room and start again."
+            ) from error
         finally:
             os.close(handle)
         if is_new:
@@ -126,7 +133,11 @@ def _read(path: Path) -> tuple[list[tuple[RunRecord, str]], list[Damage]]:
             damaged.append(Damage(path, number, str(error)))
     # Whole, but the end of the line is missing: the next line would be glued to it.
     if text and not text.endswith("\n") and not damaged:
-        damaged.append(Damage(path, text.count("\n") + 1, "The end of the line is missing; its content is whole."))
+        damaged.append(
+            Damage(
+                path, text.count("\n") + 1, "The end of the line is missing; its content is whole."
+            )
+        )
     return good, damaged
 
 

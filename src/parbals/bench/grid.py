@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.records import read_line
-from parbals.bench.runs import Budget, Run, Settings, split_reference
+from parbals.bench.spec import Budget, Run, Settings, split_reference
 from parbals.errors import InputError
 
 if TYPE_CHECKING:
     from parbals.bench.executors import Executor, Loader, Progress
 
-__all__ = ["BUILT_IN", "Failure", "Suite", "load_suite", "read_suite", "run_grid", "settings_sentence"]
+__all__ = [
+    "BUILT_IN",
+    "Failure",
+    "Suite",
+    "load_suite",
+    "read_suite",
+    "run_grid",
+    "settings_sentence",
+]
 
 BUILT_IN = ("paper", "quick")
 _OTHER_DATA = (
@@ -41,7 +49,9 @@ class Suite:
     settings: Settings
     runs: tuple[Run, ...]
     text: str  # the TOML it came from
-    data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the datasets it names itself
+    data: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # the datasets it names itself
 
     def only(
         self,
@@ -50,19 +60,26 @@ class Suite:
         strategies: Sequence[str] = (),
         seeds: int | None = None,
     ) -> tuple[Run, ...]:
-        """The runs that match; an empty filter lets everything pass, and a name that the suite lacks is refused.
+        """The runs that match; an empty filter lets everything pass, and a name that the suite
+        lacks is refused.
 
         ``seeds`` keeps that many of every cell, the lowest first.
         """
         wanted = {str(Budget.parse(text)) for text in budgets}
         for given, known, what in (
-            (datasets, {r.dataset for r in self.runs} | {r.reference for r in self.runs}, "dataset"),
+            (
+                datasets,
+                {r.dataset for r in self.runs} | {r.reference for r in self.runs},
+                "dataset",
+            ),
             (sorted(wanted), {str(r.budget) for r in self.runs}, "budget"),
             (strategies, {r.strategy for r in self.runs}, "strategy"),
         ):
             for name in given:
                 if name not in known:
-                    raise InputError(f"The suite {self.name} has no {what} {name!r}; it has {_listed(known)}.")
+                    raise InputError(
+                        f"The suite {self.name} has no {what} {name!r}; it has {_listed(known)}."
+                    )
         kept = [
             run
             for run in self.runs
@@ -89,10 +106,15 @@ class Failure:
 def load_suite(name: str) -> Suite:
     """The built-in suite "paper" or "quick", or one from a TOML file."""
     if name in BUILT_IN:
-        return read_suite(resources.files("parbals.bench").joinpath("suites", f"{name}.toml").read_text("utf-8"), name)
+        return read_suite(
+            resources.files("parbals.bench").joinpath("suites", f"{name}.toml").read_text("utf-8"),
+            name,
+        )
     path = Path(name)
     if not path.is_file():
-        raise InputError(f"{name} is neither a built-in suite ({_listed(BUILT_IN)}) nor a TOML file.")
+        raise InputError(
+            f"{name} is neither a built-in suite ({_listed(BUILT_IN)}) nor a TOML file."
+        )
     try:
         return read_suite(path.read_text("utf-8"), name)
     except UnicodeDecodeError:
@@ -100,7 +122,8 @@ def load_suite(name: str) -> Suite:
 
 
 def read_suite(text: str, where: str = "the suite") -> Suite:
-    """A suite from TOML text; unknown names are refused: a misspelt one would silently change the experiment."""
+    """A suite from TOML text; unknown names are refused: a misspelt one would silently change the
+    experiment."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -111,14 +134,20 @@ def read_suite(text: str, where: str = "the suite") -> Suite:
     data = _read_data(table.get("data", {}), where)
     grids = table.get("grid")
     if not isinstance(grids, list) or not grids:
-        raise InputError(f"{where} has no [[grid]]; add one with datasets, budgets, strategies and seeds.")
+        raise InputError(
+            f"{where} has no [[grid]]; add one with datasets, budgets, strategies and seeds."
+        )
     runs: dict[str, Run] = {}
     for number, grid in enumerate(grids, 1):
         place = f"[[grid]] number {number} of {where}"
         for run in _expand(grid, settings, place):
             runs.setdefault(run.key, run)
-    # Data stay loaded while their runs last, and every seed is finished for all strategies before the next begins.
-    place_of = {reference: i for i, reference in enumerate(dict.fromkeys(run.reference for run in runs.values()))}
+    # Data stay loaded while their runs last, and every seed is finished for all strategies before
+    # the next begins.
+    place_of = {
+        reference: i
+        for i, reference in enumerate(dict.fromkeys(run.reference for run in runs.values()))
+    }
     ordered = sorted(runs.values(), key=lambda run: (place_of[run.reference], run.seed))
     name = str(table.get("name", Path(where).stem))
     return Suite(name, str(table.get("title", name)), settings, tuple(ordered), text, data)
@@ -131,11 +160,13 @@ def run_grid(
     executor: "Executor",
     on_progress: "Callable[[Progress], None]" = lambda progress: None,
 ) -> list[Failure]:
-    """Compute the runs that the folder does not hold yet; each is on disk before the next progress is told.
+    """Compute the runs that the folder does not hold yet; each is on disk before the next progress
+    is told.
 
-    Whoever stops this, however roughly, loses at most the runs in progress; calling it again computes only what is
-    missing, and the folder ends up with the same results as if nothing had happened. Results of a dataset whose
-    features or labels are no longer those of the results already there are refused, not mixed with them.
+    Whoever stops this, however roughly, loses at most the runs in progress; calling it again
+    computes only what is missing, and the folder ends up with the same results as if nothing had
+    happened. Results of a dataset whose features or labels are no longer those of the results
+    already there are refused, not mixed with them.
     """
     from parbals.bench.executors import Clock
 
@@ -168,17 +199,32 @@ def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Ru
         if not grid.get(needed):
             raise InputError(f"{place} has no {needed}.")
         if not all(isinstance(value, str) for value in _many(grid[needed])):
-            raise InputError(f'{place}: {needed} must be names in quotes, for example {needed} = ["..."].')
+            raise InputError(
+                f'{place}: {needed} must be names in quotes, for example {needed} = ["..."].'
+            )
     for name in ("options", *_SETTINGS):
         if grid.get(name) == []:
-            raise InputError(f"{place}: {name} is an empty list, so there is nothing to run; leave it out.")
+            raise InputError(
+                f"{place}: {name} is an empty list, so there is nothing to run; leave it out."
+            )
     seeds = _seeds(grid.get("seeds"), place)
     sweeps = [[(name, value) for value in _many(grid[name])] for name in _SETTINGS if name in grid]
     options = _many(grid.get("options", {}))
-    if not all(isinstance(option, dict) and all(_is_plain(value) for value in option.values()) for option in options):
-        raise InputError(f"{place}: options must be a table of numbers, words or yes and no, or a list of such tables.")
+    if not all(
+        isinstance(option, dict) and all(_is_plain(value) for value in option.values())
+        for option in options
+    ):
+        raise InputError(
+            f"{place}: options must be a table of numbers, words or yes and no, or a list of such "
+            "tables."
+        )
     for reference, budget, strategy, option, *changes, seed in product(
-        _many(grid["datasets"]), _many(grid["budgets"]), _many(grid["strategies"]), options, *sweeps, seeds
+        _many(grid["datasets"]),
+        _many(grid["budgets"]),
+        _many(grid["strategies"]),
+        options,
+        *sweeps,
+        seeds,
     ):
         dataset, positive = split_reference(reference)
         changed = replace(settings, **dict(changes))
@@ -186,34 +232,51 @@ def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Ru
 
 
 def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
-    """The ``[data.NAME]`` tables: names of the suite's own for a file of the user's, or for other features."""
+    """The ``[data.NAME]`` tables: names of the suite's own for a file of the user's, or for other
+    features."""
     if not isinstance(tables, dict):
         raise InputError(f"data in {where} must be tables [data.NAME].")
     for name, table in tables.items():
         place = f"[data.{name}] of {where}"
         _refuse_unknown(table, _DATA_KEYS, place)
         if not _NAME.fullmatch(name):
-            raise InputError(f"{place}: a name may have letters, digits, dots, dashes and underscores alone.")
+            raise InputError(
+                f"{place}: a name may have letters, digits, dots, dashes and underscores alone."
+            )
         for key, value in table.items():
-            is_list = key == "classes" and isinstance(value, list) and all(isinstance(one, str) for one in value)
+            is_list = (
+                key == "classes"
+                and isinstance(value, list)
+                and all(isinstance(one, str) for one in value)
+            )
             if not (is_list if key == "classes" else isinstance(value, str)):
-                raise InputError(f"{place}: {key} must be {'a list of names' if key == 'classes' else 'in quotes'}.")
+                raise InputError(
+                    f"{place}: {key} must be "
+                    f"{'a list of names' if key == 'classes' else 'in quotes'}."
+                )
     return tables
 
 
 def _seeds(given: Any, place: str) -> list[int]:
     """``seeds = 10`` are 0 to 9."""
     seeds = list(range(given)) if isinstance(given, int) and not isinstance(given, bool) else given
-    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int and seed >= 0 for seed in seeds):
+    if (
+        not isinstance(seeds, list)
+        or not seeds
+        or not all(type(seed) is int and seed >= 0 for seed in seeds)
+    ):
         raise InputError(
-            f"{place}: seeds is {given!r}; write how many there are (seeds = 10) or a list of whole numbers from 0."
+            f"{place}: seeds is {given!r}; write how many there are (seeds = 10) or a list of "
+            "whole numbers from 0."
         )
     return seeds
 
 
 def _is_plain(value: Any) -> bool:
     """What JSON can hold, so that a run has the same key everywhere."""
-    return isinstance(value, (str, bool, int, float)) or (isinstance(value, list) and all(map(_is_plain, value)))
+    return isinstance(value, (str, bool, int, float)) or (
+        isinstance(value, list) and all(map(_is_plain, value))
+    )
 
 
 def _many(value: Any) -> list[Any]:
@@ -236,6 +299,7 @@ def settings_sentence(settings: Settings) -> str:
     """The settings in words, for people who read the report."""
     values = asdict(settings)
     return (
-        f"{values['n_candidates']:,} candidates and {values['n_targets']:,} targets a round, {values['n_samples']:,} "
-        f"posterior samples, {values['n_universes']} universes, {values['loss']} loss"
+        f"{values['n_candidates']:,} candidates and {values['n_targets']:,} targets a round, "
+        f"{values['n_samples']:,} posterior samples, {values['n_universes']} universes, "
+        f"{values['loss']} loss"
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parbals.bench.runs import split_reference
+from parbals.bench.spec import split_reference
 from parbals.datasets.base import Data, one_vs_all
 from parbals.errors import InputError
 
@@ -14,12 +14,15 @@ _FOR_OWN = ("label", "text", "classes")
 
 
 def load_data(
-    reference: str, folder: Path | None = None, tables: Mapping[str, Mapping[str, Any]] | None = None
+    reference: str,
+    folder: Path | None = None,
+    tables: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Data:
-    """The dataset behind a suite's name for it, from its place in the folder; those of scikit-learn need none.
+    """The dataset behind a suite's name for it, from its place in the folder; those of scikit-learn
+    need none.
 
-    "airline"; "ag-news" (the first class against the others), "ag-news:Sports", or "ag-news:*" for all classes.
-    ``tables`` are the suite's own names: what :func:`resolved_tables` gives.
+    "airline"; "ag-news" (the first class against the others), "ag-news:Sports", or "ag-news:*" for
+    all classes. ``tables`` are the suite's own names: what :func:`resolved_tables` gives.
     """
     from parbals.datasets.table import load_dataset
 
@@ -33,8 +36,11 @@ def load_data(
     return one_vs_all(data, 0 if positive is None else positive)
 
 
-def resolved_tables(tables: Mapping[str, Mapping[str, Any]], beside: Path) -> dict[str, dict[str, Any]]:
-    """A suite's ``[data.NAME]`` tables, checked and ready to be loaded anywhere: paths count from ``beside``."""
+def resolved_tables(
+    tables: Mapping[str, Mapping[str, Any]], beside: Path
+) -> dict[str, dict[str, Any]]:
+    """A suite's ``[data.NAME]`` tables, checked and ready to be loaded anywhere: paths count from
+    ``beside``."""
     from parbals.datasets.table import DATASETS, dataset_named
 
     resolved = {}
@@ -42,17 +48,34 @@ def resolved_tables(tables: Mapping[str, Mapping[str, Any]], beside: Path) -> di
         dataset = table.get("dataset", "own")
         known = dataset_named(dataset)
         if name in DATASETS:
-            raise InputError(f"[data.{name}] has the name of a dataset that there is already; call it something else.")
-        features = table.get("features", "auto")
-        if features != "auto" and known.features and features not in known.features and known.read is None:
             raise InputError(
-                f"[data.{name}]: features is {features!r}; {dataset} has {', '.join(('auto', *known.features))}."
+                f"[data.{name}] has the name of a dataset that there is already; call it something "
+                "else."
+            )
+        features = table.get("features", "auto")
+        if (
+            features != "auto"
+            and known.features
+            and features not in known.features
+            and known.read is None
+        ):
+            raise InputError(
+                f"[data.{name}]: features is {features!r}; {dataset} has "
+                f"{', '.join(('auto', *known.features))}."
             )
         if dataset == "own" and "path" not in table:
-            raise InputError(f'[data.{name}] has no path; write path = "mine.csv" (or .npz, .parquet, a folder).')
+            raise InputError(
+                f'[data.{name}] has no path; write path = "mine.csv" (or .npz, .parquet, a folder).'
+            )
         for key in _FOR_OWN:
             if key in table and dataset != "own":
-                raise InputError(f"[data.{name}]: {key} is for data of your own, and {dataset} has its own.")
-        path = {"path": (beside / Path(table["path"]).expanduser()).absolute()} if "path" in table else {}
+                raise InputError(
+                    f"[data.{name}]: {key} is for data of your own, and {dataset} has its own."
+                )
+        path = (
+            {"path": (beside / Path(table["path"]).expanduser()).absolute()}
+            if "path" in table
+            else {}
+        )
         resolved[name] = {**table, "dataset": dataset, **path}
     return resolved

@@ -9,17 +9,20 @@ _LEAST = 1e-12
 
 
 def measure(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """Accuracy, log loss, calibration error, F1 and balanced accuracy of probs (N, C) against class numbers (N,).
+    """Accuracy, log loss, calibration error, F1 and balanced accuracy of probs (N, C) against class
+    numbers (N,).
 
-    F1 is that of class 1 when there are two classes, else the mean over the classes that occur or are predicted.
-    Balanced accuracy is the mean recall of the classes that occur.
+    F1 is that of class 1 when there are two classes, else the mean over the classes that occur or
+    are predicted. Balanced accuracy is the mean recall of the classes that occur.
     """
     n_classes = probs.shape[1]
     predicted = probs.argmax(axis=1)
-    confusion = np.bincount(truth * n_classes + predicted, minlength=n_classes**2).reshape(n_classes, n_classes)
+    confusion = np.bincount(truth * n_classes + predicted, minlength=n_classes**2).reshape(
+        n_classes, n_classes
+    )
     right, occurs, called = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
-    # A class that neither occurs nor is predicted has no F1. As in scikit-learn, of two classes it then is 0, and of
-    # more such classes are left out of the mean.
+    # A class that neither occurs nor is predicted has no F1. As in scikit-learn, of two classes it
+    # then is 0, and of more such classes are left out of the mean.
     f1 = 2.0 * right / np.maximum(occurs + called, 1)
     at_truth = probs[np.arange(len(truth)), truth].astype(np.float64)
     return {
@@ -32,7 +35,8 @@ def measure(probs: np.ndarray, truth: np.ndarray) -> dict[str, float]:
 
 
 def calibration_error(probs: np.ndarray, truth: np.ndarray, n_bins: int = 15) -> float:
-    """Expected calibration error: |accuracy - confidence| in equal bins of the highest probability, averaged."""
+    """Expected calibration error: |accuracy - confidence| in equal bins of the highest probability,
+    averaged."""
     confidence = probs.max(axis=1).astype(np.float64)
     right = probs.argmax(axis=1) == truth
     bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)

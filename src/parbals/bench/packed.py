@@ -1,19 +1,23 @@
-"""A folder of results as one file small enough to commit: what the folder holds, exactly, in less than a quarter of it.
+"""A folder of results as one file small enough to commit: what the folder holds, exactly, in less
+than a quarter of it.
 
-The file is an .xz stream (``xz -d`` opens it) of one line of JSON and the columns of numbers after it. The line says
+The file is an .xz stream (``xz -d`` opens it) of one line of JSON and the columns of numbers after
+it. The line says
 
-    format, version   "parbals results", 1
-    suite             the text of suite.toml
-    shared            values that many records have in common (versions, data, notes), each kind once
-    cells             for every results file: its run without the seed, and of every record in it the seed, the place of
-                      its shared values, and how many numbers each of its parts has
-    columns           for each column of numbers: its name, how many there are, bytes a number, digits after the point
+    format, version   "parbals results", 1 suite             the text of suite.toml shared
+    values that many records have in common (versions, data, notes), each kind once
+    cells             for every results file: its run without the seed, and of every record in it
+                      the seed, the place of its shared values, and how many numbers each of its
+                      parts has
+    columns           for each column of numbers: its name, how many there are, bytes a number,
+        digits after the point
 
-A column is one part (a metric, a stage's seconds, the initial sets, the batches) of all records, one after the
-other. Numbers are whole: v · 10^digits, for metrics and seconds less the one before it in the same record, negative
-ones folded in between (0, -1, 1, -2, ... are 0, 1, 2, 3, ...). All lowest bytes of a column come first, then all second
-bytes, and so on: high bytes repeat and vanish, low ones are noise that no program can shrink. "digits": null marks a
-column whose numbers have no short decimal form; it holds them as 64-bit floats.
+A column is one part (a metric, a stage's seconds, the initial sets, the batches) of all records,
+one after the other. Numbers are whole: v · 10^digits, for metrics and seconds less the one before
+it in the same record, negative ones folded in between (0, -1, 1, -2, ... are 0, 1, 2, 3, ...). All
+lowest bytes of a column come first, then all second bytes, and so on: high bytes repeat and vanish,
+low ones are noise that no program can shrink. "digits": null marks a column whose numbers have no
+short decimal form; it holds them as 64-bit floats.
 """
 
 import json
@@ -24,12 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from parbals.atomic import whole_file
 from parbals.bench.folder import Damage, ResultsFolder
 from parbals.bench.packed_file import FORMAT, MOST_DIGITS, VERSION, read_packed
 from parbals.bench.records import RunRecord, write_line
-from parbals.bench.runs import Run
+from parbals.bench.spec import Run
 from parbals.errors import InputError
+from parbals.files import whole_file
 
 __all__ = ["SUFFIX", "PackedResults", "open_results", "pack", "unpack"]
 
@@ -128,10 +132,15 @@ def _parts(values: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def _without_repeats(rows: list[list[Any]]) -> list[list[Any]]:
     """Seeds of a cell mostly have the same sizes: only the first says them."""
-    return [row if place == 0 or row[2:] != rows[place - 1][2:] else row[:2] for place, row in enumerate(rows)]
+    return [
+        row if place == 0 or row[2:] != rows[place - 1][2:] else row[:2]
+        for place, row in enumerate(rows)
+    ]
 
 
-def _column(parts: Sequence[Sequence[Any]], *, deltas: bool) -> tuple[tuple[int, int, int | None], bytes]:
+def _column(
+    parts: Sequence[Sequence[Any]], *, deltas: bool
+) -> tuple[tuple[int, int, int | None], bytes]:
     """(how many, bytes each, digits) and the bytes themselves."""
     values = np.array([value for numbers in parts for value in numbers], np.float64)
     digits = next((d for d in range(MOST_DIGITS + 1) if _exact(values, d)), None)

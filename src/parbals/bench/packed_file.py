@@ -19,7 +19,8 @@ __all__ = ["FORMAT", "MOST_DIGITS", "VERSION", "read_packed"]
 FORMAT, VERSION = "parbals results", 1
 MOST_DIGITS = 9
 _MAGIC = b"\xfd7zXZ\x00"
-# What a file may grow to. Real results grow to little more than twice their size, with less than a number a byte.
+# What a file may grow to. Real results grow to little more than twice their size, with less than a
+# number a byte.
 _MOST_BYTES, _PLAUSIBLE_BYTES, _BYTES_A_BYTE = 1 << 31, 1 << 25, 64
 _PLAUSIBLE_HEADER, _HEADER_A_BYTE = 1 << 23, 4
 _PLAUSIBLE_VALUES, _VALUES_A_BYTE, _VALUES_A_RECORD = 4_000_000, 16, 50
@@ -33,10 +34,14 @@ def read_packed(path: Path) -> tuple[str, list[RunRecord]]:
     try:
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
-                raise InputError(f"{path} is no packed results; write them with `parbals bench pack FOLDER`.")
+                raise InputError(
+                    f"{path} is no packed results; write them with `parbals bench pack FOLDER`."
+                )
             size = file.seek(0, 2)
             file.seek(0)
-            content = _decompressed(file, min(_MOST_BYTES, max(_PLAUSIBLE_BYTES, _BYTES_A_BYTE * size)))
+            content = _decompressed(
+                file, min(_MOST_BYTES, max(_PLAUSIBLE_BYTES, _BYTES_A_BYTE * size))
+            )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     except (lzma.LZMAError, EOFError, _Implausible) as error:
@@ -46,12 +51,26 @@ def read_packed(path: Path) -> tuple[str, list[RunRecord]]:
         if end < 0:
             raise ValueError("it has no first line")
         header = json.loads(content[:end], parse_constant=_no_number)
-        if header["format"] != FORMAT or type(header["version"]) is not int or header["version"] < 1:
+        if (
+            header["format"] != FORMAT
+            or type(header["version"]) is not int
+            or header["version"] < 1
+        ):
             raise ValueError("another kind of file")
         if header["version"] <= VERSION:
             most = max(_PLAUSIBLE_VALUES, _VALUES_A_BYTE * size)
-            return _text(header["suite"]), list(_records(header, memoryview(content)[end + 1 :], most))
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, _Implausible) as error:
+            return _text(header["suite"]), list(
+                _records(header, memoryview(content)[end + 1 :], most)
+            )
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        _Implausible,
+    ) as error:
         raise _damaged(path, error) from None
     raise InputError(f"{path} was packed by a newer version of parbals; upgrade to read it.")
 
@@ -66,7 +85,8 @@ def _damaged(path: Path, error: BaseException) -> InputError:
 
 
 def _decompressed(file: IO[bytes], most: int) -> bytearray:
-    """What the .xz streams in the file hold, a piece at a time: a few bytes can claim to be gigabytes."""
+    """What the .xz streams in the file hold, a piece at a time: a few bytes can claim to be
+    gigabytes."""
     content = bytearray()
     stream, waiting = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY), b""
     while True:
@@ -86,7 +106,8 @@ def _decompressed(file: IO[bytes], most: int) -> bytearray:
 
 
 def _records(header: Mapping[str, Any], content: memoryview, most: int) -> Iterator[RunRecord]:
-    """Every record; what does not fit together is an error of whatever kind, which the caller puts into words."""
+    """Every record; what does not fit together is an error of whatever kind, which the caller puts
+    into words."""
     columns = _columns(header["columns"], content, most)
     shared = [_shared(values) for values in header["shared"]]
     used = dict.fromkeys(columns, 0)
@@ -128,17 +149,23 @@ def _records(header: Mapping[str, Any], content: memoryview, most: int) -> Itera
             }
             for kind in ("metrics", "seconds"):
                 values[kind] = {
-                    name.partition(".")[2]: numbers for name, numbers in parts.items() if name.startswith(f"{kind}.")
+                    name.partition(".")[2]: numbers
+                    for name, numbers in parts.items()
+                    if name.startswith(f"{kind}.")
                 }
             record = record_of(values)
-            if not {len(numbers) for numbers in record.metrics.values()} == {record.run.budget.rounds + 1}:
+            if not {len(numbers) for numbers in record.metrics.values()} == {
+                record.run.budget.rounds + 1
+            }:
                 raise ValueError("a record does not have one value of a metric for every round")
             yield record
     if any(used[name] != len(values) for name, (values, _) in columns.items()):
         raise ValueError("some of its numbers belong to no record")
 
 
-def _columns(told: Sequence[Any], content: memoryview, most: int) -> dict[str, tuple[np.ndarray, int | None]]:
+def _columns(
+    told: Sequence[Any], content: memoryview, most: int
+) -> dict[str, tuple[np.ndarray, int | None]]:
     columns: dict[str, tuple[np.ndarray, int | None]] = {}
     at = 0
     if sum(n for _, n, _, _ in told) > most:
@@ -162,13 +189,19 @@ def _columns(told: Sequence[Any], content: memoryview, most: int) -> dict[str, t
 def _shared(values: Mapping[str, Any]) -> dict[str, Any]:
     """Checked once, and the same object for every record that has it."""
     versions = {_text(name): _text(version) for name, version in values["versions"].items()}
-    return {"versions": versions, "data": _text(values["data"]), "notes": tuple(map(_text, values["notes"]))}
+    return {
+        "versions": versions,
+        "data": _text(values["data"]),
+        "notes": tuple(map(_text, values["notes"])),
+    }
 
 
 def _checked_run(run: dict[str, Any]) -> dict[str, Any]:
     for name in ("dataset", "strategy"):
         _text(run[name])
-    if not isinstance(run.get("options", {}), dict) or not isinstance(run.get("positive"), str | None):
+    if not isinstance(run.get("options", {}), dict) or not isinstance(
+        run.get("positive"), str | None
+    ):
         raise ValueError("a run has options or a class that cannot be")
     if len(_text(json.dumps(run, ensure_ascii=False))) > _LONGEST_RUN:
         raise _Implausible("a run is described at greater length than any has been")

@@ -1,13 +1,14 @@
 """Local processes, each pinned to its share of the cores.
 
-Every run then computes with the same number of threads whatever else is running, and the processes do not get
-in each other's way. They are started fresh (not forked), end with the process that started them, and one that dies
-takes only its run with it, which is tried once more.
+Every run then computes with the same number of threads whatever else is running, and the processes
+do not get in each other's way. They are started fresh (not forked), end with the process that
+started them, and one that dies takes only its run with it, which is tried once more.
 
-On a GPU the processes share it, and so the runs of a cell are computed side by side: a run keeps the GPU busy for
-a small part of its time only (on an H200 with NVIDIA's multi-process service, MPS, eight at a time took as long each
-as one alone; ``benchmarks/cell.py`` measures it). The first run of a cell goes ahead and compiles; the others follow
-when its programs are on disk, since compiling takes longer than running there.
+On a GPU the processes share it, and so the runs of a cell are computed side by side: a run keeps
+the GPU busy for a small part of its time only (on an H200 with NVIDIA's multi-process service, MPS,
+eight at a time took as long each as one alone; ``benchmarks/cell.py`` measures it). The first run
+of a cell goes ahead and compiles; the others follow when its programs are on disk, since compiling
+takes longer than running there.
 """
 
 import os
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from parbals.bench.executors import Loader, Outcome, attempt_cached
-from parbals.bench.runs import Run
+from parbals.bench.spec import Run
 from parbals.errors import InputError
 
 __all__ = ["LocalProcesses", "has_gpu"]
@@ -46,7 +47,8 @@ class _Worker:
 class LocalProcesses:
     """``n_workers`` processes; by default one per core, which finishes a grid soonest.
 
-    With ``compile_first``, by default where there is a GPU, a cell's other runs wait for its first one.
+    With ``compile_first``, by default where there is a GPU, a cell's other runs wait for its first
+    one.
     """
 
     def __init__(self, n_workers: int | None = None, *, compile_first: bool | None = None) -> None:
@@ -58,7 +60,8 @@ class LocalProcesses:
         share = max(1, len(cores) // self.n_parallel)
         # More processes than cores share them; otherwise no core has two owners.
         self._shares = [
-            tuple(cores[(i * share + j) % len(cores)] for j in range(share)) for i in range(self.n_parallel)
+            tuple(cores[(i * share + j) % len(cores)] for j in range(share))
+            for i in range(self.n_parallel)
         ]
 
     def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
@@ -79,7 +82,9 @@ class LocalProcesses:
                         with suppress(OSError):  # it died while idle; noticed below
                             worker.pipe.send(run)
                 busy = [worker for worker in workers if worker.run is not None]
-                if not busy:  # the last runs were of data that cannot be loaded; there is nobody to wait for
+                if (
+                    not busy
+                ):  # the last runs were of data that cannot be loaded; there is nobody to wait for
                     continue
                 ready = connection.wait([worker.pipe for worker in busy])
                 for worker in busy:
@@ -113,7 +118,8 @@ class LocalProcesses:
 
 
 class _Queue:
-    """Runs that nobody has yet, in order; with ``compile_first`` a cell's others wait for its first one."""
+    """Runs that nobody has yet, in order; with ``compile_first`` a cell's others wait for its first
+    one."""
 
     def __init__(self, runs: Sequence[Run], compile_first: bool) -> None:
         self._compile_first = compile_first
@@ -125,7 +131,8 @@ class _Queue:
         return len(self._waiting)
 
     def next(self) -> Run | None:
-        """The first run that need not wait, or that may lead its cell; ``None`` if all wait for a leader."""
+        """The first run that need not wait, or that may lead its cell; ``None`` if all wait for a
+        leader."""
         for place, (run, cell) in enumerate(self._waiting):
             if cell in self._leaders:
                 continue
@@ -178,7 +185,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
-    """A process started meanwhile inherits these cores and thread counts from its first instruction on."""
+    """A process started meanwhile inherits these cores and thread counts from its first instruction
+    on."""
     before = {name: os.environ.get(name) for name in (*_THREAD_VARIABLES, *_SHARE_GPU)}
     os.environ.update({**_SHARE_GPU, **dict.fromkeys(_THREAD_VARIABLES, str(len(cores)))})
     allowed = None
@@ -211,6 +219,4 @@ def _cores() -> list[int]:
 
 
 def _epitaph(process: BaseProcess) -> str:
-    return (
-        f"Its process died twice (exit code {process.exitcode}); if the machine ran out of memory, use fewer --workers."
-    )
+    return f"Its process died twice (exit code {process.exitcode}); if the machine ran out of memory, use fewer --workers."

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from parbals.bench.runs import Run
+from parbals.bench.spec import Run
 from parbals.errors import InputError
 
 __all__ = ["METRICS", "RunRecord", "read_line", "record_of", "write_line"]
@@ -26,7 +26,8 @@ class RunRecord:
         chosen: pool positions of every batch, in the order of choice.
         seconds: per stage (fit, predict, select), one number each time the stage ran.
         versions: of the libraries, and the device.
-        data: digest of the features and labels that were used; a dataset's name does not tell when they change.
+        data: digest of the features and labels that were used; a dataset's name does not tell when
+            they change.
         notes: every doubt the model or the strategy had, each once.
     """
 
@@ -69,7 +70,9 @@ class RunRecord:
 
 def write_line(record: RunRecord) -> str:
     """One compact line, without its end; the check at its end covers all before it."""
-    text = json.dumps(record.as_dict(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)[:-1]
+    text = json.dumps(record.as_dict(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)[
+        :-1
+    ]
     return f'{text}{_CHECK}{_checksum(text)}"}}'
 
 
@@ -81,7 +84,9 @@ def read_line(line: str) -> RunRecord:
     try:
         values = json.loads(text + "}")
     except ValueError as error:
-        raise InputError(f"A line of results was written by another version of parbals ({error}).") from None
+        raise InputError(
+            f"A line of results was written by another version of parbals ({error})."
+        ) from None
     return record_of(values)
 
 
@@ -99,7 +104,9 @@ def record_of(values: Mapping[str, Any]) -> RunRecord:
             notes=tuple(values["notes"]),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"A line of results was written by another version of parbals ({error}).") from None
+        raise InputError(
+            f"A line of results was written by another version of parbals ({error})."
+        ) from None
 
 
 def _checksum(text: str) -> str:

@@ -1,4 +1,7 @@
-"""AG News (Zhang et al. 2015): train.csv and test.csv with class, title, description; or Parquet with label, text."""
+"""AG News (Zhang et al.
+
+2015): train.csv and test.csv with class, title, description; or Parquet with label, text.
+"""
 
 from pathlib import Path
 
@@ -15,7 +18,9 @@ SOURCE = MissingData(
     NAME,
     _PAGE,
     ("train.csv", "test.csv"),
-    tuple(Remote(f"{_PAGE}{file}", file, first_line=_FIRST_LINE) for file in ("train.csv", "test.csv")),
+    tuple(
+        Remote(f"{_PAGE}{file}", file, first_line=_FIRST_LINE) for file in ("train.csv", "test.csv")
+    ),
 )
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")
 PAPER_ENCODER = "bert-base-uncased"
@@ -40,4 +45,6 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     return embedded(read(folder), data_folder(folder, NAME), features, seed, PAPER_ENCODER)
 
 
-DATASET = Dataset(load, "topic of a news item, 4 classes, 127,600 texts", SOURCE, read, (PAPER_ENCODER, "tfidf"))
+DATASET = Dataset(
+    load, "topic of a news item, 4 classes, 127,600 texts", SOURCE, read, (PAPER_ENCODER, "tfidf")
+)

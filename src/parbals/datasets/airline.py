@@ -38,24 +38,38 @@ _RATINGS = (
     "Inflight service",
     "Cleanliness",
 )
-_NUMERIC = ("Age", "Flight Distance", *_RATINGS, "Departure Delay in Minutes", "Arrival Delay in Minutes")
+_NUMERIC = (
+    "Age",
+    "Flight Distance",
+    *_RATINGS,
+    "Departure Delay in Minutes",
+    "Arrival Delay in Minutes",
+)
 _COLUMNS = (*_ROW_NUMBERS, *_CATEGORICAL, *_NUMERIC, _LABEL)
-_BINNINGS = {"auto": "kbins", "tabular": "kbins", "tabular-qcut": "qcut", "tabular-values": "values"}
+_BINNINGS = {
+    "auto": "kbins",
+    "tabular": "kbins",
+    "tabular-qcut": "qcut",
+    "tabular-values": "values",
+}
 _PUBLISHED = {"train": 103_904, "test": 25_976}
 
 
 def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
     """Pool: train.csv. Target source and test: the halves of test.csv, the same for every seed.
 
-    "tabular" cuts at deciles alone, which joins some of the ratings: of the binnings we tried, the one whose figures
-    are nearest the paper's. "tabular-qcut" does, too, but joins others of them: a rating on a decile counts to the bin
-    below, not above. "tabular-values" gives every rating its own bin.
+    "tabular" cuts at deciles alone, which joins some of the ratings: of the binnings we tried, the
+    one whose figures are nearest the paper's. "tabular-qcut" does, too, but joins others of them: a
+    rating on a decile counts to the bin below, not above. "tabular-values" gives every rating its
+    own bin.
     """
     check_choice(features, tuple(_BINNINGS), "features")
     place = data_folder(folder, NAME)
     X_pool, y_pool, short_train = _read(place, "train")
     X_rest, y_rest, short_test = _read(place, "test")
-    encoder = TabularFeatures(categorical=range(len(_CATEGORICAL)), dropped=(), binning=_BINNINGS[features]).fit(X_pool)
+    encoder = TabularFeatures(
+        categorical=range(len(_CATEGORICAL)), dropped=(), binning=_BINNINGS[features]
+    ).fit(X_pool)
     to_target, to_test = halves(len(y_rest), NAME)
     rest = encoder.transform(X_rest)
     return Data(
@@ -74,7 +88,9 @@ def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray, tuple[str, .
     """(N, 22) cells, the categorical columns first; class numbers; notes."""
     with open_member(folder, (f"{part}.csv", f"{part}.csv.gz"), SOURCE) as (file, name):
         cells = read_csv(file, name, _COLUMNS)
-    y = class_numbers(cells[_LABEL], {label: number for number, label in enumerate(CLASSES)}, name, _LABEL, 2)
+    y = class_numbers(
+        cells[_LABEL], {label: number for number, label in enumerate(CLASSES)}, name, _LABEL, 2
+    )
     table = np.empty((len(y), len(_CATEGORICAL) + len(_NUMERIC)), dtype=object)
     for place, column in enumerate(_CATEGORICAL):
         table[:, place] = cells[column]
@@ -84,5 +100,8 @@ def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray, tuple[str, .
 
 
 DATASET = Dataset(
-    load, "is an airline passenger satisfied? 129,880 answers, 22 columns", SOURCE, features=tuple(_BINNINGS)[1:]
+    load,
+    "is an airline passenger satisfied? 129,880 answers, 22 columns",
+    SOURCE,
+    features=tuple(_BINNINGS)[1:],
 )

@@ -1,7 +1,9 @@
-"""What can be known of a downloaded file: its published length and checksum, else its kind and the digest it once had.
+"""What can be known of a downloaded file: its published length and checksum, else its kind and the
+digest it once had.
 
-Of some files no checksum is published. A login page that came in their place shows in the first bytes. What has been
-downloaded is remembered in ``NAME.sha256`` beside it (``sha256sum -c`` reads it), so that a later change is noticed.
+Of some files no checksum is published. A login page that came in their place shows in the first
+bytes. What has been downloaded is remembered in ``NAME.sha256`` beside it (``sha256sum -c`` reads
+it), so that a later change is noticed.
 """
 
 import codecs
@@ -14,8 +16,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from parbals.atomic import replacing
 from parbals.datasets.base import Remote
+from parbals.files import replacing
 
 __all__ = ["digest_of", "fault", "record_path", "recorded", "remember"]
 
@@ -27,7 +29,8 @@ _TEXTS = (".csv", ".tsv", ".txt", ".jsonl")
 
 
 def fault(path: Path, remote: Remote) -> str | None:
-    """What is wrong with a file, as far as can be known; the digest recorded beside it is looked at elsewhere."""
+    """What is wrong with a file, as far as can be known; the digest recorded beside it is looked at
+    elsewhere."""
     size = path.stat().st_size
     if remote.bytes is not None and size != remote.bytes:
         return f"{size:,} bytes instead of {remote.bytes:,}"
@@ -36,7 +39,11 @@ def fault(path: Path, remote: Remote) -> str | None:
     if remote.sha256 is None:
         return _kind_fault(path, remote)
     digest = digest_of(path)
-    return None if digest == remote.sha256 else f"SHA-256 {digest[:12]}… instead of {remote.sha256[:12]}…"
+    return (
+        None
+        if digest == remote.sha256
+        else f"SHA-256 {digest[:12]}… instead of {remote.sha256[:12]}…"
+    )
 
 
 def digest_of(path: Path) -> str:

@@ -1,4 +1,5 @@
-"""What every dataset hands over, how its rows are divided, and what is said when its files are not there."""
+"""What every dataset hands over, how its rows are divided, and what is said when its files are not
+there."""
 
 import os
 import shlex
@@ -31,7 +32,8 @@ DATA_VARIABLE = "PARBALS_DATA"
 
 @dataclass(frozen=True)
 class Data:
-    """Features and class numbers, divided; what the model is for (the target source) comes without labels.
+    """Features and class numbers, divided; what the model is for (the target source) comes without
+    labels.
 
     ``notes`` says what differs from the published experiment: fewer rows, other features.
     """
@@ -47,17 +49,27 @@ class Data:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for what, X, y in (("pool", self.X_pool, self.y_pool), ("test set", self.X_test, self.y_test)):
+        for what, X, y in (
+            ("pool", self.X_pool, self.y_pool),
+            ("test set", self.X_test, self.y_test),
+        ):
             if len(X) != len(y) or not len(X):
-                raise InputError(f"{self.name}: the {what} has {len(X)} rows of features and {len(y)} labels.")
+                raise InputError(
+                    f"{self.name}: the {what} has {len(X)} rows of features and {len(y)} labels."
+                )
         if not len(self.X_target_source):
-            raise InputError(f"{self.name}: no row is left for the target set; the files are too small.")
+            raise InputError(
+                f"{self.name}: no row is left for the target set; the files are too small."
+            )
         if len({X.shape[1] for X in (self.X_pool, self.X_target_source, self.X_test)}) != 1:
-            raise InputError(f"{self.name}: pool, target and test have different numbers of features.")
+            raise InputError(
+                f"{self.name}: pool, target and test have different numbers of features."
+            )
 
 
 def one_vs_all(data: Data, positive: str | int = 0) -> Data:
-    """The same rows with two classes: 1 for ``positive`` (a class or its number), 0 for all the others."""
+    """The same rows with two classes: 1 for ``positive`` (a class or its number), 0 for all the
+    others."""
     if isinstance(positive, str) and positive in data.classes:
         number = data.classes.index(positive)
     elif isinstance(positive, (int, np.integer)) and 0 <= positive < len(data.classes):
@@ -65,18 +77,25 @@ def one_vs_all(data: Data, positive: str | int = 0) -> Data:
     else:
         known = ", ".join(data.classes[:10]) + (", …" if len(data.classes) > 10 else "")
         raise LabelError(
-            f"{data.name} has no class {positive!r}; its classes are 0 to {len(data.classes) - 1}: {known}."
+            f"{data.name} has no class {positive!r}; its classes are 0 to {len(data.classes) - 1}: "
+            f"{known}."
         )
     name = data.classes[number]
     y_pool, y_test = ((y == number).astype(np.int64) for y in (data.y_pool, data.y_test))
     if y_pool.min() == y_pool.max():
-        raise LabelError(f"{data.name}: {'no' if y_pool.max() == 0 else 'every'} row of the pool is of class {name!r}.")
+        raise LabelError(
+            f"{data.name}: {'no' if y_pool.max() == 0 else 'every'} row of the pool is of class "
+            f"{name!r}."
+        )
     return replace(data, y_pool=y_pool, y_test=y_test, classes=(f"not {name}", name), positive=name)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one file or split: texts, image paths or pixels; and their class numbers. ``stem`` names its features."""
+    """Rows of one file or split: texts, image paths or pixels; and their class numbers.
+
+    ``stem`` names its features.
+    """
 
     items: Sequence[Any] | np.ndarray | None
     y: np.ndarray
@@ -98,7 +117,8 @@ class Raw:
 class Remote:
     """One file on the network, and what is known about it beforehand.
 
-    ``first_line`` is a regular expression that the beginning of a text file fits, whatever the case of its letters.
+    ``first_line`` is a regular expression that the beginning of a text file fits, whatever the case
+    of its letters.
     """
 
     url: str
@@ -124,7 +144,11 @@ class MissingData:
 
     def error(self, folder: Path, missing: str | None = None) -> InputError:
         """The one sentence that gets a person from here to a loaded dataset."""
-        what = f"{missing} is not in {folder}" if missing else f"The files of {self.name} are not in {folder}"
+        what = (
+            f"{missing} is not in {folder}"
+            if missing
+            else f"The files of {self.name} are not in {folder}"
+        )
         if self.must_unpack and (unpacking := self.unpacking(folder)) is not None:
             return InputError(f"{what}, but its archive is: unpack it with `{unpacking}`.")
         places = " and ".join(str(folder / file) for file in self.files)
@@ -132,14 +156,19 @@ class MissingData:
         command = f"run `parbals data fetch {self.name}{to}`, or " if self.remotes else ""
         hint = f" ({self.hint})" if self.hint else ""
         return InputError(
-            f"{what}: {command}download {' and '.join(self.files)} from {self.page}{hint} and save as {places}."
+            f"{what}: {command}download {' and '.join(self.files)} from {self.page}{hint} and save "
+            f"as {places}."
         )
 
     def unpacking(self, folder: Path) -> str | None:
         """The command that unpacks the archive which lies in the folder; None where there is none."""
         archives = (folder / file for file in self.files if file.endswith((".tar.gz", ".tgz")))
         found = next((path for path in archives if path.is_file()), None)
-        return None if found is None else f"tar -xzf {shlex.quote(str(found))} -C {shlex.quote(str(folder))}"
+        return (
+            None
+            if found is None
+            else f"tar -xzf {shlex.quote(str(found))} -C {shlex.quote(str(folder))}"
+        )
 
 
 @dataclass(frozen=True)
@@ -154,11 +183,14 @@ class Dataset:
 
 
 def data_folder(folder: Path | str | None, name: str) -> Path:
-    """The folder of one dataset: as given, else ``$PARBALS_DATA/name``, else one in the user's home."""
+    """The folder of one dataset: as given, else ``$PARBALS_DATA/name``, else one in the user's
+    home."""
     if folder is not None:
         return Path(folder)
     home = os.environ.get(DATA_VARIABLE)
-    return (Path(home) if home else Path.home() / ".cache" / "parbals" / "data") / name.replace("-", "_")
+    return (Path(home) if home else Path.home() / ".cache" / "parbals" / "data") / name.replace(
+        "-", "_"
+    )
 
 
 def how_to_choose(name: str, folder: Path, features: str) -> str:
@@ -170,7 +202,8 @@ def how_to_choose(name: str, folder: Path, features: str) -> str:
 
 
 def halves(n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of two halves, shuffled the same way whatever the seed of an experiment: (target source, test)."""
+    """Row numbers of two halves, shuffled the same way whatever the seed of an experiment: (target
+    source, test)."""
     order = derive_generator(0, "halves", name).permutation(n_rows)
     return np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
 

@@ -27,4 +27,8 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     return Data(NAME, X_pool, y[pool], X_target, X_test, y[test], classes)
 
 
-DATASET = Dataset(load, "is a tumour benign? 569 patients, 30 columns; comes with scikit-learn", features=("tabular",))
+DATASET = Dataset(
+    load,
+    "is a tumour benign? 569 patients, 30 columns; comes with scikit-learn",
+    features=("tabular",),
+)

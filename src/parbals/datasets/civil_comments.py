@@ -1,4 +1,5 @@
-"""Civil Comments (WILDS): all_data_with_identities.csv; toxic if at least half of the readers said so."""
+"""Civil Comments (WILDS): all_data_with_identities.csv; toxic if at least half of the readers said
+so."""
 
 from pathlib import Path
 
@@ -15,7 +16,9 @@ __all__ = ["DATASET", "load", "read"]
 NAME = "civil-comments"
 _FILE = "all_data_with_identities.csv"
 _ARCHIVE = "civilcomments_v1.0.tar.gz"
-_URL = "https://worksheets.codalab.org/rest/bundles/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
+_URL = (
+    "https://worksheets.codalab.org/rest/bundles/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
+)
 SOURCE = MissingData(NAME, _URL, (_ARCHIVE,), (Remote(_URL, _ARCHIVE),))
 CLASSES = ("not toxic", "toxic")
 PAPER_ENCODER = "bert-base-uncased"
@@ -26,12 +29,20 @@ _PUBLISHED = {"train": 269_038, "val": 45_180, "test": 133_782}
 def read(folder: Path | None = None) -> Raw:
     """Comments and classes of WILDS' own train, val and test; the archive may stay packed."""
     place = data_folder(folder, NAME)
-    with open_member(place, (_FILE, f"civilcomments_v1.0/{_FILE}"), SOURCE, (_ARCHIVE,)) as (file, name):
+    with open_member(place, (_FILE, f"civilcomments_v1.0/{_FILE}"), SOURCE, (_ARCHIVE,)) as (
+        file,
+        name,
+    ):
         cells = read_csv(file, name, _WANTED, wanted=_WANTED)
-    toxic = np.array([_share(cell, name, row) >= 0.5 for row, cell in enumerate(cells["toxicity"], start=2)])
+    toxic = np.array(
+        [_share(cell, name, row) >= 0.5 for row, cell in enumerate(cells["toxicity"], start=2)]
+    )
     rows, notes = rows_of_splits(np.array(cells["split"]), _PUBLISHED, name)
     texts = cells["comment_text"]
-    parts = {part: Part([texts[i] for i in found], toxic[found].astype(np.int64), part) for part, found in rows.items()}
+    parts = {
+        part: Part([texts[i] for i in found], toxic[found].astype(np.int64), part)
+        for part, found in rows.items()
+    }
     return Raw(NAME, "text", parts, CLASSES, notes)
 
 
@@ -46,7 +57,9 @@ def _share(cell: str, name: str, row: int) -> float:
     except ValueError:
         share = -1.0
     if not 0.0 <= share <= 1.0:
-        raise InputError(f"{name}, row {row}, column 'toxicity' is {cell!r}; a share from 0 to 1 is needed.")
+        raise InputError(
+            f"{name}, row {row}, column 'toxicity' is {cell!r}; a share from 0 to 1 is needed."
+        )
     return share
 
 

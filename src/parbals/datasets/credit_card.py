@@ -1,4 +1,5 @@
-"""Credit Card Fraud (Kaggle, dhanushnarayananr): card_transdata.csv, or rows of it as Parquet with their split."""
+"""Credit Card Fraud (Kaggle, dhanushnarayananr): card_transdata.csv, or rows of it as Parquet with
+their split."""
 
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,9 @@ _PAPER_SEED = 42
 def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
     """60 % pool, 20 % target source, 20 % test: the paper's rows, the same for every seed.
 
-    "tabular" cuts at deciles alone, so the four 0/1 columns fall into one bin each and are lost; of the binnings we
-    tried, it is the one whose accuracy with random labels agrees with the paper's. "tabular-values" keeps them.
+    "tabular" cuts at deciles alone, so the four 0/1 columns fall into one bin each and are lost; of
+    the binnings we tried, it is the one whose accuracy with random labels agrees with the paper's.
+    "tabular-values" keeps them.
     """
     check_choice(features, _FEATURES, "features")
     place = data_folder(folder, NAME)
@@ -51,7 +53,8 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     if features != "tabular-values":
         notes = (
             *notes,
-            "deciles put each 0/1 column into one bin, as the paper seems to; features tabular-values keep them",
+            "deciles put each 0/1 column into one bin, as the paper seems to; features "
+            "tabular-values keep them",
         )
     rows = {part: np.flatnonzero(split == part) for part in _PARTS}
     for part, found in rows.items():
@@ -61,13 +64,24 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
         categorical=(), dropped=(), binning="values" if features == "tabular-values" else "kbins"
     ).fit(table[rows["train"]])
     X = {part: encoder.transform(table[found]) for part, found in rows.items()}
-    return Data(NAME, X["train"], y[rows["train"]], X["val"], X["test"], y[rows["test"]], CLASSES, notes=notes)
+    return Data(
+        NAME,
+        X["train"],
+        y[rows["train"]],
+        X["val"],
+        X["test"],
+        y[rows["test"]],
+        CLASSES,
+        notes=notes,
+    )
 
 
 def paper_split(n_rows: int) -> np.ndarray:
-    """train, val or test of each row, as two calls of scikit-learn's train_test_split with random_state 42 divide them.
+    """train, val or test of each row, as two calls of scikit-learn's train_test_split with
+    random_state 42 divide them.
 
-    The first call keeps 60 %, the second halves what is left. On all 1,000,000 rows this is the paper's own split.
+    The first call keeps 60 %, the second halves what is left. On all 1,000,000 rows this is the
+    paper's own split.
     """
     order = np.random.RandomState(_PAPER_SEED).permutation(n_rows)
     left = order[: int(np.ceil(0.4 * n_rows))]
@@ -80,27 +94,42 @@ def paper_split(n_rows: int) -> np.ndarray:
 
 
 def _read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
-    parquet = next(iter(sorted(folder.glob("card_transdata*.parquet"))), None) if folder.is_dir() else None
-    has_csv = any((folder / name).is_file() for name in ("card_transdata.csv", "card_transdata.csv.gz"))
+    parquet = (
+        next(iter(sorted(folder.glob("card_transdata*.parquet"))), None)
+        if folder.is_dir()
+        else None
+    )
+    has_csv = any(
+        (folder / name).is_file() for name in ("card_transdata.csv", "card_transdata.csv.gz")
+    )
     if parquet is not None and not has_csv:
         name, first_row = parquet.name, 1
         cells: dict[str, list[Any]] = read_parquet(parquet, (*_COLUMNS, _SPLIT))
         split = np.array(cells.pop(_SPLIT), dtype=str)
         if len(wrong := np.flatnonzero(~np.isin(split, _PARTS))):
             raise InputError(
-                f"{name}, row {wrong[0] + 1}, column {_SPLIT!r} is {str(split[wrong[0]])!r}, no known part."
+                f"{name}, row {wrong[0] + 1}, column {_SPLIT!r} is {str(split[wrong[0]])!r}, no "
+                "known part."
             )
     else:
-        with open_member(folder, ("card_transdata.csv", "card_transdata.csv.gz"), SOURCE) as (file, name):
+        with open_member(folder, ("card_transdata.csv", "card_transdata.csv.gz"), SOURCE) as (
+            file,
+            name,
+        ):
             cells, first_row = dict(read_csv(file, name, _COLUMNS)), 2
         split = paper_split(len(cells[_LABEL]))
-    table = np.column_stack([column_numbers(cells[column], name, column, first_row) for column in _NUMERIC])
+    table = np.column_stack(
+        [column_numbers(cells[column], name, column, first_row) for column in _NUMERIC]
+    )
     label = column_numbers(cells[_LABEL], name, _LABEL, first_row)
     if len(wrong := np.flatnonzero((label != 0) & (label != 1))):
         raise InputError(
-            f"{name}, row {wrong[0] + first_row}, column {_LABEL!r} is {label[wrong[0]]:g}; 0 or 1 is needed."
+            f"{name}, row {wrong[0] + first_row}, column {_LABEL!r} is {label[wrong[0]]:g}; 0 or 1 "
+            "is needed."
         )
     return table, label.astype(np.int64), split, count_note(name, len(label), _PUBLISHED)
 
 
-DATASET = Dataset(load, "is a card payment fraud? 1,000,000 payments, 7 columns", SOURCE, features=_FEATURES[1:])
+DATASET = Dataset(
+    load, "is a card payment fraud? 1,000,000 payments, 7 columns", SOURCE, features=_FEATURES[1:]
+)

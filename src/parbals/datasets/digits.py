@@ -25,8 +25,18 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     y = y.astype(np.int64)
     classes = tuple(str(digit) for digit in range(10))
     return Data(
-        NAME, pca.transform(X[pool]), y[pool], pca.transform(X[target]), pca.transform(X[test]), y[test], classes
+        NAME,
+        pca.transform(X[pool]),
+        y[pool],
+        pca.transform(X[target]),
+        pca.transform(X[test]),
+        y[test],
+        classes,
     )
 
 
-DATASET = Dataset(load, "handwritten digit, 10 classes, 1,797 images; comes with scikit-learn", features=("pixels",))
+DATASET = Dataset(
+    load,
+    "handwritten digit, 10 classes, 1,797 images; comes with scikit-learn",
+    features=("pixels",),
+)

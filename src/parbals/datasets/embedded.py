@@ -1,4 +1,5 @@
-"""From the rows of a text or image dataset to features: an encoder's cached array, TF-IDF, or pixels."""
+"""From the rows of a text or image dataset to features: an encoder's cached array, TF-IDF, or
+pixels."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -23,16 +24,18 @@ _DIRECTIONS = 256
 
 
 def cache_name(encoder: str, stem: str) -> str:
-    """The file, in a dataset's folder, with an encoder's features: one row for each row of the part called ``stem``."""
+    """The file, in a dataset's folder, with an encoder's features: one row for each row of the part
+    called ``stem``."""
     return f"{slug(encoder)}_{stem}.npy"
 
 
 def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: str) -> Data:
     """Pool, target and test of a dataset that has no columns; PCA to 99 % of the pool's variance.
 
-    The parts are ``train`` and either ``val`` and ``test``, or only ``test``, which is then halved. ``features`` is an
-    encoder's name, "tfidf" for texts, "pixels" for images that are arrays, or "auto": the paper's encoder if its
-    features are there, else those that are. Rows whose image the encoder could not read are left out, with a note.
+    The parts are ``train`` and either ``val`` and ``test``, or only ``test``, which is then halved.
+    ``features`` is an encoder's name, "tfidf" for texts, "pixels" for images that are arrays, or
+    "auto": the paper's encoder if its features are there, else those that are. Rows whose image the
+    encoder could not read are left out, with a note.
     """
     chosen, notes = (features, ()) if features != "auto" else _automatic(raw, folder, paper_encoder)
     if chosen == "tfidf":
@@ -51,8 +54,21 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
         target, X_test, y_test = final["val"], final["test"], y["test"]
     else:
         to_target, to_test = halves(len(final["test"]), raw.name)
-        target, X_test, y_test = final["test"][to_target], final["test"][to_test], y["test"][to_test]
-    return Data(raw.name, final["train"], y["train"], target, X_test, y_test, raw.classes, notes=(*raw.notes, *notes))
+        target, X_test, y_test = (
+            final["test"][to_target],
+            final["test"][to_test],
+            y["test"][to_test],
+        )
+    return Data(
+        raw.name,
+        final["train"],
+        y["train"],
+        target,
+        X_test,
+        y_test,
+        raw.classes,
+        notes=(*raw.notes, *notes),
+    )
 
 
 def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:
@@ -67,7 +83,10 @@ def _encoders_there(folder: Path, stems: Sequence[str]) -> list[str]:
     """Encoders whose features of every part are in the folder."""
     tails = [f"_{stems[0]}{ending}" for ending in _ENDINGS]
     found = {
-        path.name.removesuffix(tail) for path in folder.glob("*.npy") for tail in tails if path.name.endswith(tail)
+        path.name.removesuffix(tail)
+        for path in folder.glob("*.npy")
+        for tail in tails
+        if path.name.endswith(tail)
     }
     kept = (name for name in found - {"y", "labels"} if all(_files(folder, name, stems)))
     return sorted(kept)
@@ -82,7 +101,9 @@ def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[s
         return there[0], (f"features are of {there[0]}, the paper's are of {paper_encoder}",)
     if there:
         how = how_to_choose(raw.name, folder, there[0])
-        raise InputError(f"{folder} holds features of {', '.join(there)}; choose one of them by name: {how}.")
+        raise InputError(
+            f"{folder} holds features of {', '.join(there)}; choose one of them by name: {how}."
+        )
     raise _no_features(raw, folder, paper_encoder)
 
 
@@ -96,20 +117,29 @@ def embed_parts(
     skip_bad: bool = False,
     progress: Callable[[str, str, int], None] = lambda part, stage, done: None,
 ) -> list[Embedded]:
-    """Encode every part of a dataset into the file where :func:`embedded` looks for it; what is there is kept.
+    """Encode every part of a dataset into the file where :func:`embedded` looks for it; what is
+    there is kept.
 
-    ``progress`` is told the part, the stage and how many rows are through. Where items of a part cannot be read, those
-    of the parts after it are looked at, too, before all of them are named.
+    ``progress`` is told the part, the stage and how many rows are through. Where items of a part
+    cannot be read, those of the parts after it are looked at, too, before all of them are named.
     """
     if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
-        raise InputError(f"Features {encoder} of {raw.name} are made when it is loaded; there is nothing to embed.")
+        raise InputError(
+            f"Features {encoder} of {raw.name} are made when it is loaded; there is nothing to "
+            "embed."
+        )
     for part in raw.parts.values():
         if part.items is None:
             what = "texts" if raw.kind == "text" else "images"
-            raise InputError(f"{folder} holds the labels of {raw.name} ({part.stem}) but not its {what}, to encode.")
+            raise InputError(
+                f"{folder} holds the labels of {raw.name} ({part.stem}) but not its {what}, to "
+                "encode."
+            )
         (there,) = _files(folder, encoder, [part.stem])
         if there is not None and read_sidecar(there) is None:
-            raise InputError(f"{there} is there already and was not made by this command; move it away first.")
+            raise InputError(
+                f"{there} is there already and was not made by this command; move it away first."
+            )
     loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
     made: list[Embedded] = []
@@ -121,7 +151,9 @@ def embed_parts(
             progress(stem, stage, done)
 
         if refused is not None:  # so that a person can replace the bad items of all parts at once
-            refused = refused.joined(find_unreadable(loaded, encoder, items, len(part.y), target, progress=told))
+            refused = refused.joined(
+                find_unreadable(loaded, encoder, items, len(part.y), target, progress=told)
+            )
             continue
         try:
             made.append(
@@ -152,33 +184,48 @@ def _named(part: Part) -> Callable[[], Iterator[tuple[str, Any]]]:
 
 
 def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
-    wanted = " and ".join(str(folder / cache_name(encoder, part.stem)) for part in raw.parts.values())
+    wanted = " and ".join(
+        str(folder / cache_name(encoder, part.stem)) for part in raw.parts.values()
+    )
     if any(part.items is None for part in raw.parts.values()):
         return InputError(
-            f"{raw.name} has no features of {encoder} yet, and its {'texts' if raw.kind == 'text' else 'images'} are "
-            f"not in {folder}: put them there, or features made elsewhere as {wanted}."
+            f"{raw.name} has no features of {encoder} yet, and its "
+            f"{'texts' if raw.kind == 'text' else 'images'} are not in {folder}: put them there, "
+            f"or features made elsewhere as {wanted}."
         )
     plain = {"text": "tfidf", "pixels": "pixels"}.get(raw.kind)
-    other = f"; features {plain} need no encoder: {how_to_choose(raw.name, folder, plain)}" if plain else ""
+    other = (
+        f"; features {plain} need no encoder: {how_to_choose(raw.name, folder, plain)}"
+        if plain
+        else ""
+    )
     return InputError(
-        f"{raw.name} has no features of {encoder} yet: run `parbals data embed {raw.name} --encoder "
-        f"{shlex.quote(encoder)} --data {shlex.quote(str(folder))}`, which writes {wanted}{other}."
+        f"{raw.name} has no features of {encoder} yet: run `parbals data embed {raw.name} "
+        f"--encoder {shlex.quote(encoder)} --data {shlex.quote(str(folder))}`, which writes "
+        f"{wanted}{other}."
     )
 
 
 def _without_skipped(
     raw: Raw, matrices: dict[str, np.ndarray], folder: Path, encoder: str, notes: tuple[str, ...]
 ) -> tuple[Raw, dict[str, np.ndarray], tuple[str, ...]]:
-    """Leave out rows whose item could not be read: what stands in the array for them says nothing about their label."""
+    """Leave out rows whose item could not be read: what stands in the array for them says nothing
+    about their label."""
     parts, kept_matrices = dict(raw.parts), dict(matrices)
-    for (name, part), path in zip(raw.parts.items(), _files(folder, encoder, _stems(raw)), strict=True):
+    for (name, part), path in zip(
+        raw.parts.items(), _files(folder, encoder, _stems(raw)), strict=True
+    ):
         known = read_sidecar(path) if path is not None else None
         skipped = [entry["row"] for entry in known["skipped"]] if known else []
         if skipped:
             kept = np.setdiff1d(np.arange(len(part.y)), skipped)
             parts[name] = Part(None, part.y[kept], part.stem)
             kept_matrices[name] = matrices[name][kept]
-            notes = (*notes, f"{len(skipped)} of {len(part.y)} rows of {part.stem} could not be read and are left out")
+            notes = (
+                *notes,
+                f"{len(skipped)} of {len(part.y)} rows of {part.stem} could not be read and are "
+                "left out",
+            )
     return Raw(raw.name, raw.kind, parts, raw.classes, raw.notes), kept_matrices, notes
 
 
@@ -195,19 +242,27 @@ def _cached(raw: Raw, folder: Path, encoder: str) -> dict[str, np.ndarray]:
         matrices[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
     if len({matrix.shape[1] for matrix in matrices.values()}) != 1:
         shown = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in matrices.items())
-        raise InputError(f"The features of {encoder} for {raw.name} differ in length ({shown}); make them again.")
+        raise InputError(
+            f"The features of {encoder} for {raw.name} differ in length ({shown}); make them again."
+        )
     return matrices
 
 
 def _tfidf(raw: Raw, seed: int) -> dict[str, np.ndarray]:
     if raw.kind != "text":
         raise InputError(f"{raw.name} has no texts, so there are no tfidf features of it.")
-    texts = {name: tuple(part.items) if part.items is not None else () for name, part in raw.parts.items()}
+    texts = {
+        name: tuple(part.items) if part.items is not None else ()
+        for name, part in raw.parts.items()
+    }
     return tfidf_features(texts, "train", seed, raw.name)
 
 
-def tfidf_features(texts: dict[str, tuple[str, ...]], pool: str, seed: int, what: str) -> dict[str, np.ndarray]:
-    """TF-IDF and SVD, both of the pool's texts; up to 256 directions, fewer where the pool has few words."""
+def tfidf_features(
+    texts: dict[str, tuple[str, ...]], pool: str, seed: int, what: str
+) -> dict[str, np.ndarray]:
+    """TF-IDF and SVD, both of the pool's texts; up to 256 directions, fewer where the pool has few
+    words."""
     from parbals.demo.data import TextFeatures
 
     n_features, reason = max(1, min(_DIRECTIONS, len(texts[pool]) // 4)), ""
@@ -217,7 +272,9 @@ def tfidf_features(texts: dict[str, tuple[str, ...]], pool: str, seed: int, what
         except ValueError as error:  # no words at all, or fewer than directions
             n_features, reason = n_features // 2, str(error)
         else:
-            return {name: encoder.transform(part).astype(np.float32) for name, part in texts.items()}
+            return {
+                name: encoder.transform(part).astype(np.float32) for name, part in texts.items()
+            }
     raise InputError(f"{what} has too few different words for tfidf features ({reason}).")
 
 
@@ -225,6 +282,8 @@ def _pixels(raw: Raw) -> dict[str, np.ndarray]:
     matrices = {}
     for name, part in raw.parts.items():
         if not isinstance(part.items, np.ndarray):
-            raise InputError(f"{raw.name} ({part.stem}) has no pixels here; put the images into its folder.")
+            raise InputError(
+                f"{raw.name} ({part.stem}) has no pixels here; put the images into its folder."
+            )
         matrices[name] = part.items.reshape(len(part.items), -1).astype(np.float32) / 255.0
     return matrices

@@ -15,13 +15,28 @@ __all__ = ["CLASSES", "DATASET", "load", "read"]
 NAME = "fashion-mnist"
 _PAGE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
 _FILES = {
-    "train-images-idx3-ubyte.gz": (26_421_880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
-    "train-labels-idx1-ubyte.gz": (None, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"),
-    "t10k-images-idx3-ubyte.gz": (None, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
-    "t10k-labels-idx1-ubyte.gz": (None, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
+    "train-images-idx3-ubyte.gz": (
+        26_421_880,
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+    ),
+    "train-labels-idx1-ubyte.gz": (
+        None,
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+    ),
+    "t10k-images-idx3-ubyte.gz": (
+        None,
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+    ),
+    "t10k-labels-idx1-ubyte.gz": (
+        None,
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    ),
 }
 SOURCE = MissingData(
-    NAME, _PAGE, tuple(_FILES), tuple(Remote(f"{_PAGE}{file}", file, *known) for file, known in _FILES.items())
+    NAME,
+    _PAGE,
+    tuple(_FILES),
+    tuple(Remote(f"{_PAGE}{file}", file, *known) for file, known in _FILES.items()),
 )
 CLASSES = (
     "T-shirt/top",
@@ -49,30 +64,40 @@ def read(folder: Path | None = None) -> Raw:
         labels, labels_name = _idx(place, f"{prefix}-labels-idx1-ubyte")
         if images.shape[1:] != (_SIDE, _SIDE) or labels.ndim != 1 or len(images) != len(labels):
             raise InputError(
-                f"{name} has shape {images.shape} and {labels_name} {labels.shape}; they do not go together."
+                f"{name} has shape {images.shape} and {labels_name} {labels.shape}; they do not go "
+                "together."
             )
         if len(wrong := np.flatnonzero(labels >= len(CLASSES))):
-            raise LabelError(f"{labels_name}, row {wrong[0]} is {labels[wrong[0]]}; 0 to 9 are known.")
+            raise LabelError(
+                f"{labels_name}, row {wrong[0]} is {labels[wrong[0]]}; 0 to 9 are known."
+            )
         parts[part] = Part(images, labels.astype(np.int64), part)
         notes += count_note(name, len(labels), published)
     return Raw(NAME, "pixels", parts, CLASSES, tuple(notes))
 
 
 def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
-    """Pool: the training images. Target source and test: the halves of the test images, the same for every seed."""
+    """Pool: the training images.
+
+    Target source and test: the halves of the test images, the same for every seed.
+    """
     chosen = "pixels" if features == "auto" else features
     return embedded(read(folder), data_folder(folder, NAME), chosen, seed, "pixels")
 
 
 def _idx(place: Path, stem: str) -> tuple[np.ndarray, str]:
-    """An array in the IDX format: two zero bytes, the type, the number of axes, their lengths, the values."""
+    """An array in the IDX format: two zero bytes, the type, the number of axes, their lengths, the
+    values."""
     with open_member(place, (f"{stem}.gz", stem), SOURCE) as (file, name):
         content = file.read()
     n_axes = content[3] if len(content) > 3 and content[:3] == bytes((0, 0, _UNSIGNED_BYTE)) else 0
     start = 4 + 4 * n_axes
     shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4))
     if not n_axes or len(content) != start + math.prod(shape) or 0 in shape:
-        raise InputError(f"{name} is not a whole IDX file of bytes; delete it and download it again from {_PAGE}.")
+        raise InputError(
+            f"{name} is not a whole IDX file of bytes; delete it and download it again from "
+            f"{_PAGE}."
+        )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape), name
 
 

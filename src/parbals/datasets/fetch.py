@@ -1,4 +1,5 @@
-"""Downloads that survive: resumed where they stopped, compared with what is known of them, named only when whole."""
+"""Downloads that survive: resumed where they stopped, compared with what is known of them, named
+only when whole."""
 
 import http.client
 import os
@@ -36,24 +37,32 @@ def fetch(
 ) -> list[Path]:
     """Bring every file into the folder; those already there and whole are left alone.
 
-    A file is written under another name, ``.NAME.part``, and takes its own only when its length and checksum are
-    right. Where no checksum is published, it must be of the kind its name says, and its own checksum is kept in
-    ``NAME.sha256`` beside it: from then on the file must have that one.
+    A file is written under another name, ``.NAME.part``, and takes its own only when its length and
+    checksum are right. Where no checksum is published, it must be of the kind its name says, and
+    its own checksum is kept in ``NAME.sha256`` beside it: from then on the file must have that one.
 
-    Whatever stops a download, the next call goes on from there, if the bytes so far are still those that came. After a
-    cut connection it goes on by itself, up to five times without a new byte, waiting ``pause`` seconds, then twice as
-    long, and so on.
+    Whatever stops a download, the next call goes on from there, if the bytes so far are still those
+    that came. After a cut connection it goes on by itself, up to five times without a new byte,
+    waiting ``pause`` seconds, then twice as long, and so on.
     """
     told = progress or (lambda file, done, total: None)
     remotes = list(remotes)
     for remote in remotes:
-        if Path(remote.file).name != remote.file or urlsplit(remote.url).scheme not in ("http", "https"):
-            raise InputError(f"{remote.url} as {remote.file!r} cannot be fetched; an http address and a plain name do.")
+        if Path(remote.file).name != remote.file or urlsplit(remote.url).scheme not in (
+            "http",
+            "https",
+        ):
+            raise InputError(
+                f"{remote.url} as {remote.file!r} cannot be fetched; an http address and a plain "
+                "name do."
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_one(remote, folder, told, timeout, pause) for remote in remotes]
     except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}); choose another folder.") from error
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror or error}); choose another folder."
+        ) from error
 
 
 def _one(remote: Remote, folder: Path, told: Progress, timeout: float, pause: float) -> Path:
@@ -70,16 +79,19 @@ def _one(remote: Remote, folder: Path, told: Progress, timeout: float, pause: fl
             _name(part, target, remote)
             return target
         part.discard()
-        if is_second or not was_resumed:  # what an earlier call left behind may have been the bad part: try once afresh
+        if (
+            is_second or not was_resumed
+        ):  # what an earlier call left behind may have been the bad part: try once afresh
             break
     raise InputError(
-        f"{remote.file} from {remote.url} arrived corrupt ({wrong}) and was deleted; try again later, or download it "
-        f"in a browser and save it as {target}."
+        f"{remote.file} from {remote.url} arrived corrupt ({wrong}) and was deleted; try again "
+        f"later, or download it in a browser and save it as {target}."
     )
 
 
 def _is_as_it_came(target: Path, remote: Remote) -> bool:
-    """Without a published checksum: whether the file still has its first one, which is kept from now on."""
+    """Without a published checksum: whether the file still has its first one, which is kept from
+    now on."""
     if remote.sha256 is not None:
         return True
     digest, known = digest_of(target), recorded(target)
@@ -95,14 +107,17 @@ def _name(part: Partial, target: Path, remote: Remote) -> None:
         if known is not None and known != digest:
             part.discard()
             raise InputError(
-                f"{remote.file} from {remote.url} has SHA-256 {digest[:12]}… and not {known[:12]}… as the first time, "
-                f"and was deleted; if the publisher has changed it, delete {record_path(target)} and fetch it again."
+                f"{remote.file} from {remote.url} has SHA-256 {digest[:12]}… and not {known[:12]}… "
+                "as the first time, and was deleted; if the publisher has changed it, delete "
+                f"{record_path(target)} and fetch it again."
             )
         remember(target, digest)
     part.rename(target)
 
 
-def _complete(remote: Remote, target: Path, part: Partial, told: Progress, timeout: float, pause: float) -> None:
+def _complete(
+    remote: Remote, target: Path, part: Partial, told: Progress, timeout: float, pause: float
+) -> None:
     """Go on until the server has sent all it has."""
     failures, reason = 0, ""
     while failures < _ATTEMPTS:
@@ -118,7 +133,8 @@ def _complete(remote: Remote, target: Path, part: Partial, told: Progress, timeo
                 reason = "the file on the server has changed"
             elif error.code < 500 and error.code not in (408, 429):
                 raise InputError(
-                    _refused(remote, target, f"the server answers {error.code} {error.reason}") + "."
+                    _refused(remote, target, f"the server answers {error.code} {error.reason}")
+                    + "."
                 ) from None
             else:
                 reason = f"the server answers {error.code} {error.reason}"
@@ -129,14 +145,18 @@ def _complete(remote: Remote, target: Path, part: Partial, told: Progress, timeo
         failures = 0 if part.size > before else failures + 1
         if failures < _ATTEMPTS:
             time.sleep(pause * 2 ** max(failures - 1, 0))
-    kept = f"; the {part.size:,} bytes that came are kept, and the next call goes on from there" if part.size else ""
+    kept = (
+        f"; the {part.size:,} bytes that came are kept, and the next call goes on from there"
+        if part.size
+        else ""
+    )
     raise InputError(_refused(remote, target, reason) + kept + ".")
 
 
 def _refused(remote: Remote, target: Path, reason: str) -> str:
     return (
-        f"{remote.file} could not be downloaded ({reason}): check the network and try again, or download {remote.url} "
-        f"in a browser and save it as {target}"
+        f"{remote.file} could not be downloaded ({reason}): check the network and try again, or "
+        f"download {remote.url} in a browser and save it as {target}"
     )
 
 
@@ -147,14 +167,18 @@ def _transfer(remote: Remote, part: Partial, told: Progress, timeout: float) -> 
     if start and part.url == remote.url and (part.validator or remote.sha256):
         headers["Range"] = f"bytes={start}-"
         if part.validator:
-            headers["If-Range"] = part.validator  # a file that has changed meanwhile is sent from its beginning
+            headers["If-Range"] = (
+                part.validator
+            )  # a file that has changed meanwhile is sent from its beginning
     else:
         start = 0
     if remote.bytes is not None and start == remote.bytes:
         return True
     request = urllib.request.Request(remote.url, headers=headers)
     with urllib.request.urlopen(request, timeout=timeout) as answer:
-        is_rest = answer.status == 206 and (answer.headers.get("Content-Range") or "").startswith(f"bytes {start}-")
+        is_rest = answer.status == 206 and (answer.headers.get("Content-Range") or "").startswith(
+            f"bytes {start}-"
+        )
         start = start if is_rest else 0
         length = answer.headers.get("Content-Length")
         total = start + int(length) if length is not None and length.isdigit() else remote.bytes

@@ -1,4 +1,5 @@
-"""Functional Map of the World (WILDS 1.1): rgb_metadata.csv and the folder images/, which only an encoder opens."""
+"""Functional Map of the World (WILDS 1.1): rgb_metadata.csv and the folder images/, which only an
+encoder opens."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,9 @@ __all__ = ["CLASSES", "DATASET", "load", "read"]
 
 NAME = "fmow"
 _ARCHIVE = "fmow_v1.1.tar.gz"
-_URL = "https://worksheets.codalab.org/rest/bundles/0xaec91eb7c9d548ebb15e1b5e60f966ab/contents/blob/"
+_URL = (
+    "https://worksheets.codalab.org/rest/bundles/0xaec91eb7c9d548ebb15e1b5e60f966ab/contents/blob/"
+)
 SOURCE = MissingData(
     NAME,
     _URL,
@@ -49,10 +52,17 @@ def read(folder: Path | None = None) -> Raw:
     place = place / "fmow_v1.1" if find(place / "fmow_v1.1", _METADATA) else place
     with open_member(place, _METADATA, SOURCE) as (file, name):
         cells = read_csv(file, name, _WANTED, wanted=_WANTED)
-    y = class_numbers(cells["category"], {label: c for c, label in enumerate(CLASSES)}, name, "category", 2)
-    year = np.array([_year(cell, name, row) for row, cell in enumerate(cells["timestamp"], start=2)])
-    # An image counts only where its split and its year agree: the others are WILDS' tests without shift.
-    era = np.select([year >= _FIRST_YEAR["test"], year >= _FIRST_YEAR["val"]], ["test", "val"], "train")
+    y = class_numbers(
+        cells["category"], {label: c for c, label in enumerate(CLASSES)}, name, "category", 2
+    )
+    year = np.array(
+        [_year(cell, name, row) for row, cell in enumerate(cells["timestamp"], start=2)]
+    )
+    # An image counts only where its split and its year agree: the others are WILDS' tests without
+    # shift.
+    era = np.select(
+        [year >= _FIRST_YEAR["test"], year >= _FIRST_YEAR["val"]], ["test", "val"], "train"
+    )
     split = np.array(cells["split"])
     rows, notes = rows_of_splits(np.where(split == era, split, ""), _PUBLISHED, name)
     parts = {
@@ -71,8 +81,16 @@ def _year(cell: str, name: str, row: int) -> int:
     try:
         time = datetime.fromisoformat(cell)
     except ValueError:
-        raise InputError(f"{name}, row {row}, column 'timestamp' is {cell!r}; a date is needed.") from None
+        raise InputError(
+            f"{name}, row {row}, column 'timestamp' is {cell!r}; a date is needed."
+        ) from None
     return (time if time.tzinfo is None else time.astimezone(UTC)).year
 
 
-DATASET = Dataset(load, "land use in a satellite image, 62 classes, 118,886 images", SOURCE, read, (PAPER_ENCODER,))
+DATASET = Dataset(
+    load,
+    "land use in a satellite image, 62 classes, 118,886 images",
+    SOURCE,
+    read,
+    (PAPER_ENCODER,),
+)

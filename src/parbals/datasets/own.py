@@ -14,9 +14,16 @@ from parbals.datasets.embedded import tfidf_features
 from parbals.errors import InputError, LabelError
 from parbals.features.pca import PoolPCA
 from parbals.features.tabular import CellError, TabularFeatures, looks_like_id
-from parbals.project.arrays import open_npz
-from parbals.project.imports import Row, Source, classes_in, numeric_features, open_source, plan_items
-from parbals.project.source import where
+from parbals.readers.imports import (
+    Row,
+    Source,
+    classes_in,
+    numeric_features,
+    open_source,
+    plan_items,
+)
+from parbals.readers.numpy_files import open_npz
+from parbals.readers.source import where
 from parbals.validate import check_choice
 
 __all__ = ["DATASET", "load"]
@@ -28,7 +35,8 @@ _VALIDATION = ("validation", "val", "dev")
 
 @dataclass(frozen=True)
 class _Rows:
-    """Labelled rows of one file or split; ``numbers`` are those a person would look for in the file called ``name``."""
+    """Labelled rows of one file or split; ``numbers`` are those a person would look for in the file
+    called ``name``."""
 
     name: str
     columns: list[dict[str, Any]]
@@ -38,7 +46,9 @@ class _Rows:
 
     def take(self, rows: np.ndarray) -> "_Rows":
         matrix = None if self.matrix is None else self.matrix[rows]
-        return _Rows(self.name, [self.columns[i] for i in rows], matrix, self.y[rows], self.numbers[rows])
+        return _Rows(
+            self.name, [self.columns[i] for i in rows], matrix, self.y[rows], self.numbers[rows]
+        )
 
 
 def load(
@@ -50,33 +60,53 @@ def load(
     text: str | None = None,
     classes: Sequence[str] | None = None,
 ) -> Data:
-    """A file or folder of the user's own, with the true label of every row in the column (of an .npz: array) ``label``.
+    """A file or folder of the user's own, with the true label of every row in the column (of an
+    .npz: array) ``label``.
 
-    A Hugging Face folder with splits train and test keeps them (and validation as target source, or half of test);
-    anything else is divided 60/20/20 by the seed. ``features``: "given" takes the array of an .npz as it is, "pca"
-    reduces it to 99 % of its variance, "tabular" makes bins and slots of the columns, "tfidf" reads the column
-    ``text``. "auto" takes the array if there is one, else the text if it is named, else the columns.
+    A Hugging Face folder with splits train and test keeps them (and validation as target source, or
+    half of test); anything else is divided 60/20/20 by the seed. ``features``: "given" takes the
+    array of an .npz as it is, "pca" reduces it to 99 % of its variance, "tabular" makes bins and
+    slots of the columns, "tfidf" reads the column ``text``. "auto" takes the array if there is one,
+    else the text if it is named, else the columns.
     """
     if folder is None:
-        raise InputError("own data needs a place: pass the file (.csv, .npz, .parquet, …) or the dataset folder.")
+        raise InputError(
+            "own data needs a place: pass the file (.csv, .npz, .parquet, …) or the dataset folder."
+        )
     check_choice(features, _FEATURES, "features")
     path = Path(folder)
     splits = _splits(path)
     sources = {part: _opened(path, split, label) for part, split in splits.items()}
-    names = list(classes) if classes is not None else classes_in(next(iter(sources.values())), label)
+    names = (
+        list(classes) if classes is not None else classes_in(next(iter(sources.values())), label)
+    )
     notes: list[str] = []
     parts = {part: _labelled(source, label, names, notes) for part, source in sources.items()}
     if "pool" not in parts:
         pool, target, test = three_parts(len(parts["all"].y), NAME, seed)
-        parts = {part: parts["all"].take(rows) for part, rows in (("pool", pool), ("target", target), ("test", test))}
+        parts = {
+            part: parts["all"].take(rows)
+            for part, rows in (("pool", pool), ("target", target), ("test", test))
+        }
     elif "target" not in parts:
         to_target, to_test = halves(len(parts["test"].y), NAME)
         parts |= {"target": parts["test"].take(to_target), "test": parts["test"].take(to_test)}
     if not all(len(part.y) for part in parts.values()):
-        raise InputError(f"{path.name} has too few labelled rows to divide into pool, target and test.")
+        raise InputError(
+            f"{path.name} has too few labelled rows to divide into pool, target and test."
+        )
     X = _features(parts, features, text, seed, path.name, notes)
     y_pool, y_test = parts["pool"].y, parts["test"].y
-    return Data(path.stem, X["pool"], y_pool, X["target"], X["test"], y_test, tuple(names), notes=tuple(notes))
+    return Data(
+        path.stem,
+        X["pool"],
+        y_pool,
+        X["target"],
+        X["test"],
+        y_test,
+        tuple(names),
+        notes=tuple(notes),
+    )
 
 
 def _splits(path: Path) -> dict[str, str | None]:
@@ -88,9 +118,13 @@ def _splits(path: Path) -> dict[str, str | None]:
         found = json.loads(listing.read_text("utf-8"))["splits"]
         there = [split for split in found if isinstance(split, str)]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{path.name}/dataset_dict.json cannot be read; save the dataset again.") from None
+        raise InputError(
+            f"{path.name}/dataset_dict.json cannot be read; save the dataset again."
+        ) from None
     if "train" not in there or "test" not in there:
-        raise InputError(f"{path.name} has the splits {', '.join(there)}; train and test are needed.")
+        raise InputError(
+            f"{path.name} has the splits {', '.join(there)}; train and test are needed."
+        )
     target = next((split for split in _VALIDATION if split in there), None)
     return {"pool": "train", **({"target": target} if target else {}), "test": "test"}
 
@@ -122,9 +156,13 @@ def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) 
     if not y:
         raise LabelError(f"{source.name}, column {label!r} has no labels.")
     if len(y) < len(walked):
-        notes.append(f"{len(walked) - len(y):,} rows of {source.name} have no label and were left out")
+        notes.append(
+            f"{len(walked) - len(y):,} rows of {source.name} have no label and were left out"
+        )
     matrix = None if source.features is None else numeric_features(source)[kept]
-    return _Rows(source.name, columns, matrix, np.array(y, np.int64), np.array(walked, np.int64)[kept])
+    return _Rows(
+        source.name, columns, matrix, np.array(y, np.int64), np.array(walked, np.int64)[kept]
+    )
 
 
 def _features(
@@ -146,11 +184,19 @@ def _features(
     return _tfidf(parts, text, seed, name) if features == "tfidf" else _tabular(parts, name, notes)
 
 
-def _tfidf(parts: dict[str, _Rows], text: str | None, seed: int, name: str) -> dict[str, np.ndarray]:
+def _tfidf(
+    parts: dict[str, _Rows], text: str | None, seed: int, name: str
+) -> dict[str, np.ndarray]:
     if text is None or text not in parts["pool"].columns[0]:
         there = ", ".join(map(repr, parts["pool"].columns[0]))
-        raise InputError(f"{name}: tfidf needs the column with the text, and {text!r} is none; there are: {there}.")
-    texts = {part: tuple(str(row.get(text) or "") for row in rows.columns) for part, rows in parts.items()}
+        raise InputError(
+            f"{name}: tfidf needs the column with the text, and {text!r} is none; there are: "
+            f"{there}."
+        )
+    texts = {
+        part: tuple(str(row.get(text) or "") for row in rows.columns)
+        for part, rows in parts.items()
+    }
     return tfidf_features(texts, "pool", seed, f"{name}, column {text!r}")
 
 
@@ -161,11 +207,20 @@ def _tabular(parts: dict[str, _Rows], name: str, notes: list[str]) -> dict[str, 
         tables[part] = np.empty((len(rows.columns), len(columns)), dtype=object)
         for place, column in enumerate(columns):
             tables[part][:, place] = [row.get(column) for row in rows.columns]
-    dropped = [place for place, column in enumerate(columns) if looks_like_id(column, tables["pool"][:, place])]
+    dropped = [
+        place
+        for place, column in enumerate(columns)
+        if looks_like_id(column, tables["pool"][:, place])
+    ]
     if len(dropped) == len(columns):
-        raise InputError(f"{name} has no column besides the label that says something about more than one row.")
+        raise InputError(
+            f"{name} has no column besides the label that says something about more than one row."
+        )
     if dropped:
-        notes.append(f"columns left out because they only tell rows apart: {', '.join(columns[i] for i in dropped)}")
+        notes.append(
+            "columns left out because they only tell rows apart: "
+            f"{', '.join(columns[i] for i in dropped)}"
+        )
     encoder = TabularFeatures(dropped=dropped)
     with _placed(parts["pool"], columns):
         encoder.fit(tables["pool"])
@@ -183,7 +238,13 @@ def _placed(rows: _Rows, columns: list[str]) -> Iterator[None]:
         yield
     except CellError as error:
         place = where(rows.name, int(rows.numbers[error.row]), columns[error.place])
-        raise InputError(f"{place} is {error.shown}, {error.fault}; correct the cell, or remove the row.") from None
+        raise InputError(
+            f"{place} is {error.shown}, {error.fault}; correct the cell, or remove the row."
+        ) from None
 
 
-DATASET = Dataset(load, "your own: .csv, .tsv, .jsonl, .parquet, .npz or a Hugging Face folder", features=_FEATURES[1:])
+DATASET = Dataset(
+    load,
+    "your own: .csv, .tsv, .jsonl, .parquet, .npz or a Hugging Face folder",
+    features=_FEATURES[1:],
+)

@@ -1,4 +1,5 @@
-"""The beginning of a download, and what is known of it: which version of which file, and the digest of its bytes."""
+"""The beginning of a download, and what is known of it: which version of which file, and the digest
+of its bytes."""
 
 import hashlib
 import json
@@ -7,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from parbals.atomic import replacing
+from parbals.files import replacing
 
 __all__ = ["Partial"]
 
@@ -17,7 +18,8 @@ _CHUNK = 1 << 18
 class Partial:
     """``.NAME.part`` and ``.NAME.part.json``, as an earlier call has left them.
 
-    Bytes that are no longer those that came are thrown away here: a rest that is put behind them would not help.
+    Bytes that are no longer those that came are thrown away here: a rest that is put behind them
+    would not help.
     """
 
     def __init__(self, target: Path) -> None:
@@ -48,7 +50,11 @@ class Partial:
         """Tell the next call what is here."""
         facts = {"url": self.url, "validator": self.validator}
         with replacing(self._state) as file:
-            file.write(json.dumps({**facts, "bytes": self._n_bytes, "sha256": self._digest.hexdigest()}).encode())
+            file.write(
+                json.dumps(
+                    {**facts, "bytes": self._n_bytes, "sha256": self._digest.hexdigest()}
+                ).encode()
+            )
 
     def discard(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -67,7 +73,8 @@ class Partial:
         self.url, self.validator = (str(state.get(key) or "") for key in ("url", "validator"))
         n_known, known = state.get("bytes"), state.get("sha256")
         with self.path.open("rb") as file:
-            # What follows the known bytes came before the program was killed; there is nothing to compare it with.
+            # What follows the known bytes came before the program was killed; there is nothing to
+            # compare it with.
             n_known = n_known if isinstance(n_known, int) and n_known >= 0 else 0
             self._read(file, n_known)
             is_same = self._n_bytes == n_known and known in (None, self._digest.hexdigest())

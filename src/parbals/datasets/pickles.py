@@ -1,9 +1,11 @@
-"""Reads dictionaries of numbers, text and NumPy arrays out of pickle files, without running anything in them.
+"""Reads dictionaries of numbers, text and NumPy arrays out of pickle files, without running
+anything in them.
 
-A pickle is a program for a small stack machine, and some of its instructions call whatever function the file names.
-Here the instructions are only decoded (:mod:`pickletools` does that without acting on them) and this module carries
-out the few that build plain values. A function's name is never looked up: the three names that NumPy writes for an
-array are known by their text, every other one is refused.
+A pickle is a program for a small stack machine, and some of its instructions call whatever function
+the file names. Here the instructions are only decoded (:mod:`pickletools` does that without acting
+on them) and this module carries out the few that build plain values. A function's name is never
+looked up: the three names that NumPy writes for an array are known by their text, every other one
+is refused.
 """
 
 import pickletools
@@ -48,9 +50,11 @@ class _Empty:
 
 
 def plain_contents(data: bytes, name: str) -> Any:
-    """What the pickle holds: dict, list, tuple, str, bytes, int, float, bool, None and arrays of numbers.
+    """What the pickle holds: dict, list, tuple, str, bytes, int, float, bool, None and arrays of
+    numbers.
 
-    Text written by Python 2 is returned as bytes. Anything else is refused with the name of what was asked for.
+    Text written by Python 2 is returned as bytes. Anything else is refused with the name of what
+    was asked for.
     """
     stack: list[Any] = []
     memo: dict[int, Any] = {}
@@ -61,8 +65,12 @@ def plain_contents(data: bytes, name: str) -> Any:
             _step(opcode.name, argument, stack, memo, name)
     except InputError:
         raise
-    except Exception as error:  # a file made to harm can fail in any way; nothing of it has been run
-        raise InputError(f"{name} is damaged ({type(error).__name__} in its pickle); download it again.") from None
+    except (
+        Exception
+    ) as error:  # a file made to harm can fail in any way; nothing of it has been run
+        raise InputError(
+            f"{name} is damaged ({type(error).__name__} in its pickle); download it again."
+        ) from None
     raise InputError(f"{name} is cut short; download it again.")
 
 
@@ -104,7 +112,10 @@ def _step(op: str, argument: Any, stack: list[Any], memo: dict[int, Any], name: 
             last, first = stack.pop(), stack.pop()
             argument = f"{first} {last}"
         if argument not in _NAMES:
-            raise InputError(f"{name} asks for {argument!r:.80}, which could run code; only arrays are read from it.")
+            raise InputError(
+                f"{name} asks for {argument!r:.80}, which could run code; only arrays are read "
+                "from it."
+            )
         stack.append(_Name(_NAMES[argument]))
     elif op == "REDUCE":
         arguments, called = stack.pop(), stack.pop()
@@ -113,7 +124,10 @@ def _step(op: str, argument: Any, stack: list[Any], memo: dict[int, Any], name: 
         state = stack.pop()
         _build(stack[-1], state)
     else:
-        raise InputError(f"{name} holds the pickle instruction {op}, which plain data does not need; it is not read.")
+        raise InputError(
+            f"{name} holds the pickle instruction {op}, which plain data does not need; it is not "
+            "read."
+        )
 
 
 def _since_mark(stack: list[Any]) -> list[Any]:
@@ -125,7 +139,9 @@ def _since_mark(stack: list[Any]) -> list[Any]:
 
 def _pairs(items: list[Any]) -> dict[Any, Any]:
     for key in items[::2]:
-        if not isinstance(key, (str, bytes, int)):  # hashing tuples inside tuples inside tuples would take forever
+        if not isinstance(
+            key, (str, bytes, int)
+        ):  # hashing tuples inside tuples inside tuples would take forever
             raise TypeError("key")
     return {key: _finished(value) for key, value in zip(items[::2], items[1::2], strict=True)}
 
@@ -150,7 +166,9 @@ def _called(called: Any, arguments: Any) -> _Empty:
         return _Empty("array")
     if what == "dtype":
         code = arguments[0]
-        return _Empty("dtype", code.decode("ascii") if isinstance(code, bytes) else _of_type(code, str))
+        return _Empty(
+            "dtype", code.decode("ascii") if isinstance(code, bytes) else _of_type(code, str)
+        )
     raise TypeError(what)
 
 

@@ -1,7 +1,8 @@
 """The SMS Spam Collection, split without leaks and turned into features.
 
-Every statistic a feature rests on (vocabulary, document frequencies, projection, centre, scale) is taken from
-the pool's texts alone: the messages that test the model have no say in how they are represented.
+Every statistic a feature rests on (vocabulary, document frequencies, projection, centre, scale) is
+taken from the pool's texts alone: the messages that test the model have no say in how they are
+represented.
 """
 
 import gzip
@@ -55,17 +56,22 @@ def load_messages() -> Messages:
         raw = resources.files("parbals.demo").joinpath("data", _FILE).read_bytes()
         lines = gzip.decompress(raw).decode("utf-8").splitlines()
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ParbalsError(f"The demo's data file {_FILE} cannot be read ({error}); reinstall parbals.") from error
+        raise ParbalsError(
+            f"The demo's data file {_FILE} cannot be read ({error}); reinstall parbals."
+        ) from error
     labels, texts = zip(*(line.split("\t", 1) for line in lines), strict=True)
     # The published file writes <, > and & as HTML does; people did not type "&lt;".
     return Messages(tuple(unescape(text) for text in texts), np.array(labels))
 
 
-def split_messages(messages: Messages, seed: int, shares: tuple[float, float] = (0.6, 0.2)) -> Split:
+def split_messages(
+    messages: Messages, seed: int, shares: tuple[float, float] = (0.6, 0.2)
+) -> Split:
     """Pool, target and test (60/20/20 % of the distinct texts), shuffled by the seed.
 
-    Some messages occur many times over. All copies of a text go to the same side, so that a model is never
-    tested on a message it was trained on; inside the pool the copies stay, as they would in real life.
+    Some messages occur many times over. All copies of a text go to the same side, so that a model
+    is never tested on a message it was trained on; inside the pool the copies stay, as they would
+    in real life.
     """
     _, text_number = np.unique([_canonical(text) for text in messages.texts], return_inverse=True)
     n_texts = int(text_number.max()) + 1
@@ -76,11 +82,13 @@ def split_messages(messages: Messages, seed: int, shares: tuple[float, float] = 
 
 
 class TextFeatures:
-    """TF-IDF of words and word pairs, projected to ``n_features`` directions, centred, brought to one scale.
+    """TF-IDF of words and word pairs, projected to ``n_features`` directions, centred, brought to
+    one scale.
 
-    The directions keep their relative size (a whitened tail would be mostly noise), and the rows get a root mean
-    square norm of ``scale``. With a N(0, 1) prior on the weights, 3 is the scale at which randomly labelled
-    messages predict the others best (log loss, 20 to 100 labels): the prior then fits the data.
+    The directions keep their relative size (a whitened tail would be mostly noise), and the rows
+    get a root mean square norm of ``scale``. With a N(0, 1) prior on the weights, 3 is the scale at
+    which randomly labelled messages predict the others best (log loss, 20 to 100 labels): the prior
+    then fits the data.
     """
 
     def __init__(self, n_features: int = 64, scale: float = 3.0, seed: int = 0) -> None:
@@ -96,7 +104,8 @@ class TextFeatures:
         self._projection = TruncatedSVD(n_features, random_state=seed)
 
     def fit(self, pool_texts: tuple[str, ...]) -> Self:
-        # One thread: on matrices this small several mostly wait for each other, ten times as long on a busy machine.
+        # One thread: on matrices this small several mostly wait for each other, ten times as long
+        # on a busy machine.
         with threadpool_limits(1):
             projected = self._projection.fit_transform(self._words.fit_transform(pool_texts))
         self._centre = projected.mean(axis=0)
@@ -109,10 +118,12 @@ class TextFeatures:
         return (self._projection.transform(self.words(texts)) - self._centre) * self._factor
 
     def words(self, texts: tuple[str, ...]) -> csr_matrix:
-        """(N, vocabulary) unit-length TF-IDF rows: their products are the cosine similarity of the wordings."""
+        """(N, vocabulary) unit-length TF-IDF rows: their products are the cosine similarity of the
+        wordings."""
         return csr_matrix(self._words.transform(texts))
 
 
 def _canonical(text: str) -> str:
-    """Lower case, single spaces, and every digit a 0, so that all phone numbers of one length are one word."""
+    """Lower case, single spaces, and every digit a 0, so that all phone numbers of one length are
+    one word."""
     return re.sub(r"\d", "0", " ".join(text.lower().split()))

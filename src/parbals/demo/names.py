@@ -1,11 +1,16 @@
-"""What the demo calls things, and the colours it gives them (Okabe and Ito's, safe for the colour-blind)."""
+"""What the demo calls things, and the colours it gives them (Okabe and Ito's, safe for the
+colour-blind)."""
 
 from dataclasses import dataclass
 
 __all__ = ["DARK", "LIGHT", "METRIC_NAMES", "NAMES", "Theme", "colour_of", "name_of"]
 
 NAMES = {"random": "Random", "epig": "Top-B EPIG", "parbals-epig": "ParBaLS"}
-METRIC_NAMES = {"accuracy": "Accuracy", "balanced_accuracy": "Balanced accuracy", "spam_f1": "F1 score of spam"}
+METRIC_NAMES = {
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "spam_f1": "F1 score of spam",
+}
 
 
 @dataclass(frozen=True)

@@ -27,27 +27,36 @@ _DPI = 160
 def learning_curve_png(result: DemoResult, theme: Theme = LIGHT) -> bytes:
     """Both learning curves side by side."""
     return _png(
-        (11.5, 4.4), theme, [partial(_draw_curve, result=result, metric=metric, theme=theme) for metric in _CURVES]
+        (11.5, 4.4),
+        theme,
+        [partial(_draw_curve, result=result, metric=metric, theme=theme) for metric in _CURVES],
     )
 
 
 def curve_png(result: DemoResult, metric: str, theme: Theme = LIGHT) -> bytes:
     """One learning curve: mean over seeds ± one standard error."""
-    return _png((6.4, 4.4), theme, [partial(_draw_curve, result=result, metric=metric, theme=theme)])
+    return _png(
+        (6.4, 4.4), theme, [partial(_draw_curve, result=result, metric=metric, theme=theme)]
+    )
 
 
 def pool_map_png(result: DemoResult, places: dict[int, np.ndarray], theme: Theme = LIGHT) -> bytes:
     """The map with every strategy's first batch, side by side."""
     draws = [
-        partial(_draw_map, first=result.first, places=places, strategy=s, theme=theme) for s in result.first.batches
+        partial(_draw_map, first=result.first, places=places, strategy=s, theme=theme)
+        for s in result.first.batches
     ]
     return _png((4.2 * len(draws), 4.6), theme, draws)
 
 
-def map_png(result: DemoResult, places: dict[int, np.ndarray], strategy: str, theme: Theme = LIGHT) -> bytes:
+def map_png(
+    result: DemoResult, places: dict[int, np.ndarray], strategy: str, theme: Theme = LIGHT
+) -> bytes:
     """The map with one strategy's first batch."""
     return _png(
-        (4.4, 4.8), theme, [partial(_draw_map, first=result.first, places=places, strategy=strategy, theme=theme)]
+        (4.4, 4.8),
+        theme,
+        [partial(_draw_map, first=result.first, places=places, strategy=strategy, theme=theme)],
     )
 
 
@@ -61,7 +70,8 @@ def pool_map(result: DemoResult, seed: int = 0) -> dict[int, np.ndarray]:
     rows = np.unique(np.concatenate([drawn, *(batch.indices for batch in first.batches.values())]))
     neighbours = min(30.0, (len(rows) - 1) / 3)
     tsne = TSNE(init="pca", metric="cosine", perplexity=neighbours, max_iter=600, random_state=seed)
-    # One thread, for the same reason as in the features: at this size several mostly wait for each other.
+    # One thread, for the same reason as in the features: at this size several mostly wait for each
+    # other.
     with threadpool_limits(1):
         return dict(zip(rows.tolist(), tsne.fit_transform(first.X_pool[rows]), strict=True))
 
@@ -102,7 +112,9 @@ def _draw_curve(ax: Axes, result: DemoResult, metric: str, theme: Theme) -> None
     ax.set_xticks(n_labels)
     ax.set_xlim(n_labels[0], n_labels[-1] + 0.34 * (n_labels[-1] - n_labels[0]))
     ax.set_xlabel("messages labelled", color=theme.ink)
-    ax.set_title(f"{METRIC_NAMES[metric]} on unseen messages, %", loc="left", color=theme.ink, fontsize=11)
+    ax.set_title(
+        f"{METRIC_NAMES[metric]} on unseen messages, %", loc="left", color=theme.ink, fontsize=11
+    )
     ax.tick_params(colors=theme.ink, labelsize=9)
     ax.grid(axis="y", color=theme.faint, linewidth=0.6, alpha=0.6)
     for side, spine in ax.spines.items():
@@ -110,7 +122,9 @@ def _draw_curve(ax: Axes, result: DemoResult, metric: str, theme: Theme) -> None
         spine.set_color(theme.faint)
 
 
-def _draw_map(ax: Axes, first: FirstRound, places: dict[int, np.ndarray], strategy: str, theme: Theme) -> None:
+def _draw_map(
+    ax: Axes, first: FirstRound, places: dict[int, np.ndarray], strategy: str, theme: Theme
+) -> None:
     rows = np.array(list(places))
     at = np.array([places[row] for row in rows])
     spam = first.pool.labels[rows] == "spam"
@@ -118,7 +132,9 @@ def _draw_map(ax: Axes, first: FirstRound, places: dict[int, np.ndarray], strate
     ax.scatter(at[spam, 0], at[spam, 1], s=6, color=theme.spam, linewidths=0)
     chosen = np.array([places[row] for row in first.batches[strategy].indices.tolist()])
     for i, j in np.argwhere(np.triu(first.similarity[strategy], 1) >= SIMILAR):
-        ax.plot(chosen[[i, j], 0], chosen[[i, j], 1], color=colour_of(strategy, theme), linewidth=1.2)
+        ax.plot(
+            chosen[[i, j], 0], chosen[[i, j], 1], color=colour_of(strategy, theme), linewidth=1.2
+        )
     ax.scatter(
         chosen[:, 0],
         chosen[:, 1],
@@ -130,7 +146,12 @@ def _draw_map(ax: Axes, first: FirstRound, places: dict[int, np.ndarray], strate
     )
     worth = worth_of(first, strategy)
     ax.set_title(
-        name_of(strategy), loc="left", color=colour_of(strategy, theme), fontweight="bold", fontsize=12, pad=22
+        name_of(strategy),
+        loc="left",
+        color=colour_of(strategy, theme),
+        fontweight="bold",
+        fontsize=12,
+        pad=22,
     )
     line = f"joint information {worth.joint:.0f} mnat, {worth.redundancy_text} redundant"
     ax.text(0, 1.02, line, transform=ax.transAxes, color=theme.ink, fontsize=9)

@@ -1,4 +1,5 @@
-"""One self-contained page about a demo run: nothing is loaded from anywhere else, and every text is escaped."""
+"""One self-contained page about a demo run: nothing is loaded from anywhere else, and every text is
+escaped."""
 
 import base64
 from html import escape
@@ -7,11 +8,11 @@ from importlib import resources
 import numpy as np
 
 from parbals import __version__
+from parbals.bench.report.html import whole_page
 from parbals.demo.names import DARK, LIGHT, METRIC_NAMES, name_of
 from parbals.demo.plots import curve_png, map_png
 from parbals.demo.run import DemoResult
 from parbals.demo.summary import SIMILAR, curve_sentences, half_width, worth_of, worth_sentences
-from parbals.pages import whole_page
 
 __all__ = ["build_report"]
 
@@ -40,7 +41,9 @@ def build_report(result: DemoResult, places: dict[int, np.ndarray]) -> str:
         _footer(result),
     )
     css = resources.files("parbals.demo").joinpath("report.css").read_text("utf-8")
-    return whole_page("parbals demo: which messages should be labelled next?", css, "".join(sections))
+    return whole_page(
+        "parbals demo: which messages should be labelled next?", css, "".join(sections)
+    )
 
 
 def _header(result: DemoResult) -> str:
@@ -51,8 +54,8 @@ def _header(result: DemoResult) -> str:
         cards.append(
             f'<div class="card method {_css_class(strategy)}"><h3>{escape(name_of(strategy))}</h3>'
             f'<div class="number">{worth.joint:.0f} mnat</div>of information in its first batch, '
-            f"<b>{worth.redundancy_text}</b> redundant.<br>Accuracy after {result.settings.n_labels[-1]} labels: "
-            f"<b>{final:.1f}%</b></div>\n"
+            f"<b>{worth.redundancy_text}</b> redundant.<br>Accuracy after "
+            f"{result.settings.n_labels[-1]} labels: <b>{final:.1f}%</b></div>\n"
         )
     return f"""<h1>Which messages should be labelled next?</h1>
 <p class="lead">Labels cost time, so each should teach the model something new. A batch of the individually best
@@ -82,7 +85,10 @@ for what the filter is meant for. Its unit is the nat; a thousandth is a mnat.</
 
 def _choices(result: DemoResult) -> str:
     largest = max(float(judged.initial_scores.max()) for judged in result.first.judged.values())
-    cards = "".join(_batch_card(result, strategy, max(largest, 1e-12)) for strategy in result.settings.strategies)
+    cards = "".join(
+        _batch_card(result, strategy, max(largest, 1e-12))
+        for strategy in result.settings.strategies
+    )
     return f"""<h2>What each method chose first</h2>
 <p>All methods start from the same model. The pale bar is what a message would tell by itself, the strong bar what it
 still tells once those above it are labelled. Messages are listed with the most informative first; the label is what
@@ -151,7 +157,11 @@ def _curves(result: DemoResult) -> str:
         for metric in ("accuracy", "spam_f1")
     )
     n_seeds = result.settings.n_seeds
-    lines = f"Mean over {n_seeds} seeds; the band is one standard error of it." if n_seeds > 1 else "One seed."
+    lines = (
+        f"Mean over {n_seeds} seeds; the band is one standard error of it."
+        if n_seeds > 1
+        else "One seed."
+    )
     return f"""<h2>How accuracy grew</h2>
 {_says(curve_sentences(result))}
 <div class="grid">
@@ -169,7 +179,9 @@ def _table(result: DemoResult, metric: str) -> str:
     head = "".join(f'<th class="{_css_class(s)}">{escape(name_of(s))}</th>' for s in strategies)
     rows = []
     for step, n_labels in enumerate(result.settings.n_labels):
-        cells = "".join(f"<td>{_mean(100 * result.metric(metric, s)[:, step])}</td>" for s in strategies)
+        cells = "".join(
+            f"<td>{_mean(100 * result.metric(metric, s)[:, step])}</td>" for s in strategies
+        )
         rows.append(f"<tr><td>{n_labels}</td>{cells}</tr>\n")
     interval = "mean ± half of the 95% interval" if result.settings.n_seeds > 1 else "one run"
     return (
@@ -190,7 +202,9 @@ narrows the intervals. <code>parbals doctor</code> says what is installed and ho
 def _footer(result: DemoResult) -> str:
     settings = result.settings
     times = ", ".join(
-        f"{name_of(s)} {np.mean([t.seconds for t in result.traces if t.strategy == s]) / settings.n_rounds:.2f} s"
+        f"{name_of(s)} "
+        f"{np.mean([t.seconds for t in result.traces if t.strategy == s]) / settings.n_rounds:.2f} "
+        "s"
         for s in settings.strategies
     )
     notes = "".join(f"<p><b>The model warned:</b> {escape(note)}</p>\n" for note in result.notes)
@@ -217,7 +231,11 @@ def _data_uri(png: bytes) -> str:
 
 
 def _says(sentences: list[str]) -> str:
-    return '<ul class="says">' + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
+    return (
+        '<ul class="says">'
+        + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+        + "</ul>"
+    )
 
 
 def _mean(values: np.ndarray) -> str:

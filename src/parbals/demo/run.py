@@ -1,4 +1,5 @@
-"""The experiment behind the demo: label, refit, choose again, for each strategy from the same start."""
+"""The experiment behind the demo: label, refit, choose again, for each strategy from the same
+start."""
 
 import warnings
 from collections.abc import Callable
@@ -64,7 +65,8 @@ class Trace:
 
 @dataclass(frozen=True)
 class FirstRound:
-    """What each strategy chose first under the first seed, all from the same model, and what it is worth."""
+    """What each strategy chose first under the first seed, all from the same model, and what it is
+    worth."""
 
     pool: Messages
     X_pool: np.ndarray
@@ -86,7 +88,9 @@ class DemoResult:
 
     def metric(self, name: str, strategy: str) -> np.ndarray:
         """(seeds, R + 1) of one strategy."""
-        return np.array([trace.metrics[name] for trace in self.traces if trace.strategy == strategy])
+        return np.array(
+            [trace.metrics[name] for trace in self.traces if trace.strategy == strategy]
+        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,9 @@ class _Table:
     initial: np.ndarray
 
 
-def run_demo(settings: Settings | None = None, on_batch: Callable[[str], None] = lambda strategy: None) -> DemoResult:
+def run_demo(
+    settings: Settings | None = None, on_batch: Callable[[str], None] = lambda strategy: None
+) -> DemoResult:
     """Run every strategy under every seed; ``on_batch`` is called with its name after each batch."""
     settings = settings or Settings()
     messages = load_messages()
@@ -113,27 +119,46 @@ def run_demo(settings: Settings | None = None, on_batch: Callable[[str], None] =
         for seed in range(settings.n_seeds):
             table = _prepare(messages, seed, settings)
             start = _fit(table, table.initial, seed, settings)
-            runs = [_run_strategy(strategy, seed, table, start, settings, on_batch) for strategy in settings.strategies]
+            runs = [
+                _run_strategy(strategy, seed, table, start, settings, on_batch)
+                for strategy in settings.strategies
+            ]
             traces += [trace for trace, _ in runs]
             if seed == 0:
-                first = _first_round(table, {trace.strategy: batch for trace, batch in runs}, settings)
-    notes = tuple(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, ParbalsWarning)))
-    return DemoResult(settings, tuple(traces), first, float(np.mean(messages.labels == "spam")), notes)
+                first = _first_round(
+                    table, {trace.strategy: batch for trace, batch in runs}, settings
+                )
+    notes = tuple(
+        dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, ParbalsWarning))
+    )
+    return DemoResult(
+        settings, tuple(traces), first, float(np.mean(messages.labels == "spam")), notes
+    )
 
 
 def judge_batch(
-    X_batch: np.ndarray, X_target: np.ndarray, X_known: np.ndarray, y_known: np.ndarray, n_samples: int
+    X_batch: np.ndarray,
+    X_target: np.ndarray,
+    X_known: np.ndarray,
+    y_known: np.ndarray,
+    n_samples: int,
 ) -> Batch:
     """How much a batch's labels tell together about the target set, whoever chose it.
 
-    By the chain rule the information of the whole batch is the sum of its items' scores, each given the items
-    before it, in any order. ParBaLS computes just those, so it is run with the batch as its whole pool. A fresh
-    posterior with more samples is used: the one that chose the items would flatter its own choice.
+    By the chain rule the information of the whole batch is the sum of its items' scores, each given
+    the items before it, in any order. ParBaLS computes just those, so it is run with the batch as
+    its whole pool. A fresh posterior with more samples is used: the one that chose the items would
+    flatter its own choice.
     """
     judge = BayesianLogisticRegression(n_samples, classes=CLASSES, random_state=_JUDGE_SEED)
     judge.fit(X_known, y_known)
     return select_batch_from_model(
-        judge, X_batch, X_target, batch_size=len(X_batch), n_universes=_JUDGE_UNIVERSES, random_state=_JUDGE_SEED
+        judge,
+        X_batch,
+        X_target,
+        batch_size=len(X_batch),
+        n_universes=_JUDGE_UNIVERSES,
+        random_state=_JUDGE_SEED,
     )
 
 
@@ -142,17 +167,24 @@ def _prepare(messages: Messages, seed: int, settings: Settings) -> _Table:
     room = len(split.pool) - settings.n_rounds * settings.batch_size
     if settings.n_initial > room:
         raise InputError(
-            f"{settings.n_initial} initial labels and {settings.n_rounds} rounds of {settings.batch_size} are more "
-            f"than the {len(split.pool)} messages in the pool; ask for fewer rounds or smaller batches."
+            f"{settings.n_initial} initial labels and {settings.n_rounds} rounds of "
+            f"{settings.batch_size} are more than the {len(split.pool)} messages in the pool; ask "
+            "for fewer rounds or smaller batches."
         )
     words = TextFeatures(settings.n_features, seed=seed).fit(split.pool.texts)
-    X_pool, X_target, X_test = (words.transform(part.texts) for part in (split.pool, split.target, split.test))
-    X_target = X_target[derive_generator(seed, "target").permutation(len(X_target))[: settings.n_target]]
+    X_pool, X_target, X_test = (
+        words.transform(part.texts) for part in (split.pool, split.target, split.test)
+    )
+    X_target = X_target[
+        derive_generator(seed, "target").permutation(len(X_target))[: settings.n_target]
+    ]
     initial = derive_generator(seed, "initial").permutation(len(X_pool))[: settings.n_initial]
     return _Table(split.pool, words, X_pool, X_target, X_test, split.test, initial)
 
 
-def _fit(table: _Table, labelled: np.ndarray, seed: int, settings: Settings) -> BayesianLogisticRegression:
+def _fit(
+    table: _Table, labelled: np.ndarray, seed: int, settings: Settings
+) -> BayesianLogisticRegression:
     model = BayesianLogisticRegression(settings.n_samples, classes=CLASSES, random_state=seed)
     return model.fit(table.X_pool[labelled], table.pool.labels[labelled])
 
@@ -205,9 +237,18 @@ def _first_round(table: _Table, batches: dict[str, Batch], settings: Settings) -
     wordings = table.words.words(table.pool.texts)
     judged, similarity = {}, {}
     for strategy, batch in batches.items():
-        judged[strategy] = judge_batch(table.X_pool[batch.indices], table.X_target, *known, settings.n_judge_samples)
+        judged[strategy] = judge_batch(
+            table.X_pool[batch.indices], table.X_target, *known, settings.n_judge_samples
+        )
         rows = wordings[batch.indices]
         similarity[strategy] = np.asarray((rows @ rows.T).todense())
     return FirstRound(
-        table.pool, table.X_pool, table.initial, batches, judged, similarity, len(table.X_target), len(table.X_test)
+        table.pool,
+        table.X_pool,
+        table.initial,
+        batches,
+        judged,
+        similarity,
+        len(table.X_target),
+        len(table.X_test),
     )

@@ -49,11 +49,14 @@ def prepare_folder(out: Path) -> None:
 
 
 def _cannot_write(out: Path, error: OSError) -> ParbalsError:
-    return ParbalsError(f"Cannot write into {out} ({error.strerror}); choose another folder with --out.")
+    return ParbalsError(
+        f"Cannot write into {out} ({error.strerror}); choose another folder with --out."
+    )
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Put the whole file in place at once: an interrupted run leaves the old one or none, never half of one."""
+    """Put the whole file in place at once: an interrupted run leaves the old one or none, never
+    half of one."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -73,8 +76,13 @@ def _as_json(result: DemoResult) -> dict[str, object]:
     return {
         "n_labels": settings.n_labels.tolist(),
         "n_seeds": settings.n_seeds,
-        "metrics": {s: {m: result.metric(m, s).tolist() for m in METRICS} for s in settings.strategies},
-        "chosen": {s: [t.chosen.tolist() for t in result.traces if t.strategy == s] for s in settings.strategies},
+        "metrics": {
+            s: {m: result.metric(m, s).tolist() for m in METRICS} for s in settings.strategies
+        },
+        "chosen": {
+            s: [t.chosen.tolist() for t in result.traces if t.strategy == s]
+            for s in settings.strategies
+        },
         "first_batch": {
             s: {
                 "alone_mnat": worth.alone,

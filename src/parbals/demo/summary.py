@@ -27,7 +27,8 @@ SIMILAR = 0.5
 
 @dataclass(frozen=True)
 class Worth:
-    """What a batch tells about the target set; thousandths of a nat (mnat), averaged over target messages."""
+    """What a batch tells about the target set; thousandths of a nat (mnat), averaged over target
+    messages."""
 
     alone: float  # sum of what each item would tell by itself
     joint: float  # what all of them tell together
@@ -70,7 +71,9 @@ def worth_of(first: FirstRound, strategy: str) -> Worth:
 def standard_error(values: np.ndarray) -> np.ndarray:
     """Of the mean over the first axis (seeds); 0 for a single seed, which shows no spread."""
     n_seeds = len(values)
-    return values.std(axis=0, ddof=1) / np.sqrt(n_seeds) if n_seeds > 1 else np.zeros(values.shape[1:])
+    return (
+        values.std(axis=0, ddof=1) / np.sqrt(n_seeds) if n_seeds > 1 else np.zeros(values.shape[1:])
+    )
 
 
 def half_width(values: np.ndarray) -> float:
@@ -88,27 +91,37 @@ def difference(result: DemoResult, metric: str, strategy: str, other: str) -> Di
 
 def curve_sentences(result: DemoResult) -> list[str]:
     """What the learning curves show, without claiming more than the seeds support."""
-    ours, n_labels, n_seeds = "parbals-epig", int(result.settings.n_labels[-1]), result.settings.n_seeds
+    ours, n_labels, n_seeds = (
+        "parbals-epig",
+        int(result.settings.n_labels[-1]),
+        result.settings.n_seeds,
+    )
     if ours not in result.settings.strategies:
         return []
-    finals = {s: 100 * float(result.metric("accuracy", s)[:, -1].mean()) for s in result.settings.strategies}
+    finals = {
+        s: 100 * float(result.metric("accuracy", s)[:, -1].mean())
+        for s in result.settings.strategies
+    }
     order = sorted(finals, key=lambda s: -finals[s])
     listed = ", ".join(f"{name_of(s)} {finals[s]:.1f}%" for s in order)
-    sentences = [f"With {n_labels} labels the mean test accuracy over {_seeds(n_seeds)} was: {listed}."]
+    sentences = [
+        f"With {n_labels} labels the mean test accuracy over {_seeds(n_seeds)} was: {listed}."
+    ]
     for other in result.settings.strategies:
         if other == ours:
             continue
         gap = difference(result, "accuracy", ours, other)
-        lead = (
-            f"{name_of(ours)} ended {abs(gap.mean):.1f} points {'above' if gap.mean >= 0 else 'below'} {name_of(other)}"
-        )
+        lead = f"{name_of(ours)} ended {abs(gap.mean):.1f} points {'above' if gap.mean >= 0 else 'below'} {name_of(other)}"
         if np.isnan(gap.half_width):
             sentences.append(f"{lead} in this one run; a single run proves nothing, try --seeds 5.")
         elif gap.is_clear:
-            sentences.append(f"{lead} (95% interval ±{gap.half_width:.1f}), a clear difference here.")
+            sentences.append(
+                f"{lead} (95% interval ±{gap.half_width:.1f}), a clear difference here."
+            )
         else:
             sentences.append(
-                f"{lead} (95% interval ±{gap.half_width:.1f}), which {_seeds(n_seeds)} cannot tell from no difference."
+                f"{lead} (95% interval ±{gap.half_width:.1f}), which {_seeds(n_seeds)} cannot tell "
+                "from no difference."
             )
     return sentences
 
@@ -117,14 +130,16 @@ def worth_sentences(first: FirstRound) -> list[str]:
     """How redundant each first batch is."""
     worths = {strategy: worth_of(first, strategy) for strategy in first.batches}
     sentences = [
-        f"{name_of(strategy)}: its messages would tell {worth.alone:.0f} mnat one by one, but {worth.joint:.0f} mnat "
-        f"together, so {worth.redundancy_text} of what they know is said twice."
+        f"{name_of(strategy)}: its messages would tell {worth.alone:.0f} mnat one by one, but "
+        f"{worth.joint:.0f} mnat together, so {worth.redundancy_text} of what they know is said "
+        "twice."
         for strategy, worth in worths.items()
     ]
     if {"epig", "parbals-epig"} <= worths.keys() and worths["epig"].joint > 0:
         ratio = worths["parbals-epig"].joint / worths["epig"].joint
         sentences.append(
-            f"The ParBaLS batch tells {ratio:.1f} times as much as the top-B batch, for the same labelling work."
+            f"The ParBaLS batch tells {ratio:.1f} times as much as the top-B batch, for the same "
+            "labelling work."
         )
     return sentences
 

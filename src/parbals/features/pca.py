@@ -1,4 +1,5 @@
-"""PCA to a share of the variance, fitted on the pool alone, in one pass of blocks over arrays of any size."""
+"""PCA to a share of the variance, fitted on the pool alone, in one pass of blocks over arrays of
+any size."""
 
 from collections.abc import Iterator
 from typing import Any, Self
@@ -16,11 +17,13 @@ _NEGLIGIBLE = 1e-12
 
 
 class PoolPCA(TransformerMixin, BaseEstimator):
-    """The fewest principal directions that keep ``variance`` of the pool's variance; nothing is rescaled.
+    """The fewest principal directions that keep ``variance`` of the pool's variance; nothing is
+    rescaled.
 
-    scikit-learn's PCA copies the whole pool as float64. This one reads it in blocks, so memory-mapped float16
-    embeddings of any number of rows work, and every block is widened before anything is added up (float16 overflows at
-    65,504). Columns that never change, as some encoders have, carry no variance and no weight.
+    scikit-learn's PCA copies the whole pool as float64. This one reads it in blocks, so
+    memory-mapped float16 embeddings of any number of rows work, and every block is widened before
+    anything is added up (float16 overflows at 65,504). Columns that never change, as some encoders
+    have, carry no variance and no weight.
     """
 
     def __init__(self, variance: float = 0.99) -> None:
@@ -29,27 +32,40 @@ class PoolPCA(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Mean and directions of the pool."""
         if not isinstance(self.variance, (int, float)) or not 0.0 < self.variance <= 1.0:
-            raise InputError(f"variance is {self.variance!r}; pass the share to keep, such as 0.99.")
-        table = validate_data(self, X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=2)
+            raise InputError(
+                f"variance is {self.variance!r}; pass the share to keep, such as 0.99."
+            )
+        table = validate_data(
+            self, X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=2
+        )
         self.mean_ = sum(block.sum(axis=0) for block in _blocks(table)) / len(table)
         values, vectors = self._directions(table)
         kept = np.cumsum(values) / values.sum()
-        n_kept = min(int(np.searchsorted(kept, self.variance * (1.0 - 1e-12))) + 1, int(np.count_nonzero(values)))
+        n_kept = min(
+            int(np.searchsorted(kept, self.variance * (1.0 - 1e-12))) + 1,
+            int(np.count_nonzero(values)),
+        )
         components = vectors[:n_kept]
         largest = np.abs(components).argmax(axis=1)
-        # An eigenvector's sign is arbitrary: fix it, so that the same pool gives the same features everywhere.
+        # An eigenvector's sign is arbitrary: fix it, so that the same pool gives the same features
+        # everywhere.
         self.components_ = components * np.sign(components[np.arange(n_kept), largest])[:, None]
         self.explained_variance_ratio_ = values[:n_kept] / values.sum()
         self.n_components_ = n_kept
         return self
 
     def _directions(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Variances, largest first, and directions (rows) with zeros in the columns that are constant."""
+        """Variances, largest first, and directions (rows) with zeros in the columns that are
+        constant."""
         moments = sum(np.square(block - self.mean_).sum(axis=0) for block in _blocks(table))
-        # Rounding of the mean leaves a trace of variance in a column that is constant; it is no direction to keep.
+        # Rounding of the mean leaves a trace of variance in a column that is constant; it is no
+        # direction to keep.
         varies = moments > _NEGLIGIBLE * len(table) * np.square(self.mean_)
         if not varies.any():
-            raise InputError("Every column of the pool is constant, so there is nothing to tell its rows apart by.")
+            raise InputError(
+                "Every column of the pool is constant, so there is nothing to tell its rows apart "
+                "by."
+            )
         centred = ((block - self.mean_)[:, varies] for block in _blocks(table))
         if len(table) < table.shape[1]:  # the short side decides the cost
             _, roots, found = np.linalg.svd(np.concatenate(list(centred)), full_matrices=False)
@@ -91,6 +107,7 @@ def _blocks(table: np.ndarray) -> Iterator[np.ndarray]:
         if not np.isfinite(block).all():
             row, column = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
             raise InputError(
-                f"Row {start + row}, column {column} is {block[row, column]}; features must not contain NaN or inf."
+                f"Row {start + row}, column {column} is {block[row, column]}; features must not "
+                "contain NaN or inf."
             )
         yield block

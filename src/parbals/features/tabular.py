@@ -14,7 +14,9 @@ from parbals.validate import check_choice, check_positive_int
 
 __all__ = ["CellError", "TabularFeatures", "looks_like_id"]
 
-_ID_NAMES = frozenset({"", "id", "_id", "ids", "index", "row", "row_id", "rowid", "unnamed: 0", "uuid", "guid", "key"})
+_ID_NAMES = frozenset(
+    {"", "id", "_id", "ids", "index", "row", "row_id", "rowid", "unnamed: 0", "uuid", "guid", "key"}
+)
 _BINNINGS = ("values", "kbins", "qcut")
 _FEWEST_FOR_ID = 20
 _DISTINCT_SHARE = 0.95
@@ -22,7 +24,8 @@ _LONGEST_SHOWN = 60
 
 
 class CellError(InputError):
-    """One cell cannot be used; ``row`` and ``place`` (of its column) count from 0 in the table that was given."""
+    """One cell cannot be used; ``row`` and ``place`` (of its column) count from 0 in the table that
+    was given."""
 
     def __init__(self, row: int, place: int, name: str, shown: str, fault: str) -> None:
         self.row, self.place, self.fault = row, place, fault
@@ -33,19 +36,22 @@ class CellError(InputError):
 class TabularFeatures(TransformerMixin, BaseEstimator):
     """One-hot features of a table.
 
-    A column of numbers becomes ``n_bins`` bins with equally many rows each; one that takes at most ``n_bins`` values
-    gets a bin for each. A missing number counts as the column's mean. Any other column becomes one slot for each of
-    its values, and one more for values that come up later. Columns that only number the rows are left out; an infinite
-    number is refused. Bins, means and values are those of the rows given to ``fit``.
+    A column of numbers becomes ``n_bins`` bins with equally many rows each; one that takes at most
+    ``n_bins`` values gets a bin for each. A missing number counts as the column's mean. Any other
+    column becomes one slot for each of its values, and one more for values that come up later.
+    Columns that only number the rows are left out; an infinite number is refused. Bins, means and
+    values are those of the rows given to ``fit``.
 
     Args:
         n_bins: most bins of one column.
-        categorical: names or positions of columns whose numbers are codes. "auto": no column whose values are all
-            numbers is categorical.
-        dropped: names or positions of columns to leave out; "auto" leaves out those of :func:`looks_like_id`.
-        binning: "values" is as above. "kbins" and "qcut" cut at the quantiles and nowhere else, so that rare values
-            are joined and a 0/1 column falls into a single bin. A value on an edge belongs to the bin above it with
-            "kbins", as in scikit-learn's ``KBinsDiscretizer``, and to the one below with "qcut", as in pandas.
+        categorical: names or positions of columns whose numbers are codes. "auto": no column whose
+            values are all numbers is categorical.
+        dropped: names or positions of columns to leave out; "auto" leaves out those of
+            :func:`looks_like_id`.
+        binning: "values" is as above. "kbins" and "qcut" cut at the quantiles and nowhere else, so
+            that rare values are joined and a 0/1 column falls into a single bin. A value on an edge
+            belongs to the bin above it with "kbins", as in scikit-learn's ``KBinsDiscretizer``, and
+            to the one below with "qcut", as in pandas.
     """
 
     def __init__(
@@ -63,7 +69,9 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn bins, means and values from the pool."""
-        table = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        table = validate_data(
+            self, X, dtype=None, ensure_all_finite="allow-nan", ensure_min_samples=2
+        )
         check_positive_int(self.n_bins, "n_bins", 2)
         check_choice(self.binning, _BINNINGS, "binning")
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
@@ -73,7 +81,11 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         self.columns_: list[tuple[int, _Numbers | _Values]] = []
         for place, name in enumerate(shown):
             cells = table[:, place]
-            is_left_out = looks_like_id(names[place] if names else None, cells) if dropped is None else place in dropped
+            is_left_out = (
+                looks_like_id(names[place] if names else None, cells)
+                if dropped is None
+                else place in dropped
+            )
             if is_left_out:
                 continue
             numbers = None if place in categorical else _as_numbers(cells)
@@ -81,10 +93,13 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
                 self.columns_.append((place, _Values.fit(name, cells)))
             else:
                 _check_finite(numbers, cells, place, name)
-                self.columns_.append((place, _Numbers.fit(place, name, numbers, self.n_bins, self.binning)))
+                self.columns_.append(
+                    (place, _Numbers.fit(place, name, numbers, self.n_bins, self.binning))
+                )
         if not self.columns_:
             raise InputError(
-                "Every column only numbers the rows or was dropped; name the ones to drop with dropped=[]."
+                "Every column only numbers the rows or was dropped; name the ones to drop with "
+                "dropped=[]."
             )
         return self
 
@@ -92,7 +107,9 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         """(N, D) float32: in each row a 1 in one slot of every column."""
         check_is_fitted(self, "columns_")
         table = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", reset=False)
-        features = np.zeros((len(table), sum(column.width for _, column in self.columns_)), np.float32)
+        features = np.zeros(
+            (len(table), sum(column.width for _, column in self.columns_)), np.float32
+        )
         rows, start = np.arange(len(table)), 0
         for place, column in self.columns_:
             features[rows, start + column.codes(table[:, place])] = 1.0
@@ -102,7 +119,9 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """What each slot stands for, such as ``Age ≤ 27`` or ``Class = Eco``."""
         check_is_fitted(self, "columns_")
-        return np.array([label for _, column in self.columns_ for label in column.labels()], dtype=object)
+        return np.array(
+            [label for _, column in self.columns_ for label in column.labels()], dtype=object
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -112,7 +131,9 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _chosen(self, asked: Sequence[str | int] | str, names: list[str], option: str) -> frozenset[int]:
+    def _chosen(
+        self, asked: Sequence[str | int] | str, names: list[str], option: str
+    ) -> frozenset[int]:
         if _is_auto(asked):
             return frozenset()
         if isinstance(asked, str):
@@ -124,13 +145,16 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
             elif not isinstance(column, str) and 0 <= column < self.n_features_in_:
                 places.append(int(column))
             else:
-                raise InputError(f"{option} names the column {column!r}, which the table does not have.")
+                raise InputError(
+                    f"{option} names the column {column!r}, which the table does not have."
+                )
         return frozenset(places)
 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞) of one column; [e₀, e₁) and so on where edges belong to the bin above."""
+    """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞) of one column; [e₀, e₁) and so on where edges belong
+    to the bin above."""
 
     place: int
     name: str
@@ -139,7 +163,9 @@ class _Numbers:
     edge_is_above: bool = False
 
     @classmethod
-    def fit(cls, place: int, name: str, numbers: np.ndarray, n_bins: int, binning: str) -> "_Numbers":
+    def fit(
+        cls, place: int, name: str, numbers: np.ndarray, n_bins: int, binning: str
+    ) -> "_Numbers":
         known = numbers[~np.isnan(numbers)]
         if not len(known):
             return cls(place, name, 0.0, np.empty(0))
@@ -149,8 +175,12 @@ class _Numbers:
         elif len(values) <= n_bins:
             edges = values[:-1]  # quantiles of a 0/1 column would put all its rows into one bin
         else:
-            edges = np.unique(np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
-            edges = np.unique(np.where(edges == values[-1], values[-2], edges))  # nothing lies above the largest value
+            edges = np.unique(
+                np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
+            )
+            edges = np.unique(
+                np.where(edges == values[-1], values[-2], edges)
+            )  # nothing lies above the largest value
         return cls(place, name, float(known.mean()), edges, binning == "kbins")
 
     @property
@@ -160,11 +190,17 @@ class _Numbers:
     def codes(self, cells: np.ndarray) -> np.ndarray:
         numbers = _as_numbers(cells)
         if numbers is None:
-            row, cell = next((i, c) for i, c in enumerate(cells) if _as_numbers(np.array([c], object)) is None)
-            raise CellError(row, self.place, self.name, repr(cell), "but this column held numbers in the pool")
+            row, cell = next(
+                (i, c) for i, c in enumerate(cells) if _as_numbers(np.array([c], object)) is None
+            )
+            raise CellError(
+                row, self.place, self.name, repr(cell), "but this column held numbers in the pool"
+            )
         _check_finite(numbers, cells, self.place, self.name)
         side: Literal["left", "right"] = "right" if self.edge_is_above else "left"
-        return np.searchsorted(self.edges, np.where(np.isnan(numbers), self.mean, numbers), side=side)
+        return np.searchsorted(
+            self.edges, np.where(np.isnan(numbers), self.mean, numbers), side=side
+        )
 
     def labels(self) -> list[str]:
         shown = [f"{edge:g}" for edge in self.edges]
@@ -178,7 +214,10 @@ class _Numbers:
 
 @dataclass(frozen=True)
 class _Values:
-    """One slot a value, in order; a missing value is a value, too. The last slot is for those the pool did not have."""
+    """One slot a value, in order; a missing value is a value, too.
+
+    The last slot is for those the pool did not have.
+    """
 
     name: str
     slots: dict[str | None, int]
@@ -198,12 +237,16 @@ class _Values:
         return np.array([self.slots.get(_key(cell), unseen) for cell in cells.tolist()], np.intp)
 
     def labels(self) -> list[str]:
-        known = [f"{self.name} is missing" if key is None else f"{self.name} = {key}" for key in self.slots]
+        known = [
+            f"{self.name} is missing" if key is None else f"{self.name} = {key}"
+            for key in self.slots
+        ]
         return [*known, f"{self.name} is new"]
 
 
 def looks_like_id(name: str | None, cells: np.ndarray) -> bool:
-    """Whether a column only tells rows apart: by its name, by counting the rows, or by texts that hardly repeat."""
+    """Whether a column only tells rows apart: by its name, by counting the rows, or by texts that
+    hardly repeat."""
     if name is not None and name.strip().lower() in _ID_NAMES:
         return True
     if len(cells) < _FEWEST_FOR_ID:
@@ -225,7 +268,9 @@ def _is_missing(cell: Any) -> bool:
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return True
     # NaN, NaT and pandas.NA: the last one has no truth value, so it is told by its type.
-    return type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
+    return type(cell).__name__ in ("NAType", "NaTType") or (
+        isinstance(cell, float) and cell != cell
+    )
 
 
 def _as_numbers(cells: np.ndarray) -> np.ndarray | None:
@@ -238,7 +283,9 @@ def _as_numbers(cells: np.ndarray) -> np.ndarray | None:
         numbers = cells.astype(np.float64)
     except (TypeError, ValueError):
         try:
-            numbers = np.array([np.nan if _is_missing(cell) else float(cell) for cell in cells.tolist()])
+            numbers = np.array(
+                [np.nan if _is_missing(cell) else float(cell) for cell in cells.tolist()]
+            )
         except (TypeError, ValueError):
             return None
     return numbers
@@ -247,7 +294,9 @@ def _as_numbers(cells: np.ndarray) -> np.ndarray | None:
 def _check_finite(numbers: np.ndarray, cells: np.ndarray, place: int, name: str) -> None:
     """A column of numbers with one that is infinite is no column of texts."""
     if len(rows := np.flatnonzero(np.isinf(numbers))):
-        raise CellError(int(rows[0]), place, name, str(cells[rows[0]]).strip(), "which is no usable number")
+        raise CellError(
+            int(rows[0]), place, name, str(cells[rows[0]]).strip(), "which is no usable number"
+        )
 
 
 def _key(cell: Any) -> str | None:

@@ -29,34 +29,40 @@ __all__ = ["ActiveLearner"]
 class ActiveLearner:
     """Chooses what to label next, and learns from the answers.
 
-    ``ask(n)`` returns items and marks them pending; later asks treat pending items as a batch that is already
-    under way, so several people can be out with different items and nobody waits. ``tell`` takes any answers
-    in any order, also for items never asked for.
+    ``ask(n)`` returns items and marks them pending; later asks treat pending items as a batch that
+    is already under way, so several people can be out with different items and nobody waits.
+    ``tell`` takes any answers in any order, also for items never asked for.
 
-    What is chosen is a function of the seed, the labels and the pending items alone: not of the order in which
-    labels came, not of earlier asks that were given back, and not of saving and loading in between.
+    What is chosen is a function of the seed, the labels and the pending items alone: not of the
+    order in which labels came, not of earlier asks that were given back, and not of saving and
+    loading in between.
 
-    *The first batch.* Before any label the model is its prior, and strategies that need no labels choose
-    under it: for ParBaLS these are the items that would say most about the target set whatever the weights turn out
-    to be. Strategies that need labels, and models of your own until they have seen two classes, start with ``coreset``.
+    *The first batch.* Before any label the model is its prior, and strategies that need no labels
+    choose under it: for ParBaLS these are the items that would say most about the target set
+    whatever the weights turn out to be. Strategies that need labels, and models of your own until
+    they have seen two classes, start with ``coreset``.
 
     Args:
-        X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas, polars, SciPy sparse or
-            PyTorch.
+        X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas,
+            polars, SciPy sparse or PyTorch.
         classes: the class labels: strings, ints or bools, at least two.
-        X_target: (M, D) features from the distribution the model will be judged on; without a shift leave it out.
+        X_target: (M, D) features from the distribution the model will be judged on; without a shift
+            leave it out.
         strategy: a name from ``parbals strategies``.
         random_state: an integer makes every answer reproducible.
-        ids: N distinct hashable names used instead of positions in ``ask``, ``tell`` and ``forget``.
-        model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic regression. It is
-            copied for every fit and stays as it is.
+        ids: N distinct hashable names used instead of positions in ``ask``, ``tell`` and
+            ``forget``.
+        model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic
+            regression. It is copied for every fit and stays as it is.
         n_samples, prior_scale: of the default model.
         n_universes, loss, options: as in :func:`parbals.select_batch`.
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
-        n_candidates: at most this many free items are considered at a time, drawn afresh whenever labels change.
+        n_candidates: at most this many free items are considered at a time, drawn afresh whenever
+            labels change.
         n_targets: at most this many target points are used at a time.
-        checked: the features are known to be finite numbers; a large file need not be read again to be sure.
+        checked: the features are known to be finite numbers; a large file need not be read again to
+            be sure.
     """
 
     def __init__(
@@ -89,17 +95,21 @@ class ActiveLearner:
         self.n_universes = check_positive_int(n_universes, "n_universes")
         self.n_candidates = check_positive_int(n_candidates, "n_candidates")
         self.n_targets = check_positive_int(n_targets, "n_targets")
-        self.model = None if model is None else fresh_copy(as_sample_model(model, len(self._classes)))
+        self.model = (
+            None if model is None else fresh_copy(as_sample_model(model, len(self._classes)))
+        )
         self.seed = seed_from(random_state)
         self.pool = FeatureTable(X_pool, checked=checked)
-        self.target = None if X_target is None else FeatureTable(X_target, "X_target", like=self.pool)
+        self.target = (
+            None if X_target is None else FeatureTable(X_target, "X_target", like=self.pool)
+        )
         self.standardise, self.pca = standardise, pca
         self._prepare = Preparation.fit(self.pool, standardise, pca, self.seed)
         self._items = ItemNames(self.pool.n_rows, ids)
         self._ledger = Ledger(self._items, self._classes)
         self._fitted: tuple[bytes, Any] | None = None
 
-    # -- the loop ---------------------------------------------------------------------------------------------------
+    # -- the loop
 
     def ask(self, n: int = 1) -> Any:
         """Choose ``n`` items and mark them pending: an array of positions, or a list of ids."""
@@ -109,15 +119,17 @@ class ActiveLearner:
         return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
 
     def choose(self, n: int = 1, *, strategy: str | None = None) -> Batch:
-        """The batch that ``ask(n)`` would return, with its scores (indices are positions); nothing becomes pending."""
+        """The batch that ``ask(n)`` would return, with its scores (indices are positions); nothing
+        becomes pending."""
         n = check_positive_int(n, "n")
         strategy = self.strategy if strategy is None else strategy
         strategy_named(strategy)
         free = np.flatnonzero(self._ledger.free())
         if n > len(free):
             raise InputError(
-                f"{n} items were asked for and {len(free)} are free ({len(self.labelled)} labelled, "
-                f"{len(self._ledger.pending)} pending of {self.pool.n_rows}); ask for fewer or forget pending ones."
+                f"{n} items were asked for and {len(free)} are free ({len(self.labelled)} "
+                f"labelled, {len(self._ledger.pending)} pending of {self.pool.n_rows}); ask for "
+                "fewer or forget pending ones."
             )
         key = self._key(with_pending=True)
         candidates = free
@@ -151,7 +163,7 @@ class ActiveLearner:
         """Give items back, pending or labelled: they can be asked for again."""
         self._ledger.forget(self._items.positions(items))
 
-    # -- what is known ----------------------------------------------------------------------------------------------
+    # -- what is known
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -191,7 +203,10 @@ class ActiveLearner:
     def history(self, item: Any) -> list[tuple[str, Hashable | None]]:
         """What happened to one item, oldest first: (action, label)."""
         (position,) = self._items.positions([item])
-        return [(e.action, None if e.label is None else self.classes[e.label]) for e in self._ledger.history(position)]
+        return [
+            (e.action, None if e.label is None else self.classes[e.label])
+            for e in self._ledger.history(position)
+        ]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C) probabilities in the order of ``classes``."""
@@ -203,7 +218,9 @@ class ActiveLearner:
             if isinstance(model, BayesianLogisticRegression):
                 parts.append(model.predict_proba(prepared))
             else:
-                parts.append(np.average(model.sample_proba(prepared), axis=1, weights=model.sample_weights))
+                parts.append(
+                    np.average(model.sample_proba(prepared), axis=1, weights=model.sample_weights)
+                )
         return np.concatenate(parts)
 
     def predict(self, X: Any) -> list[Hashable]:
@@ -211,7 +228,8 @@ class ActiveLearner:
         return [self.classes[c] for c in self.predict_proba(X).argmax(axis=1)]
 
     def report(self, batch_size: int = 10) -> Report:
-        """How good the model is on the target set, what the next labels would gain, and whether to stop."""
+        """How good the model is on the target set, what the next labels would gain, and whether to
+        stop."""
         return make_report(self, check_positive_int(batch_size, "batch_size"))
 
     def save(self, path: str | Path, *, include_features: bool = True) -> None:
@@ -221,18 +239,22 @@ class ActiveLearner:
         save_learner(self, Path(path), include_features)
 
     @classmethod
-    def load(cls, path: str | Path, *, X_pool: Any = None, X_target: Any = None, model: Any = None) -> Self:
+    def load(
+        cls, path: str | Path, *, X_pool: Any = None, X_target: Any = None, model: Any = None
+    ) -> Self:
         """The learner that was saved: the next ``ask`` is the one it would have answered."""
         from parbals.learner.archive import load_learner
 
         return load_learner(cls, Path(path), X_pool, X_target, model)
 
-    # -- the model --------------------------------------------------------------------------------------------------
+    # -- the model
 
     def fitted(self) -> Any:
-        """The model given today's labels: a function of seed and labels, whatever their order of arrival.
+        """The model given today's labels: a function of seed and labels, whatever their order of
+        arrival.
 
-        A model of your own comes wrapped in one that checks what it returns; the model itself is ``fitted().model``.
+        A model of your own comes wrapped in one that checks what it returns; the model itself is
+        ``fitted().model``.
         """
         key = self._key(with_pending=False)
         if self._fitted is None or self._fitted[0] != key:
@@ -241,7 +263,8 @@ class ActiveLearner:
 
     @property
     def can_fit(self) -> bool:
-        """Whether the labels are enough for the model: one of your own needs two classes, ours needs none."""
+        """Whether the labels are enough for the model: one of your own needs two classes, ours
+        needs none."""
         return self.model is None or len(set(self._ledger.labels.values())) >= 2
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
@@ -249,7 +272,8 @@ class ActiveLearner:
         return self._prepare(self.pool.rows(positions))
 
     def target_rows(self) -> np.ndarray:
-        """Prepared target rows (M, D'): at most ``n_targets``, a random part of the pool if there is no target set."""
+        """Prepared target rows (M, D'): at most ``n_targets``, a random part of the pool if there
+        is no target set."""
         table = self.pool if self.target is None else self.target
         return self._prepare(table.sample(derive_generator(self.seed, "targets"), self.n_targets))
 
@@ -257,7 +281,10 @@ class ActiveLearner:
         positions, numbers = self._training_set()
         if self.model is not None:
             if not self.can_fit:
-                raise InputError("A model of your own needs labels of at least two classes first; tell some more.")
+                raise InputError(
+                    "A model of your own needs labels of at least two classes first; tell some "
+                    "more."
+                )
             own = fresh_copy(self.model, warn=False)  # whoever made the learner was told
             own.fit(self.pool_rows(positions), numbers)
             return CheckedModel(own, len(self._classes))
@@ -271,7 +298,9 @@ class ActiveLearner:
             return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1])
         return model.fit(self.pool_rows(positions), numbers)
 
-    def _select(self, strategy: str, positions: np.ndarray, n_candidates: int, n: int, key: bytes) -> Batch:
+    def _select(
+        self, strategy: str, positions: np.ndarray, n_candidates: int, n: int, key: bytes
+    ) -> Batch:
         labelled, numbers = self._training_set()
         pool = self.pool_rows(positions)
         n_seen = len(set(numbers.tolist()))
@@ -285,7 +314,9 @@ class ActiveLearner:
             "random_state": int.from_bytes(key[:7], "little"),
         }
         if not entry.uses_predictions:
-            unused = np.full((len(pool), 1, len(self._classes)), 1.0 / len(self._classes), np.float32)
+            unused = np.full(
+                (len(pool), 1, len(self._classes)), 1.0 / len(self._classes), np.float32
+            )
             known = self.pool_rows(labelled) if len(labelled) else None
             return select_batch(unused, pool_features=pool, labelled_features=known, **shared)
         return select_batch_from_model(

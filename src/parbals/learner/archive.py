@@ -1,11 +1,14 @@
-"""A learner in one file: a zip of one JSON document and plain arrays. No pickle; nothing in it can run.
+"""A learner in one file: a zip of one JSON document and plain arrays.
+
+No pickle; nothing in it can run.
 
     learner.json    format, version, settings, classes, ids, and the history of every item
     X_pool.npy      features as they were given, unless left out
     X_target.npy
 
-Written to a temporary file beside the target, flushed to disk, and moved into place: the old file or the new
-one, never half of either. Every member carries a checksum (that of the zip format), verified on loading.
+Written to a temporary file beside the target, flushed to disk, and moved into place: the old file
+or the new one, never half of either. Every member carries a checksum (that of the zip format),
+verified on loading.
 """
 
 import json
@@ -15,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from parbals.atomic import replacing
 from parbals.errors import InputError
+from parbals.files import replacing
 from parbals.learner.ledger import Event
 from parbals.learner.table import FeatureTable
 from parbals.randomness import table_digest
@@ -49,7 +52,9 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
     try:
         text = json.dumps(document)
     except (TypeError, ValueError) as error:
-        raise InputError(f"The options of this learner cannot be saved: they are not plain data ({error}).") from None
+        raise InputError(
+            f"The options of this learner cannot be saved: they are not plain data ({error})."
+        ) from None
     try:
         with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr("learner.json", text)
@@ -58,11 +63,14 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
                 if learner.target is not None:
                     _write_table(archive, "X_target.npy", learner.target)
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror or error}); nothing was changed.") from None
+        raise InputError(
+            f"{path} cannot be written ({error.strerror or error}); nothing was changed."
+        ) from None
 
 
 def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) -> Any:
-    """Read a learner back; features that were left out, and a model of the user's own, must be passed again."""
+    """Read a learner back; features that were left out, and a model of the user's own, must be
+    passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
             document = json.loads(archive.read("learner.json"))
@@ -75,10 +83,15 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
         raise InputError(f"There is no file {path}.") from None
     except InputError:
         raise
-    except Exception as error:  # a flipped byte can surface anywhere in the readers of zip, JSON and arrays
+    except (
+        Exception
+    ) as error:  # a flipped byte can surface anywhere in the readers of zip, JSON and arrays
         raise InputError(f"{path} is damaged or is not a saved learner ({error}).") from None
     if document["own_model"] is not None and model is None:
-        raise InputError(f"{path} was saved with your own model, {document['own_model']}; pass it again: model=...")
+        raise InputError(
+            f"{path} was saved with your own model, {document['own_model']}; pass it again: "
+            "model=..."
+        )
     ids = document["ids"]
     learner = cls(
         X_pool,
@@ -91,8 +104,12 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
     )
     for name, table in (("pool", learner.pool), ("target", learner.target)):
         if table is not None and _digest(table) != document[f"{name}_digest"]:
-            raise InputError(f"The features of the {name} are not those that {path} was saved with.")
-    if learner.pool.names is None and document.get("columns") is not None:  # older files do not hold them
+            raise InputError(
+                f"The features of the {name} are not those that {path} was saved with."
+            )
+    if (
+        learner.pool.names is None and document.get("columns") is not None
+    ):  # older files do not hold them
         learner.pool.names = tuple(document["columns"])
     learner._ledger.replay([Event(*event) for event in document["events"]])
     return learner
@@ -102,10 +119,15 @@ def _check_format(document: Any, path: Path) -> None:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise InputError(f"{path} is not a saved learner.")
     if document["version"] > _VERSION:
-        raise InputError(f"{path} was written by a newer version of parbals (format {document['version']}); upgrade.")
+        raise InputError(
+            f"{path} was written by a newer version of parbals (format {document['version']}); "
+            "upgrade."
+        )
 
 
-def _features(archive: zipfile.ZipFile, members: set[str], name: str, given: Any, path: Path) -> Any:
+def _features(
+    archive: zipfile.ZipFile, members: set[str], name: str, given: Any, path: Path
+) -> Any:
     if given is not None:
         return given
     if f"{name}.npy" not in members:
@@ -134,7 +156,12 @@ def _digest(table: FeatureTable) -> str:
 
 def _plain_ids(ids: list[Any] | None) -> list[Any] | None:
     for name in ids or []:
-        plain = all(isinstance(part, str | int | float) for part in (name if isinstance(name, tuple) else (name,)))
+        plain = all(
+            isinstance(part, str | int | float)
+            for part in (name if isinstance(name, tuple) else (name,))
+        )
         if not plain:
-            raise InputError(f"The id {name!r} cannot be saved; use strings, numbers or tuples of them.")
+            raise InputError(
+                f"The id {name!r} cannot be saved; use strings, numbers or tuples of them."
+            )
     return ids

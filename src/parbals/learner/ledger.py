@@ -1,4 +1,7 @@
-"""What has been asked and told: labels, pending items, and the whole history. No model, no randomness."""
+"""What has been asked and told: labels, pending items, and the whole history.
+
+No model, no randomness.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +26,8 @@ class Event:
 
 
 class Ledger:
-    """Labels by position 0..N-1, class numbers 0..C-1; every change is an event, and nothing is ever removed.
+    """Labels by position 0..N-1, class numbers 0..C-1; every change is an event, and nothing is
+    ever removed.
 
     Each method checks all it is given before the first item changes.
     """
@@ -45,14 +49,17 @@ class Ledger:
                 self._record(Event(position, "ask"))
 
     def tell(self, positions: Sequence[int], labels: Sequence[int]) -> int:
-        """Record labels; returns how many are new. A second, different label is refused: that is a correction."""
+        """Record labels; returns how many are new.
+
+        A second, different label is refused: that is a correction.
+        """
         given = self._paired(positions, labels)
         for position, label in given.items():
             had = self.labels.get(position)
             if had is not None and had != label:
                 raise LabelError(
-                    f"{self._name(position)} already has the label {self._classes.labels[had]!r}, not "
-                    f"{self._classes.labels[label]!r}; to change it call correct(...)."
+                    f"{self._name(position)} already has the label {self._classes.labels[had]!r}, "
+                    f"not {self._classes.labels[label]!r}; to change it call correct(...)."
                 )
         new = {position: label for position, label in given.items() if position not in self.labels}
         for position, label in new.items():
@@ -65,7 +72,9 @@ class Ledger:
         for position in given:
             if position not in self.labels:
                 raise LabelError(f"{self._name(position)} has no label to correct; call tell(...).")
-        changed = {position: label for position, label in given.items() if self.labels[position] != label}
+        changed = {
+            position: label for position, label in given.items() if self.labels[position] != label
+        }
         for position, label in changed.items():
             self._record(Event(position, "correct", label))
         return len(changed)
@@ -74,7 +83,10 @@ class Ledger:
         """Give items back: they are neither pending nor labelled afterwards."""
         for position in positions:
             if position not in self.pending and position not in self.labels:
-                raise InputError(f"{self._name(position)} is neither pending nor labelled; there is nothing to forget.")
+                raise InputError(
+                    f"{self._name(position)} is neither pending nor labelled; there is nothing to "
+                    "forget."
+                )
         for position in dict.fromkeys(positions):
             self._record(Event(position, "forget"))
 

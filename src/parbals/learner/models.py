@@ -2,15 +2,16 @@
 
 A model is anything with ``fit(X, y)`` and ``sample_proba(X)``:
 
-* ``fit`` receives features (n, D) and class *numbers* 0..C-1, and forgets what it was fitted on before;
-* ``sample_proba(X)`` returns (N, K, C): class probabilities under K samples of the model (posterior draws, ensemble
-  members, dropout masks). The k-th sample must be the same function in every call until the next ``fit``:
-  that is what lets two points' predictions vary together;
+* ``fit`` receives features (n, D) and class *numbers* 0..C-1, and forgets what it was fitted on
+  before;
+* ``sample_proba(X)`` returns (N, K, C): class probabilities under K samples of the model (posterior
+  draws, ensemble members, dropout masks). The k-th sample must be the same function in every call
+  until the next ``fit``: that is what lets two points' predictions vary together;
 * ``sample_weights`` (K,), optional, weigh the samples.
 
 The object that is passed is a template and stays as it is: every fit begins with a fresh copy of it
-(``sklearn.base.clone`` where it has ``get_params``, else ``copy.deepcopy``). What cannot be copied is fitted itself,
-with a warning.
+(``sklearn.base.clone`` where it has ``get_params``, else ``copy.deepcopy``). What cannot be copied
+is fitted itself, with a warning.
 """
 
 import copy
@@ -46,7 +47,8 @@ class SampleModel(Protocol):
 
 
 class EnsembleModel:
-    """The members of a scikit-learn ensemble (random forest, extra trees, bagging, voting) as samples.
+    """The members of a scikit-learn ensemble (random forest, extra trees, bagging, voting) as
+    samples.
 
     A member that has not seen a class gives it probability zero.
     """
@@ -85,13 +87,14 @@ class CheckedModel:
         probs = check_probs(_array(self.model.sample_proba(X)), "sample_proba(X)")
         if probs.shape[0] != len(X):
             raise ShapeError(
-                f"sample_proba returned {probs.shape[0]} points for {len(X)} rows; return an array (rows, samples, "
-                "classes)."
+                f"sample_proba returned {probs.shape[0]} points for {len(X)} rows; return an array "
+                "(rows, samples, classes)."
             )
         if probs.shape[2] != len(self.classes_):
             raise ShapeError(
-                f"sample_proba returned {probs.shape[2]} classes, and the learner has {len(self.classes_)}; return a "
-                "column for every class, zero for those without labels."
+                f"sample_proba returned {probs.shape[2]} classes, and the learner has "
+                f"{len(self.classes_)}; return a column for every class, zero for those without "
+                "labels."
             )
         if self.sample_weights is not None:
             check_weights(self.sample_weights, probs.shape[1])
@@ -101,23 +104,31 @@ class CheckedModel:
 def as_sample_model(model: Any, n_classes: int) -> SampleModel:
     """The model itself if it gives samples, else an adapter; or one sentence about what is missing."""
     if isinstance(model, type):
-        raise InputError(f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...).")
+        raise InputError(
+            f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...)."
+        )
     if isinstance(model, BayesianLogisticRegression):
         return _with_class_numbers(model, n_classes)
     if isinstance(model, SampleModel):
         return model
     _refuse_without_samples(model)
     members = getattr(model, "estimators_", None) is not None or hasattr(model, "n_estimators")
-    if hasattr(model, "fit") and hasattr(model, "predict_proba") and (members or hasattr(model, "estimators")):
+    if (
+        hasattr(model, "fit")
+        and hasattr(model, "predict_proba")
+        and (members or hasattr(model, "estimators"))
+    ):
         return EnsembleModel(model, n_classes)
     raise InputError(
-        f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C) and is not a "
-        "scikit-learn ensemble; add fit(X, y) and sample_proba(X), see parbals.learner.models."
+        f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C) "
+        "and is not a scikit-learn ensemble; add fit(X, y) and sample_proba(X), see "
+        "parbals.learner.models."
     )
 
 
 def fresh_copy(model: Any, *, warn: bool = True) -> Any:
-    """A copy that shares nothing with the model, unfitted where scikit-learn knows how; itself if there is none."""
+    """A copy that shares nothing with the model, unfitted where scikit-learn knows how; itself if
+    there is none."""
     if isinstance(model, EnsembleModel):
         copied = copy.copy(model)
         copied.ensemble = fresh_copy(model.ensemble, warn=warn)
@@ -132,20 +143,23 @@ def fresh_copy(model: Any, *, warn: bool = True) -> Any:
     except Exception as error:
         if warn:
             warnings.warn(
-                f"{type(model).__name__} cannot be copied ({first_line(error)}), so it is fitted itself; do not fit it "
-                "elsewhere or share it between learners, or give it a __deepcopy__ method.",
+                f"{type(model).__name__} cannot be copied ({first_line(error)}), so it is fitted "
+                "itself; do not fit it elsewhere or share it between learners, or give it a "
+                "__deepcopy__ method.",
                 ParbalsWarning,
                 stacklevel=3,
             )
         return model
 
 
-def _with_class_numbers(model: BayesianLogisticRegression, n_classes: int) -> BayesianLogisticRegression:
+def _with_class_numbers(
+    model: BayesianLogisticRegression, n_classes: int
+) -> BayesianLogisticRegression:
     """Our own model is fitted on class numbers, and must know those that no label has shown."""
     if model.classes is not None and len(model.classes) != n_classes:
         raise InputError(
-            f"The model declares {len(model.classes)} classes, and the learner has {n_classes}; leave classes out of "
-            "the model."
+            f"The model declares {len(model.classes)} classes, and the learner has {n_classes}; "
+            "leave classes out of the model."
         )
     return clone(model).set_params(classes=np.arange(n_classes))
 
@@ -155,23 +169,35 @@ def _refuse_without_samples(model: Any) -> None:
     name = type(model).__name__
     kinds = {kind.__name__ for kind in type(model).__mro__}
     if kinds & _BOOSTED:
-        raise InputError(f"{name} adds up its members, so they are no samples of the model; {_INSTEAD}.")
+        raise InputError(
+            f"{name} adds up its members, so they are no samples of the model; {_INSTEAD}."
+        )
     if kinds & _ONE_AGAINST_OTHERS:
         raise InputError(f"The members of {name} each know some of the classes only; {_INSTEAD}.")
     if getattr(model, "voting", None) == "hard":
         raise InputError(f'{name} votes without probabilities; pass voting="soft".')
     named = getattr(model, "estimators", None)
-    members = [pair[-1] for pair in named if isinstance(pair, tuple)] if isinstance(named, list) else []
+    members = (
+        [pair[-1] for pair in named if isinstance(pair, tuple)] if isinstance(named, list) else []
+    )
     if hasattr(model, "n_estimators"):
         members.append(getattr(model, "estimator", None))
     for member in members:
-        if member is not None and not isinstance(member, str) and not hasattr(member, "predict_proba"):
+        if (
+            member is not None
+            and not isinstance(member, str)
+            and not hasattr(member, "predict_proba")
+        ):
             raise InputError(
-                f"{type(member).__name__}, a member of {name}, has no predict_proba; use members that have one, such "
-                "as trees or logistic regression."
+                f"{type(member).__name__}, a member of {name}, has no predict_proba; use members "
+                "that have one, such as trees or logistic regression."
             )
 
 
 def _array(value: Any) -> Any:
     """PyTorch tensors as arrays, also those that are on a device or carry gradients."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") and hasattr(value, "cpu") else value
+    return (
+        value.detach().cpu().numpy()
+        if hasattr(value, "detach") and hasattr(value, "cpu")
+        else value
+    )

@@ -33,7 +33,9 @@ class ItemNames:
                 raise InputError(f"There is no item with the id {item!r} in the pool.") from None
         whole = isinstance(item, int | np.integer) and not isinstance(item, bool)
         if not whole or not 0 <= item < self.n_items:
-            raise InputError(f"There is no item {item!r}: positions in the pool are 0 to {self.n_items - 1}.")
+            raise InputError(
+                f"There is no item {item!r}: positions in the pool are 0 to {self.n_items - 1}."
+            )
         return int(item)
 
 
@@ -46,7 +48,10 @@ class ClassNames:
         self.labels = tuple(_listed(classes, "classes"))
         for c, label in enumerate(self.labels):
             if not isinstance(label, str | int):
-                raise LabelError(f"classes[{c}] is {label!r}; class labels are strings, whole numbers or booleans.")
+                raise LabelError(
+                    f"classes[{c}] is {label!r}; class labels are strings, whole numbers or "
+                    "booleans."
+                )
         if len(self.labels) < 2:
             raise LabelError(f"classes is {list(self.labels)!r}; pass at least two class labels.")
         if len(set(self.labels)) != len(self.labels):
@@ -60,7 +65,10 @@ class ClassNames:
         """Class numbers of one label for each of ``n_items`` items."""
         listed = _listed(labels, "labels")
         if len(listed) != n_items:
-            raise ShapeError(f"{n_items} items and {len(listed)} labels were told; one label for each item is needed.")
+            raise ShapeError(
+                f"{n_items} items and {len(listed)} labels were told; one label for each item is "
+                "needed."
+            )
         return [self._class_number(row, label) for row, label in enumerate(listed)]
 
     def _class_number(self, row: int, label: Any) -> int:
@@ -68,11 +76,12 @@ class ClassNames:
             number = self._number.get(label)
         except TypeError:  # unhashable, such as a list
             number = None
-        # To a dictionary True is 1 and 1.0 is 1; a label of another type is a mistake worth hearing about.
+        # To a dictionary True is 1 and 1.0 is 1; a label of another type is a mistake worth hearing
+        # about.
         if number is None or isinstance(label, bool) != isinstance(self.labels[number], bool):
             raise LabelError(
-                f"labels[{row}] is {label!r}, which is not one of the classes {list(self.labels)!r}; nothing was "
-                "recorded."
+                f"labels[{row}] is {label!r}, which is not one of the classes "
+                f"{list(self.labels)!r}; nothing was recorded."
             )
         return number
 
@@ -80,11 +89,16 @@ class ClassNames:
 def _listed(values: Any, name: str) -> list[Any]:
     """A list of plain Python values; a single value stands for a list of one."""
     if isinstance(values, Mapping):
-        raise InputError(f"{name} is a {type(values).__name__}, which would be read as its keys; pass a list.")
+        raise InputError(
+            f"{name} is a {type(values).__name__}, which would be read as its keys; pass a list."
+        )
     if isinstance(values, set | frozenset):
         raise InputError(f"{name} is a {type(values).__name__}, which has no order; pass a list.")
     if hasattr(values, "columns"):
-        raise InputError(f"{name} is a table, which would be read as its column names; pass one column or a list.")
+        raise InputError(
+            f"{name} is a table, which would be read as its column names; pass one column or a "
+            "list."
+        )
     values = values.tolist() if hasattr(values, "tolist") else values
     values = values.to_list() if hasattr(values, "to_list") else values
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
@@ -94,7 +108,9 @@ def _listed(values: Any, name: str) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     """A NumPy number, string or boolean as Python's own, so that np.True_ is True and not 1."""
-    dated = isinstance(value, np.datetime64 | np.timedelta64)  # as plain numbers they would lose their meaning
+    dated = isinstance(
+        value, np.datetime64 | np.timedelta64
+    )  # as plain numbers they would lose their meaning
     return value.item() if isinstance(value, np.generic) and not dated else value
 
 
@@ -107,7 +123,11 @@ def _distinct(ids: Sequence[Hashable], n_items: int) -> list[Any]:
         try:
             first = seen.setdefault(name, row)
         except TypeError:
-            raise InputError(f"ids[{row}] is {name!r}, which is not hashable; use strings or numbers.") from None
+            raise InputError(
+                f"ids[{row}] is {name!r}, which is not hashable; use strings or numbers."
+            ) from None
         if first != row:
-            raise InputError(f"ids[{first}] and ids[{row}] are both {name!r}; every item needs its own.")
+            raise InputError(
+                f"ids[{first}] and ids[{row}] are both {name!r}; every item needs its own."
+            )
     return listed

@@ -22,7 +22,9 @@ class Preparation:
         self.matrix = matrix  # (D, D') or None: only shift and scale
 
     @classmethod
-    def fit(cls, pool: FeatureTable, standardise: bool, pca: float | int | None, seed: int) -> "Preparation":
+    def fit(
+        cls, pool: FeatureTable, standardise: bool, pca: float | int | None, seed: int
+    ) -> "Preparation":
         """``pca``: a share of the variance to keep, 0 < pca < 1, or a number of directions."""
         if not isinstance(standardise, bool):
             raise InputError(f"standardise is {standardise!r}; pass True or False.")
@@ -54,5 +56,6 @@ def _check_pca(pca: Any, pool: FeatureTable) -> None:
     number = isinstance(pca, int) and not isinstance(pca, bool) and 1 <= pca <= most
     if not share and not number:
         raise InputError(
-            f"pca is {pca!r}; pass the share of variance to keep (0.99) or a number of directions from 1 to {most}."
+            f"pca is {pca!r}; pass the share of variance to keep (0.99) or a number of directions "
+            f"from 1 to {most}."
         )

@@ -1,12 +1,14 @@
-"""How good is the model, and would more labels help? From the posterior alone, without a single extra label.
+"""How good is the model, and would more labels help? From the posterior alone, without a single
+extra label.
 
-Let ŷ(x) be the model's decision at target point x. If posterior sample k were the truth, the share of wrong
-decisions measured on the M target points would be a mean of independent Bernoulli variables with means 1 - p_k(ŷ(x)|x).
-The report gives the mean of that share and a 90 % interval over both the posterior and the Bernoulli noise: what
-somebody who labelled the whole target set would find. Log loss likewise.
+Let ŷ(x) be the model's decision at target point x. If posterior sample k were the truth, the share
+of wrong decisions measured on the M target points would be a mean of independent Bernoulli
+variables with means 1 - p_k(ŷ(x)|x). The report gives the mean of that share and a 90 % interval
+over both the posterior and the Bernoulli noise: what somebody who labelled the whole target set
+would find. Log loss likewise.
 
-The interval is as honest as the model: where the data are far from linear in the features, or the prior far from
-the truth, it is off; docs/reliability.md has its measured coverage.
+The interval is as honest as the model: where the data are far from linear in the features, or the
+prior far from the truth, it is off; docs/reliability.md has its measured coverage.
 """
 
 import math
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "Report", "make_report"]
 
 _NEGLIGIBLE = 0.01
-"""A next batch that would lower the expected log loss by less than this share of it is not worth asking for."""
+"""A next batch that would lower the expected log loss by less than this share of it is not worth
+asking for."""
 _DRAWS = 4_000
 
 
@@ -52,10 +55,11 @@ class Report:
 
     Attributes:
         expected_error: share of wrong decisions on the target set.
-        expected_log_loss: nats a point on the target set. Both are NaN until a model of your own has seen two classes.
+        expected_log_loss: nats a point on the target set. Both are NaN until a model of your own
+            has seen two classes.
         class_balance: how many labels each class has.
-        next_gain: how far the next ``batch_size`` labels are expected to lower the log loss, nats a point;
-            None when nothing is left to label.
+        next_gain: how far the next ``batch_size`` labels are expected to lower the log loss, nats a
+            point; None when nothing is left to label.
         stop: True when that is negligible.
         advice: the same in words.
     """
@@ -75,7 +79,10 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not known is None."""
-        plain = {**asdict(self), "class_balance": {str(c): n for c, n in self.class_balance.items()}}
+        plain = {
+            **asdict(self),
+            "class_balance": {str(c): n for c, n in self.class_balance.items()},
+        }
         for name in ("expected_error", "expected_log_loss"):
             if not getattr(self, name).known:
                 plain[name] = None
@@ -83,10 +90,14 @@ class Report:
 
     def __str__(self) -> str:
         balance = ", ".join(f"{label}: {count}" for label, count in self.class_balance.items())
-        lines = [f"{self.n_labelled} of {self.n_items} items labelled ({balance}), {self.n_pending} pending"]
+        lines = [
+            f"{self.n_labelled} of {self.n_items} items labelled ({balance}), {self.n_pending} "
+            "pending"
+        ]
         if self.expected_error.known:
             lines += [
-                f"expected error on {self.n_targets} target points: {_percent(self.expected_error)}",
+                f"expected error on {self.n_targets} target points: "
+                f"{_percent(self.expected_error)}",
                 f"expected log loss: {self.expected_log_loss} nats",
             ]
         return "\n".join([*lines, self.advice, *self.warnings])
@@ -124,7 +135,9 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
     )
 
 
-def _estimates(samples: np.ndarray, weights: np.ndarray, generator: np.random.Generator) -> tuple[Estimate, Estimate]:
+def _estimates(
+    samples: np.ndarray, weights: np.ndarray, generator: np.random.Generator
+) -> tuple[Estimate, Estimate]:
     """Error and log loss as somebody who labelled the target set (M, K, C) would find them."""
     mean = mean_prediction(samples, weights)
     samples = samples.astype(np.float64)
@@ -149,12 +162,16 @@ def _estimates(samples: np.ndarray, weights: np.ndarray, generator: np.random.Ge
     return results[0], results[1]
 
 
-def _next_gain(learner: "ActiveLearner", model: Any, samples: np.ndarray, batch_size: int) -> tuple[float | None, int]:
-    """Nats a target point that the next batch is expected to gain, and how many labels that batch has.
+def _next_gain(
+    learner: "ActiveLearner", model: Any, samples: np.ndarray, batch_size: int
+) -> tuple[float | None, int]:
+    """Nats a target point that the next batch is expected to gain, and how many labels that batch
+    has.
 
-    By the chain rule the scores of a ParBaLS batch add up to the information its labels carry together. Finitely
-    many samples show some information even between independent labels: a covariance of K samples has variance
-    σ²σ'²/K, which adds (Σ_a σ_a²/P_a)(Σ_b σ_b²/P_b)/(2K) to a score, and Σ_a σ_a²/P_a ≈ 2 BALD. That is taken off.
+    By the chain rule the scores of a ParBaLS batch add up to the information its labels carry
+    together. Finitely many samples show some information even between independent labels: a
+    covariance of K samples has variance σ²σ'²/K, which adds (Σ_a σ_a²/P_a)(Σ_b σ_b²/P_b)/(2K) to a
+    score, and Σ_a σ_a²/P_a ≈ 2 BALD. That is taken off.
     """
     size = min(batch_size, learner.free_items)
     if size < 1:
@@ -162,7 +179,9 @@ def _next_gain(learner: "ActiveLearner", model: Any, samples: np.ndarray, batch_
     batch = learner.choose(size, strategy="parbals-epig")
     weights = model.sample_weights
     chosen = model.sample_proba(learner.pool_rows(batch.indices))
-    spread = 2.0 * bald(chosen, weights).astype(np.float64) * 2.0 * float(bald(samples, weights).mean())
+    spread = (
+        2.0 * bald(chosen, weights).astype(np.float64) * 2.0 * float(bald(samples, weights).mean())
+    )
     floor = spread / (2.0 * np.maximum(batch.effective_sample_size, 1.0))
     return float(np.maximum(batch.scores - floor, 0.0).sum()), size
 
@@ -175,10 +194,14 @@ def _advice(gain: float | None, size: int, log_loss: float) -> tuple[bool, str]:
     share = gain / log_loss if log_loss > 0 else 0.0
     if share < _NEGLIGIBLE:
         return True, (
-            f"You can stop: the next {size} labels are expected to lower the log loss by {gain:.2g} nats, "
-            f"{share:.1%} of what is left."
+            f"You can stop: the next {size} labels are expected to lower the log loss by "
+            f"{gain:.2g} nats, {share:.1%} of what is left."
         )
-    return False, f"Go on: the next {size} labels are expected to lower the log loss by {gain:.2g} nats ({share:.0%})."
+    return (
+        False,
+        f"Go on: the next {size} labels are expected to lower the log loss by {gain:.2g} nats "
+        f"({share:.0%}).",
+    )
 
 
 def _percent(estimate: Estimate) -> str:

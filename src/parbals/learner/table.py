@@ -1,7 +1,8 @@
-"""Features as people have them, read row by row: NumPy, memory maps, pandas, polars, SciPy sparse, PyTorch.
+"""Features as people have them, read row by row: NumPy, memory maps, pandas, polars, SciPy sparse,
+PyTorch.
 
-Whatever came in is kept as it is and only the rows that are needed are turned into dense floats, so that a
-memory-mapped pool of a million rows costs no memory.
+Whatever came in is kept as it is and only the rows that are needed are turned into dense floats, so
+that a memory-mapped pool of a million rows costs no memory.
 """
 
 from collections.abc import Iterator
@@ -10,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError, ShapeError
-from parbals.memory import release_pages
-from parbals.numerics import block_rows
 from parbals.validate import check_column_names, check_features, column_names
 
 __all__ = ["FeatureTable"]
@@ -25,20 +25,32 @@ class FeatureTable:
     """A matrix (N, D) of finite numbers, whatever it is stored in; checked once, a block at a time."""
 
     def __init__(
-        self, X: Any, name: str = "X_pool", like: "FeatureTable | None" = None, *, checked: bool = False
+        self,
+        X: Any,
+        name: str = "X_pool",
+        like: "FeatureTable | None" = None,
+        *,
+        checked: bool = False,
     ) -> None:
         """``like``: a table with the same columns, and in the same order where both have names."""
         self.names = column_names(X)
         self._source = _readable(X, name)
         shape = self._source.shape
         if len(shape) != 2 or 0 in shape:
-            raise ShapeError(f"{name} has shape {tuple(shape)}; pass a matrix of at least one row and one column.")
+            raise ShapeError(
+                f"{name} has shape {tuple(shape)}; pass a matrix of at least one row and one "
+                "column."
+            )
         self.n_rows, self.n_columns = int(shape[0]), int(shape[1])
         if like is not None and self.n_columns != like.n_columns:
-            raise ShapeError(f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}.")
+            raise ShapeError(
+                f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}."
+            )
         if like is not None:
             check_column_names(self.names, like.names, name, "the pool")
-        for rows in block_rows(0 if checked else self.n_rows, max(1, _BLOCK_ENTRIES // self.n_columns)):
+        for rows in block_rows(
+            0 if checked else self.n_rows, max(1, _BLOCK_ENTRIES // self.n_columns)
+        ):
             check_features(self._dense(rows), name, first_row=rows.start)
             release_pages(self._source)
 
@@ -59,17 +71,24 @@ class FeatureTable:
         return self.rows(np.sort(generator.choice(self.n_rows, size, replace=False)))
 
     def _dense(self, rows: Any) -> np.ndarray:
-        part = _gathered(self._source, rows) if _scattered(self._source, rows) else self._source[rows]
+        part = (
+            _gathered(self._source, rows) if _scattered(self._source, rows) else self._source[rows]
+        )
         part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
         return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
 
 
 def _scattered(source: Any, rows: Any) -> bool:
-    return isinstance(source, np.memmap) and isinstance(rows, np.ndarray) and len(rows) > _GATHERED_AT_ONCE
+    return (
+        isinstance(source, np.memmap)
+        and isinstance(rows, np.ndarray)
+        and len(rows) > _GATHERED_AT_ONCE
+    )
 
 
 def _gathered(source: np.memmap, positions: np.ndarray) -> np.ndarray:
-    """Rows from all over a mapped file: the system maps sixteen pages around each, so let go of them in between."""
+    """Rows from all over a mapped file: the system maps sixteen pages around each, so let go of
+    them in between."""
     part = np.empty((len(positions), source.shape[1]), source.dtype)
     for block in block_rows(len(positions), _GATHERED_AT_ONCE):
         part[block] = source[positions[block]]
@@ -99,7 +118,9 @@ def _mapped(path: Path, name: str) -> np.ndarray:
     except FileNotFoundError:
         raise InputError(f"{name} names the file {path}, which does not exist.") from None
     except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{name} names the file {path}, which is not a numeric .npy array ({error}).") from None
+        raise InputError(
+            f"{name} names the file {path}, which is not a numeric .npy array ({error})."
+        ) from None
 
 
 def _numeric(array: np.ndarray, name: str) -> np.ndarray:
@@ -110,8 +131,11 @@ def _numeric(array: np.ndarray, name: str) -> np.ndarray:
 def _refuse_text_columns(frame: Any, name: str) -> None:
     for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
         described = str(dtype).lower()
-        if any(word in described for word in ("object", "str", "categor", "enum", "date", "time", "utf8")):
+        if any(
+            word in described
+            for word in ("object", "str", "categor", "enum", "date", "time", "utf8")
+        ):
             raise InputError(
-                f"{name} column {column!r} holds {dtype}, not numbers; encode it (for example one-hot or an embedding) "
-                "or leave it out."
+                f"{name} column {column!r} holds {dtype}, not numbers; encode it (for example "
+                "one-hot or an embedding) or leave it out."
             )

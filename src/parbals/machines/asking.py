@@ -1,4 +1,7 @@
-"""One batch, asked until everything is answered or the tries are used up. What arrives is kept at once."""
+"""One batch, asked until everything is answered or the tries are used up.
+
+What arrives is kept at once.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from parbals.machines.exchanges import Annotator, Ending, Exchange, Lines
 from parbals.machines.pace import Pace, Stop, backoff
 from parbals.machines.protocol import Reply, Tally
-from parbals.project.records import Item
+from parbals.store.records import Item
 
 __all__ = ["Asked", "Asking"]
 
@@ -37,7 +40,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Asking:
-    """How batches are asked; ``timeout`` is the longest silence, counted from the last answer that could be used."""
+    """How batches are asked; ``timeout`` is the longest silence, counted from the last answer that
+    could be used."""
 
     annotator: Annotator
     classes: tuple[str, ...]
@@ -57,7 +61,8 @@ class Asking:
                 break
             rest = self._try(waiting, tally, keep, asked, faults)
             waiting = [item for item in waiting if item.id in tally.missing]
-            # A program that dies of one item dies at the first unanswered one: the others go before it now.
+            # A program that dies of one item dies at the first unanswered one: the others go before
+            # it now.
             waiting = waiting[1:] + waiting[:1]
             if not waiting or asked.final or self.stop.reason:
                 break
@@ -68,13 +73,21 @@ class Asking:
         else:
             order = {item.id: rank for rank, item in enumerate(items)}
             asked.failed = [
-                (item, tally.reasons.get(item.id) or faults.get(item.id) or "no line about it came back")
+                (
+                    item,
+                    tally.reasons.get(item.id)
+                    or faults.get(item.id)
+                    or "no line about it came back",
+                )
                 for item in sorted(waiting, key=lambda item: order[item.id])
             ]
         return asked
 
-    def _try(self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]) -> float:
-        """Ask about all of them once, in parts if there is a rate; seconds of rest that were asked for."""
+    def _try(
+        self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
+    ) -> float:
+        """Ask about all of them once, in parts if there is a rate; seconds of rest that were asked
+        for."""
         size = len(waiting) if self.pace.rate is None else min(len(waiting), self.pace.rate)
         rest = 0.0
         for start in range(0, len(waiting), size):
@@ -128,7 +141,10 @@ class Asking:
         for note in tally.notes[:_NOTES]:
             self.say(f"Ignored: {note}.")
         if len(tally.notes) > _NOTES:
-            self.say(f"Ignored: {len(tally.notes) - _NOTES:,} more lines of this batch that could not be used.")
+            self.say(
+                f"Ignored: {len(tally.notes) - _NOTES:,} more lines of this batch that could not "
+                "be used."
+            )
 
 
 def _accept(tally: Tally, lines: Lines) -> list[tuple[Item, Reply]]:

@@ -1,4 +1,7 @@
-"""What a machine is asked next: the project's choice among the items that it has not passed over. Loads JAX."""
+"""What a machine is asked next: the project's choice among the items that it has not passed over.
+
+Loads JAX.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -8,15 +11,16 @@ import numpy as np
 
 from parbals.learner.active import ActiveLearner
 from parbals.project.engine import learner_of
-from parbals.project.store import Store
 from parbals.randomness import derive_generator
+from parbals.store.store import Store
 
 __all__ = ["Choice", "choose"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A batch as the store records it: (position, score, initial score), best first, and what it was made of."""
+    """A batch as the store records it: (position, score, initial score), best first, and what it
+    was made of."""
 
     strategy: str
     seed: int
@@ -37,8 +41,13 @@ def choose(store: Store, n: int, strategy: str | None, leave_out: Collection[int
         part = _among(learner, left, size)
         batch, names = part.choose(size, strategy=strategy), part.ids
     positions = [int(index) if names is None else int(names[index]) for index in batch.indices]
-    # The scores of a strategy that stands in for the project's own would not compare with the others.
-    scores = zip(batch.scores.tolist(), batch.initial_scores.tolist(), strict=True) if strategy is None else None
+    # The scores of a strategy that stands in for the project's own would not compare with the
+    # others.
+    scores = (
+        zip(batch.scores.tolist(), batch.initial_scores.tolist(), strict=True)
+        if strategy is None
+        else None
+    )
     pairs = [(None, None)] * size if scores is None else list(scores)
     rows = [(position, *pair) for position, pair in zip(positions, pairs, strict=True)]
     return Choice(batch.strategy, learner.seed, rows, _known(learner, left, batch.notes))
@@ -62,15 +71,19 @@ def _left(learner: ActiveLearner, leave_out: Collection[int]) -> np.ndarray:
 
 
 def _among(learner: ActiveLearner, left: np.ndarray, n: int) -> ActiveLearner:
-    """The same learner over fewer items: at most ``n_candidates`` of ``left``, and those labelled or out.
+    """The same learner over fewer items: at most ``n_candidates`` of ``left``, and those labelled
+    or out.
 
-    Calling the others pending would keep them from being chosen as well, but the model would then think through the
-    labels that they are about to get: minutes for thousands of them, and labels that may never come.
+    Calling the others pending would keep them from being chosen as well, but the model would then
+    think through the labels that they are about to get: minutes for thousands of them, and labels
+    that may never come.
     """
     pending = np.asarray(learner.pending, np.int64)
     most = max(n, learner.n_candidates)
     if len(left) > most:
-        drawn = derive_generator(learner.seed, "machine candidates", len(learner.labelled), len(pending), len(left))
+        drawn = derive_generator(
+            learner.seed, "machine candidates", len(learner.labelled), len(pending), len(left)
+        )
         left = np.sort(drawn.choice(left, most, replace=False))
     positions = np.concatenate([left, learner.labelled, pending])
     part = ActiveLearner(

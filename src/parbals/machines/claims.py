@@ -1,8 +1,8 @@
 """Which items are out for one machine annotator, also after it was killed.
 
-A lease is known by its expiry: the moment is made unique, and remembered as an event *before* the batch is stored.
-After a crash the items whose lease ends at exactly such a moment are therefore this annotator's, whatever came between.
-Nothing is given back that somebody else has taken since.
+A lease is known by its expiry: the moment is made unique, and remembered as an event *before* the
+batch is stored. After a crash the items whose lease ends at exactly such a moment are therefore
+this annotator's, whatever came between. Nothing is given back that somebody else has taken since.
 """
 
 import math
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 
 from parbals.errors import InputError, ProjectError
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 __all__ = ["Claims", "sole_run"]
 
@@ -40,7 +40,8 @@ class Claims:
         return list(self._ends)
 
     def choose(self, n: int, strategy: str, leave_out: Collection[int] = ()) -> list[int]:
-        """Up to ``n`` items chosen and leased, best first; none when every item is labelled, out or to be left out."""
+        """Up to ``n`` items chosen and leased, best first; none when every item is labelled, out or
+        to be left out."""
         from parbals.machines.choosing import choose
 
         for left in reversed(range(_TRIES)):
@@ -51,7 +52,12 @@ class Claims:
             self._store.log(_EVENT, annotator=self._annotator, expires=end)
             try:
                 self._store.record_batch(
-                    choice.strategy, choice.seed, choice.rows, choice.known, annotator=self._annotator, expires=end
+                    choice.strategy,
+                    choice.seed,
+                    choice.rows,
+                    choice.known,
+                    annotator=self._annotator,
+                    expires=end,
                 )
             except InputError:
                 # Somebody took some of these items while the model was choosing.
@@ -74,7 +80,11 @@ class Claims:
         for position in positions:
             if position in self._ends:
                 by_end.setdefault(self._ends[position], []).append(position)
-        ours = [p for end, members in by_end.items() for p in sorted(set(members) & set(self._leased_until(end)))]
+        ours = [
+            p
+            for end, members in by_end.items()
+            for p in sorted(set(members) & set(self._leased_until(end)))
+        ]
         if ours:
             self._store.give_back(ours)
         self.done(p for members in by_end.values() for p in members)
@@ -85,7 +95,11 @@ class Claims:
 
     def _leased_until(self, end: float) -> list[int]:
         later = set(self._store.pending(end))
-        return [position for position in self._store.pending(math.nextafter(end, 0.0)) if position not in later]
+        return [
+            position
+            for position in self._store.pending(math.nextafter(end, 0.0))
+            if position not in later
+        ]
 
 
 @contextmanager
@@ -106,8 +120,8 @@ def sole_run(store: Store, annotator: str) -> Iterator[None]:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ProjectError(
-                f"{annotator!r} is already labelling this project in another process; wait for it, stop it, or choose "
-                "another --name."
+                f"{annotator!r} is already labelling this project in another process; wait for it, "
+                "stop it, or choose another --name."
             ) from None
         yield
     finally:

@@ -1,7 +1,8 @@
-"""An HTTP endpoint as annotator: POST of JSON lines (application/x-ndjson), JSON lines in the response.
+"""An HTTP endpoint as annotator: POST of JSON lines (application/x-ndjson), JSON lines in the
+response.
 
-The connection goes straight to the host that was named: no proxy, no redirect to another host, and no more of the
-response than a batch can need.
+The connection goes straight to the host that was named: no proxy, no redirect to another host, and
+no more of the response than a batch can need.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from parbals.errors import InputError
 from parbals.machines.exchanges import Ending, Exchange
 from parbals.machines.protocol import request_lines
-from parbals.project.records import Item
+from parbals.store.records import Item
 
 __all__ = ["Endpoint", "check_url", "url_name"]
 
@@ -37,10 +38,13 @@ def check_url(url: str) -> str:
     except ValueError:
         known = False
     if not known or not url.isascii() or any(character <= " " for character in url):
-        raise InputError(f"{url!r} is not an address of the form http://host:port/path or https://host/path.")
+        raise InputError(
+            f"{url!r} is not an address of the form http://host:port/path or https://host/path."
+        )
     if "@" in parts.netloc:
         raise InputError(
-            "The address holds a user or password; put a token in the environment and name it: --token-env."
+            "The address holds a user or password; put a token in the environment and name it: "
+            "--token-env."
         )
     return url
 
@@ -52,21 +56,31 @@ def url_name(url: str) -> str:
 
 
 class Endpoint:
-    """Posts to ``url``; ``timeout`` is for connecting and for each wait for more; ``token`` is sent as a bearer's."""
+    """Posts to ``url``; ``timeout`` is for connecting and for each wait for more; ``token`` is sent
+    as a bearer's."""
 
     def __init__(self, url: str, timeout: float, token: str | None = None) -> None:
         self._url, self._timeout, self._token = check_url(url), timeout, token
 
     def ask(self, items: Sequence[Item], classes: Sequence[str]) -> Exchange:
         """Post these items."""
-        return _Posting(self._url, self._timeout, self._token, request_lines(items, classes), len(items))
+        return _Posting(
+            self._url, self._timeout, self._token, request_lines(items, classes), len(items)
+        )
 
 
 class _Posting(Exchange):
-    def __init__(self, url: str, timeout: float, token: str | None, body: bytes, n_items: int) -> None:
+    def __init__(
+        self, url: str, timeout: float, token: str | None, body: bytes, n_items: int
+    ) -> None:
         super().__init__(n_items)
         self._url, self._timeout, self._body = url, timeout, body
-        self._headers = {"Content-Type": _TYPE, "Accept": _TYPE, "Accept-Encoding": "identity", "Connection": "close"}
+        self._headers = {
+            "Content-Type": _TYPE,
+            "Accept": _TYPE,
+            "Accept-Encoding": "identity",
+            "Connection": "close",
+        }
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._connection: http.client.HTTPConnection | None = None
@@ -91,7 +105,9 @@ class _Posting(Exchange):
     def _post(self, url: str) -> Ending | str:
         """The ending, or the address on the same host where it wants the same request."""
         parts = urlsplit(url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
         assert parts.hostname is not None
         connection = kind(parts.hostname, parts.port, timeout=self._timeout)
         self._connection = connection
@@ -106,7 +122,9 @@ class _Posting(Exchange):
                     return _redirected(url, response)
                 if not 200 <= response.status < 300:
                     return _refused(response)
-                if (response.getheader("Content-Encoding") or "identity").strip().lower() != "identity":
+                if (
+                    response.getheader("Content-Encoding") or "identity"
+                ).strip().lower() != "identity":
                     return Ending("its response is compressed, which was not asked for", final=True)
                 return self._read(response)
         finally:
@@ -136,7 +154,9 @@ def _redirected(url: str, response: http.client.HTTPResponse) -> Ending | str:
     target = response.getheader("Location")
     if response.status not in (307, 308) or not target:
         return Ending(
-            f"it answered {response.status}, which is not followed for a POST; use the final address", final=True
+            f"it answered {response.status}, which is not followed for a POST; use the final "
+            "address",
+            final=True,
         )
     try:
         there = urlsplit(urljoin(url, target))
@@ -145,7 +165,9 @@ def _redirected(url: str, response: http.client.HTTPResponse) -> Ending | str:
         return Ending("it redirects to something that is not an address", final=True)
     if not same:
         return Ending(
-            f"it redirects to another host ({there.scheme}://{there.netloc}), which is not followed", final=True
+            f"it redirects to another host ({there.scheme}://{there.netloc}), which is not "
+            "followed",
+            final=True,
         )
     return there._replace(fragment="").geturl()
 
@@ -163,7 +185,9 @@ def _refused(response: http.client.HTTPResponse) -> Ending:
     wait = _retry_after(response.getheader("Retry-After"))
     if wait > _LONGEST_WAIT:
         return Ending(
-            f"{status} and wants {wait:,.0f} s of rest, more than the {_LONGEST_WAIT:.0f} s it gets", final=True
+            f"{status} and wants {wait:,.0f} s of rest, more than the {_LONGEST_WAIT:.0f} s it "
+            "gets",
+            final=True,
         )
     return Ending(status, wait=wait)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from parbals.machines.protocol import MAX_LINE
-from parbals.project.records import Item
+from parbals.store.records import Item
 
 __all__ = ["Annotator", "Ending", "Exchange", "Lines"]
 
@@ -35,7 +35,10 @@ class Ending:
 
 
 class Exchange(ABC):
-    """A batch under way. ``receive`` and ``abort`` belong to the asking thread, the rest to the listening one."""
+    """A batch under way.
+
+    ``receive`` and ``abort`` belong to the asking thread, the rest to the listening one.
+    """
 
     def __init__(self, n_items: int) -> None:
         self._limit = MAX_LINE + _PER_ITEM * n_items

@@ -1,7 +1,9 @@
-"""Choose, ask, check, store, repeat: a machine annotator labels a project until there is a reason to stop.
+"""Choose, ask, check, store, repeat: a machine annotator labels a project until there is a reason
+to stop.
 
-What is stored: every good answer in its own right, as soon as it arrives, with source 'machine' and the annotator's
-name. What is remembered as events: the start and end of every run, the batches, and what the machine abstained on.
+What is stored: every good answer in its own right, as soon as it arrives, with source 'machine' and
+the annotator's name. What is remembered as events: the start and end of every run, the batches, and
+what the machine abstained on.
 """
 
 from collections.abc import Callable
@@ -15,8 +17,8 @@ from parbals.machines.claims import Claims, sole_run
 from parbals.machines.exchanges import Annotator
 from parbals.machines.pace import Pace, Stop
 from parbals.machines.protocol import Reply
-from parbals.project.records import Item, Submission
-from parbals.project.store import Store
+from parbals.store.records import Item, Submission
+from parbals.store.store import Store
 
 __all__ = ["ENDINGS", "Result", "Rules", "Watcher", "label_items"]
 
@@ -35,7 +37,8 @@ _FRUITLESS = 2
 
 @dataclass(frozen=True)
 class Rules:
-    """How a run goes on and when it ends; ``strategy`` is 'project' (the project's own) or 'random'."""
+    """How a run goes on and when it ends; ``strategy`` is 'project' (the project's own) or
+    'random'."""
 
     batch_size: int = 20
     budget: int | None = None
@@ -76,16 +79,27 @@ class Watcher:
 
 
 def label_items(
-    store: Store, name: str, machine: Annotator, rules: Rules, stop: Stop, watcher: Watcher, **about: Any
+    store: Store,
+    name: str,
+    machine: Annotator,
+    rules: Rules,
+    stop: Stop,
+    watcher: Watcher,
+    **about: Any,
 ) -> Result:
-    """Let ``machine`` label as ``name``; ``about`` is remembered with the run. Nothing stays out afterwards."""
+    """Let ``machine`` label as ``name``; ``about`` is remembered with the run.
+
+    Nothing stays out afterwards.
+    """
     with sole_run(store, name):
         run = _Run(store, name, machine, rules, stop, watcher)
         store.log("machine run", annotator=name, rules=asdict(rules), **about)
         try:
             run.work()
         except BaseException:
-            with suppress(ParbalsError):  # the first error tells what happened; leases expire by themselves
+            with suppress(
+                ParbalsError
+            ):  # the first error tells what happened; leases expire by themselves
                 run.claims.give_all_back()
             raise
         run.claims.give_all_back()
@@ -94,13 +108,34 @@ def label_items(
 
 
 class _Run:
-    def __init__(self, store: Store, name: str, machine: Annotator, rules: Rules, stop: Stop, watcher: Watcher) -> None:
-        self.store, self.name, self.rules, self.stop, self.watcher = store, name, rules, stop, watcher
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        machine: Annotator,
+        rules: Rules,
+        stop: Stop,
+        watcher: Watcher,
+    ) -> None:
+        self.store, self.name, self.rules, self.stop, self.watcher = (
+            store,
+            name,
+            rules,
+            stop,
+            watcher,
+        )
         self.claims = Claims(store, name, rules.lease_seconds)
         self.result = Result()
         pace = Pace(rules.rate)
         self._asking = Asking(
-            machine, store.classes, rules.retries, rules.timeout, rules.first_wait, pace, stop, watcher.say
+            machine,
+            store.classes,
+            rules.retries,
+            rules.timeout,
+            rules.first_wait,
+            pace,
+            stop,
+            watcher.say,
         )
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
         self._passed: set[int] = set() if rules.ask_again else _abstentions(store, name)
@@ -119,12 +154,20 @@ class _Run:
             if ended is None and not queue:
                 self.watcher.stage("choosing")
                 queue = self.claims.choose(self._size(), self.rules.strategy, self._passed)
-                # Somebody may have asked to stop, or time may have run out, while the model was thinking.
+                # Somebody may have asked to stop, or time may have run out, while the model was
+                # thinking.
                 ended = self.stop.reason or (None if queue else "done")
-            if ended == "done" and fruitless and not self.result.stored and not self.result.abstained:
+            if (
+                ended == "done"
+                and fruitless
+                and not self.result.stored
+                and not self.result.abstained
+            ):
                 ended = "failed"  # a small pool is used up before the second fruitless batch
             if ended is not None:
-                self.result = replace(self.result, ended=ended, fault=fault if ended == "failed" else None)
+                self.result = replace(
+                    self.result, ended=ended, fault=fault if ended == "failed" else None
+                )
                 return
             positions, queue = queue[: self._size()], queue[self._size() :]
             self.watcher.stage("asking")
@@ -137,7 +180,11 @@ class _Run:
                 return
 
     def _size(self) -> int:
-        left = self.rules.batch_size if self.rules.budget is None else self.rules.budget - self.result.stored
+        left = (
+            self.rules.batch_size
+            if self.rules.budget is None
+            else self.rules.budget - self.result.stored
+        )
         return min(self.rules.batch_size, left)
 
     def _enough(self) -> str | None:
@@ -152,7 +199,8 @@ class _Run:
             learner = learner_of(self.store)
             report = learner.report(self.rules.batch_size)
             self.store.save_report(report.as_dict(), len(learner.labelled))
-            # Without a gain there is no advice, only the remark that nothing is free: that is found when choosing.
+            # Without a gain there is no advice, only the remark that nothing is free: that is found
+            # when choosing.
             if report.stop and report.next_gain is not None:
                 self.watcher.say(report.advice)
                 return "advised"
@@ -172,12 +220,17 @@ class _Run:
             self.result = replace(self.result, abstained=self.result.abstained + len(silent))
 
     def _submit(self, given: list[tuple[Item, Reply]]) -> int:
-        rows = [Submission(item.position, reply.label or "", comment=reply.remark()) for item, reply in given]
+        rows = [
+            Submission(item.position, reply.label or "", comment=reply.remark())
+            for item, reply in given
+        ]
         try:
             new = self.store.submit(rows, annotator=self.name, source="machine").new
             self.claims.done(row.position for row in rows)
         except InputError as error:
-            if len(given) > 1:  # one of them cannot be stored, such as a label given under this name meanwhile
+            if (
+                len(given) > 1
+            ):  # one of them cannot be stored, such as a label given under this name meanwhile
                 return sum(self._submit([pair]) for pair in given)
             self.watcher.say(f"Not stored: {error}")
             self._passed.add(rows[0].position)
@@ -191,7 +244,9 @@ class _Run:
         gone = [item.position for item, _ in asked.failed]
         self._passed.update(gone)
         self.claims.give_back([*gone, *(item.position for item in asked.unasked)])
-        counted = replace(self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1)
+        counted = replace(
+            self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1
+        )
         self.result = counted
 
 

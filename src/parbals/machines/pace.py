@@ -67,5 +67,6 @@ class Pace:
 
 
 def backoff(first: float, attempt: int, asked: float) -> float:
-    """Seconds before retry ``attempt`` (1, 2, ...): doubling up to a minute, and at least what was ``asked`` for."""
+    """Seconds before retry ``attempt`` (1, 2, ...): doubling up to a minute, and at least what was
+    ``asked`` for."""
     return max(asked, min(_LONGEST, first * 2.0 ** (attempt - 1)))

@@ -1,4 +1,5 @@
-"""A program as annotator: started for every batch, items to its standard input, answers from its standard output."""
+"""A program as annotator: started for every batch, items to its standard input, answers from its
+standard output."""
 
 import contextlib
 import os
@@ -14,28 +15,38 @@ from pathlib import Path
 from parbals.errors import InputError
 from parbals.machines.exchanges import Ending, Exchange
 from parbals.machines.protocol import request_lines
-from parbals.project.records import Item
+from parbals.store.records import Item
 
 __all__ = ["Program", "program_name", "split_command"]
 
 _TAIL = 2_000
 _LEAVE = 5.0
 """Seconds that a program has to exit after it closed its output, and after it was asked to."""
-_INTERPRETERS = re.compile(r"(python|pypy|node|ruby|perl|bash|sh|zsh|rscript|julia|deno|bun)[0-9.]*(\.exe)?", re.I)
+_INTERPRETERS = re.compile(
+    r"(python|pypy|node|ruby|perl|bash|sh|zsh|rscript|julia|deno|bun)[0-9.]*(\.exe)?", re.I
+)
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command line, split as a shell would, whose program exists; nothing in it is expanded."""
+    """The words of a command line, split as a shell would, whose program exists; nothing in it is
+    expanded."""
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise InputError(f"The command {command!r} cannot be split into words ({error}); check its quotes.") from None
+        raise InputError(
+            f"The command {command!r} cannot be split into words ({error}); check its quotes."
+        ) from None
     if not words:
-        raise InputError('The command is empty; say which program to run, such as --with "python rule.py".')
+        raise InputError(
+            'The command is empty; say which program to run, such as --with "python rule.py".'
+        )
     if "\0" in command:
         raise InputError("The command holds a NUL character; leave it out.")
     if shutil.which(words[0]) is None:
-        raise InputError(f"There is no program {words[0]!r} that could be run; check the spelling or give its path.")
+        raise InputError(
+            f"There is no program {words[0]!r} that could be run; check the spelling or give its "
+            "path."
+        )
     return words
 
 
@@ -46,12 +57,15 @@ def program_name(words: Sequence[str]) -> str:
         rest = list(words[1:])
         if rest[:1] == ["-m"] and len(rest) > 1:
             return rest[1]
-        chosen = next((word for word in rest if not word.startswith("-") and Path(word).is_file()), words[0])
+        chosen = next(
+            (word for word in rest if not word.startswith("-") and Path(word).is_file()), words[0]
+        )
     return Path(chosen).stem
 
 
 class Program:
-    """Runs ``words`` without a shell; ``media`` is told to it as PARBALS_MEDIA, the folder image paths start from."""
+    """Runs ``words`` without a shell; ``media`` is told to it as PARBALS_MEDIA, the folder image
+    paths start from."""
 
     def __init__(self, words: Sequence[str], media: str | None = None) -> None:
         self._words = list(words)
@@ -63,7 +77,9 @@ class Program:
 
 
 class _Running(Exchange):
-    def __init__(self, words: list[str], environment: dict[str, str], body: bytes, n_items: int) -> None:
+    def __init__(
+        self, words: list[str], environment: dict[str, str], body: bytes, n_items: int
+    ) -> None:
         super().__init__(n_items)
         self._body, self._tail = body, b""
         self._process: subprocess.Popen[bytes] | None = None
@@ -88,7 +104,10 @@ class _Running(Exchange):
         if process is None:
             return Ending(self._failed, final=True)
         assert process.stdout is not None
-        helpers = [threading.Thread(target=job, args=(process,), daemon=True) for job in (self._write, self._complain)]
+        helpers = [
+            threading.Thread(target=job, args=(process,), daemon=True)
+            for job in (self._write, self._complain)
+        ]
         for helper in helpers:
             helper.start()
         flood = None
@@ -132,7 +151,9 @@ class _Running(Exchange):
         lines = [line for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
         if not lines:
             return ""
-        said = "".join(character if character.isprintable() else "?" for character in lines[-1].strip()[:200])
+        said = "".join(
+            character if character.isprintable() else "?" for character in lines[-1].strip()[:200]
+        )
         return f", saying: {said}"
 
     def _close(self) -> None:

@@ -1,9 +1,11 @@
 """What goes to a machine annotator and what comes back: JSON lines, checked one by one.
 
-To it, one line an item:    {"id": "017", "position": 16, "classes": ["ham", "spam"], "content": {"message": "..."}}
-From it, in any order:      {"id": "017", "label": "spam", "comment": "mentions a prize", "confidence": 0.93}
+To it, one line an item:    {"id": "017", "position": 16, "classes": ["ham", "spam"], "content":
+{"message": "..."}} From it, in any order:      {"id": "017", "label": "spam", "comment": "mentions
+a prize", "confidence": 0.93}
 
-``comment`` and ``confidence`` (0 to 1) may be left out; the label null abstains; other keys are ignored.
+``comment`` and ``confidence`` (0 to 1) may be left out; the label null abstains; other keys are
+ignored.
 """
 
 import json
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parbals.project.records import Item
+from parbals.store.records import Item
 
 __all__ = ["MAX_COMMENT", "MAX_LINE", "BadLine", "Reply", "Tally", "parse_line", "request_lines"]
 
@@ -40,7 +42,8 @@ class Reply:
     confidence: float | None = None
 
     def remark(self) -> str | None:
-        """What is stored as the answer's comment: compact JSON of what was said, None if nothing was."""
+        """What is stored as the answer's comment: compact JSON of what was said, None if nothing
+        was."""
         said: dict[str, Any] = {}
         if self.confidence is not None:
             said["confidence"] = self.confidence
@@ -82,7 +85,9 @@ def parse_line(line: bytes, classes: Sequence[str]) -> Reply:
     if label is not None and (not isinstance(label, str) or label not in classes):
         listed = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
         raise BadLine(f"its label {_short(label)} is not one of the classes {listed}", item)
-    return Reply(item, label, _comment(said.get("comment"), item), _confidence(said.get("confidence"), item))
+    return Reply(
+        item, label, _comment(said.get("comment"), item), _confidence(said.get("confidence"), item)
+    )
 
 
 class Tally:
@@ -98,7 +103,8 @@ class Tally:
         self._heard: dict[str, Reply] = {}
 
     def accept(self, line: bytes | None) -> tuple[Item, Reply] | None:
-        """The item and what was said of it, if that is new and good; ``None`` for a line stands for one too long."""
+        """The item and what was said of it, if that is new and good; ``None`` for a line stands for
+        one too long."""
         if line is None:
             self.notes.append(f"a line is longer than {MAX_LINE:,} bytes")
             return None
@@ -117,7 +123,9 @@ class Tally:
         if first is not None:
             if first.label != reply.label:
                 labels = f"{_short(first.label)} and then {_short(reply.label)}"
-                self.notes.append(f"item {_short(reply.id)} was answered twice, {labels}; the first counts")
+                self.notes.append(
+                    f"item {_short(reply.id)} was answered twice, {labels}; the first counts"
+                )
             return None
         item = self.missing.pop(reply.id, None)
         if item is None:
@@ -134,7 +142,9 @@ def _comment(value: Any, item: str) -> str | None:
     if not isinstance(value, str):
         raise BadLine(f"its comment {_short(value)} is not text", item)
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise BadLine("its comment holds NUL or half of a surrogate pair, which cannot be stored", item)
+        raise BadLine(
+            "its comment holds NUL or half of a surrogate pair, which cannot be stored", item
+        )
     value = value.strip()
     return (value if len(value) <= MAX_COMMENT else value[: MAX_COMMENT - 1] + "…") or None
 

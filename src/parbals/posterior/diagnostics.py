@@ -22,8 +22,8 @@ class Diagnostics:
         acceptance: mean Metropolis acceptance of the last move.
         correlation: what is left of each particle's start after the moves, 0 = forgotten
             (root mean square over the training logits).
-        drift: largest change of a training logit's mean during the last moves, in posterior standard
-            deviations; large means the population was still travelling.
+        drift: largest change of a training logit's mean during the last moves, in posterior
+            standard deviations; large means the population was still travelling.
         n_moves, n_gradients: how much work the moves were.
         step_size: the angle of one integrator step after adaptation.
         n_reweighted: labels taken in by reweighting since the particles last moved.
@@ -54,7 +54,8 @@ def warn_if_unreliable(diagnostics: Diagnostics) -> None:
 
 
 def split_r_hat(draws: np.ndarray) -> np.ndarray:
-    """Gelman and Rubin's R̂ (Q,) of draws (chains, S, Q), every chain cut in half: near 1 when all agree.
+    """Gelman and Rubin's R̂ (Q,) of draws (chains, S, Q), every chain cut in half: near 1 when all
+    agree.
 
     (BlackJAX's diagnostics give the same numbers; run outside one compiled program they compile a
     hundred small ones for every new number of rows, which took longer than the sampling.)
@@ -67,7 +68,8 @@ def split_r_hat(draws: np.ndarray) -> np.ndarray:
 
 
 def effective_draws(draws: np.ndarray) -> np.ndarray:
-    """Effective number (Q,) of independent draws in chains (chains, S, Q), by Geyer's initial sequence.
+    """Effective number (Q,) of independent draws in chains (chains, S, Q), by Geyer's initial
+    sequence.
 
     N / (1 + 2 Σ_t ρ_t), where the autocorrelations ρ_t are summed in pairs for as long as those are
     positive, and each pair is cut to the one before it: for a reversible chain they decrease.
@@ -82,7 +84,9 @@ def effective_draws(draws: np.ndarray) -> np.ndarray:
     correlation[0] = 1.0
     even = n_draws - n_draws % 2
     pairs = correlation[:even].reshape(even // 2, 2, -1).sum(axis=1)
-    pairs = np.minimum.accumulate(np.where(np.logical_and.accumulate(pairs > 0, axis=0), pairs, 0.0), axis=0)
+    pairs = np.minimum.accumulate(
+        np.where(np.logical_and.accumulate(pairs > 0, axis=0), pairs, 0.0), axis=0
+    )
     n_total = n_chains * n_draws
     # Antithetic chains can beat independence; their estimate is noisy, so it is capped as in Stan.
     return n_total / np.maximum(2.0 * pairs.sum(axis=0) - 1.0, 1.0 / np.log10(n_total))

@@ -32,18 +32,20 @@ _INFERENCES = ("smc", "nuts", "laplace")
 
 
 class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
-    """Softmax regression whose every class weight and bias has an independent N(0, prior_scale²) prior.
+    """Softmax regression whose every class weight and bias has an independent N(0, prior_scale²)
+    prior.
 
-    Two classes use the exactly equivalent half-size model (see :mod:`parbals.posterior.likelihood`).
-    There may be more features than labels, a single label, or classes that no label has shown yet
-    (declare those with ``classes``).
+    Two classes use the exactly equivalent half-size model (see
+    :mod:`parbals.posterior.likelihood`). There may be more features than labels, a single label, or
+    classes that no label has shown yet (declare those with ``classes``).
 
     Args:
         n_samples: K, the number of posterior draws.
         prior_scale: standard deviation σ of the prior of every weight and bias.
         inference: "smc", a population of particles moved all at once (fast, default); "nuts",
             BlackJAX's No-U-Turn sampler (the trusted reference); "laplace", a Gaussian at the mode.
-        classes: all class labels, when ``y`` may not show every one; ``None`` takes them from ``y``.
+        classes: all class labels, when ``y`` may not show every one; ``None`` takes them from
+            ``y``.
         random_state: an integer makes every result reproducible on the same machine.
 
     Attributes:
@@ -84,14 +86,18 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return self
 
     def fit_prior(self, n_features: int) -> Self:
-        """Draw from the prior: the model before any label, for features (N, n_features); needs ``classes``."""
+        """Draw from the prior: the model before any label, for features (N, n_features); needs
+        ``classes``."""
         self._check_settings()
         if self.classes is None:
-            raise InputError("Without labels the classes are unknown; declare them with classes=[...].")
+            raise InputError(
+                "Without labels the classes are unknown; declare them with classes=[...]."
+            )
         self.classes_ = check_classes(self.classes)
         self.n_features_in_ = check_positive_int(n_features, "n_features")
         self._seed = seed_from(self.random_state)
-        # One row of zeros, the bias included, gives every class the same likelihood whatever the weights.
+        # One row of zeros, the bias included, gives every class the same likelihood whatever the
+        # weights.
         self._draw(np.zeros((1, n_features + 1)), np.zeros(1, np.int32))
         return self
 
@@ -119,7 +125,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C): the posterior predictive, Σ_k w_k p_k(y | x)."""
-        return mean_proba(self._design(X), self._coefficients, len(self.classes_), self.sample_weights)
+        return mean_proba(
+            self._design(X), self._coefficients, len(self.classes_), self.sample_weights
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) most probable class of each row."""
@@ -128,7 +136,10 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     @property
     def sample_weights(self) -> np.ndarray:
-        """(K,) weights of the posterior draws; they sum to one and are equal after ``fit``. Read-only."""
+        """(K,) weights of the posterior draws; they sum to one and are equal after ``fit``.
+
+        Read-only.
+        """
         check_is_fitted(self)
         weights = np.asarray(self._weights).view()
         weights.flags.writeable = False
@@ -144,7 +155,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     @property
     def population(self) -> Population | None:
-        """The particles behind an "smc" model, for algorithms that condition many hypothetical copies."""
+        """The particles behind an "smc" model, for algorithms that condition many hypothetical
+        copies."""
         check_is_fitted(self)
         return self._state if isinstance(self._state, Population) else None
 
@@ -160,7 +172,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         check_positive_int(self.n_samples, "n_samples", least=2)
         check_positive(self.prior_scale, "prior_scale")
         if self.inference not in _INFERENCES:
-            raise InputError(f"inference is {self.inference!r}; choose one of {', '.join(_INFERENCES)}.")
+            raise InputError(
+                f"inference is {self.inference!r}; choose one of {', '.join(_INFERENCES)}."
+            )
 
     def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Replace the posterior by one of design rows X (n, D+1)."""
@@ -174,11 +188,15 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
             # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.
             from parbals.posterior.nuts import draw_nuts
 
-            self._coefficients, self.diagnostics_ = draw_nuts(self._seed, *arguments, self.n_samples)
+            self._coefficients, self.diagnostics_ = draw_nuts(
+                self._seed, *arguments, self.n_samples
+            )
         else:
             reference = laplace_reference(*arguments)
             generator = derive_generator(self._seed, "laplace", len(X))
-            self._coefficients = reference.colour(generator.standard_normal((*reference.mean.shape, self.n_samples)))
+            self._coefficients = reference.colour(
+                generator.standard_normal((*reference.mean.shape, self.n_samples))
+            )
             self.diagnostics_ = Diagnostics("laplace", self.n_samples, float(self.n_samples))
 
     def _accept(self, population: Population) -> None:
@@ -197,7 +215,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         check_features(X, name, self.n_features_in_)
         # Data frames reach scikit-learn whole, so that it can compare their column names.
-        return add_bias(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False))
+        return add_bias(
+            validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        )
 
     def _class_weights(self) -> np.ndarray:
         check_is_fitted(self)
@@ -208,7 +228,8 @@ def _label_vector(y: Any, name: str = "y") -> np.ndarray:
     """Labels (n,), with scikit-learn's warning when they come as a column (n, 1)."""
     if y is None:
         raise LabelError(
-            f"This classifier requires {name} to be passed, but the target {name} is None; give one label for each row."
+            f"This classifier requires {name} to be passed, but the target {name} is None; give "
+            "one label for each row."
         )
     y = label_array(y, name)
     return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y

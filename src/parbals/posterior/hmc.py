@@ -5,17 +5,19 @@ In whitened coordinates z the posterior is a standard normal times a remainder,
     -ln p(z) = |z|²/2 + R(z),
     R(z) = -Σ_n m_n ln p(y_n | f_n + A_n z) + ⟨c, z⟩ - ½ Σ_n m_n κ_n |A_n z|²,
 
-where A = X L (n, D+1), f = X mean, c = Lᵀ mean / σ², and m_n is 1 for a real row and 0 for padding. The
-integrator solves the Gaussian part exactly (a rotation of position and momentum) and kicks with ∇R:
+where A = X L (n, D+1), f = X mean, c = Lᵀ mean / σ², and m_n is 1 for a real row and 0 for padding.
+The integrator solves the Gaussian part exactly (a rotation of position and momentum) and kicks with
+∇R:
 
     p ← p - ε/2 ∇R(z);   (z, p) ← (z cos ε + p sin ε,  p cos ε - z sin ε);   p ← p - ε/2 ∇R(z).
 
-Directions that no label has informed have ∇R = 0 and are refreshed without error, so the step size is
-set by how far the posterior is from Gaussian and not by the dimension. (A plain leapfrog must also
-resolve the Gaussian itself.) Established kernels move one chain at a time or recompute the prior in
-every coordinate; here A z is shared by all K particles and is most of the cost.
+Directions that no label has informed have ∇R = 0 and are refreshed without error, so the step size
+is set by how far the posterior is from Gaussian and not by the dimension. (A plain leapfrog must
+also resolve the Gaussian itself.) Established kernels move one chain at a time or recompute the
+prior in every coordinate; here A z is shared by all K particles and is most of the cost.
 
-A move turns through about a quarter circle, after which a Gaussian coordinate has forgotten its start.
+A move turns through about a quarter circle, after which a Gaussian coordinate has forgotten its
+start.
 """
 
 from functools import partial
@@ -113,22 +115,29 @@ def move_population(
     acceptance of the population: for this integrator acceptance = 2 Φ(-s/2) with s ∝ ε², so one
     measurement gives the step that would have met the target.
 
-    In each move a random ``short_share`` of the particles takes steps shortened by a random factor of up
-    to a thousand. Where the likelihood is a wall (separable data, large features) the step that suits
-    the population is far too long for the few particles at the wall, which would be refused for ever.
+    In each move a random ``short_share`` of the particles takes steps shortened by a random factor
+    of up to a thousand. Where the likelihood is a wall (separable data, large features) the step
+    that suits the population is far too long for the few particles at the wall, which would be
+    refused for ever.
     """
     n_features, n_contrasts, n_particles = whitened.shape
     n_rows = target.design.shape[0]
     scale = (target.present * target.curvature)[:, None, None]
 
     def evaluate(z: Float[Array, "d J K"]) -> tuple[Array, Array, Array]:
-        logits = (target.design @ z.reshape(n_features, -1)).reshape(n_rows, n_contrasts, n_particles)
+        logits = (target.design @ z.reshape(n_features, -1)).reshape(
+            n_rows, n_contrasts, n_particles
+        )
         terms = log_likelihood_terms(target.offset[:, :, None] + logits, target.labels, n_classes)
         pull = -target.present[:, None, None] * terms.gradient - scale * logits
-        gradient = (target.design.T @ pull.reshape(n_rows, -1)).reshape(z.shape) + target.slope[:, :, None]
+        gradient = (target.design.T @ pull.reshape(n_rows, -1)).reshape(z.shape) + target.slope[
+            :, :, None
+        ]
         return logits, target.present[:, None] * terms.log_likelihood, gradient
 
-    def energy(z: Float[Array, "d J K"], logits: Float[Array, "n J K"], log_lik: Float[Array, "n K"]) -> Array:
+    def energy(
+        z: Float[Array, "d J K"], logits: Float[Array, "n J K"], log_lik: Float[Array, "n K"]
+    ) -> Array:
         gaussian = (z * (0.5 * z + target.slope[:, :, None])).sum(axis=(0, 1))
         return gaussian - log_lik.sum(axis=0) - 0.5 * (scale * jnp.square(logits)).sum(axis=(0, 1))
 
@@ -146,12 +155,16 @@ def move_population(
         return jnp.sqrt(jnp.maximum(mean_square - 1.0 / n_particles, 0.0))
 
     def one_move(state: _State) -> _State:
-        key, momentum_key, accept_key, angle_key, short_key, factor_key = jax.random.split(state.key, 6)
+        key, momentum_key, accept_key, angle_key, short_key, factor_key = jax.random.split(
+            state.key, 6
+        )
         momentum = jax.random.normal(momentum_key, whitened.shape, whitened.dtype)
         angle = np.pi / 2 * jax.random.uniform(angle_key, (), minval=0.85, maxval=1.15)
         n_steps = jnp.clip(jnp.ceil(angle / state.step), 1, max_leapfrogs).astype(jnp.int32)
         short = jax.random.uniform(short_key, (n_particles,)) < short_share
-        factor = jnp.where(short, jnp.exp(-np.log(1e3) * jax.random.uniform(factor_key, (n_particles,))), 1.0)
+        factor = jnp.where(
+            short, jnp.exp(-np.log(1e3) * jax.random.uniform(factor_key, (n_particles,))), 1.0
+        )
         step = jnp.minimum(angle / n_steps, state.step) * factor
         cosine, sine = jnp.cos(step), jnp.sin(step)
 
@@ -166,8 +179,11 @@ def move_population(
         z, p, logits, log_lik, gradient = jax.lax.fori_loop(
             0, n_steps, leapfrog, (state.z, kicked, state.logits, state.log_lik, state.gradient)
         )
-        # Differences are taken term by term before summing: energies of thousands would drown them in float32.
-        gain = 0.5 * ((state.z - z) * (state.z + z) + (momentum - p) * (momentum + p)).sum(axis=(0, 1))
+        # Differences are taken term by term before summing: energies of thousands would drown them
+        # in float32.
+        gain = 0.5 * ((state.z - z) * (state.z + z) + (momentum - p) * (momentum + p)).sum(
+            axis=(0, 1)
+        )
         gain += (target.slope[:, :, None] * (state.z - z)).sum(axis=(0, 1))
         gain += (log_lik - state.log_lik).sum(axis=0)
         gain -= 0.5 * (scale * (state.logits - logits) * (state.logits + logits)).sum(axis=(0, 1))

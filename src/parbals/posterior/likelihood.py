@@ -16,7 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-__all__ = ["RowTerms", "class_probs", "contrast_basis", "curvature", "log_likelihood_terms", "softmax"]
+__all__ = [
+    "RowTerms",
+    "class_probs",
+    "contrast_basis",
+    "curvature",
+    "log_likelihood_terms",
+    "softmax",
+]
 
 
 class RowTerms(NamedTuple):
@@ -51,7 +58,9 @@ def curvature(probs: np.ndarray) -> np.ndarray:
     return (1.0 - np.square(probs).sum(axis=-1)) / (probs.shape[-1] - 1)
 
 
-def log_likelihood_terms(contrasts: Float[Array, "n J K"], labels: Int[Array, " n"], n_classes: int) -> RowTerms:
+def log_likelihood_terms(
+    contrasts: Float[Array, "n J K"], labels: Int[Array, " n"], n_classes: int
+) -> RowTerms:
     """ln p(y | f) and ∂/∂f for every row and particle at once; J = C-1."""
     if n_classes == 2:
         root2 = np.asarray(np.sqrt(2.0), contrasts.dtype)
@@ -62,7 +71,9 @@ def log_likelihood_terms(contrasts: Float[Array, "n J K"], labels: Int[Array, " 
     log_probs = jax.nn.log_softmax(jnp.einsum("cj,njk->nck", basis, contrasts), axis=1)
     chosen = jax.nn.one_hot(labels, n_classes, dtype=contrasts.dtype)
     residual = chosen[:, :, None] - jnp.exp(log_probs)
-    return RowTerms(jnp.einsum("nck,nc->nk", log_probs, chosen), jnp.einsum("nck,cj->njk", residual, basis))
+    return RowTerms(
+        jnp.einsum("nck,nc->nk", log_probs, chosen), jnp.einsum("nck,cj->njk", residual, basis)
+    )
 
 
 def class_probs(contrasts: Float[Array, "N J K"], n_classes: int) -> Float[Array, "N C K"]:

@@ -1,8 +1,9 @@
 """The trusted reference: BlackJAX's No-U-Turn sampler on the log posterior as it is defined.
 
-The density is written out from the definition (not in the form the population moves use), in float64,
-so that agreement between the two is evidence. Sampling runs in coordinates whitened at the mode: a
-linear change of variables that leaves the posterior as it is and makes short warm-ups enough.
+The density is written out from the definition (not in the form the population moves use), in
+float64, so that agreement between the two is evidence. Sampling runs in coordinates whitened at the
+mode: a linear change of variables that leaves the posterior as it is and makes short warm-ups
+enough.
 """
 
 from functools import partial
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from parbals.numerics import bucket, pad_rows
+from parbals.arrays import bucket, pad_rows
 from parbals.posterior.diagnostics import Diagnostics, effective_draws, split_r_hat
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.reference import laplace_reference
@@ -39,7 +40,8 @@ class NutsDraws(NamedTuple):
 def draw_nuts(
     seed: int, X: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float, n_samples: int
 ) -> NutsDraws:
-    """At least ``n_samples`` draws from four chains on design rows X (n, D+1), cut to ``n_samples``."""
+    """At least ``n_samples`` draws from four chains on design rows X (n, D+1), cut to
+    ``n_samples``."""
     generator = derive_generator(seed, "nuts", len(X))
     reference = laplace_reference(X, labels, n_classes, prior_scale)
     rows = bucket(len(X))
@@ -59,7 +61,9 @@ def draw_nuts(
             n_draws=n_draws,
         )
         z, divergences = np.asarray(chains[0]), int(chains[1])
-    logits = (z.reshape(-1, *z.shape[2:]).swapaxes(1, 2) @ (X @ reference.factor).T).reshape(*z.shape[:2], -1)
+    logits = (z.reshape(-1, *z.shape[2:]).swapaxes(1, 2) @ (X @ reference.factor).T).reshape(
+        *z.shape[:2], -1
+    )
     r_hat, ess = float(split_r_hat(logits).max()), float(effective_draws(logits).min())
     # Interleave the chains, so that the first K draws use them all equally.
     whitened = z.swapaxes(0, 1).reshape(-1, *reference.mean.shape)[:n_samples]
@@ -83,10 +87,14 @@ def _problems(divergences: int, r_hat: float, n_drawn: int) -> tuple[str, ...]:
     problems = []
     if divergences > 0.02 * n_drawn:
         problems.append(
-            f"NUTS had {divergences} divergent transitions: standardise the features or use a smaller prior_scale."
+            f"NUTS had {divergences} divergent transitions: standardise the features or use a "
+            "smaller prior_scale."
         )
     if not r_hat <= limit:
-        problems.append(f"The NUTS chains disagree (R-hat {r_hat:.2f}): raise n_samples, or standardise the features.")
+        problems.append(
+            f"The NUTS chains disagree (R-hat {r_hat:.2f}): raise n_samples, or standardise the "
+            "features."
+        )
     return tuple(problems)
 
 

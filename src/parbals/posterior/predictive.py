@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from parbals.numerics import block_rows, pad_rows
+from parbals.arrays import block_rows, pad_rows
 from parbals.posterior.likelihood import class_probs
 
 __all__ = ["add_bias", "mean_proba", "sample_proba"]
@@ -29,7 +29,9 @@ def sample_proba(X: np.ndarray, coefficients: np.ndarray, n_classes: int) -> np.
     return out
 
 
-def mean_proba(X: np.ndarray, coefficients: np.ndarray, n_classes: int, weights: np.ndarray) -> np.ndarray:
+def mean_proba(
+    X: np.ndarray, coefficients: np.ndarray, n_classes: int, weights: np.ndarray
+) -> np.ndarray:
     """(N, C) float64 probabilities averaged over the weighted draws; (N, K, C) is never held."""
     out = np.empty((len(X), n_classes))
     for rows, probs in _blocks(X, coefficients, n_classes):
@@ -37,7 +39,9 @@ def mean_proba(X: np.ndarray, coefficients: np.ndarray, n_classes: int, weights:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def _blocks(X: np.ndarray, coefficients: np.ndarray, n_classes: int) -> Iterator[tuple[slice, np.ndarray]]:
+def _blocks(
+    X: np.ndarray, coefficients: np.ndarray, n_classes: int
+) -> Iterator[tuple[slice, np.ndarray]]:
     """Rows and their probabilities (rows, C, K), block by block."""
     n_samples = coefficients.shape[2]
     block = int(np.clip(_BLOCK_ENTRIES // (n_samples * n_classes), 16, 2048))
@@ -50,6 +54,8 @@ def _blocks(X: np.ndarray, coefficients: np.ndarray, n_classes: int) -> Iterator
 
 
 @partial(jax.jit, static_argnames=("n_classes",))
-def _block_probs(X: Float[Array, "N d"], flat: Float[Array, "d JK"], *, n_classes: int) -> Float[Array, "N C K"]:
+def _block_probs(
+    X: Float[Array, "N d"], flat: Float[Array, "d JK"], *, n_classes: int
+) -> Float[Array, "N C K"]:
     contrasts = jax.numpy.matmul(X, flat, precision=jax.lax.Precision.HIGHEST)
     return class_probs(contrasts.reshape(X.shape[0], n_classes - 1, -1), n_classes)

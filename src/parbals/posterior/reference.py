@@ -1,14 +1,15 @@
-"""A Gaussian that stands close to the posterior: where the particles start and how they are whitened.
+"""A Gaussian that stands close to the posterior: where the particles start and how they are
+whitened.
 
-With design rows x_n (the last feature is the constant 1), contrast weights V (D+1, J), J = C-1, and a
-curvature κ_n for each row, the reference is N(mean, H⁻¹) in every contrast, with
+With design rows x_n (the last feature is the constant 1), contrast weights V (D+1, J), J = C-1, and
+a curvature κ_n for each row, the reference is N(mean, H⁻¹) in every contrast, with
 
     H = I/σ² + Σ_n κ_n x_n x_nᵀ = R Rᵀ,        L = R⁻ᵀ,        H⁻¹ = L Lᵀ,
 
-and whitened coordinates z with V = mean + L z. At the mode, with two classes, H is the exact Hessian
-(Laplace's approximation). With more classes one curvature is shared by the J contrasts: the factor
-stays (D+1)² instead of (J(D+1))², which is what lets C = 100 fit in memory; the moves that follow are
-Metropolis-corrected, so the reference sets their speed and never their answer.
+and whitened coordinates z with V = mean + L z. At the mode, with two classes, H is the exact
+Hessian (Laplace's approximation). With more classes one curvature is shared by the J contrasts: the
+factor stays (D+1)² instead of (J(D+1))², which is what lets C = 100 fit in memory; the moves that
+follow are Metropolis-corrected, so the reference sets their speed and never their answer.
 
 All of it is float64 on the host: features of norm 1,000 give condition numbers beyond float32, and
 one factorisation is cheap. Whitened coordinates are well scaled, so everything after is float32.
@@ -46,14 +47,18 @@ class Reference(NamedTuple):
 
 
 def laplace_reference(
-    X: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float, start: np.ndarray | None = None
+    X: np.ndarray,
+    labels: np.ndarray,
+    n_classes: int,
+    prior_scale: float,
+    start: np.ndarray | None = None,
 ) -> Reference:
     """Mode of the posterior and the curvature there.
 
     The mode is found by Newton's method with conjugate gradients, in coordinates whitened at the
-    starting point: a few products with the rows, whatever the scales of the features and however many
-    classes. (SciPy's optimisers were measured five times slower here: their linear algebra library
-    runs a second pool of threads that fights with NumPy's for two cores.)
+    starting point: a few products with the rows, whatever the scales of the features and however
+    many classes. (SciPy's optimisers were measured five times slower here: their linear algebra
+    library runs a second pool of threads that fights with NumPy's for two cores.)
     """
     mean = np.zeros((X.shape[1], n_classes - 1)) if start is None else start
     guess = _reference_at(X, mean, n_classes, prior_scale)
@@ -98,7 +103,9 @@ def laplace_reference(
     return _reference_at(X, mean + guess.factor @ z, n_classes, prior_scale)
 
 
-def matched_reference(old: Reference, X: np.ndarray, weights: np.ndarray, sweeps: int = 2) -> Reference:
+def matched_reference(
+    old: Reference, X: np.ndarray, weights: np.ndarray, sweeps: int = 2
+) -> Reference:
     """Re-centre and re-scale a reference on a population V (D+1, J, K).
 
     On separable data with large features the posterior looks like a Gaussian cut off by walls, and
@@ -107,7 +114,8 @@ def matched_reference(old: Reference, X: np.ndarray, weights: np.ndarray, sweeps
     """
     mean = weights.mean(axis=2)
     if len(X) < X.shape[1]:
-        # Directions that no row touches keep their exact prior mean 0, not the sampling noise of K draws.
+        # Directions that no row touches keep their exact prior mean 0, not the sampling noise of K
+        # draws.
         gram = X @ X.T
         gram[np.diag_indices_from(gram)] += 1e-10 * np.trace(gram) / len(X)
         mean = X.T @ np.linalg.solve(gram, X @ mean)
@@ -127,14 +135,18 @@ def _reference_at(X: np.ndarray, mean: np.ndarray, n_classes: int, prior_scale: 
     return Reference(mean, factor, root, kappa, prior_scale)
 
 
-def _factorise(X: np.ndarray, kappa: np.ndarray, prior_scale: float) -> tuple[np.ndarray, np.ndarray]:
+def _factorise(
+    X: np.ndarray, kappa: np.ndarray, prior_scale: float
+) -> tuple[np.ndarray, np.ndarray]:
     hessian = (X * kappa[:, None]).T @ X
     hessian[np.diag_indices_from(hessian)] += 1.0 / prior_scale**2
     root = np.linalg.cholesky(hessian)
     return root, np.ascontiguousarray(np.linalg.inv(root).T)
 
 
-def _conjugate_gradients(apply: Callable[[np.ndarray], np.ndarray], target: np.ndarray, steps: int = 40) -> np.ndarray:
+def _conjugate_gradients(
+    apply: Callable[[np.ndarray], np.ndarray], target: np.ndarray, steps: int = 40
+) -> np.ndarray:
     """Solve apply(x) = target roughly; an inexact Newton direction is still a descent direction."""
     x, residual = np.zeros_like(target), target
     direction, norm = residual, np.square(residual).sum()

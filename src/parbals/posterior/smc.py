@@ -1,9 +1,10 @@
 """The default posterior: a population of particles that is drawn once and then follows the labels.
 
-``draw_population`` starts K particles at a Gaussian around the mode and moves them all at once until
-they have forgotten it. ``condition_population`` takes in new labels by multiplying each particle's
-weight by p(y | x) of that particle (iterated batch importance sampling); only when the effective
-sample size falls too low are the particles resampled and moved. Both end in the same ``_relax``.
+``draw_population`` starts K particles at a Gaussian around the mode and moves them all at once
+until they have forgotten it. ``condition_population`` takes in new labels by multiplying each
+particle's weight by p(y | x) of that particle (iterated batch importance sampling); only when the
+effective sample size falls too low are the particles resampled and moved. Both end in the same
+``_relax``.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from parbals.numerics import bucket, effective_sample_size, normalise_log_weights
+from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
 from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.hmc import MoveResult, make_target, move_population
 from parbals.posterior.likelihood import contrast_basis
@@ -91,12 +92,16 @@ def draw_population(
     return _population(X, labels, n_classes, relaxed, n_samples)
 
 
-def condition_population(population: Population, X_new: np.ndarray, labels_new: np.ndarray, seed: int) -> Population:
+def condition_population(
+    population: Population, X_new: np.ndarray, labels_new: np.ndarray, seed: int
+) -> Population:
     """The population that also knows the labels of design rows X_new (n_new, D+1)."""
     X = np.concatenate([population.X, X_new])
     labels = np.concatenate([population.labels, labels_new])
     contrasts = np.tensordot(X_new, population.coefficients(), axes=1)
-    log_weights = population.log_weights + log_likelihoods(contrasts, labels_new, population.n_classes).sum(axis=0)
+    log_weights = population.log_weights + log_likelihoods(
+        contrasts, labels_new, population.n_classes
+    ).sum(axis=0)
     weights = normalise_log_weights(log_weights)
     share = effective_sample_size(weights) / population.n_samples
     if share >= MOVE_BELOW:
@@ -106,14 +111,20 @@ def condition_population(population: Population, X_new: np.ndarray, labels_new: 
             effective_sample_size=float(share * population.n_samples),
             n_reweighted=old.n_reweighted + len(X_new),
         )
-        return replace(population, X=X, labels=labels, log_weights=log_weights, diagnostics=diagnostics)
+        return replace(
+            population, X=X, labels=labels, log_weights=log_weights, diagnostics=diagnostics
+        )
     n_classes, n_samples = population.n_classes, population.n_samples
     if share < _REFIT_BELOW:
-        return draw_population(seed, X, labels, n_classes, population.reference.prior_scale, n_samples)
+        return draw_population(
+            seed, X, labels, n_classes, population.reference.prior_scale, n_samples
+        )
     generator = derive_generator(seed, "condition", len(X))
     ancestors = systematic_resample(generator, weights, max(n_samples, _SMALLEST_POPULATION))
     old_reference = population.reference
-    reference = laplace_reference(X, labels, n_classes, old_reference.prior_scale, old_reference.mean)
+    reference = laplace_reference(
+        X, labels, n_classes, old_reference.prior_scale, old_reference.mean
+    )
     start = reference.whiten(population.coefficients()[:, :, ancestors]).astype(np.float32)
     relaxed = _relax(generator, reference, start, X, labels, n_classes, from_reference=False)
     return _population(X, labels, n_classes, relaxed, n_samples)
@@ -127,7 +138,9 @@ def log_likelihoods(contrasts: np.ndarray, labels: np.ndarray, n_classes: int) -
     return chosen - np.log(np.exp(shifted).sum(axis=1))
 
 
-def systematic_resample(generator: np.random.Generator, weights: np.ndarray, n_samples: int) -> np.ndarray:
+def systematic_resample(
+    generator: np.random.Generator, weights: np.ndarray, n_samples: int
+) -> np.ndarray:
     """Ancestor indices: particle k appears ⌊K w_k⌋ or ⌈K w_k⌉ times, in expectation K w_k.
 
     The order is shuffled so that the first few survivors are as good a sample as any.
@@ -151,10 +164,10 @@ def _relax(
 
     Particles that come from the reference are first resampled towards the posterior. Warm-up: a few
     moves at a time; while the population's moments disagree with the reference, the reference is
-    re-fitted to the population. Then a measured run: it must forget where it began and must not drift
-    while it does; if it drifts, it was still warming up, and runs again. When a few particles are
-    refused every time while the others move, they stand at a wall of the likelihood, and some moves
-    are shortened from then on.
+    re-fitted to the population. Then a measured run: it must forget where it began and must not
+    drift while it does; if it drifts, it was still warming up, and runs again. When a few particles
+    are refused every time while the others move, they stand at a wall of the likelihood, and some
+    moves are shortened from then on.
     """
     rows = bucket(len(X))
     step, spent, walls = 0.5, 0, False
@@ -204,7 +217,9 @@ def _relax(
         n_moves += int(result.n_moves)
         whitened, after = result.whitened, result.logits[: len(X)]
         drift = max(_drift(before, after), _energy_drift(result.energy_start, result.energy))
-        settled = result.correlation <= 1.5 * forgotten and drift <= _drift_allowed(whitened.shape[2])
+        settled = result.correlation <= 1.5 * forgotten and drift <= _drift_allowed(
+            whitened.shape[2]
+        )
         settled = settled and walls == walls_before
         if settled or spent > _GRADIENT_BUDGET:
             break
@@ -228,26 +243,45 @@ def _relax(
     return _Relaxed(reference, whitened, step, diagnostics)
 
 
-def _population(X: np.ndarray, labels: np.ndarray, n_classes: int, relaxed: _Relaxed, n_samples: int) -> Population:
-    diagnostics = replace(relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples))
+def _population(
+    X: np.ndarray, labels: np.ndarray, n_classes: int, relaxed: _Relaxed, n_samples: int
+) -> Population:
+    diagnostics = replace(
+        relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples)
+    )
     whitened = np.ascontiguousarray(relaxed.whitened[:, :, :n_samples])
     return Population(
-        X, labels, n_classes, relaxed.reference, whitened, np.zeros(n_samples), relaxed.step_size, diagnostics
+        X,
+        labels,
+        n_classes,
+        relaxed.reference,
+        whitened,
+        np.zeros(n_samples),
+        relaxed.step_size,
+        diagnostics,
     )
 
 
-def _importance_resample(generator: np.random.Generator, whitened: np.ndarray, energy: np.ndarray) -> np.ndarray:
-    """Draws from the reference, resampled towards the posterior as far as their effective size allows.
+def _importance_resample(
+    generator: np.random.Generator, whitened: np.ndarray, energy: np.ndarray
+) -> np.ndarray:
+    """Draws from the reference, resampled towards the posterior as far as their effective size
+    allows.
 
-    Where the posterior is a Gaussian cut off by walls (separable data, large features) a good part of
-    the reference lies behind them, so steep that the moves that suit the others cannot bring it back.
+    Where the posterior is a Gaussian cut off by walls (separable data, large features) a good part
+    of the reference lies behind them, so steep that the moves that suit the others cannot bring it
+    back.
     """
-    log_ratio = np.nan_to_num(0.5 * np.square(whitened).sum(axis=(0, 1)) - energy.astype(np.float64), nan=-1e30)
+    log_ratio = np.nan_to_num(
+        0.5 * np.square(whitened).sum(axis=(0, 1)) - energy.astype(np.float64), nan=-1e30
+    )
     power = 1.0
     while effective_sample_size(normalise_log_weights(power * log_ratio)) < 0.4 * len(energy):
         power *= 0.7
     weights = normalise_log_weights(power * log_ratio)
-    return np.ascontiguousarray(whitened[:, :, systematic_resample(generator, weights, len(weights))])
+    return np.ascontiguousarray(
+        whitened[:, :, systematic_resample(generator, weights, len(weights))]
+    )
 
 
 def _disagrees(logits: np.ndarray, reference: Reference, X: np.ndarray) -> bool:
@@ -270,24 +304,28 @@ def _drift(before: np.ndarray, after: np.ndarray) -> float:
     if before.size == 0:
         return 0.0
     spread = np.sqrt(0.5 * (before.var(axis=2) + after.var(axis=2)))
-    return float(np.max(np.abs(after.mean(axis=2) - before.mean(axis=2)) / np.maximum(spread, 1e-30)))
+    return float(
+        np.max(np.abs(after.mean(axis=2) - before.mean(axis=2)) / np.maximum(spread, 1e-30))
+    )
 
 
 def _energy_drift(before: np.ndarray, after: np.ndarray) -> float:
-    """Shift of the population's energy, in standard deviations, from how often a later one is higher.
+    """Shift of the population's energy, in standard deviations, from how often a later one is
+    higher.
 
-    Energy is the last thing that Hamiltonian moves forget: a population can look mixed in every logit
-    while it still falls from heights that the posterior never visits.
+    Energy is the last thing that Hamiltonian moves forget: a population can look mixed in every
+    logit while it still falls from heights that the posterior never visits.
     """
     order = np.sort(before)
     higher = 0.5 * (np.searchsorted(order, after, "left") + np.searchsorted(order, after, "right"))
-    # Two normals one standard deviation apart: P(later is higher) - 1/2 = 1 / (2√π), to first order.
+    # Two normals one standard deviation apart: P(later is higher) - 1/2 = 1 / (2√π), to first
+    # order.
     return float(2.0 * np.sqrt(np.pi) * abs(higher.mean() / len(before) - 0.5))
 
 
 def _drift_allowed(n_samples: int) -> float:
-    # Two independent samples of K differ by √(2/K) standard deviations; five of those is beyond chance
-    # even for the largest of thousands of rows.
+    # Two independent samples of K differ by √(2/K) standard deviations; five of those is beyond
+    # chance even for the largest of thousands of rows.
     return max(0.2, 5.0 * np.sqrt(2.0 / n_samples))
 
 
@@ -295,8 +333,8 @@ def _problems(settled: bool, result: MoveResult, drift: float) -> tuple[str, ...
     if settled:
         return ()
     return (
-        "The posterior particles did not settle: after "
-        f"{_GRADIENT_BUDGET:,} gradient evaluations a correlation of {float(result.correlation):.2f} with their start "
-        f"is left and their mean still moved by {drift:.2f} standard deviations. Standardise the features (norms "
+        f"The posterior particles did not settle: after {_GRADIENT_BUDGET:,} gradient evaluations "
+        f"a correlation of {float(result.correlation):.2f} with their start is left and their mean "
+        f"still moved by {drift:.2f} standard deviations. Standardise the features (norms "
         'of 1 to 20 work best), use a smaller prior_scale, or use inference="nuts".',
     )

@@ -1,12 +1,14 @@
 """How far annotators agree beyond chance.
 
-*Cohen's kappa* of two annotators, over the items both have labelled: κ = (p_o - p_e) / (1 - p_e), where p_o is the
-share of items they agree on and p_e what two people with their shares of labels would agree on by chance.
+*Cohen's kappa* of two annotators, over the items both have labelled: κ = (p_o - p_e) / (1 - p_e),
+where p_o is the share of items they agree on and p_e what two people with their shares of labels
+would agree on by chance.
 
-*Fleiss' kappa* over all items with two or more labels. Item i has n_i labels, n_ij of them in class j, so a random pair
-of its labels agrees with probability P_i = Σ_j n_ij (n_ij - 1) / (n_i (n_i - 1)). With P the mean of P_i and
-p_j the mean of n_ij / n_i over items, κ = (P - Σ_j p_j²) / (1 - Σ_j p_j²). Every item weighs the same however many
-people labelled it; with equally many labels for every item this is Fleiss' own definition.
+*Fleiss' kappa* over all items with two or more labels. Item i has n_i labels, n_ij of them in class
+j, so a random pair of its labels agrees with probability P_i = Σ_j n_ij (n_ij - 1) / (n_i (n_i -
+1)). With P the mean of P_i and p_j the mean of n_ij / n_i over items, κ = (P - Σ_j p_j²) / (1 - Σ_j
+p_j²). Every item weighs the same however many people labelled it; with equally many labels for
+every item this is Fleiss' own definition.
 
 A kappa is None where everybody only ever gave one label: nothing could have been disagreed on.
 """
@@ -33,7 +35,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Fleiss' kappa over the ``n_items`` items with two or more labels, and every pair with items in common."""
+    """Fleiss' kappa over the ``n_items`` items with two or more labels, and every pair with items
+    in common."""
 
     fleiss: float | None
     n_items: int
@@ -41,7 +44,8 @@ class Agreement:
 
 
 def agreement(votes: _Votes) -> Agreement | None:
-    """Agreement of all annotators, from position → {annotator: label}; None if no item has two labels."""
+    """Agreement of all annotators, from position → {annotator: label}; None if no item has two
+    labels."""
     shared = [by for by in votes.values() if len(by) > 1]
     if not shared:
         return None
@@ -51,7 +55,9 @@ def agreement(votes: _Votes) -> Agreement | None:
             both.setdefault((a, b), []).append((by[a], by[b]))
     pairs = [Pair(a, b, cohen_kappa(labels), len(labels)) for (a, b), labels in both.items()]
     pairs.sort(key=lambda pair: (-pair.n, pair.a, pair.b))
-    return Agreement(fleiss_kappa([Counter(by.values()) for by in shared]), len(shared), tuple(pairs))
+    return Agreement(
+        fleiss_kappa([Counter(by.values()) for by in shared]), len(shared), tuple(pairs)
+    )
 
 
 def cohen_kappa(labels: list[tuple[str, str]]) -> float | None:
@@ -64,7 +70,8 @@ def cohen_kappa(labels: list[tuple[str, str]]) -> float | None:
 
 
 def fleiss_kappa(counts: list[Counter[str]]) -> float | None:
-    """κ from the number of each label of every item; items need at least two labels, not equally many."""
+    """κ from the number of each label of every item; items need at least two labels, not equally
+    many."""
     observed = 0.0
     shares: Counter[str] = Counter()
     for item in counts:

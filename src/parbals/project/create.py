@@ -9,11 +9,24 @@ from typing import Any
 
 from parbals.errors import InputError, ProjectError
 from parbals.features.encoders.base import Encoder, Kind
-from parbals.project.features import COLUMNS, GIVEN, Encoding, encode_items, open_encoder, store_features
-from parbals.project.imports import classes_in, feature_blocks, id_column_of, open_source, plan_items
-from parbals.project.records import Submission
-from parbals.project.source import Source
-from parbals.project.store import Store
+from parbals.project.features import (
+    COLUMNS,
+    GIVEN,
+    Encoding,
+    encode_items,
+    open_encoder,
+    store_features,
+)
+from parbals.readers.imports import (
+    classes_in,
+    feature_blocks,
+    id_column_of,
+    open_source,
+    plan_items,
+)
+from parbals.readers.source import Source
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 __all__ = ["Created", "Roles", "create_project", "embed_project"]
 
@@ -60,8 +73,8 @@ def create_project(
 ) -> Created:
     """Read ``data`` into a new project; the folder appears only when everything is in it.
 
-    ``encode_with`` says how the encoder is run. If it is interrupted while it encodes, the same call goes on with the
-    rows that were done.
+    ``encode_with`` says how the encoder is run. If it is interrupted while it encodes, the same
+    call goes on with the rows that were done.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
@@ -72,7 +85,10 @@ def create_project(
     loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
     if classes is None:
         if roles.label is None:
-            raise InputError("Which classes are there? Name them: --classes spam,ham (or --label with a label column).")
+            raise InputError(
+                "Which classes are there? Name them: --classes spam,ham (or --label with a label "
+                "column)."
+            )
         classes = classes_in(source, roles.label)
     if known == COLUMNS:
         for _ in feature_blocks(source, columns):  # here a bad cell still has a row and a file
@@ -95,7 +111,15 @@ def create_project(
                 features = int(source.features.shape[1])
             else:
                 features = _embed(store, known, loaded, columns, how, progress)
-            created = Created(store.n_items, labels, features, store.classes, known, source.encoding, roles.id or None)
+            created = Created(
+                store.n_items,
+                labels,
+                features,
+                store.classes,
+                known,
+                source.encoding,
+                roles.id or None,
+            )
         if folder.exists():
             folder.rmdir()
         os.rename(building, folder)
@@ -132,7 +156,12 @@ def embed_project(
 
 
 def _embed(
-    store: Store, name: str, encoder: Encoder | None, columns: list[str], how: Encoding, progress: Progress
+    store: Store,
+    name: str,
+    encoder: Encoder | None,
+    columns: list[str],
+    how: Encoding,
+    progress: Progress,
 ) -> int:
     settings = store.settings
     old = settings.get("features")
@@ -172,7 +201,10 @@ def _encoder(source: Source, roles: Roles, encoder: str | None) -> tuple[str, li
     """How items become features, and from which columns."""
     for column in (*roles.text, *roles.features, *([roles.image] if roles.image else [])):
         if column not in source.columns:
-            raise InputError(f"{source.name} has no column {column!r}; it has {', '.join(source.columns) or 'none'}.")
+            raise InputError(
+                f"{source.name} has no column {column!r}; it has "
+                f"{', '.join(source.columns) or 'none'}."
+            )
     if roles.text:
         return encoder or "tfidf", list(roles.text)
     if roles.image:
@@ -187,12 +219,14 @@ def _encoder(source: Source, roles: Roles, encoder: str | None) -> tuple[str, li
     if len(others) == 1:
         return encoder or "tfidf", others
     raise InputError(
-        f"Which column of {source.name} tells the items apart? Say --text, --image or --features with some of: "
-        f"{', '.join(others) or ', '.join(source.columns)}."
+        f"Which column of {source.name} tells the items apart? Say --text, --image or --features "
+        f"with some of: {', '.join(others) or ', '.join(source.columns)}."
     )
 
 
-def _fill(store: Store, source: Source, roles: Roles, classes: list[str], progress: Progress) -> int:
+def _fill(
+    store: Store, source: Source, roles: Roles, classes: list[str], progress: Progress
+) -> int:
     labels: list[Submission] = []
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:

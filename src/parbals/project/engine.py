@@ -10,10 +10,10 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.report import Report
-from parbals.project.batches import TakenError
 from parbals.project.consensus import combined_labels
 from parbals.project.features import embed_advice, load_features, store_features
-from parbals.project.store import Store
+from parbals.store.batches import TakenError
+from parbals.store.store import Store
 from parbals.types import Batch
 
 __all__ = ["choose_batch", "learner_of", "refresh"]
@@ -25,14 +25,20 @@ _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_
 """What a batch has one of for each item."""
 
 
-def learner_of(store: Store, *, with_pending: bool = True, n_candidates: int = _CANDIDATES) -> ActiveLearner:
+def learner_of(
+    store: Store, *, with_pending: bool = True, n_candidates: int = _CANDIDATES
+) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
-    Items that somebody passed and nobody has labelled are pending as well, so they are not chosen anew.
+    Items that somebody passed and nobody has labelled are pending as well, so they are not chosen
+    anew.
     """
     settings = store.settings
     if settings.get("features") is None:
-        raise ProjectError(f"This project has no features yet; {embed_advice(store.folder, settings.get('encoder'))}.")
+        raise ProjectError(
+            "This project has no features yet; "
+            f"{embed_advice(store.folder, settings.get('encoder'))}."
+        )
     features = load_features(store.folder, settings["features"], encoder=settings.get("encoder"))
     learner = ActiveLearner(
         features,
@@ -69,12 +75,14 @@ def choose_batch(
     n_candidates: int = _CANDIDATES,
     learner: ActiveLearner | None = None,
 ) -> tuple[int, Batch]:
-    """Choose ``n`` items, lease them, and record why; the number of the batch and the batch as it was stored.
+    """Choose ``n`` items, lease them, and record why; the number of the batch and the batch as it
+    was stored.
 
-    For the labelling page's queue (``queued``) fewer if fewer are left, and without those that were answered
-    meanwhile. ``strategy`` stands in for the project's own; at most ``n_candidates`` free items are looked at, drawn
-    afresh whenever labels change. A ``learner`` that knows the project as it is now need not be made again. Without
-    one, items that others take while these are being chosen are replaced: all is chosen anew, with theirs in mind.
+    For the labelling page's queue (``queued``) fewer if fewer are left, and without those that were
+    answered meanwhile. ``strategy`` stands in for the project's own; at most ``n_candidates`` free
+    items are looked at, drawn afresh whenever labels change. A ``learner`` that knows the project
+    as it is now need not be made again. Without one, items that others take while these are being
+    chosen are replaced: all is chosen anew, with theirs in mind.
     """
     if learner is not None:
         return _choose(store, learner, n, annotator, expires, queued, strategy)
@@ -83,7 +91,8 @@ def choose_batch(
             known = learner_of(store, n_candidates=n_candidates)
             return _choose(store, known, n, annotator, expires, queued, strategy)
     raise InputError(
-        f"Others took items while these were being chosen, {_TRIES} times in a row; nothing was handed out, try again."
+        f"Others took items while these were being chosen, {_TRIES} times in a row; nothing was "
+        "handed out, try again."
     )
 
 
@@ -100,20 +109,26 @@ def _choose(
         n = max(min(n, learner.free_items), 1)
     elif n > learner.free_items:
         raise InputError(
-            f"{n} items were asked for and {learner.free_items} are free ({len(learner.labelled)} labelled, "
-            f"{len(learner.pending)} out or passed of {learner.pool.n_rows}); ask for fewer (-n), or first tell the "
-            "labels of what is out (parbals tell)."
+            f"{n} items were asked for and {learner.free_items} are free ({len(learner.labelled)} "
+            f"labelled, {len(learner.pending)} out or passed of {learner.pool.n_rows}); ask for "
+            "fewer (-n), or first tell the labels of what is out (parbals tell)."
         )
     batch = learner.choose(n, strategy=strategy)
     rows = [
         (int(position), float(score), float(initial))
-        for position, score, initial in zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
+        for position, score, initial in zip(
+            batch.indices, batch.scores, batch.initial_scores, strict=True
+        )
     ]
     number = store.record_batch(
         batch.strategy,
         learner.seed,
         rows,
-        {"n_labelled": len(learner.labelled), "n_candidates": learner.n_candidates, "notes": list(batch.notes)},
+        {
+            "n_labelled": len(learner.labelled),
+            "n_candidates": learner.n_candidates,
+            "notes": list(batch.notes),
+        },
         annotator=annotator,
         expires=expires,
         queued=queued,
@@ -135,13 +150,17 @@ def refresh(
     with_pending: bool = True,
     n_candidates: int = _CANDIDATES,
 ) -> Report:
-    """Compute and store the report and everybody's predictions, so that looking at them needs no model.
+    """Compute and store the report and everybody's predictions, so that looking at them needs no
+    model.
 
-    The gain of the next labels is what they add to those that are out; where hundreds are, that takes minutes, and
-    without them (``with_pending``) it is what they add to the labels there are. It is the gain of the best of at most
-    ``n_candidates`` items. The predictions remember the number of the answer that was the last one then.
+    The gain of the next labels is what they add to those that are out; where hundreds are, that
+    takes minutes, and without them (``with_pending``) it is what they add to the labels there are.
+    It is the gain of the best of at most ``n_candidates`` items. The predictions remember the
+    number of the answer that was the last one then.
     """
-    answers = store.revision()[0]  # before the labels are read: what comes in between makes it stale
+    answers = store.revision()[
+        0
+    ]  # before the labels are read: what comes in between makes it stale
     learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
     if not with_pending:

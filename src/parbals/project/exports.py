@@ -1,4 +1,5 @@
-"""Results on their way out: batches to fill in, and labels and predictions as CSV, JSONL or Parquet."""
+"""Results on their way out: batches to fill in, and labels and predictions as CSV, JSONL or
+Parquet."""
 
 import csv
 import io
@@ -9,12 +10,20 @@ from itertools import islice
 from os import PathLike
 from typing import IO, Any
 
-from parbals.atomic import TEMPORARY_SUFFIX, whole_file
 from parbals.errors import InputError
-from parbals.project.cells import cell_text, plain_value, raw_cell, safe_cell
-from parbals.project.source import check_columns, need, short
+from parbals.files import TEMPORARY_SUFFIX, whole_file
+from parbals.readers.cells import cell_text, plain_value, raw_cell, safe_cell
+from parbals.readers.source import check_columns, need, short
 
-__all__ = ["FORMATS", "TEMPORARY_SUFFIX", "batch_header", "raw_cell", "safe_cell", "write_batch_csv", "write_export"]
+__all__ = [
+    "FORMATS",
+    "TEMPORARY_SUFFIX",
+    "batch_header",
+    "raw_cell",
+    "safe_cell",
+    "write_batch_csv",
+    "write_export",
+]
 
 FORMATS = ("csv", "jsonl", "parquet")
 _SLICE = 4_096
@@ -23,7 +32,11 @@ _INT64 = 1 << 63
 
 def batch_header(columns: Sequence[str]) -> list[str]:
     """The first row of a batch file, for items with these columns."""
-    return ["id", *(f"item.{column}" if column in ("id", "label") else column for column in columns), "label"]
+    return [
+        "id",
+        *(f"item.{column}" if column in ("id", "label") else column for column in columns),
+        "label",
+    ]
 
 
 def write_batch_csv(
@@ -32,10 +45,12 @@ def write_batch_csv(
     columns: Sequence[str],
     classes: Sequence[str],
 ) -> int:
-    """A table to fill in with a spreadsheet: id, the item's columns, an empty column ``label``; returns the row count.
+    """A table to fill in with a spreadsheet: id, the item's columns, an empty column ``label``;
+    returns the row count.
 
-    ``rows`` are (id, content). A column of the item that is itself called id or label is written as ``item.id`` or
-    ``item.label``, for there can be only one of each. The file is UTF-8 with a mark, or Excel would not see that it is.
+    ``rows`` are (id, content). A column of the item that is itself called id or label is written as
+    ``item.id`` or ``item.label``, for there can be only one of each. The file is UTF-8 with a mark,
+    or Excel would not see that it is.
     """
     if len(classes) < 2:
         raise InputError("A batch to be labelled needs at least two classes.")
@@ -45,7 +60,11 @@ def write_batch_csv(
 
     def records() -> Iterator[dict[str, Any]]:
         for item, content in rows:
-            yield {"id": item, **{name: content.get(column) for column, name in named.items()}, "label": None}
+            yield {
+                "id": item,
+                **{name: content.get(column) for column, name in named.items()},
+                "label": None,
+            }
 
     with whole_file(path) as file:
         return _write_csv(file, records(), header, bom=True)
@@ -59,14 +78,18 @@ def write_export(
     *,
     bom: bool = False,
 ) -> int:
-    """Write records as 'csv', 'jsonl' or 'parquet', and return how many; a column that a record lacks is empty.
+    """Write records as 'csv', 'jsonl' or 'parquet', and return how many; a column that a record
+    lacks is empty.
 
-    CSV: text that a spreadsheet would run gets an apostrophe in front (:func:`safe_cell`); missing is an empty cell;
-    lists and objects are JSON. ``bom`` adds the mark by which Excel knows UTF-8. JSONL: missing is null. Parquet: a
-    column is boolean, integer, number or text, whichever fits all its values.
+    CSV: text that a spreadsheet would run gets an apostrophe in front (:func:`safe_cell`); missing
+    is an empty cell; lists and objects are JSON. ``bom`` adds the mark by which Excel knows UTF-8.
+    JSONL: missing is null. Parquet: a column is boolean, integer, number or text, whichever fits
+    all its values.
     """
     if fmt not in FORMATS:
-        raise InputError(f"{short(fmt)} is not a known format; choose one of: {', '.join(FORMATS)}.")
+        raise InputError(
+            f"{short(fmt)} is not a known format; choose one of: {', '.join(FORMATS)}."
+        )
     if not columns:
         raise InputError("An export needs at least one column.")
     check_columns(list(columns), "The export")
@@ -83,18 +106,24 @@ def _value(convert: Any, record: Mapping[str, Any], column: str, number: int) ->
     try:
         return convert(record.get(column))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"record {number}, column {column!r} {error}, so it cannot be exported.") from None
+        raise InputError(
+            f"record {number}, column {column!r} {error}, so it cannot be exported."
+        ) from None
 
 
 def _safe_text(value: Any) -> str:
     return safe_cell(cell_text(value))
 
 
-def _write_csv(file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str], bom: bool) -> int:
+def _write_csv(
+    file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str], bom: bool
+) -> int:
     count = 0
     text = io.TextIOWrapper(file, encoding="utf-8-sig" if bom else "utf-8", newline="")
     try:
-        writer = csv.writer(text, lineterminator="\r\n")  # so that a lone \r in a cell is quoted, too
+        writer = csv.writer(
+            text, lineterminator="\r\n"
+        )  # so that a lone \r in a cell is quoted, too
         writer.writerow([safe_cell(column) for column in columns])
         for count, record in enumerate(records, start=1):
             writer.writerow([_value(_safe_text, record, column, count) for column in columns])
@@ -104,13 +133,20 @@ def _write_csv(file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: S
     return count
 
 
-def _lines(records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[tuple[dict[str, Any], bytes]]:
+def _lines(
+    records: Iterable[Mapping[str, Any]], columns: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], bytes]]:
     for number, record in enumerate(records, start=1):
         values = {column: _value(plain_value, record, column, number) for column in columns}
-        yield values, json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
+        yield (
+            values,
+            json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n",
+        )
 
 
-def _write_jsonl(file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> int:
+def _write_jsonl(
+    file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
+) -> int:
     count = 0
     for _, line in _lines(records, columns):
         file.write(line)
@@ -118,8 +154,11 @@ def _write_jsonl(file: IO[bytes], records: Iterable[Mapping[str, Any]], columns:
     return count
 
 
-def _write_parquet(pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> int:
-    """Two passes over a spool on disk: the first learns the type of each column, the second writes in slices."""
+def _write_parquet(
+    pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
+) -> int:
+    """Two passes over a spool on disk: the first learns the type of each column, the second writes
+    in slices."""
     parquet = need("pyarrow.parquet", "Writing Parquet files", "pyarrow>=15")
     kinds: dict[str, str] = dict.fromkeys(columns, "null")
     count = 0
@@ -130,12 +169,21 @@ def _write_parquet(pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]
             for column, value in values.items():
                 kinds[column] = _wider(kinds[column], value)
         spool.seek(0)
-        types = {"null": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+        types = {
+            "null": pa.string(),
+            "bool": pa.bool_(),
+            "int": pa.int64(),
+            "float": pa.float64(),
+            "text": pa.string(),
+        }
         schema = pa.schema([(column, types[kinds[column]]) for column in columns])
         with parquet.ParquetWriter(file, schema) as writer:
             while lines := list(islice(spool, _SLICE)):
                 part = [json.loads(line) for line in lines]
-                data = {column: [_as_kind(row[column], kinds[column]) for row in part] for column in columns}
+                data = {
+                    column: [_as_kind(row[column], kinds[column]) for row in part]
+                    for column in columns
+                }
                 writer.write_table(pa.table(data, schema=schema))
     return count
 

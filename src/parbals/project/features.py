@@ -1,8 +1,10 @@
-"""Features of a project: one memory-mapped float32 matrix beside the database, named by its content.
+"""Features of a project: one memory-mapped float32 matrix beside the database, named by its
+content.
 
-Encoders turn the items' columns into rows of it: those of :mod:`parbals.features.encoders`, of which ``tfidf`` (text)
-and ``pixels`` (images) need no download, and ``columns``, which takes numbers as they are. ``given`` is a matrix the
-user already had. Whatever grows with the number of items lies in files, not in memory.
+Encoders turn the items' columns into rows of it: those of :mod:`parbals.features.encoders`, of
+which ``tfidf`` (text) and ``pixels`` (images) need no download, and ``columns``, which takes
+numbers as they are. ``given`` is a matrix the user already had. Whatever grows with the number of
+items lies in files, not in memory.
 """
 
 import hashlib
@@ -16,13 +18,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from parbals.arrays import release_pages
 from parbals.errors import InputError, ProjectDamagedError
 from parbals.features.encoders.base import Encoder, Kind, Options, cache_folder, slug
 from parbals.features.encoders.row_file import sidecar_path
 from parbals.features.encoders.run import block_digests, embed
 from parbals.features.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals.features.encoders.table import load_encoder
-from parbals.memory import release_pages
 
 __all__ = [
     "Encoded",
@@ -39,7 +41,8 @@ COLUMNS = "columns"
 GIVEN = "given"
 """The matrix came with the data."""
 _LENGTH = 3.0
-"""Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at about this length."""
+"""Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
+about this length."""
 _FORGOTTEN_AFTER = 30 * 24 * 3600
 
 
@@ -55,7 +58,8 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Encoding:
-    """How an encoder is run: device and precision, items at once, and whether unreadable images are left blank."""
+    """How an encoder is run: device and precision, items at once, and whether unreadable images are
+    left blank."""
 
     options: Options = field(default_factory=Options)
     batch_size: int = 32
@@ -64,10 +68,11 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Features (N, D) float32, in a file if they are many; and the positions of items that could not be read.
+    """Features (N, D) float32, in a file if they are many; and the positions of items that could
+    not be read.
 
-    Such an item's row is zero, the mean of all. ``forget`` removes what was kept so that an interrupted run could go
-    on; call it when the features are stored.
+    Such an item's row is zero, the mean of all. ``forget`` removes what was kept so that an
+    interrupted run could go on; call it when the features are stored.
     """
 
     features: np.ndarray
@@ -87,10 +92,14 @@ def open_encoder(name: str, encoding: Encoding, kind: Kind | None = None) -> Enc
     return load_encoder(name, encoding.options, kind, (COLUMNS,))
 
 
-def encode(encoder: str, items: Items, n_items: int, columns: list[str], base: Path, progress: Progress) -> np.ndarray:
+def encode(
+    encoder: str, items: Items, n_items: int, columns: list[str], base: Path, progress: Progress
+) -> np.ndarray:
     """Features (N, D) float32 of the given columns; ``progress`` is told how many items are done."""
     loaded = open_encoder(encoder, Encoding())
-    encoded = encode_items(encoder, loaded, items, n_items, columns, base, lambda stage, done: progress(done))
+    encoded = encode_items(
+        encoder, loaded, items, n_items, columns, base, lambda stage, done: progress(done)
+    )
     encoded.forget()
     return encoded.features
 
@@ -107,22 +116,28 @@ def encode_items(
     encoding: Encoding | None = None,
     workspace: Path | None = None,
 ) -> Encoded:
-    """Encode the given columns; ``workspace`` is a folder on a disk with room for the features, one more time.
+    """Encode the given columns; ``workspace`` is a folder on a disk with room for the features, one
+    more time.
 
-    Rows of texts by tfidf have length 3. Those of other encoders are reduced by PCA to 99 % of their variance and have
-    length 3 on the average. They are first written to parbals' cache, where an interrupted run finds them again.
+    Rows of texts by tfidf have length 3. Those of other encoders are reduced by PCA to 99 % of
+    their variance and have length 3 on the average. They are first written to parbals' cache, where
+    an interrupted run finds them again.
     """
     how = encoding or Encoding()
     if encoder is None:
         encoded = Encoded(_numbers(items, n_items, columns, workspace, progress))
     elif encoder.reduced:
         encoded = Encoded(
-            _reduced(encoder, _contents(items, columns, base, encoder.kind), n_items, workspace, progress)
+            _reduced(
+                encoder, _contents(items, columns, base, encoder.kind), n_items, workspace, progress
+            )
         )
     else:
         contents = _contents(items, columns, base, encoder.kind)
         digests = list(block_digests(contents, n_items, progress=progress))
-        key = hashlib.blake2b("\0".join([encoder.model, *digests]).encode(), digest_size=12).hexdigest()
+        key = hashlib.blake2b(
+            "\0".join([encoder.model, *digests]).encode(), digest_size=12
+        ).hexdigest()
         target = cache_folder() / "embeddings" / f"{slug(name)[:60]}-{key}.npy"
         _sweep(target.parent)
         made = embed(
@@ -137,15 +152,21 @@ def encode_items(
             progress=progress,
         )
         unreadable = tuple(row for row, _ in made.skipped)
-        rows = reduced_rows(np.load(target, mmap_mode="r", allow_pickle=False), _LENGTH, workspace, unreadable)
+        rows = reduced_rows(
+            np.load(target, mmap_mode="r", allow_pickle=False), _LENGTH, workspace, unreadable
+        )
         encoded = Encoded(rows, unreadable, target)
     progress("encoding", n_items)
     if encoded.features.shape[1] == 0:
-        raise InputError(f"The encoder {name} found nothing to distinguish the items by in {', '.join(columns)}.")
+        raise InputError(
+            f"The encoder {name} found nothing to distinguish the items by in {', '.join(columns)}."
+        )
     return encoded
 
 
-def _contents(items: Items, columns: list[str], base: Path, kind: Kind) -> Callable[[], Iterator[tuple[str, Any]]]:
+def _contents(
+    items: Items, columns: list[str], base: Path, kind: Kind
+) -> Callable[[], Iterator[tuple[str, Any]]]:
     """What an encoder reads of each item, under the name a person would look for."""
 
     def texts() -> Iterator[tuple[str, Any]]:
@@ -161,7 +182,11 @@ def _contents(items: Items, columns: list[str], base: Path, kind: Kind) -> Calla
 
 
 def _reduced(
-    encoder: Encoder, contents: Any, n_items: int, workspace: Path | None, progress: Callable[[str, int], None]
+    encoder: Encoder,
+    contents: Any,
+    n_items: int,
+    workspace: Path | None,
+    progress: Callable[[str, int], None],
 ) -> np.ndarray:
     """Rows of an encoder that learns from the items itself, each of length 3."""
     encoder.fit(contents, n_items)
@@ -180,7 +205,11 @@ def _reduced(
 
 
 def _numbers(
-    items: Items, n_items: int, columns: list[str], workspace: Path | None, progress: Callable[[str, int], None]
+    items: Items,
+    n_items: int,
+    columns: list[str],
+    workspace: Path | None,
+    progress: Callable[[str, int], None],
 ) -> np.ndarray:
     """Numbers as they are, each column scaled to mean 0 and deviation 1."""
     rows = scratch((n_items, len(columns)), workspace, "<f8")
@@ -200,8 +229,8 @@ def _number(value: Any, name: str, column: str) -> float:
         number = np.nan
     if not np.isfinite(number):
         raise InputError(
-            f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number; leave the column out, or "
-            "correct the data and make the project anew."
+            f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number; leave "
+            "the column out, or correct the data and make the project anew."
         )
     return number
 
@@ -225,7 +254,10 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
                 block = np.ascontiguousarray(features[start : start + ROWS], "<f4")
                 if not np.isfinite(block).all():
                     row, column = np.argwhere(~np.isfinite(block))[0]
-                    raise InputError(f"Feature {column} of item {start + row} is {block[row, column]}, not finite.")
+                    raise InputError(
+                        f"Feature {column} of item {start + row} is {block[row, column]}, not "
+                        "finite."
+                    )
                 digest.update(block.tobytes())
                 file.write(block.tobytes())
                 release_pages(features)

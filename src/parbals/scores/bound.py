@@ -1,19 +1,20 @@
 """A certified upper bound on EPIG for a whole pool, without logarithms and without the target set.
 
-Write t_ab = P_ab/(P_a P_b) - 1 and χ² = Σ_ab P_a P_b t_ab². Information is I = Σ_ab P_a P_b g(t_ab) with
-g(t) = (1+t) ln(1+t) - t. Since g(t)/t² decreases in t, every cell with t ≥ -τ satisfies
+Write t_ab = P_ab/(P_a P_b) - 1 and χ² = Σ_ab P_a P_b t_ab². Information is I = Σ_ab P_a P_b g(t_ab)
+with g(t) = (1+t) ln(1+t) - t. Since g(t)/t² decreases in t, every cell with t ≥ -τ satisfies
 
     g(t) ≤ h(τ) t²,      h(τ) = ((1-τ) ln(1-τ) + τ) / τ²,      h(0) = ½,  h(τ ≥ 1) = 1,
 
-and Cauchy-Schwarz gives |t_ab| ≤ cv_a(x̂) cv_b(x): the coefficients of variation of the two predicted
-probabilities over the posterior. Hence
+and Cauchy-Schwarz gives |t_ab| ≤ cv_a(x̂) cv_b(x): the coefficients of variation of the two
+predicted probabilities over the posterior. Hence
 
-    EPIG(x̂) ≤ mean_x h(cv(x̂) cv(x)) χ²(x̂, x)        (½ χ² where predictions vary little, χ² at worst),
-    EPIG(x̂) ≤ ln(1 + mean_x χ²)                      (I ≤ ln(1 + χ²), and Jensen).
+    EPIG(x̂) ≤ mean_x h(cv(x̂) cv(x)) χ²(x̂, x)        (½ χ² where predictions vary little, χ² at
+    worst), EPIG(x̂) ≤ ln(1 + mean_x χ²)                      (I ≤ ln(1 + χ²), and Jensen).
 
-With h evaluated at one pivot c for the candidate, mean_x h(c·cv(x)) χ²(x̂, x) is a quadratic form zᵀ G z of
-the candidate's centred row, with one K×K matrix G for the whole pool; another candidate's cv changes
-it by at most the factor max_x h(cv(x̂) cv(x)) / h(c cv(x)). Cost O(N K²) whatever the size of the target set.
+With h evaluated at one pivot c for the candidate, mean_x h(c·cv(x)) χ²(x̂, x) is a quadratic form
+zᵀ G z of the candidate's centred row, with one K×K matrix G for the whole pool; another candidate's
+cv changes it by at most the factor max_x h(cv(x̂) cv(x)) / h(c cv(x)). Cost O(N K²) whatever the
+size of the target set.
 
 ``argmax_certified`` scores exactly only those that the bound cannot rule out: the answer is the one
 exhaustive scoring gives.
@@ -35,7 +36,8 @@ __all__ = ["BoundStats", "Certified", "argmax_certified", "bound_of_block", "bou
 _SLACK = 1e-3
 """Relative allowance for rounding in the quadratic form, far above what float32 loses there."""
 _GRAM_BLOCKS = 4
-"""A symmetric form in 4 × 4 blocks needs 10 of 16 products; smaller blocks are slower to multiply."""
+"""A symmetric form in 4 × 4 blocks needs 10 of 16 products; smaller blocks are slower to multiply.
+"""
 _GRID = np.concatenate([[0.0], np.geomspace(1e-2, 1e3, 63)])
 
 
@@ -53,7 +55,8 @@ def bound_stats(
 ) -> BoundStats:
     """Build G for targets whose centred rows are ``stats.weighted`` = w_k (q_k - q̄).
 
-    The bound is tightest for candidates whose cv is the pivot; by default that of the median target.
+    The bound is tightest for candidates whose cv is the pivot; by default that of the median
+    target.
     """
     rows = stats.weighted.reshape(-1, stats.weighted.shape[2])
     variance = jnp.square(rows) @ safe_reciprocal(weights)
@@ -70,7 +73,9 @@ def bound_stats(
 
 
 @jax.jit
-def bound_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], bound: BoundStats) -> Float[Array, " N"]:
+def bound_of_block(
+    rows: Float[Array, "N A K"], weights: Float[Array, " K"], bound: BoundStats
+) -> Float[Array, " N"]:
     """Upper bounds on the EPIG of one block of candidates."""
     mean = row_means(rows, weights)
     centred = rows - mean[:, :, None]
@@ -81,14 +86,21 @@ def bound_of_block(rows: Float[Array, "N A K"], weights: Float[Array, " K"], bou
     chi2 = jnp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(scale)
     # Rounded up to the next grid value: the factors increase with cv.
     place = jnp.searchsorted(jnp.asarray(_GRID, rows.dtype), variation * (1.0 + _SLACK))
-    factor = jnp.where(place < len(_GRID), bound.factors[jnp.minimum(place, len(_GRID) - 1)], 1.0 / bound.smallest_h)
+    factor = jnp.where(
+        place < len(_GRID),
+        bound.factors[jnp.minimum(place, len(_GRID) - 1)],
+        1.0 / bound.smallest_h,
+    )
     tight = (factor * chi2).sum(axis=1)
     jensen = jnp.log1p(chi2.sum(axis=1) / bound.smallest_h)
     return (1.0 + _SLACK) * jnp.minimum(tight, jensen)
 
 
 def _quadratic_form(z: Float[Array, "n K"], gram: Float[Array, "K K"]) -> Float[Array, " n"]:
-    """zᵀ G z of every row. G is symmetric: blocks above its diagonal are left out, those below count twice."""
+    """zᵀ G z of every row.
+
+    G is symmetric: blocks above its diagonal are left out, those below count twice.
+    """
     size = -(-z.shape[1] // _GRAM_BLOCKS)
     form = jnp.zeros(len(z), z.dtype)
     for start in range(0, z.shape[1], size):
@@ -115,7 +127,8 @@ def argmax_certified(
     score: Callable[[int, np.ndarray], np.ndarray],
     first: int = 256,
 ) -> Certified:
-    """The free candidate with the largest Σ_g shares[g] · score_g, exactly; the lowest index among equals.
+    """The free candidate with the largest Σ_g shares[g] · score_g, exactly; the lowest index among
+    equals.
 
     The ``first`` candidates in the order of the bound are scored under every posterior g and give a
     value to beat. The others are scored under one posterior after another: each exact value takes
@@ -144,7 +157,8 @@ def argmax_certified(
         n_evaluations += len(left)
         known = known + shares[g] * score(g, left)
         open_bound = open_bound - shares[g] * bounds[g, left]
-        # Equal sums may differ in their last digits by the order of addition: nobody is dropped for that.
+        # Equal sums may differ in their last digits by the order of addition: nobody is dropped for
+        # that.
         alive = known + open_bound >= best - 1e-9 * abs(best)
         left, known, open_bound = left[alive], known[alive], open_bound[alive]
     if len(left) and known.max() >= best:
@@ -156,7 +170,8 @@ def argmax_certified(
 def _scale_and_variation(mean: Array, variance: Array) -> tuple[Array, Array]:
     """Normaliser of χ² and largest coefficient of variation of each row.
 
-    Two classes (one row) stand for all four cells: χ² = c²/(p(1-p) q(1-q)). Otherwise a row is one class.
+    Two classes (one row) stand for all four cells: χ² = c²/(p(1-p) q(1-q)). Otherwise a row is one
+    class.
     """
     deviation = jnp.sqrt(jnp.maximum(variance, 0.0))
     if mean.shape[1] == 1:
@@ -167,5 +182,6 @@ def _scale_and_variation(mean: Array, variance: Array) -> tuple[Array, Array]:
 def _h(tau: Array) -> Array:
     clipped = jnp.clip(tau, 1e-2, 1.0 - 1e-6)
     exact = ((1.0 - clipped) * jnp.log1p(-clipped) + clipped) / jnp.square(clipped)
-    # Below 1e-2 the quotient loses digits in float32; h is increasing, so its value there is an upper bound.
+    # Below 1e-2 the quotient loses digits in float32; h is increasing, so its value there is an
+    # upper bound.
     return jnp.where(tau >= 1.0 - 1e-6, 1.0, exact)

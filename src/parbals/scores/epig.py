@@ -9,9 +9,9 @@ and EPIG(x̂) is the mean of I over the target set. Everything is computed from 
     c_ab = P_ab - P_a P_b = Σ_k w_k (p_k(a|x̂) - P_a)(p_k(b|x) - P_b),      t_ab = c_ab / (P_a P_b),
     I = Σ_ab P_a P_b g(t_ab),        g(t) = (1+t) ln(1+t) - t  ≥ 0,
 
-(the terms linear in t sum to zero). This form cannot be negative, loses no digits when I is small, and
-keeps low-precision matrix units accurate, because what is multiplied is centred. Two classes need only
-c_11: the other three cells are ±c_11, so scoring is one matrix product.
+(the terms linear in t sum to zero). This form cannot be negative, loses no digits when I is small,
+and keeps low-precision matrix units accurate, because what is multiplied is centred. Two classes
+need only c_11: the other three cells are ±c_11, so scoring is one matrix product.
 """
 
 from functools import partial
@@ -31,22 +31,27 @@ __all__ = ["TargetStats", "epig", "epig_of_block", "row_means", "target_stats"]
 
 
 class TargetStats(NamedTuple):
-    """What scoring needs of the target set under one set of weights (M' padded targets, A rows each)."""
+    """What scoring needs of the target set under one set of weights (M' padded targets, A rows
+    each)."""
 
     weighted: Float[Array, "M A K"]  # w_k (q_k - q̄)
     mean: Float[Array, "M A"]  # q̄
     n_targets: Float[Array, ""]  # M without padding
 
 
-def epig(pool_probs: Any, target_probs: Any, sample_weights: Any = None, *, loss: Loss = "log") -> np.ndarray:
-    """EPIG in nats of every pool point, (N,); or, with ``loss="error"``, its expected error reduction.
+def epig(
+    pool_probs: Any, target_probs: Any, sample_weights: Any = None, *, loss: Loss = "log"
+) -> np.ndarray:
+    """EPIG in nats of every pool point, (N,); or, with ``loss="error"``, its expected error
+    reduction.
 
     Args:
         pool_probs: predictive samples (N, K, C) of the candidates.
-        target_probs: predictive samples (M, K, C) of the target set, from the same K posterior draws.
+        target_probs: predictive samples (M, K, C) of the target set, from the same K posterior
+            draws.
         sample_weights: (K,) weights of the draws; ``None`` means equal.
-        loss: ``"log"`` for log loss (nats), ``"error"`` for the share of wrong predictions; both follow from
-            one cost, see :mod:`parbals.scores.losses`.
+        loss: ``"log"`` for log loss (nats), ``"error"`` for the share of wrong predictions; both
+            follow from one cost, see :mod:`parbals.scores.losses`.
     """
     check_choice(loss, LOSSES, "loss")
     pool = check_probs(pool_probs, "pool_probs")
@@ -67,10 +72,14 @@ def epig(pool_probs: Any, target_probs: Any, sample_weights: Any = None, *, loss
 
 
 @jax.jit
-def target_stats(rows: Float[Array, "M A K"], weights: Float[Array, " K"], n_targets: Any) -> TargetStats:
+def target_stats(
+    rows: Float[Array, "M A K"], weights: Float[Array, " K"], n_targets: Any
+) -> TargetStats:
     """Centre the target rows under the weights, once for all candidates."""
     mean = row_means(rows, weights)
-    return TargetStats(weights * (rows - mean[:, :, None]), mean, jnp.asarray(n_targets, rows.dtype))
+    return TargetStats(
+        weights * (rows - mean[:, :, None]), mean, jnp.asarray(n_targets, rows.dtype)
+    )
 
 
 def row_means(rows: Float[Array, "N A K"], weights: Float[Array, " K"]) -> Float[Array, "N A"]:
@@ -80,7 +89,11 @@ def row_means(rows: Float[Array, "N A K"], weights: Float[Array, " K"]) -> Float
 
 @partial(jax.jit, static_argnames=("loss",))
 def epig_of_block(
-    rows: Float[Array, "N A K"], weights: Float[Array, " K"], stats: TargetStats, *, loss: Loss = "log"
+    rows: Float[Array, "N A K"],
+    weights: Float[Array, " K"],
+    stats: TargetStats,
+    *,
+    loss: Loss = "log",
 ) -> Float[Array, " N"]:
     """EPIG of one block of candidates; the largest thing held is one block × one chunk of targets."""
     n_points, n_rows, n_samples = rows.shape
@@ -92,7 +105,9 @@ def epig_of_block(
     def add_chunk(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
         weighted, target_mean = part
         covariance = jnp.matmul(
-            centred, weighted.reshape(chunk * n_rows, n_samples).T, precision=jax.lax.Precision.HIGHEST
+            centred,
+            weighted.reshape(chunk * n_rows, n_samples).T,
+            precision=jax.lax.Precision.HIGHEST,
         )
         return total + gain(covariance, mean, target_mean), None
 

@@ -1,19 +1,22 @@
 """What a label is worth on the target set, for each loss a user may be judged by.
 
-One decision-theoretic cost gives every score. Let L(P) = min_d Σ_b P_b ℓ(b, d) be the smallest expected loss of
-a decision d when the target's label has distribution P. Before the label of x̂ is known the best expected loss at
-target x is L(P_·); afterwards it is Σ_a P_a L(P_·|a). The label of x̂ is worth the difference,
+One decision-theoretic cost gives every score. Let L(P) = min_d Σ_b P_b ℓ(b, d) be the smallest
+expected loss of a decision d when the target's label has distribution P. Before the label of x̂ is
+known the best expected loss at target x is L(P_·); afterwards it is Σ_a P_a L(P_·|a). The label of
+x̂ is worth the difference,
 
     gain(x̂, x) = L(P_·) - Σ_a P_a L(P_·|a)  ≥ 0        (L is concave),
 
 and the score of x̂ is its mean over the target set.
 
-* Log loss, ℓ(b, d) = -ln d_b: L is the Shannon entropy, and the gain is the mutual information: EPIG.
+* Log loss, ℓ(b, d) = -ln d_b: L is the Shannon entropy, and the gain is the mutual information:
+  EPIG.
 * 0-1 error, ℓ(b, d) = [b ≠ d]: L(P) = 1 - max_b P_b, and with b* the most probable class beforehand
 
       gain = Σ_a max_b P_ab - P_b* = Σ_a max_b (P_ab - P_ab*),
 
-  expected error reduction. A label is worth something only if one of its outcomes changes the decision.
+  expected error reduction. A label is worth something only if one of its outcomes changes the
+  decision.
 
 Everything is written in the covariance c_ab = P_ab - P_a P_b, so that nothing large is subtracted.
 """
@@ -33,7 +36,8 @@ LOSSES: tuple[Loss, ...] = ("log", "error")
 
 
 def gain_of_table(loss: Loss, n_rows: int) -> Callable[[Array, Array, Array], Array]:
-    """The function (covariance table, means of N candidates, means of M targets) → (N,) gains summed over targets."""
+    """The function (covariance table, means of N candidates, means of M targets) → (N,) gains
+    summed over targets."""
     if loss == "log":
         return _two_class_information if n_rows == 1 else _class_information
     return _two_class_error if n_rows == 1 else _class_error
@@ -72,7 +76,8 @@ def _class_information(
 def _two_class_error(
     covariance: Float[Array, "N M"], mean: Float[Array, "N 1"], target_mean: Float[Array, "M 1"]
 ) -> Float[Array, " N"]:
-    """With s = 2q - 1 the decision margin: u = p s + 2c and v = (1-p) s - 2c are the margins after each label.
+    """With s = 2q - 1 the decision margin: u = p s + 2c and v = (1-p) s - 2c are the margins after
+    each label.
 
     They add up to s, so at most one of them has changed sides, and the gain is how far it went.
     """

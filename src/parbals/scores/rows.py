@@ -1,4 +1,5 @@
-"""How predictive samples are laid out for scoring: one row of K numbers for each point and free class.
+"""How predictive samples are laid out for scoring: one row of K numbers for each point and free
+class.
 
 Two classes need one row a point (p of class 1; the other follows), C > 2 classes need C. Rows are
 padded to whole blocks with zeros, which every score maps to a contribution of zero.
@@ -8,13 +9,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parbals.numerics import block_rows, bucket, pad_rows
+from parbals.arrays import block_rows, bucket, pad_rows
 
-__all__ = ["class_rows", "padded_targets", "pool_block", "pool_blocks", "target_chunk", "target_rows"]
+__all__ = [
+    "class_rows",
+    "padded_targets",
+    "pool_block",
+    "pool_blocks",
+    "target_chunk",
+    "target_rows",
+]
 
 _TABLE_ENTRIES = 1 << 20
-"""Entries of the largest table of (candidate, class) × (target, class) pairs that is held at once: 4 MB,
-so that it stays in cache between the matrix product and the logarithms."""
+"""Entries of the largest table of (candidate, class) × (target, class) pairs that is held at once:
+4 MB, so that it stays in cache between the matrix product and the logarithms."""
 
 
 def class_rows(probs: np.ndarray) -> np.ndarray:
@@ -31,7 +39,9 @@ def target_chunk(n_targets: int, n_rows: int) -> int:
 
 def pool_block(n_pool: int, n_targets: int, n_rows: int) -> int:
     """How many candidates are scored at once, so that the table of pairs stays small."""
-    return min(bucket(n_pool), max(8, _TABLE_ENTRIES // (target_chunk(n_targets, n_rows) * n_rows**2)))
+    return min(
+        bucket(n_pool), max(8, _TABLE_ENTRIES // (target_chunk(n_targets, n_rows) * n_rows**2))
+    )
 
 
 def padded_targets(n_targets: int, n_rows: int) -> int:

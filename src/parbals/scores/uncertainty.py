@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from parbals.numerics import block_rows, bucket, entropy, pad_rows, working_precision
+from parbals.arrays import block_rows, bucket, pad_rows
+from parbals.numerics import entropy, working_precision
 from parbals.validate import check_probs, check_weights
 
 __all__ = ["bald", "least_confidence", "margin", "mean_prediction", "predictive_entropy"]
@@ -72,7 +73,9 @@ def _bald_block(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) -> Fl
     ratio = jnp.where(mean > 0, probs / jnp.where(mean > 0, mean, 1.0), 1.0)
     # p ln(p/p̄) - p + p̄ ≥ 0 term by term; the added parts sum to zero over the classes.
     divergence = mean * (jax.scipy.special.xlogy(ratio, ratio) - (ratio - 1.0))
-    return jnp.einsum("nkc,k->n", jnp.maximum(divergence, 0.0), weights, precision=jax.lax.Precision.HIGHEST)
+    return jnp.einsum(
+        "nkc,k->n", jnp.maximum(divergence, 0.0), weights, precision=jax.lax.Precision.HIGHEST
+    )
 
 
 @jax.jit
@@ -81,7 +84,9 @@ def _entropy_block(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) ->
 
 
 @jax.jit
-def _least_confidence_block(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) -> Float[Array, " N"]:
+def _least_confidence_block(
+    probs: Float[Array, "N K C"], weights: Float[Array, " K"]
+) -> Float[Array, " N"]:
     return 1.0 - _mean(probs, weights).max(axis=1)
 
 

@@ -1,20 +1,21 @@
 """BADGE: points whose gradients are large and point in different directions (Ash et al., 2020).
 
-The gradient of the loss in the last layer, at the label the model itself would give, is the rank-one matrix
+The gradient of the loss in the last layer, at the label the model itself would give, is the
+rank-one matrix
 
     g(x) = (p̄(x) - onehot(argmax p̄(x))) ⊗ [x; 1],
 
-and the batch is the k-means++ seeding of these embeddings: the first point uniformly at random, every next one
-with probability proportional to its squared distance to the nearest point so far. Pending points count as
-chosen. The embeddings (N, C, D+1) are never held: with g = a ⊗ z,
+and the batch is the k-means++ seeding of these embeddings: the first point uniformly at random,
+every next one with probability proportional to its squared distance to the nearest point so far.
+Pending points count as chosen. The embeddings (N, C, D+1) are never held: with g = a ⊗ z,
 
     ‖g_i - g_j‖² = ‖a_i‖²‖z_i‖² + ‖a_j‖²‖z_j‖² - 2 (a_i·a_j)(z_i·z_j).
 """
 
 import numpy as np
 
-from parbals.batches.problem import Problem, batch_of
 from parbals.randomness import derive_generator
+from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = ["gradient_factors", "select_badge"]
@@ -42,11 +43,14 @@ def select_badge(problem: Problem) -> Batch:
     for _ in range(problem.batch_size):
         chances = np.where(free & np.isfinite(nearest), nearest, 0.0)
         total = chances.sum()
-        # At the very start, and when only duplicates of chosen points are left, all free points are alike.
+        # At the very start, and when only duplicates of chosen points are left, all free points are
+        # alike.
         chances = chances / total if total > 0 else free / free.sum()
         index = int(generator.choice(problem.n_pool, p=chances))
         chosen.append(index)
-        scores.append(float(nearest[index]) if np.isfinite(nearest[index]) else float(lengths[index]))
+        scores.append(
+            float(nearest[index]) if np.isfinite(nearest[index]) else float(lengths[index])
+        )
         free[index] = False
         nearest = np.minimum(nearest, squared_distances(index))
     return batch_of(problem, np.array(chosen), np.array(scores), initial_scores=start[chosen])

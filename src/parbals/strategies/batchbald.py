@@ -1,16 +1,19 @@
 """BatchBALD: the batch whose labels together say most about the parameters (Kirsch et al., 2019).
 
-Greedy on I(Y_S, Y_x ; θ) = H(Y_S, Y_x) - Σ_k w_k [H(Y_S|θ_k) + H(Y_x|θ_k)]. What a point adds to the batch S is
+Greedy on I(Y_S, Y_x ; θ) = H(Y_S, Y_x) - Σ_k w_k [H(Y_S|θ_k) + H(Y_x|θ_k)]. What a point adds to
+the batch S is
 
     I(Y_x ; θ | Y_S) = Σ_y P(Y_S = y) H(Y_x | Y_S = y) - Σ_k w_k H(Y_x|θ_k),
 
-where P(Y_x | Y_S = y) is the prediction under the samples reweighted by the configuration of labels y,
-w_k(y) ∝ w_k Π_{i∈S} p_k(y_i|x_i). The sum over y is exact while all C^|S| configurations number no more than
-``n_configurations``; beyond, that many configurations are drawn from P(Y_S), jointly (the same configurations for
-every posterior sample), and each is extended by one label a step. Pending points enter S first.
+where P(Y_x | Y_S = y) is the prediction under the samples reweighted by the configuration of labels
+y, w_k(y) ∝ w_k Π_{i∈S} p_k(y_i|x_i). The sum over y is exact while all C^|S| configurations number
+no more than ``n_configurations``; beyond, that many configurations are drawn from P(Y_S), jointly
+(the same configurations for every posterior sample), and each is extended by one label a step.
+Pending points enter S first.
 
-What a point adds never grows as S grows (labels are independent given θ), so while the sum is exact a value from
-an earlier step is an upper bound, and only points whose old value exceeds the best new one are computed again.
+What a point adds never grows as S grows (labels are independent given θ), so while the sum is exact
+a value from an earlier step is an upper bound, and only points whose old value exceeds the best new
+one are computed again.
 """
 
 import jax
@@ -18,11 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from parbals.batches.problem import Problem, batch_of
-from parbals.numerics import block_rows, bucket, effective_sample_size, pad_rows, working_precision
+from parbals.arrays import block_rows, bucket, effective_sample_size, pad_rows
+from parbals.numerics import working_precision
 from parbals.randomness import derive_generator
 from parbals.scores.rows import class_rows
 from parbals.scores.uncertainty import bald, predictive_entropy
+from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = ["Configurations", "select_batchbald"]
@@ -30,11 +34,13 @@ __all__ = ["Configurations", "select_batchbald"]
 _TABLE_ENTRIES = 1 << 22
 _CANDIDATES = 512
 _SLACK = 1e-5
-"""Nats that float32 may lose between a bound from an earlier step and today's value, with room to spare."""
+"""Nats that float32 may lose between a bound from an earlier step and today's value, with room to
+spare."""
 
 
 class Configurations:
-    """Labels that the partial batch might get: their probabilities (S,) and reweighted samples (S, K)."""
+    """Labels that the partial batch might get: their probabilities (S,) and reweighted samples (S,
+    K)."""
 
     def __init__(self, weights: np.ndarray, most: int, generator: np.random.Generator) -> None:
         self.probability = np.ones(1)
@@ -56,7 +62,9 @@ class Configurations:
             joint = joint.reshape(-1, joint.shape[2])
         else:
             cumulative = np.cumsum(chances, axis=1)
-            drawn = (self._generator.random((len(chances), 1)) * cumulative[:, -1:] >= cumulative).sum(axis=1)
+            drawn = (
+                self._generator.random((len(chances), 1)) * cumulative[:, -1:] >= cumulative
+            ).sum(axis=1)
             joint = joint[np.arange(len(joint)), np.minimum(drawn, n_classes - 1)]
             probability = self.probability
         possible = (probability > 0) & (joint.sum(axis=1) > 0)
@@ -74,7 +82,8 @@ class Configurations:
 
 
 def select_batchbald(problem: Problem) -> Batch:
-    """The score of a point is what its label adds, in nats, to the information of those chosen before it."""
+    """The score of a point is what its label adds, in nats, to the information of those chosen
+    before it."""
     probs = problem.pool_probs
     assert probs is not None  # every problem but ParBaLS's own comes with samples
     generator = derive_generator(problem.seed, "batchbald")
@@ -93,7 +102,9 @@ def select_batchbald(problem: Problem) -> Batch:
             bounds = np.minimum(bounds, gains) if configurations.exact else bounds
             chosen.append(index)
             scores.append(float(gains[index]))
-            sample_sizes.append(float(configurations.probability @ effective_sample_size(configurations.weights)))
+            sample_sizes.append(
+                float(configurations.probability @ effective_sample_size(configurations.weights))
+            )
             n_exact.append(n_scored)
             free[index] = False
             if step < problem.batch_size - 1:
@@ -112,7 +123,8 @@ def select_batchbald(problem: Problem) -> Batch:
 def _scored(
     table: "_GainTable", configurations: Configurations, bounds: np.ndarray, free: np.ndarray
 ) -> tuple[np.ndarray, int]:
-    """Gains (N,) of all free points that can be the best, upper bounds of the others; and how many were computed."""
+    """Gains (N,) of all free points that can be the best, upper bounds of the others; and how many
+    were computed."""
     state = configurations.probability, configurations.weights
     order = np.flatnonzero(free)
     order = order[np.argsort(-bounds[order], kind="stable")]
@@ -133,20 +145,28 @@ class _GainTable:
 
     def __init__(self, probs: np.ndarray, weights: np.ndarray) -> None:
         self.bald = bald(probs, weights).astype(np.float64)
-        self._given = predictive_entropy(probs, weights).astype(np.float64) - self.bald  # Σ_k w_k H(Y_x|θ_k)
+        self._given = (
+            predictive_entropy(probs, weights).astype(np.float64) - self.bald
+        )  # Σ_k w_k H(Y_x|θ_k)
         self._rows = class_rows(probs)
 
-    def gains(self, indices: np.ndarray, probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def gains(
+        self, indices: np.ndarray, probability: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
         """Σ_y P(y) H(Y_x|y) - Σ_k w_k H(Y_x|θ_k) of the given points."""
         if len(probability) == 1:
             return self.bald[indices]
         dtype = self._rows.dtype
         n_rows, size = self._rows.shape[1], bucket(len(probability))
-        block = 1 << int(np.clip(_TABLE_ENTRIES // (size * n_rows), 16, _CANDIDATES)).bit_length() - 1
+        block = (
+            1 << int(np.clip(_TABLE_ENTRIES // (size * n_rows), 16, _CANDIDATES)).bit_length() - 1
+        )
         padded_weights = jnp.asarray(pad_rows(weights.astype(dtype), size))
         padded_probability = jnp.asarray(pad_rows(probability.astype(dtype), size))
         parts = [
-            _mean_entropy(pad_rows(self._rows[indices[rows]], block), padded_probability, padded_weights)
+            _mean_entropy(
+                pad_rows(self._rows[indices[rows]], block), padded_probability, padded_weights
+            )
             for rows in block_rows(len(indices), block)
         ]
         entropies = np.concatenate([np.asarray(part, np.float64) for part in parts])[: len(indices)]

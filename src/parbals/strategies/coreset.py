@@ -1,14 +1,15 @@
 """CoreSet: cover the pool, so that no point is far from a labelled one (Sener and Savarese, 2018).
 
-Greedy k-centre, also called farthest-first traversal: the next point is the one whose nearest centre is
-farthest away. Labelled and pending points are the first centres. Without any, the first point is the one
-nearest to the mean of the pool: the start does not depend on the order of the rows.
+Greedy k-centre, also called farthest-first traversal: the next point is the one whose nearest
+centre is farthest away. Labelled and pending points are the first centres. Without any, the first
+point is the one nearest to the mean of the pool: the start does not depend on the order of the
+rows.
 """
 
 import numpy as np
 
-from parbals.batches.distances import PoolPoints
-from parbals.batches.problem import Problem, batch_of
+from parbals.strategies.distances import PoolPoints
+from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = ["select_coreset"]
@@ -36,4 +37,6 @@ def select_coreset(problem: Problem) -> Batch:
         scores.append(float(distance[index]))
         free[index] = False
         distance = np.minimum(distance, points.distances_to(features[[index]]))
-    return batch_of(problem, np.array(chosen), np.array(scores), initial_scores=start[chosen].astype(np.float64))
+    return batch_of(
+        problem, np.array(chosen), np.array(scores), initial_scores=start[chosen].astype(np.float64)
+    )

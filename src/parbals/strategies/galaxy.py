@@ -1,16 +1,18 @@
-"""GALAXY: bisect towards the boundaries between classes, without drowning in the common one (Zhang et al., 2022).
+"""GALAXY: bisect towards the boundaries between classes, without drowning in the common one (Zhang
+et al., 2022).
 
-For each class c all points, labelled and unlabelled, are sorted by the margin p̄_c - max_{b≠c} p̄_b into a path
-(two classes share one). A *cut* is a pair of consecutive labelled points of which exactly one belongs to c; the
-unlabelled points between them are its stretch. Then, point by point:
+For each class c all points, labelled and unlabelled, are sorted by the margin p̄_c - max_{b≠c} p̄_b
+into a path (two classes share one). A *cut* is a pair of consecutive labelled points of which
+exactly one belongs to c; the unlabelled points between them are its stretch. Then, point by point:
 
-1. Bisect: the middle of the shortest stretch that nobody has touched yet, over all paths.
-2. When all have been touched, extend: the point nearest along its path to the middle of a cut.
-3. While all labels agree there is no cut: the middle of the longest untouched stretch between labelled points
+1. Bisect: the middle of the shortest stretch that nobody has touched yet, over all paths. 2. When
+all have been touched, extend: the point nearest along its path to the middle of a cut. 3. While all
+labels agree there is no cut: the middle of the longest untouched stretch between labelled points
    or path ends, to find one.
 
-The labels of a batch arrive together, so inside it nothing is revealed: a stretch whose middle was chosen (or
-is pending) no longer lies between two known labels, and only labels given beforehand are ever read.
+The labels of a batch arrive together, so inside it nothing is revealed: a stretch whose middle was
+chosen (or is pending) no longer lies between two known labels, and only labels given beforehand are
+ever read.
 """
 
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.batches.problem import Problem, batch_of
+from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = ["select_galaxy"]
@@ -50,12 +52,17 @@ class _Path(NamedTuple):
 
 
 def select_galaxy(problem: Problem) -> Batch:
-    """The score of a point is minus the length of its stretch (bisecting), or minus its distance (extending)."""
+    """The score of a point is minus the length of its stretch (bisecting), or minus its distance
+    (extending)."""
     labels, labelled_probs = problem.require_labels()
     n_classes = problem.mean_probs.shape[1]
     classes = [1] if n_classes == 2 else range(n_classes)
     paths = [_path(problem.mean_probs, labelled_probs, labels, c) for c in classes]
-    cuts = [stretch for p, path in enumerate(paths) for stretch in _stretches(p, path, between_classes=True)]
+    cuts = [
+        stretch
+        for p, path in enumerate(paths)
+        for stretch in _stretches(p, path, between_classes=True)
+    ]
     free = problem.candidates()
     chosen: list[int] = []
     scores: list[float] = []
@@ -65,7 +72,9 @@ def select_galaxy(problem: Problem) -> Batch:
         scores.append(score)
         free[index] = False
 
-    stretches = cuts or [s for p, path in enumerate(paths) for s in _stretches(p, path, between_classes=False)]
+    stretches = cuts or [
+        s for p, path in enumerate(paths) for s in _stretches(p, path, between_classes=False)
+    ]
     by_length = sorted(stretches, key=lambda s: s.length if cuts else -s.length)
     for stretch in by_length:
         if len(chosen) == problem.batch_size:
@@ -87,7 +96,9 @@ def _path(pool_probs: np.ndarray, labelled_probs: np.ndarray, labels: np.ndarray
     order = np.argsort(margins, kind="stable")
     n_pool = len(pool_probs)
     labelled = np.flatnonzero(order >= n_pool)
-    return _Path(np.where(order < n_pool, order, -1), labelled, labels[order[labelled] - n_pool] == c)
+    return _Path(
+        np.where(order < n_pool, order, -1), labelled, labels[order[labelled] - n_pool] == c
+    )
 
 
 def _margin(probs: np.ndarray, c: int) -> np.ndarray:
@@ -95,7 +106,8 @@ def _margin(probs: np.ndarray, c: int) -> np.ndarray:
 
 
 def _stretches(number: int, path: _Path, *, between_classes: bool) -> Iterator[_Stretch]:
-    """Stretches between consecutive labelled points of different kinds; or all of them, path ends included."""
+    """Stretches between consecutive labelled points of different kinds; or all of them, path ends
+    included."""
     if between_classes:
         for i in np.flatnonzero(path.positive[1:] != path.positive[:-1]):
             yield _Stretch(number, int(path.labelled[i]) + 1, int(path.labelled[i + 1]) - 1)
@@ -105,8 +117,11 @@ def _stretches(number: int, path: _Path, *, between_classes: bool) -> Iterator[_
         yield _Stretch(number, left + 1, right - 1)
 
 
-def _distance_to_middles(paths: list[_Path], stretches: list[_Stretch], n_pool: int) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) places from each pool point to the nearest middle of a stretch, and the place it has on that path."""
+def _distance_to_middles(
+    paths: list[_Path], stretches: list[_Stretch], n_pool: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) places from each pool point to the nearest middle of a stretch, and the place it has on
+    that path."""
     distance, place = np.full(n_pool, np.inf), np.zeros(n_pool)
     for number, path in enumerate(paths):
         middles = np.sort([s.middle for s in stretches if s.path == number])
@@ -115,7 +130,10 @@ def _distance_to_middles(paths: list[_Path], stretches: list[_Stretch], n_pool: 
         places = np.flatnonzero(path.pool >= 0)
         points = path.pool[places]
         after = np.searchsorted(middles, places)
-        right, left = middles[np.minimum(after, len(middles) - 1)], middles[np.maximum(after - 1, 0)]
+        right, left = (
+            middles[np.minimum(after, len(middles) - 1)],
+            middles[np.maximum(after - 1, 0)],
+        )
         gaps = np.minimum(np.abs(places - right), np.abs(places - left))
         nearer = gaps < distance[points]
         distance[points[nearer]] = gaps[nearer]

@@ -1,18 +1,21 @@
-"""GLISTER: points whose predicted labels, learned from, would help most on held-out labels (Killamsetty et al., 2021).
+"""GLISTER: points whose predicted labels, learned from, would help most on held-out labels
+(Killamsetty et al., 2021).
 
-Hypothesise that every candidate has the label the model predicts for it, ŷ = argmax p̄. One gradient step on
-the log-likelihood of a set S moves the last layer by η Σ_{j∈S} (onehot(ŷ_j) - p̄_j) ⊗ [x_j; 1], hence the logits of
-a validation point v, which start at ln p̄_v, by
+Hypothesise that every candidate has the label the model predicts for it, ŷ = argmax p̄. One
+gradient step on the log-likelihood of a set S moves the last layer by η Σ_{j∈S} (onehot(ŷ_j) -
+p̄_j) ⊗ [x_j; 1], hence the logits of a validation point v, which start at ln p̄_v, by
 
     Δ_v(S) = η Σ_{j∈S} (onehot(ŷ_j) - p̄_j) (1 + x_j·x_v),
 
-and the batch is built greedily by the gain in Σ_v ln softmax(ln p̄_v + Δ_v(S))[y_v]: computed exactly, not
-by its first-order expansion. Pending points are in S from the start. η is the reciprocal of the mean of
-‖[x; 1]‖² over the pool, so that the scale of the features does not matter.
+and the batch is built greedily by the gain in Σ_v ln softmax(ln p̄_v + Δ_v(S))[y_v]: computed
+exactly, not by its first-order expansion. Pending points are in S from the start. η is the
+reciprocal of the mean of ‖[x; 1]‖² over the pool, so that the scale of the features does not
+matter.
 
-The validation points are ``validation``: labelled points that the model was *not* fitted on, a fifth of the
-initial labelled set in the paper's experiment. If none are named, a fifth of each class among the labelled
-points is drawn (at least one of each); a model that was fitted on them is flattered by them, and the result says so.
+The validation points are ``validation``: labelled points that the model was *not* fitted on, a
+fifth of the initial labelled set in the paper's experiment. If none are named, a fifth of each
+class among the labelled points is drawn (at least one of each); a model that was fitted on them is
+flattered by them, and the result says so.
 """
 
 import jax
@@ -20,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from parbals.batches.problem import Problem, batch_of
+from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.errors import InputError
-from parbals.numerics import block_rows, bucket, pad_rows
 from parbals.randomness import derive_generator
+from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = ["select_glister"]
@@ -31,8 +34,8 @@ __all__ = ["select_glister"]
 _SHARE = 0.2
 _BLOCK = 8192
 _BORROWED = (
-    "glister judged the candidates by labels that the model may have been fitted on; name held-out ones with "
-    "validation=..."
+    "glister judged the candidates by labels that the model may have been fitted on; name held-out "
+    "ones with validation=..."
 )
 
 
@@ -41,13 +44,17 @@ def select_glister(problem: Problem) -> Batch:
     features = problem.require_features()
     labels, labelled_probs = problem.require_labels()
     if problem.labelled.features is None:
-        raise InputError("glister needs labelled_features: the features (L, D) of the labelled points.")
+        raise InputError(
+            "glister needs labelled_features: the features (L, D) of the labelled points."
+        )
     validation = problem.labelled.validation
     notes: tuple[str, ...] = ()
     if validation is None:
         validation, notes = _drawn_validation(labels, problem.seed), (_BORROWED,)
 
-    step = 1.0 / (1.0 + float(np.einsum("nd,nd->", features, features, dtype=np.float64)) / len(features))
+    step = 1.0 / (
+        1.0 + float(np.einsum("nd,nd->", features, features, dtype=np.float64)) / len(features)
+    )
     similarity = step * (1.0 + features @ problem.labelled.features[validation].T)  # (N, V)
     toward = -problem.mean_probs
     toward[np.arange(len(toward)), toward.argmin(axis=1)] += 1.0  # onehot(ŷ) - p̄
@@ -65,7 +72,9 @@ def select_glister(problem: Problem) -> Batch:
 
     def gains() -> np.ndarray:
         parts = [_gains(*block, logits.astype(np.float32), truth) for block in blocks]
-        return np.concatenate([np.asarray(part) for part in parts])[: len(features)].astype(np.float64)
+        return np.concatenate([np.asarray(part) for part in parts])[: len(features)].astype(
+            np.float64
+        )
 
     free = problem.candidates()
     chosen: list[int] = []
@@ -78,12 +87,17 @@ def select_glister(problem: Problem) -> Batch:
         free[index] = False
         logits = logits + np.outer(similarity[index], toward[index])
         gain = gains()
-    return batch_of(problem, np.array(chosen), np.array(scores), initial_scores=start[chosen], notes=notes)
+    return batch_of(
+        problem, np.array(chosen), np.array(scores), initial_scores=start[chosen], notes=notes
+    )
 
 
 @jax.jit
 def _gains(
-    similarity: Float[Array, "n V"], toward: Float[Array, "n C"], logits: Float[Array, "V C"], truth: Int[Array, " V"]
+    similarity: Float[Array, "n V"],
+    toward: Float[Array, "n C"],
+    logits: Float[Array, "V C"],
+    truth: Int[Array, " V"],
 ) -> Float[Array, " n"]:
     """Mean over v of ln softmax(logits_v + Δ_v)[y_v] - ln softmax(logits_v)[y_v].
 

@@ -1,40 +1,43 @@
 """The table of strategies: one line each, nothing registered by import magic.
 
-Strategies of other packages are found through the entry-point group ``parbals.strategies``; each entry names a
-:class:`Strategy`.
+A row is all that the rest of the house knows of a strategy: what it needs, what it is called, how it
+is drawn, and a sentence for people. The algorithm is loaded when it first chooses, so that looking at
+the table needs no JAX. Strategies of other packages are found through the entry-point group
+``parbals.strategies``; each entry names a :class:`Strategy`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING
 
-from parbals.batches.problem import Problem
 from parbals.errors import InputError
 from parbals.plugins import load_entry, loadable_entries, other_entries
-from parbals.strategies import (
-    badge,
-    bald,
-    batchbald,
-    confidence,
-    coreset,
-    entropy,
-    epig,
-    galaxy,
-    glister,
-    margin,
-    parbals_epig,
-    parbals_map_epig,
-    power_bald,
-    power_epig,
-    random,
-    softmax_bald,
-    softmax_epig,
-    softrank_bald,
-    softrank_epig,
-)
 from parbals.types import Batch
 
-__all__ = ["STRATEGIES", "Strategy", "all_strategies", "strategy_named"]
+if TYPE_CHECKING:
+    from parbals.strategies.problem import Problem
+
+__all__ = [
+    "COLD_START",
+    "DEFAULT",
+    "QUICK",
+    "STRATEGIES",
+    "UNIFORM",
+    "Strategy",
+    "all_strategies",
+    "strategy_named",
+    "strategy_title",
+]
+
+DEFAULT = "parbals-epig"
+COLD_START = "coreset"
+"""Chooses where a strategy needs labels or predictions and there are none yet."""
+QUICK = "power-epig"
+"""Chooses where somebody waits and the default would take too long."""
+UNIFORM = "random"
+"""What every other strategy is compared with."""
 
 _GROUP = "parbals.strategies"
 
@@ -44,11 +47,14 @@ class Strategy:
     """A pure function from a problem to a batch, what it needs, and what it costs.
 
     Attributes:
-        select: the function. The same problem always gives the same batch; all randomness comes from
-            ``problem.seed``.
+        select: the function. The same problem always gives the same batch; all randomness comes
+            from ``problem.seed``.
+        title: its name in tables and pictures; "" is the name it is asked for by.
+        about: why an item was chosen, to follow "This item was" in a sentence for people.
         needs_target: predictive samples of a target set.
         needs_features: features of the pool.
         needs_labels: labels known so far, with the model's predictions there.
+        holds_out: judges by labels that the model was not fitted on; an experiment keeps some back.
         batch_aware: a point's chance depends on the points chosen before it.
         stochastic: other seeds give other batches by design.
         uses_predictions: what the model predicts matters at all.
@@ -56,12 +62,17 @@ class Strategy:
         options: names accepted in ``select_batch(options={...})``.
         cost: operations, in the axis letters N M K C D B U, L labelled points.
         reference: where it was published.
+        tables: which of the paper's two kinds of table it stands in, "bayesian" and "heuristics".
+        style: colour, dashes, marker and width of its line in pictures; None takes a spare one.
     """
 
-    select: Callable[[Problem], Batch]
+    select: Callable[["Problem"], Batch]
+    title: str = ""
+    about: str = "chosen by its score"
     needs_target: bool = False
     needs_features: bool = False
     needs_labels: bool = False
+    holds_out: bool = False
     batch_aware: bool = False
     stochastic: bool = False
     uses_predictions: bool = True
@@ -69,81 +80,127 @@ class Strategy:
     options: tuple[str, ...] = ()
     cost: str = ""
     reference: str = ""
+    tables: tuple[str, ...] = ()
+    style: tuple[str, str, str, float] | None = None
 
 
+def _at(place: str) -> Callable[["Problem"], Batch]:
+    """The function ``module:name`` of this folder, loaded when it is first called."""
+    module, _, name = place.partition(":")
+
+    def select(problem: "Problem") -> Batch:
+        chosen: Batch = getattr(import_module(f"parbals.strategies.{module}"), name)(problem)
+        return chosen
+
+    return select
+
+
+_HEURISTICS, _BAYESIAN, _BOTH = ("heuristics",), ("bayesian",), ("bayesian", "heuristics")
 _POWER = "Kirsch et al. 2023"
 _EPIG_COST = "N·M·K·C²"
+_UNSURE = "chosen because the model is unsure of it"
+_INFORMS = "chosen because its label would say much about the model"
+_HELPS = "chosen because its label would improve the predictions"
+_TOGETHER = (
+    "chosen together with the others of its batch, so that their labels improve the predictions and "
+    "do not repeat each other"
+)
+# Okabe and Ito's colours, which the colour-blind can tell apart; lines of one colour differ in dashes
+# and marker.
+_BLACK, _ORANGE, _SKY, _GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
+_BLUE, _RED, _PINK, _GREY = "#0072b2", "#d55e00", "#cc79a7", "#767676"
 
+# fmt: off
 STRATEGIES: dict[str, Strategy] = {
-    "random": Strategy(random.select_random, stochastic=True, uses_predictions=False, cost="N"),
-    "confidence": Strategy(confidence.select_confidence, cost="N·K·C", reference="Lewis and Gale 1994"),
-    "margin": Strategy(margin.select_margin, cost="N·K·C", reference="Scheffer et al. 2001"),
-    "entropy": Strategy(entropy.select_entropy, cost="N·K·C", reference="Settles 2009"),
+    "random": Strategy(
+        _at("top:select_random"), "Random", "drawn at random",
+        stochastic=True, uses_predictions=False, cost="N",
+        tables=_BOTH, style=(_BLACK, ":", "o", 1.6)),
+    "confidence": Strategy(
+        _at("top:select_confidence"), "Confidence", _UNSURE,
+        cost="N·K·C", reference="Lewis and Gale 1994",
+        tables=_HEURISTICS, style=(_ORANGE, "-", "s", 1.6)),
+    "margin": Strategy(
+        _at("top:select_margin"), "Margin", "chosen because two classes are nearly equally likely",
+        cost="N·K·C", reference="Scheffer et al. 2001",
+        tables=_HEURISTICS, style=(_ORANGE, "--", "h", 1.6)),
+    "entropy": Strategy(
+        _at("top:select_entropy"), "Entropy", _UNSURE,
+        cost="N·K·C", reference="Settles 2009",
+        tables=_HEURISTICS, style=(_ORANGE, ":", "p", 1.6)),
     "coreset": Strategy(
-        coreset.select_coreset,
-        needs_features=True,
-        uses_predictions=False,
-        batch_aware=True,
-        cost="N·(L+B)·D",
-        reference="Sener and Savarese 2018",
-    ),
+        _at("coreset:select_coreset"), "CoreSet",
+        "chosen because it is far from everything that was chosen before",
+        needs_features=True, uses_predictions=False, batch_aware=True,
+        cost="N·(L+B)·D", reference="Sener and Savarese 2018",
+        tables=_HEURISTICS, style=(_PINK, "--", "<", 1.6)),
     "badge": Strategy(
-        badge.select_badge,
-        needs_features=True,
-        batch_aware=True,
-        stochastic=True,
-        cost="N·(K·C + B·D)",
-        reference="Ash et al. 2020",
-    ),
+        _at("badge:select_badge"), "BADGE",
+        "chosen because the model is unsure of it and it differs from the others of its batch",
+        needs_features=True, batch_aware=True, stochastic=True,
+        cost="N·(K·C + B·D)", reference="Ash et al. 2020",
+        tables=_HEURISTICS, style=(_GREEN, "-.", "P", 1.6)),
     "galaxy": Strategy(
-        galaxy.select_galaxy,
-        needs_labels=True,
-        batch_aware=True,
-        cost="N·(K·C + C·ln N)",
-        reference="Zhang et al. 2022",
-    ),
+        _at("galaxy:select_galaxy"), "GALAXY",
+        "chosen because it lies between items with different labels",
+        needs_labels=True, batch_aware=True,
+        cost="N·(K·C + C·ln N)", reference="Zhang et al. 2022",
+        tables=_HEURISTICS, style=(_RED, "-.", "*", 1.6)),
     "glister": Strategy(
-        glister.select_glister,
-        needs_features=True,
-        needs_labels=True,
-        batch_aware=True,
-        cost="N·L·(D + B·C)",
-        reference="Killamsetty et al. 2021",
-    ),
-    "bald": Strategy(bald.select_bald, cost="N·K·C", reference="Houlsby et al. 2011"),
-    "power-bald": Strategy(power_bald.select_power_bald, stochastic=True, cost="N·K·C", reference=_POWER),
-    "softmax-bald": Strategy(softmax_bald.select_softmax_bald, stochastic=True, cost="N·K·C", reference=_POWER),
-    "softrank-bald": Strategy(softrank_bald.select_softrank_bald, stochastic=True, cost="N·K·C", reference=_POWER),
+        _at("glister:select_glister"), "GLISTER",
+        "chosen because learning from it would help on labels that are known",
+        needs_features=True, needs_labels=True, holds_out=True, batch_aware=True,
+        cost="N·L·(D + B·C)", reference="Killamsetty et al. 2021",
+        tables=_HEURISTICS, style=(_GREY, "--", "X", 1.6)),
+    "bald": Strategy(
+        _at("top:select_bald"), "BALD", _INFORMS,
+        cost="N·K·C", reference="Houlsby et al. 2011",
+        tables=_BAYESIAN, style=(_RED, "-", "^", 1.6)),
+    "power-bald": Strategy(
+        _at("stochastic:select_power_bald"), "PowerBALD", _INFORMS,
+        stochastic=True, cost="N·K·C", reference=_POWER,
+        tables=_BAYESIAN, style=(_RED, "--", "<", 1.6)),
+    "softmax-bald": Strategy(
+        _at("stochastic:select_softmax_bald"), "SoftmaxBALD", _INFORMS,
+        stochastic=True, cost="N·K·C", reference=_POWER,
+        tables=_BAYESIAN, style=(_PINK, "-.", ">", 1.6)),
+    "softrank-bald": Strategy(
+        _at("stochastic:select_softrank_bald"), "SoftRankBALD", _INFORMS,
+        stochastic=True, cost="N·K·C", reference=_POWER,
+        tables=_BAYESIAN, style=(_PINK, ":", "X", 1.6)),
     "batchbald": Strategy(
-        batchbald.select_batchbald, batch_aware=True, cost="B·N·K·C·min(C^B, S)", reference="Kirsch et al. 2019"
-    ),
-    "epig": Strategy(epig.select_epig, needs_target=True, cost=_EPIG_COST, reference="Bickford Smith et al. 2023"),
+        _at("batchbald:select_batchbald"), "BatchBALD",
+        "chosen together with the others of its batch, whose labels say most about the model",
+        batch_aware=True, cost="B·N·K·C·min(C^B, S)", reference="Kirsch et al. 2019",
+        tables=_BAYESIAN, style=(_ORANGE, "-", "h", 1.6)),
+    "epig": Strategy(
+        _at("top:select_epig"), "EPIG", _HELPS,
+        needs_target=True, cost=_EPIG_COST, reference="Bickford Smith et al. 2023",
+        tables=_BAYESIAN, style=(_GREEN, "-", "v", 1.6)),
     "power-epig": Strategy(
-        power_epig.select_power_epig, needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER
-    ),
+        _at("stochastic:select_power_epig"), "PowerEPIG", _HELPS,
+        needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER,
+        tables=_BAYESIAN, style=(_GREEN, "--", "d", 1.6)),
     "softmax-epig": Strategy(
-        softmax_epig.select_softmax_epig, needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER
-    ),
+        _at("stochastic:select_softmax_epig"), "SoftmaxEPIG", _HELPS,
+        needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER,
+        tables=_BAYESIAN, style=(_GREY, "-.", "P", 1.6)),
     "softrank-epig": Strategy(
-        softrank_epig.select_softrank_epig, needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER
-    ),
+        _at("stochastic:select_softrank_epig"), "SoftRankEPIG", _HELPS,
+        needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER,
+        tables=_BAYESIAN, style=(_GREY, "--", "p", 1.6)),
     "parbals-map-epig": Strategy(
-        parbals_map_epig.select_parbals_map_epig,
-        needs_target=True,
-        batch_aware=True,
-        conditions_model=True,
-        cost="B·N·K·(M·C² or K·C)",
-        reference="Hu and Mussmann 2026",
-    ),
+        _at("parbals:select_parbals_map_epig"), "ParBaLS-MAP EPIG", _TOGETHER,
+        needs_target=True, batch_aware=True, conditions_model=True,
+        cost="B·N·K·(M·C² or K·C)", reference="Hu and Mussmann 2026",
+        tables=_BOTH, style=(_SKY, "--", "D", 2.0)),
     "parbals-epig": Strategy(
-        parbals_epig.select_parbals_epig,
-        needs_target=True,
-        batch_aware=True,
-        conditions_model=True,
-        cost="U·B·N·K·(M·C² or K·C)",
-        reference="Hu and Mussmann 2026",
-    ),
+        _at("parbals:select_parbals_epig"), "ParBaLS EPIG", _TOGETHER,
+        needs_target=True, batch_aware=True, conditions_model=True,
+        cost="U·B·N·K·(M·C² or K·C)", reference="Hu and Mussmann 2026",
+        tables=_BOTH, style=(_BLUE, "-", "o", 2.6)),
 }
+# fmt: on
 
 _THEIRS = (Strategy, "strategy", "parbals.strategies.Strategy")
 
@@ -155,11 +212,23 @@ def strategy_named(name: str) -> Strategy:
     others = _other_entries()
     if isinstance(name, str) and name in others:
         return load_entry(others[name], *_THEIRS)
-    raise InputError(f"There is no strategy {name!r}; choose one of: {', '.join([*STRATEGIES, *others])}.")
+    names = ", ".join([*STRATEGIES, *others])
+    raise InputError(f"There is no strategy {name!r}; choose one of: {names}.")
+
+
+def strategy_title(name: str) -> str:
+    """What a strategy is called in tables; one that is not installed here by its own name."""
+    try:
+        return strategy_named(name).title or name
+    except InputError:
+        return name
 
 
 def all_strategies() -> dict[str, Strategy]:
-    """Ours, then those of installed packages. One of theirs that cannot be loaded stops nothing but itself."""
+    """Ours, then those of installed packages.
+
+    One of theirs that cannot be loaded stops nothing but itself.
+    """
     return STRATEGIES | loadable_entries(_other_entries(), *_THEIRS)
 
 

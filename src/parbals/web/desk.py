@@ -1,7 +1,8 @@
-"""One thread writes to the project, a few read from it; requests wait for them without blocking each other.
+"""One thread writes to the project, a few read from it; requests wait for them without blocking
+each other.
 
-Writes that wait at the same time share one commit: one flush to disk serves all of them, and each caller hears that its
-write is stored only after that flush.
+Writes that wait at the same time share one commit: one flush to disk serves all of them, and each
+caller hears that its write is stored only after that flush.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from parbals.errors import InputError, ProjectError
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 __all__ = ["BusyError", "Desk"]
 
@@ -28,9 +29,11 @@ class BusyError(ProjectError):
 
 
 class Desk:
-    """The project's clerks: ``write``, ``read`` and ``read_slowly`` run an action with a store of their own thread.
+    """The project's clerks: ``write``, ``read`` and ``read_slowly`` run an action with a store of
+    their own thread.
 
-    Reads that walk over all items go to ``read_slowly``, so that labelling never waits for an export.
+    Reads that walk over all items go to ``read_slowly``, so that labelling never waits for an
+    export.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -49,7 +52,10 @@ class Desk:
             line.stop()
 
     async def write(self, action: Callable[[Store], T]) -> T:
-        """Run an action that writes; when this returns its effect is on disk. It may run twice but is stored once."""
+        """Run an action that writes; when this returns its effect is on disk.
+
+        It may run twice but is stored once.
+        """
         return await self._writer.run(action)
 
     async def read(self, action: Callable[[Store], T]) -> T:
@@ -101,7 +107,9 @@ class _Line:
         with store:
             while (job := self.waiting.get()) is not None:
                 jobs, last = [job], False
-                while not self.read_only and len(jobs) < _MOST_TOGETHER and not self.waiting.empty():
+                while (
+                    not self.read_only and len(jobs) < _MOST_TOGETHER and not self.waiting.empty()
+                ):
                     more = self.waiting.get()
                     if more is None:
                         last = True
@@ -153,7 +161,8 @@ def _settle(jobs: list[_Job]) -> None:
 
 
 def _do_together(store: Store, jobs: list[_Job]) -> bool:
-    """All in one commit; False if that failed and nothing is stored, so that each can be tried by itself."""
+    """All in one commit; False if that failed and nothing is stored, so that each can be tried by
+    itself."""
     try:
         with store.together():
             for job in jobs:

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from parbals.errors import InputError, MissingDependencyError, ParbalsError, ProjectDamagedError
-from parbals.project.answers import HeldLabelError, RequestUsedError
+from parbals.store.answers import HeldLabelError, RequestUsedError
 from parbals.web.desk import BusyError
 from parbals.web.guard import error_body
 from parbals.web.media import MediaError
@@ -110,7 +110,9 @@ def handle_failures(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         _log.error("A request failed", exc_info=error)
-        return _answer(500, "bug", "The server made a mistake; what was confirmed before is stored.")
+        return _answer(
+            500, "bug", "The server made a mistake; what was confirmed before is stored."
+        )
 
 
 def _answer(status: int, code: str, message: str, headers: Any = None, **more: Any) -> Response:

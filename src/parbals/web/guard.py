@@ -1,9 +1,10 @@
 """Who may speak to the page: every request passes here before anything else sees it.
 
-The server listens on this machine, but so do web pages from everywhere that are open in its browsers. A request must
-name the server by one of its own names (DNS rebinding), must not come from another site's page (request forgery), and
-must carry the token (other users and programs of the machine). The browser keeps the token as a cookie, and cookies do
-not know ports: another server of this machine that is opened in the same browser could read it.
+The server listens on this machine, but so do web pages from everywhere that are open in its
+browsers. A request must name the server by one of its own names (DNS rebinding), must not come from
+another site's page (request forgery), and must carry the token (other users and programs of the
+machine). The browser keeps the token as a cookie, and cookies do not know ports: another server of
+this machine that is opened in the same browser could read it.
 """
 
 import asyncio
@@ -27,8 +28,8 @@ _CHANGING = ("POST", "PATCH")
 _SITES = ("same-origin", "none", "same-site", "cross-site")
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 )
 _HEADERS = [
     (b"content-security-policy", _POLICY.encode()),
@@ -39,13 +40,15 @@ _HEADERS = [
     (b"x-frame-options", b"DENY"),
 ]
 _LOCKED = (
-    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-    "<title>parbals</title><body><h1>This page needs its link</h1><p>Open the link that <code>parbals serve</code> "
-    "printed; it ends in <code>?token=</code> and a long word.</p></body></html>"
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+    "content='width=device-width'><title>parbals</title><body><h1>This page needs its "
+    "link</h1><p>Open the link that <code>parbals serve</code> printed; it ends in "
+    "<code>?token=</code> and a long word.</p></body></html>"
 )
 
 _GO_ON = (
-    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+    "content='width=device-width'>"
     '<meta http-equiv="refresh" content="0;url=/"><link rel=icon href="data:,"><title>parbals</title>'
     '<body><p><a href="/">Go on to the labelling page</a></p></body></html>'
 )
@@ -59,17 +62,31 @@ class _RefusedError(Exception):
 
 def error_body(code: str, message: str, **more: Any) -> bytes:
     """The JSON of an error, the same from every part of the server."""
-    return json.dumps({"error": {"code": code, "message": message, **more}}, ensure_ascii=False).encode()
+    return json.dumps(
+        {"error": {"code": code, "message": message, **more}}, ensure_ascii=False
+    ).encode()
 
 
 class Guard:
-    """Pure ASGI middleware; ``names`` are host names besides those of this machine that the server may be called by."""
+    """Pure ASGI middleware; ``names`` are host names besides those of this machine that the server
+    may be called by."""
 
     def __init__(
-        self, app: Any, *, token: str, port: int, names: Iterable[str] = (), body_seconds: float = _BODY_SECONDS
+        self,
+        app: Any,
+        *,
+        token: str,
+        port: int,
+        names: Iterable[str] = (),
+        body_seconds: float = _BODY_SECONDS,
     ) -> None:
         self.app, self.token, self.port, self.body_seconds = app, token.encode(), port, body_seconds
-        self.names = {"127.0.0.1", "localhost", "[::1]", *(_bracketed(name.lower()) for name in names)}
+        self.names = {
+            "127.0.0.1",
+            "localhost",
+            "[::1]",
+            *(_bracketed(name.lower()) for name in names),
+        }
         self.cookie = f"parbals-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,9 +103,13 @@ class Guard:
             headers = _single(scope["headers"])
             self._check_place(scope, headers)
             if scope["method"] not in ("GET", *_CHANGING):
-                raise _RefusedError(405, "method", "This method is not known here.", (b"allow", b"GET, POST, PATCH"))
+                raise _RefusedError(
+                    405, "method", "This method is not known here.", (b"allow", b"GET, POST, PATCH")
+                )
             arriving = scope["method"] == "GET" and scope["path"] == "/"
-            if arriving and self._is_token(parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]):
+            if arriving and self._is_token(
+                parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
+            ):
                 await self._admit(send, headers.get("sec-fetch-site"))
                 return
             self._check_token(scope, headers, arriving)
@@ -103,7 +124,9 @@ class Guard:
         """The right name, and no other site behind it."""
         host = headers.get("host", "")
         if not self._is_ours(host, scope):
-            raise _RefusedError(421, "host", "This server is not called by that name; use the link it printed.")
+            raise _RefusedError(
+                421, "host", "This server is not called by that name; use the link it printed."
+            )
         origin = headers.get("origin")
         if origin is not None and not (
             origin.startswith("http://") and self._is_ours(origin.removeprefix("http://"), scope)
@@ -116,7 +139,8 @@ class Guard:
             and scope["path"] == "/"
             and headers.get("sec-fetch-mode", "navigate") == "navigate"
         )
-        # A link in another page may lead here, to the door: without the token there is nothing to see.
+        # A link in another page may lead here, to the door: without the token there is nothing to
+        # see.
         if site is not None and (site not in _SITES or (foreign and not opening)):
             raise _RefusedError(403, "origin", "Requests from other sites' pages are refused.")
 
@@ -126,7 +150,8 @@ class Guard:
             name, port = host, "80"
         if port != str(self.port):
             return False
-        # A socket for IPv6 that takes IPv4 as well calls an address ::ffff:10.0.0.1 where the browser says 10.0.0.1.
+        # A socket for IPv6 that takes IPv4 as well calls an address ::ffff:10.0.0.1 where the
+        # browser says 10.0.0.1.
         local = str((scope.get("server") or ("",))[0]).removeprefix("::ffff:")
         return name.lower() in self.names or name == _bracketed(local)
 
@@ -143,18 +168,25 @@ class Guard:
             good = self._is_token(self._cookie(headers.get("cookie", "")))
             if arriving and site in ("same-site", "cross-site"):
                 good = False  # another site's link opens the door only with the token in it
-            if good and scope["method"] in _CHANGING and "origin" not in headers and site != "same-origin":
+            if (
+                good
+                and scope["method"] in _CHANGING
+                and "origin" not in headers
+                and site != "same-origin"
+            ):
                 raise _RefusedError(403, "origin", "A change must come from the page itself.")
         if not good:
             raise _RefusedError(
                 401,
                 "token",
-                "The token is missing or no longer good; open the link that `parbals serve` printed.",
+                "The token is missing or no longer good; open the link that `parbals serve` "
+                "printed.",
                 (b"www-authenticate", b"Bearer"),
             )
 
     def _cookie(self, header: str) -> str:
-        # By hand: cookies of other servers on this machine come along, and a parser may stumble over them.
+        # By hand: cookies of other servers on this machine come along, and a parser may stumble
+        # over them.
         for part in header.split(";"):
             name, _, value = part.strip().partition("=")
             if name == self.cookie:
@@ -164,8 +196,9 @@ class Guard:
     async def _admit(self, send: Send, site: str | None) -> None:
         """Hand over the cookie and go on to the page.
 
-        Where the link was clicked on another site (or the browser does not say where), a redirect would still count as
-        that site's and come without the cookie; a page of our own that goes on does not.
+        Where the link was clicked on another site (or the browser does not say where), a redirect
+        would still count as that site's and come without the cookie; a page of our own that goes on
+        does not.
         """
         cookie = f"{self.cookie}={self.token.decode()}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
         headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
@@ -179,8 +212,11 @@ class Guard:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _body(self, scope: Scope, headers: dict[str, str], receive: Receive) -> Receive | None:
-        """The whole body, read within limits of size and time; None if the client left before it was complete."""
+    async def _body(
+        self, scope: Scope, headers: dict[str, str], receive: Receive
+    ) -> Receive | None:
+        """The whole body, read within limits of size and time; None if the client left before it
+        was complete."""
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             raise _RefusedError(400, "length", "Content-Length is not a number.")
@@ -204,14 +240,18 @@ class Guard:
             try:
                 message = await asyncio.wait_for(receive(), end - time.monotonic())
             except TimeoutError:
-                raise _RefusedError(408, "slow", "The body took too long to arrive; try again.") from None
+                raise _RefusedError(
+                    408, "slow", "The body took too long to arrive; try again."
+                ) from None
             if message["type"] == "http.disconnect":
                 return None
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             more = message.get("more_body", False)
             if size > MOST_BYTES:
-                raise _RefusedError(413, "size", f"A request may have at most {MOST_BYTES:,} bytes.")
+                raise _RefusedError(
+                    413, "size", f"A request may have at most {MOST_BYTES:,} bytes."
+                )
         whole: bytes | None = b"".join(parts)
 
         async def replay() -> MutableMapping[str, Any]:
@@ -238,7 +278,9 @@ def _single(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
             "content-type",
         ):
             raise _RefusedError(400, "header", f"The header {key} came twice.")
-        found[key] = f"{found[key]}; {value.decode('latin-1')}" if key in found else value.decode("latin-1")
+        found[key] = (
+            f"{found[key]}; {value.decode('latin-1')}" if key in found else value.decode("latin-1")
+        )
     return found
 
 
@@ -254,7 +296,10 @@ def _hardened(scope: Scope, send: Send) -> Send:
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message["headers"]}
             extra = [*_HEADERS, (b"cache-control", b"no-cache" if lasting else b"no-store")]
-            message["headers"] = [*message["headers"], *(header for header in extra if header[0] not in names)]
+            message["headers"] = [
+                *message["headers"],
+                *(header for header in extra if header[0] not in names),
+            ]
         await send(message)
 
     return wrapped
@@ -264,7 +309,11 @@ async def _answer(scope: Scope, send: Send, refused: _RefusedError) -> None:
     as_page = refused.status == 401 and not scope["path"].startswith("/api")
     body = _LOCKED.encode() if as_page else error_body(refused.code, refused.message)
     kind = b"text/html; charset=utf-8" if as_page else b"application/json"
-    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *refused.headers]
+    headers = [
+        (b"content-type", kind),
+        (b"content-length", str(len(body)).encode()),
+        *refused.headers,
+    ]
     if scope["method"] != "GET":
         headers.append((b"connection", b"close"))  # the rest of a body that nobody reads
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})

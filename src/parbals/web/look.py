@@ -1,4 +1,7 @@
-"""What there is to see of a project on the page: progress, the map, lists of items. Reads only, and loads no model."""
+"""What there is to see of a project on the page: progress, the map, lists of items.
+
+Reads only, and loads no model.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -10,9 +13,9 @@ from parbals.errors import ProjectDamagedError
 from parbals.project.agreement import agreement
 from parbals.project.consensus import combined_labels
 from parbals.project.features import load_features
-from parbals.project.passes import KINDS
-from parbals.project.records import Answer, Item
-from parbals.project.store import Store
+from parbals.store.passes import KINDS
+from parbals.store.records import Answer, Item
+from parbals.store.store import Store
 from parbals.web.shape import Predictions, image_column, snippet
 
 __all__ = ["Curve", "item", "items", "live", "revision", "world_map"]
@@ -66,7 +69,9 @@ def live(store: Store, curve: Curve) -> dict[str, Any]:
     latest = store.latest_report()
     people = store.annotators()
     machines = {person.name for person in people if person.source == "machine"}
-    agreed = agreement({p: {a: label for a, label in by.items() if a not in machines} for p, by in votes.items()})
+    agreed = agreement(
+        {p: {a: label for a, label in by.items() if a not in machines} for p, by in votes.items()}
+    )
     found = None if agreed is None else asdict(agreed)
     if found is not None:
         found["pairs"] = found["pairs"][:_MOST_PAIRS]
@@ -79,7 +84,9 @@ def live(store: Store, curve: Curve) -> dict[str, Any]:
         "passed": len(store.passes().keys() - labels.keys()),
         "class_balance": balance,
         "annotators": [asdict(person) for person in people],
-        "report": None if latest is None else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
+        "report": None
+        if latest is None
+        else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
         "history": curve.renew(store),
         "agreement": found,
     }
@@ -88,7 +95,9 @@ def live(store: Store, curve: Curve) -> dict[str, Any]:
 def world_map(store: Store) -> dict[str, Any]:
     """At most 4,000 items in two dimensions, those in play among them."""
     n_items = store.n_items
-    empty: dict[str, Any] = {name: [] for name in ("position", "x", "y", "state", "label", "predicted")}
+    empty: dict[str, Any] = {
+        name: [] for name in ("position", "x", "y", "state", "label", "predicted")
+    }
     stored = store.settings.get("map")
     try:
         places = None if stored is None else load_features(store.folder, stored)
@@ -102,14 +111,21 @@ def world_map(store: Store) -> dict[str, Any]:
     states = {**dict.fromkeys(waiting, 1), **dict.fromkeys(out, 2), **dict.fromkeys(labels, 3)}
     chosen = sorted(states)
     if len(chosen) > _MOST_POINTS:
-        chosen = [chosen[place] for place in np.linspace(0, len(chosen) - 1, _MOST_POINTS).astype(int).tolist()]
+        chosen = [
+            chosen[place]
+            for place in np.linspace(0, len(chosen) - 1, _MOST_POINTS).astype(int).tolist()
+        ]
     # The same part of the others every time, or the picture would flicker.
     some = np.random.default_rng(0).permutation(n_items)[:_MOST_POINTS].tolist()
-    chosen += [position for position in some if position not in states][: _MOST_POINTS - len(chosen)]
+    chosen += [position for position in some if position not in states][
+        : _MOST_POINTS - len(chosen)
+    ]
     numbers = {label: number for number, label in enumerate(store.classes)}
     at = np.asarray(places[chosen], np.float64).round(5)
     predictions = Predictions(store).rows
-    guessed = [-1] * len(chosen) if predictions is None else predictions[chosen].argmax(axis=1).tolist()
+    guessed = (
+        [-1] * len(chosen) if predictions is None else predictions[chosen].argmax(axis=1).tolist()
+    )
     points = {
         "position": chosen,
         "x": at[:, 0].tolist(),
@@ -159,24 +175,41 @@ class _Rows:
         elif state == "disagree":
             found = [position for position, by in self.answers.items() if len(set(by.values())) > 1]
         elif state == "unlabelled":
-            found = (position for position in range(self.store.n_items) if position not in self.labels)
+            found = (
+                position for position in range(self.store.n_items) if position not in self.labels
+            )
         else:
             found = range(self.store.n_items)
         if label is not None:
             found = (position for position in found if self.labels.get(position) == label)
         if annotator is not None:
             theirs = (self.answers, self.passes)
-            found = (position for position in found if any(annotator in by.get(position, {}) for by in theirs))
+            found = (
+                position
+                for position in found
+                if any(annotator in by.get(position, {}) for by in theirs)
+            )
         return found if isinstance(found, range) else sorted(found)
 
 
 def items(
-    store: Store, *, state: str, label: str | None, annotator: str | None, query: str | None, after: int, limit: int
+    store: Store,
+    *,
+    state: str,
+    label: str | None,
+    annotator: str | None,
+    query: str | None,
+    after: int,
+    limit: int,
 ) -> dict[str, Any]:
     """A part of the list of items, in order; a search may find nothing in a part and still go on."""
     rows = _Rows(store)
     chosen = rows.chosen(state, label, annotator)
-    first = after + 1 if isinstance(chosen, range) else int(np.searchsorted(chosen, after, side="right"))
+    first = (
+        after + 1
+        if isinstance(chosen, range)
+        else int(np.searchsorted(chosen, after, side="right"))
+    )
     part = chosen[first : first + (_SCANNED if query else limit)]
     found: list[dict[str, Any]] = []
     last = None
@@ -194,7 +227,9 @@ def item(store: Store, position: int) -> dict[str, Any]:
     """Everything about an item, at the cost of one item."""
     (found,) = store.items([position])
     given = store.history(position)
-    now: dict[str, Answer] = {}  # the latest of each, in the order in which they came to their labels
+    now: dict[
+        str, Answer
+    ] = {}  # the latest of each, in the order in which they came to their labels
     for answer in given:
         if answer.annotator in now and now[answer.annotator].label != answer.label:
             del now[answer.annotator]
@@ -217,7 +252,9 @@ def item(store: Store, position: int) -> dict[str, Any]:
         "image": f"/api/media/{position}" if image_column(store) else None,
         "label": combined_labels({position: people or answers}).get(position),
         "answers": answers,
-        "passes": {name: kind for name, kind in passes.items() if kind in KINDS and name not in answers},
+        "passes": {
+            name: kind for name, kind in passes.items() if kind in KINDS and name not in answers
+        },
         "predicted": Predictions(store).of(position),
         "content": found.content,
         "history": history,

@@ -1,8 +1,9 @@
 """The image of an item, and nothing else of the disk.
 
-Image paths in a project are relative to the folder its data came from, remembered by ``parbals init``; the images stay
-there. A file is served only if its path, with all links resolved, lies inside that folder or inside the project's own
-(for projects that were moved together with their images), and if its first bytes are those of an image.
+Image paths in a project are relative to the folder its data came from, remembered by ``parbals
+init``; the images stay there. A file is served only if its path, with all links resolved, lies
+inside that folder or inside the project's own (for projects that were moved together with their
+images), and if its first bytes are those of an image.
 """
 
 import os
@@ -10,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from parbals.project.store import Store
+from parbals.store.store import Store
 from parbals.web.shape import image_column
 
 __all__ = ["Image", "MediaError", "read_image"]
@@ -55,8 +56,11 @@ def _read(store: Store, value: str) -> bytes:
             path = (inside / value).resolve()
             if not path.is_relative_to(inside):
                 continue
-            # The path was resolved: a link here was put in its place just now. A pipe would wait for ever.
-            number = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+            # The path was resolved: a link here was put in its place just now. A pipe would wait
+            # for ever.
+            number = os.open(
+                path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+            )
         except (OSError, RuntimeError, ValueError):
             continue
         status = os.fstat(number)
@@ -67,7 +71,9 @@ def _read(store: Store, value: str) -> bytes:
             if status.st_size > MOST_BYTES:
                 raise MediaError(413, "The item's image is larger than 64 MB.")
             return file.read()
-    raise MediaError(404, "The item's image is not in the folder that the project's data came from.")
+    raise MediaError(
+        404, "The item's image is not in the folder that the project's data came from."
+    )
 
 
 def _sniff(start: bytes) -> str | None:

@@ -2,7 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
 __all__ = [
     "MOST_POSITION",
@@ -47,7 +54,8 @@ class TakeIn(_In):
 
 
 class AnswerIn(_In):
-    """A label; ``request_id`` makes a retry free, ``revise`` lets it replace the annotator's earlier label."""
+    """A label; ``request_id`` makes a retry free, ``revise`` lets it replace the annotator's
+    earlier label."""
 
     position: Position
     label: Label

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from parbals import __version__
-from parbals.project.records import QueueCounts
-from parbals.project.store import Store
+from parbals.store.records import QueueCounts
+from parbals.store.store import Store
 from parbals.web.desk import Desk
 from parbals.web.look import Curve, live, revision
 from parbals.web.shape import Outfit
@@ -92,7 +92,9 @@ class Page:
 
     async def live(self, since: str | None) -> dict[str, Any]:
         """Progress; computed at most twice a second and a tenth of the time, however many ask."""
-        if not (self._live[0] and self._looking.locked()):  # while one looks, others get what there was
+        if not (
+            self._live[0] and self._looking.locked()
+        ):  # while one looks, others get what there was
             async with self._looking:
                 await self._look()
         number, found = self._live
@@ -118,7 +120,8 @@ class Page:
         self._wake.set()
 
     async def _tend(self) -> None:
-        """Tell the worker what is missing, soon after anything happens and every two seconds anyhow."""
+        """Tell the worker what is missing, soon after anything happens and every two seconds
+        anyhow."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _TICK)
@@ -132,18 +135,22 @@ class Page:
     async def _missing(self) -> tuple[int, float]:
         """How many items the queue lacks, and for how many seconds those in it will last.
 
-        It holds three for everybody at work, at least ten, and is filled when half are gone. Where people are faster
-        than the model, it holds twice what they do in the time a batch takes, and twice as much again each time that
-        it has run dry all the same.
+        It holds three for everybody at work, at least ten, and is filled when half are gone. Where
+        people are faster than the model, it holds twice what they do in the time a batch takes, and
+        twice as much again each time that it has run dry all the same.
         """
         free = (await self.desk.read(lambda store: store.queue_counts())).free
         moment = time.monotonic()
-        self._seen = {name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS}
+        self._seen = {
+            name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
+        }
         while self._done and moment - self._done[0] > _RATE_SECONDS:
             self._done.popleft()
         rate = len(self._done) / _RATE_SECONDS
         soon = 2.0 * self.supervisor.seconds_to_choose * rate
-        wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), min(round(soon * self._more), _MOST_WANTED))
+        wanted = max(
+            _BATCH, _ITEMS_EACH * len(self._seen), min(round(soon * self._more), _MOST_WANTED)
+        )
         low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
         if 2 * low >= wanted:
             return 0, 0.0

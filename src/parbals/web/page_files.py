@@ -1,4 +1,5 @@
-"""The page's own files in the project's folder: the token that opens it, and the lock that keeps it to one server."""
+"""The page's own files in the project's folder: the token that opens it, and the lock that keeps it
+to one server."""
 
 import os
 import re
@@ -15,9 +16,11 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def page_token(folder: Path, *, new: bool = False) -> str:
-    """The token in ``page-token``, made where there is none; with ``new`` the old one becomes useless.
+    """The token in ``page-token``, made where there is none; with ``new`` the old one becomes
+    useless.
 
-    32 random bytes that only the owner of the file can read. It stays, so that pages left open work after a restart.
+    32 random bytes that only the owner of the file can read. It stays, so that pages left open work
+    after a restart.
     """
     file = folder / "page-token"
     try:
@@ -34,19 +37,24 @@ def page_token(folder: Path, *, new: bool = False) -> str:
         os.replace(draft, file)
     except OSError as error:
         raise ProjectError(
-            f"{file} cannot be written ({error.strerror}); the page needs a folder that it can write to."
+            f"{file} cannot be written ({error.strerror}); the page needs a folder that it can "
+            "write to."
         ) from None
     return token
 
 
 def hold_lock(folder: Path) -> IO[bytes]:
-    """The open lock file of a project's only server; a second one is refused. It ends when the process does."""
+    """The open lock file of a project's only server; a second one is refused.
+
+    It ends when the process does.
+    """
     file = folder / "page.lock"
     try:
         lock = open(file, "ab")  # noqa: SIM115 - held until the server ends
     except OSError as error:
         raise ProjectError(
-            f"{file} cannot be written ({error.strerror}); the page needs a folder that it can write to."
+            f"{file} cannot be written ({error.strerror}); the page needs a folder that it can "
+            "write to."
         ) from None
     try:
         _lock(lock)

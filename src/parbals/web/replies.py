@@ -193,7 +193,8 @@ class ServerOut(BaseModel):
 
 
 class LiveOut(BaseModel):
-    """Progress; with ``?since`` of the current revision only ``unchanged``, ``revision`` and ``queue``."""
+    """Progress; with ``?since`` of the current revision only ``unchanged``, ``revision`` and
+    ``queue``."""
 
     revision: str
     queue: QueueOut

@@ -6,12 +6,20 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from parbals.project.records import Submission
-from parbals.project.store import Store
+from parbals.store.records import Submission
+from parbals.store.store import Store
 from parbals.web.failures import StrictRoute, errors_of
 from parbals.web.models import AnswersIn, PassIn, PositionsIn, SettingsIn, TakeIn, UndoIn
 from parbals.web.page import Page
-from parbals.web.replies import LeasesOut, PassOut, ProjectOut, ReleasedOut, StoredOut, TasksOut, UndoneOut
+from parbals.web.replies import (
+    LeasesOut,
+    PassOut,
+    ProjectOut,
+    ReleasedOut,
+    StoredOut,
+    TasksOut,
+    UndoneOut,
+)
 from parbals.web.shape import lease_minutes, project, task
 
 __all__ = ["as_json", "labelling_routes"]
@@ -19,7 +27,9 @@ __all__ = ["as_json", "labelling_routes"]
 
 def as_json(value: Any) -> Response:
     """An answer that is written as it is; its shape is tested against the description."""
-    body = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+    body = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
+        "utf-8", "replace"
+    )
     return Response(body, media_type="application/json")
 
 
@@ -63,13 +73,19 @@ def labelling_routes(page: Page) -> APIRouter:
     async def answers(given: AnswersIn) -> Response:
         """Store labels, all or none; 200 means that they are on disk."""
         wanted = [
-            Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise) for a in given.answers
+            Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
+            for a in given.answers
         ]
         result = await desk.write(lambda store: store.submit(wanted, annotator=given.annotator))
         page.touch(given.annotator, done=len(given.answers))
         rows = zip(given.answers, result.answers, result.outcomes, strict=True)
         stored = [
-            {"request_id": a.request_id, "position": a.position, "answer": number, "outcome": outcome}
+            {
+                "request_id": a.request_id,
+                "position": a.position,
+                "answer": number,
+                "outcome": outcome,
+            }
             for a, number, outcome in rows
         ]
         return as_json({"stored": stored})
@@ -96,11 +112,17 @@ def labelling_routes(page: Page) -> APIRouter:
         def act(store: Store) -> dict[str, Any]:
             outfit = page.outfit(store)
             was, lease = store.undo(
-                given.position, given.annotator, lease_seconds=outfit.lease_seconds, request_id=given.request_id
+                given.position,
+                given.annotator,
+                lease_seconds=outfit.lease_seconds,
+                request_id=given.request_id,
             )
             said = {"label": was.label, "kind": was.kind, "comment": was.comment}
             item = task(store, lease, outfit)
-            return {"item": item, "was": {name: value for name, value in said.items() if value is not None}}
+            return {
+                "item": item,
+                "was": {name: value for name, value in said.items() if value is not None},
+            }
 
         return as_json(await desk.write(act))
 
@@ -119,7 +141,13 @@ def labelling_routes(page: Page) -> APIRouter:
     @routes.post("/release", response_model=ReleasedOut, responses=errors_of(body=True))
     async def release(given: PositionsIn) -> Response:
         """The annotator leaves: their items go back into the queue."""
-        return as_json({"released": await desk.write(lambda store: store.release(given.annotator, given.positions))})
+        return as_json(
+            {
+                "released": await desk.write(
+                    lambda store: store.release(given.annotator, given.positions)
+                )
+            }
+        )
 
     return routes
 

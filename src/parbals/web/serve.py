@@ -1,7 +1,7 @@
 """Starting and ending the server.
 
-The cookie that opens the page holds the token, and cookies do not know ports: another server on this machine that is
-opened in the same browser could read it.
+The cookie that opens the page holds the token, and cookies do not know ports: another server on
+this machine that is opened in the same browser could read it.
 """
 
 import asyncio
@@ -16,19 +16,23 @@ from typing import Any
 import click
 
 from parbals.errors import InputError, MissingDependencyError
-from parbals.project.store import Store
+from parbals.store.store import Store
 from parbals.web.page_files import hold_lock, page_token
 
 __all__ = ["listen", "run_server"]
 
 
-def run_server(folder: Path, *, host: str, port: int, browser: bool, new_token: bool, settings: dict[str, Any]) -> None:
+def run_server(
+    folder: Path, *, host: str, port: int, browser: bool, new_token: bool, settings: dict[str, Any]
+) -> None:
     """Show the project until Ctrl-C."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
-        raise MissingDependencyError("The labelling page needs: pip install fastapi uvicorn") from None
+        raise MissingDependencyError(
+            "The labelling page needs: pip install fastapi uvicorn"
+        ) from None
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
         if not store.n_items:
             raise InputError(f"The project in {folder} has no items yet.")
@@ -40,7 +44,9 @@ def run_server(folder: Path, *, host: str, port: int, browser: bool, new_token: 
     click.echo("Stopped; every confirmed label is stored.")
 
 
-def _show(folder: Path, listener: socket.socket, host: str, port: int, token: str, browser: bool) -> None:
+def _show(
+    folder: Path, listener: socket.socket, host: str, port: int, token: str, browser: bool
+) -> None:
     import uvicorn
 
     from parbals.web.app import make_app
@@ -64,7 +70,9 @@ def _show(folder: Path, listener: socket.socket, host: str, port: int, token: st
 
         async def begin_and_tell(sockets: list[socket.socket] | None = None) -> None:
             await begin(sockets=sockets)
-            _announce(_link(host, port, token), browser, host)  # the link works from here on, and so does Ctrl-C
+            _announce(
+                _link(host, port, token), browser, host
+            )  # the link works from here on, and so does Ctrl-C
 
         server.startup = begin_and_tell  # type: ignore[method-assign]
         asyncio.run(server.serve(sockets=[listener]))
@@ -88,13 +96,15 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise InputError(
-            f"The server cannot listen on {host}, port {port} ({error.strerror}); choose another with --port."
+            f"The server cannot listen on {host}, port {port} ({error.strerror}); choose another "
+            "with --port."
         ) from None
     return listener
 
 
 def _names(host: str) -> tuple[str, ...]:
-    """Host names, besides localhost and its addresses, by which requests may call the server; the link's is first.
+    """Host names, besides localhost and its addresses, by which requests may call the server; the
+    link's is first.
 
     A server on every address is called by the machine's name, or by the address a request came to.
     """
@@ -118,6 +128,9 @@ def _announce(link: str, browser: bool, host: str) -> None:
     click.echo(f"The labelling page: {link}\nEnd with Ctrl-C.")
     address = _address(host)
     if not (host == "localhost" if address is None else address.is_loopback):
-        click.echo("Everybody who can reach this machine and has the link can label; the way there is not encrypted.")
+        click.echo(
+            "Everybody who can reach this machine and has the link can label; the way there is not "
+            "encrypted."
+        )
     if browser:
         threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

@@ -7,9 +7,9 @@ import numpy as np
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
 from parbals.project.features import load_features
-from parbals.project.images import IMAGE_SUFFIXES
-from parbals.project.records import Item, Lease, Why
-from parbals.project.store import Store
+from parbals.readers.images import IMAGE_SUFFIXES
+from parbals.store.records import Item, Lease, Why
+from parbals.store.store import Store
 
 __all__ = ["Outfit", "Predictions", "image_column", "lease_minutes", "project", "snippet", "task"]
 
@@ -25,7 +25,11 @@ def image_column(store: Store) -> str | None:
     if settings.get("encoder") == "pixels":
         return str(encoded[0])
     first = store.items([0])[0].content.get(encoded[0])
-    return str(encoded[0]) if isinstance(first, str) and first.lower().endswith(IMAGE_SUFFIXES) else None
+    return (
+        str(encoded[0])
+        if isinstance(first, str) and first.lower().endswith(IMAGE_SUFFIXES)
+        else None
+    )
 
 
 def project(store: Store) -> dict[str, Any]:
@@ -36,8 +40,14 @@ def project(store: Store) -> dict[str, Any]:
     text: list[str] = []
     if image is None and store.n_items:
         content = store.items([0])[0].content
-        chosen = settings.get("encoded_columns") or [name for name in columns if isinstance(content.get(name), str)]
-        text = [] if settings.get("encoder") == "columns" else [name for name in chosen if name in columns]
+        chosen = settings.get("encoded_columns") or [
+            name for name in columns if isinstance(content.get(name), str)
+        ]
+        text = (
+            []
+            if settings.get("encoder") == "columns"
+            else [name for name in chosen if name in columns]
+        )
     return {
         "name": store.folder.resolve().name,
         "identity": store.identity,
@@ -126,10 +136,12 @@ def _sentence(why: Why | None) -> str:
         return f"{place}, drawn at random."
     if why.strategy.startswith("parbals"):
         if why.score is None:
-            return f"{place}, chosen together with the others so that they do not repeat each other."
+            return (
+                f"{place}, chosen together with the others so that they do not repeat each other."
+            )
         sentence = (
-            f"{place}: on top of what the others in the batch will tell, its label is expected to lower the "
-            f"log loss of all predictions by {why.score:.2g} nats"
+            f"{place}: on top of what the others in the batch will tell, its label is expected to "
+            f"lower the log loss of all predictions by {why.score:.2g} nats"
         )
         if why.initial_score is not None and why.initial_score > why.score > 0:
             sentence += f" (alone it would be {why.initial_score:.2g})"

@@ -21,17 +21,20 @@ _SECONDS_TO_END = 3.0
 
 def worker_environment() -> dict[str, str]:
     """One core for the worker: numerical libraries read these when they start."""
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1")
+    one = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"
+    )
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     return {**os.environ, **one, "XLA_FLAGS": flags, "PYTHONUNBUFFERED": "1"}
 
 
 class Supervisor:
-    """Runs ``python -m parbals.web.worker``; started again whenever it ends, after a pause that grows.
+    """Runs ``python -m parbals.web.worker``; started again whenever it ends, after a pause that
+    grows.
 
-    ``deaths`` counts those that followed each other within a minute: one that chooses items and then dies in every
-    report has failed as well.
-    ``seconds_to_choose`` is how long the latest batch took, ``n_batches`` how many there were.
+    ``deaths`` counts those that followed each other within a minute: one that chooses items and
+    then dies in every report has failed as well. ``seconds_to_choose`` is how long the latest batch
+    took, ``n_batches`` how many there were.
     """
 
     def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
@@ -75,7 +78,8 @@ class Supervisor:
             self._thread.join()
 
     def ask(self, n_items: int, seconds: float = 0.0) -> None:
-        """Tell the worker how many items are missing from the queue, and how long those that wait will last.
+        """Tell the worker how many items are missing from the queue, and how long those that wait
+        will last.
 
         With 0 it only looks whether labels have changed.
         """
@@ -85,7 +89,8 @@ class Supervisor:
 
     def _tell(self) -> None:
         process = self._process
-        # Before the page has said what it lacks, the worker waits: "nothing" would let it begin with a report.
+        # Before the page has said what it lacks, the worker waits: "nothing" would let it begin
+        # with a report.
         if self._wanted is not None and process is not None and process.stdin is not None:
             with self._lock, suppress(OSError, ValueError):
                 process.stdin.write(json.dumps(self._wanted) + "\n")
@@ -102,8 +107,8 @@ class Supervisor:
                 said = f" ({words})" if words else ""
                 self._note(
                     "failed",
-                    f"The program that chooses items has ended {self.deaths} times, last with code {code}{said}; "
-                    "labels are stored all the same, and it is tried again.",
+                    f"The program that chooses items has ended {self.deaths} times, last with code "
+                    f"{code}{said}; labels are stored all the same, and it is tried again.",
                 )
             else:
                 self._note("starting", None)

@@ -16,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 
 from parbals.errors import InputError, ProjectError
 from parbals.project.exports import write_export
-from parbals.project.overview import export_columns, export_records
-from parbals.project.store import Store
+from parbals.project.summary import export_columns, export_records
+from parbals.store.store import Store
 from parbals.web.failures import errors_of
 from parbals.web.look import item, items, world_map
 from parbals.web.media import read_image
@@ -28,7 +28,11 @@ from parbals.web.routes import as_json
 
 __all__ = ["showing_routes"]
 
-_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson", "parquet": "application/octet-stream"}
+_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/octet-stream",
+}
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
 _Place = Annotated[int, Path(ge=0, le=MOST_POSITION)]
 _LOOK_SECONDS = 0.5
@@ -81,7 +85,11 @@ def showing_routes(page: Page) -> APIRouter:
         response_class=Response,
         responses={
             **errors_of(404, 413, 415),
-            200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in _IMAGES}},
+            200: {
+                "content": {
+                    kind: {"schema": {"type": "string", "format": "binary"}} for kind in _IMAGES
+                }
+            },
         },
     )
     async def media(position: _Place) -> Response:
@@ -94,11 +102,18 @@ def showing_routes(page: Page) -> APIRouter:
         response_class=Response,
         responses={
             **errors_of(),
-            200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in _TYPES.values()}},
+            200: {
+                "content": {
+                    kind: {"schema": {"type": "string", "format": "binary"}}
+                    for kind in _TYPES.values()
+                }
+            },
         },
     )
     async def export(
-        request: Request, format: Literal["csv", "jsonl", "parquet"] = "csv", labelled_only: bool = False
+        request: Request,
+        format: Literal["csv", "jsonl", "parquet"] = "csv",
+        labelled_only: bool = False,
     ) -> StreamingResponse:
         """Labels and predictions of all items as a file; cells are safe to open in a spreadsheet."""
         async with one_export:
@@ -115,15 +130,19 @@ def _existing(position: int, act: Any) -> Any:
 
     def checked(store: Store) -> Any:
         if position >= store.n_items:
-            raise HTTPException(404, f"There is no item {position}; the project has {store.n_items}")
+            raise HTTPException(
+                404, f"There is no item {position}; the project has {store.n_items}"
+            )
         return act(store)
 
     return checked
 
 
 async def _made(request: Request, page: Page, fmt: str, labelled_only: bool) -> IO[bytes]:
-    """The finished export. It has a thread and a store of its own, for a million items take minutes, and everything
-    else that walks over the items would wait behind it. Whoever leaves ends it."""
+    """The finished export.
+
+    It has a thread and a store of its own, for a million items take minutes, and everything else
+    that walks over the items would wait behind it. Whoever leaves ends it."""
     gone = threading.Event()
 
     def make() -> IO[bytes]:
@@ -142,7 +161,8 @@ async def _made(request: Request, page: Page, fmt: str, labelled_only: bool) -> 
 
 
 def _write(store: Store, fmt: str, labelled_only: bool, gone: threading.Event) -> IO[bytes]:
-    """An open file that has no name any more: it is gone when it is closed, also by a server that dies."""
+    """An open file that has no name any more: it is gone when it is closed, also by a server that
+    dies."""
 
     def records() -> Iterator[Mapping[str, Any]]:
         for record in export_records(store, labelled_only):

@@ -1,8 +1,8 @@
 """The page's second process: it chooses items for the queue and renews report, predictions and map.
 
-Told by JSON lines on standard input, {"choose": n, "seconds": what waits lasts}; says what it is doing by JSON lines on
-standard output. It keeps to one core and out of the way of labelling, and ends when its input does. Whatever it is
-doing may be cut off at any time.
+Told by JSON lines on standard input, {"choose": n, "seconds": what waits lasts}; says what it is
+doing by JSON lines on standard output. It keeps to one core and out of the way of labelling, and
+ends when its input does. Whatever it is doing may be cut off at any time.
 """
 
 import json
@@ -21,7 +21,7 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError, ParbalsWarning
 from parbals.project.features import load_features, store_features
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 __all__ = ["Worker", "first_items", "main", "make_map"]
 
@@ -48,7 +48,10 @@ class Worker:
         self.seconds_each = 0.3
 
     def step(self, n_wanted: int, seconds: float = 0.0) -> bool:
-        """Do what is most needed; False if there is nothing to do. What waits lasts for ``seconds``."""
+        """Do what is most needed; False if there is nothing to do.
+
+        What waits lasts for ``seconds``.
+        """
         if time.monotonic() < self.quiet_until:
             return False
         try:
@@ -56,15 +59,18 @@ class Worker:
         except (ParbalsError, OSError) as error:
             self.quiet_until = time.monotonic() + _AFTER_ERROR
             disk = f"A file of the project could not be read or written ({getattr(error, 'strerror', None)})."
-            self.say(state="failed", message=str(error) if isinstance(error, ParbalsError) else disk)
+            self.say(
+                state="failed", message=str(error) if isinstance(error, ParbalsError) else disk
+            )
             return False
 
     def plan(self, n_wanted: int, n_pending: int, seconds: float) -> tuple[int, str | None]:
         """How many items to choose now, and by what (None: the project's strategy).
 
-        A batch that is chosen one by one takes time for each item in it and for each that is out. It may take as long
-        as what waits will last, and eight seconds at least; what takes longer is chosen in parts, or, where not even
-        a quarter fits, all at once by scores with noise, which costs the same for any number.
+        A batch that is chosen one by one takes time for each item in it and for each that is out.
+        It may take as long as what waits will last, and eight seconds at least; what takes longer
+        is chosen in parts, or, where not even a quarter fits, all at once by scores with noise,
+        which costs the same for any number.
         """
         fits = int(max(_SECONDS_TO_CHOOSE, seconds) / self.seconds_each) - n_pending
         if fits < 1 or 4 * fits < n_wanted:
@@ -80,7 +86,11 @@ class Worker:
             began = time.monotonic()
             learner = engine.learner_of(self.store, n_candidates=_CANDIDATES)
             if learner.free_items == 0:
-                self.say(state="idle", chose=0, message="Every item is labelled, passed or with somebody.")
+                self.say(
+                    state="idle",
+                    chose=0,
+                    message="Every item is labelled, passed or with somebody.",
+                )
                 return False
             n_pending = len(learner.pending)
             n_items, strategy = self.plan(n_wanted, n_pending, seconds)
@@ -97,16 +107,26 @@ class Worker:
             if strategy is None:
                 each = (time.monotonic() - began) / (n_items + n_pending)
                 self.seconds_each = 0.5 * self.seconds_each + 0.5 * each
-            told = [str(entry.message) for entry in caught if issubclass(entry.category, ParbalsWarning)]
-            self.say(state="idle", chose=len(batch.indices), batch=number, message=" ".join(told) or None)
+            told = [
+                str(entry.message) for entry in caught if issubclass(entry.category, ParbalsWarning)
+            ]
+            self.say(
+                state="idle", chose=len(batch.indices), batch=number, message=" ".join(told) or None
+            )
             return True
         self.quiet_until = time.monotonic() + _AFTER_REFUSAL
-        self.say(state="idle", message=f"No items could be chosen just now; it is tried again. {refusal}")
+        self.say(
+            state="idle", message=f"No items could be chosen just now; it is tried again. {refusal}"
+        )
         return False
 
     def _report(self) -> bool:
         answers = self.store.revision()[0]
-        if answers == self.reported or time.monotonic() < self.next_report or not self.store.n_labelled:
+        if (
+            answers == self.reported
+            or time.monotonic() < self.next_report
+            or not self.store.n_labelled
+        ):
             return False
         if self.reported < 0 and self._is_fresh():
             self.reported = answers
@@ -116,7 +136,9 @@ class Worker:
         _engine().refresh(self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
         self.reported = answers
         # Where a report takes long, most of the time is left for choosing.
-        self.next_report = time.monotonic() + max(_BETWEEN_REPORTS, 4.0 * (time.monotonic() - began))
+        self.next_report = time.monotonic() + max(
+            _BETWEEN_REPORTS, 4.0 * (time.monotonic() - began)
+        )
         self.say(state="idle")
         return True
 
@@ -144,15 +166,17 @@ class Worker:
 
 def _engine() -> Any:
     """The model's side of a project, loaded when it is first needed: that takes seconds."""
+    from parbals.files import cache_folder
     from parbals.numerics import use_disk_cache
     from parbals.project import engine
 
-    use_disk_cache()
+    use_disk_cache(cache_folder())
     return engine
 
 
 def first_items(store: Store, n: int = _FIRST) -> int:
-    """A few items drawn at random if nothing waits, so that labelling starts before the model is there."""
+    """A few items drawn at random if nothing waits, so that labelling starts before the model is
+    there."""
     if store.queue_counts().free:
         return 0
     taken = {*store.votes(), *store.pending(), *store.passes()}
@@ -163,33 +187,46 @@ def first_items(store: Store, n: int = _FIRST) -> int:
     chosen = generator.choice(free, min(n, len(free)), replace=False).tolist()
     rows = [(position, None, None) for position in chosen]
     with suppress(InputError):  # somebody else has just taken them
-        store.record_batch("random", None, rows, {"notes": ["drawn while the model was starting"]}, queued=True)
+        store.record_batch(
+            "random", None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
+        )
     return len(rows)
 
 
 def make_map(store: Store) -> None:
-    """Two principal directions of the features (N, D), and every item's place along them, scaled to [-1, 1]."""
-    features = load_features(store.folder, store.settings["features"], encoder=store.settings.get("encoder"))
+    """Two principal directions of the features (N, D), and every item's place along them, scaled to
+    [-1, 1]."""
+    features = load_features(
+        store.folder, store.settings["features"], encoder=store.settings.get("encoder")
+    )
     n_items, n_columns = features.shape
     some = np.sort(np.random.default_rng(0).permutation(n_items)[:_MAP_ROWS])
     sample = np.asarray(features[some], np.float64)
     mean = sample.mean(axis=0)
     _, roots, directions = (
-        np.linalg.svd(sample - mean, full_matrices=False) if n_columns < 2048 else _thin(sample - mean)
+        np.linalg.svd(sample - mean, full_matrices=False)
+        if n_columns < 2048
+        else _thin(sample - mean)
     )
     variance = np.square(roots)
     axes = np.zeros((n_columns, 2))
     axes[:, : min(2, len(directions))] = directions[:2].T
-    axes *= np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)  # a direction's sign is arbitrary
+    axes *= np.where(
+        axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
+    )  # a direction's sign is arbitrary
     places = np.empty((n_items, 2), np.float32)
     for start in range(0, n_items, 8192):
-        places[start : start + 8192] = (np.asarray(features[start : start + 8192], np.float64) - mean) @ axes
+        places[start : start + 8192] = (
+            np.asarray(features[start : start + 8192], np.float64) - mean
+        ) @ axes
     places /= max(float(np.abs(places).max(initial=0.0)), 1e-12)
     shares = [float(v) for v in variance[:2] / max(float(variance.sum()), 1e-300)]
     old = store.settings.get("map")
     remembered = store_features(store.folder, places, name="map")
     digest = store.settings["features"]["digest"]
-    store.update_settings(map={**remembered, "explained": [*shares, 0.0, 0.0][:2], "features": digest})
+    store.update_settings(
+        map={**remembered, "explained": [*shares, 0.0, 0.0][:2], "features": digest}
+    )
     if old is not None and old["file"] != remembered["file"]:
         (store.folder / old["file"]).unlink(missing_ok=True)
 

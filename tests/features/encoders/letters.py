@@ -1,4 +1,5 @@
-"""A small real encoder without a model, as a third party would write one, and a process to kill while it runs."""
+"""A small real encoder without a model, as a third party would write one, and a process to kill
+while it runs."""
 
 import sys
 import time
@@ -6,7 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from parbals.features.encoders import ENCODERS, BadItem, Encoder, Entry, Options, embed, load_encoder
+from parbals.features.encoders import (
+    ENCODERS,
+    BadItem,
+    Encoder,
+    Entry,
+    Options,
+    embed,
+    load_encoder,
+)
 
 NAME = "letters"
 TEXTS = [f"message {i} {'spam ' * (i % 7)}{chr(97 + i % 26)}" for i in range(90)]
@@ -34,7 +43,12 @@ class Letters(Encoder):
     def encode(self, prepared):
         time.sleep(self.pause)
         self.encoded += prepared
-        counts = np.stack([np.bincount(np.frombuffer(text.encode(), np.uint8), minlength=256) for text in prepared])
+        counts = np.stack(
+            [
+                np.bincount(np.frombuffer(text.encode(), np.uint8), minlength=256)
+                for text in prepared
+            ]
+        )
         return (np.log1p(counts) @ self._directions).astype(np.float32)
 
 

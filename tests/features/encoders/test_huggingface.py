@@ -1,4 +1,5 @@
-"""The paper's encoders, loaded by the code that loads the real ones: small models of random weights, saved to disk."""
+"""The paper's encoders, loaded by the code that loads the real ones: small models of random
+weights, saved to disk."""
 
 import json
 import os
@@ -16,17 +17,39 @@ torch = pytest.importorskip("torch", reason="these encoders need torch")
 transformers = pytest.importorskip("transformers", reason="these encoders need transformers")
 pytest.importorskip("PIL", reason="images need Pillow")
 CPU = Options(device="cpu")
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "market", "planet", "rose", "fell", "a", "##s", "."]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "market",
+    "planet",
+    "rose",
+    "fell",
+    "a",
+    "##s",
+    ".",
+]
 TEXTS = ["the market rose", "a planet", "", "the markets fell. the market fell. " * 20]
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """clip-vit-b32, dinov2-vits14 and bert-base-uncased in miniature, each in the folder of its name."""
+    """clip-vit-b32, dinov2-vits14 and bert-base-uncased in miniature, each in the folder of its
+    name."""
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
-    small = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    bert = transformers.BertModel(transformers.BertConfig(vocab_size=len(WORDS), max_position_embeddings=32, **small))
+    small = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    bert = transformers.BertModel(
+        transformers.BertConfig(vocab_size=len(WORDS), max_position_embeddings=32, **small)
+    )
     bert.save_pretrained(folder / "bert-base-uncased")
     (folder / "bert-base-uncased" / "vocab.txt").write_text("\n".join(WORDS))
     described = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 512}
@@ -108,11 +131,17 @@ class TestBert:
         for path in (here / "bert-base-uncased").iterdir():
             os.symlink(path, folder / path.name)
         (folder / "1_Pooling").mkdir()
-        (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
-        (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Normalize"}]))
+        (folder / "1_Pooling" / "config.json").write_text(
+            json.dumps({"pooling_mode_cls_token": True})
+        )
+        (folder / "modules.json").write_text(
+            json.dumps([{"type": "sentence_transformers.models.Normalize"}])
+        )
         rows = load_encoder(f"hf:{folder}", CPU).encode(TEXTS)
         cls = load_encoder("bert-base-uncased", CPU).encode(TEXTS)
-        np.testing.assert_allclose(rows, cls / np.linalg.norm(cls, axis=1, keepdims=True), atol=1e-5)
+        np.testing.assert_allclose(
+            rows, cls / np.linalg.norm(cls, axis=1, keepdims=True), atol=1e-5
+        )
 
 
 class TestImages:
@@ -137,7 +166,9 @@ class TestImages:
         np.testing.assert_allclose(rows, wanted, atol=1e-5)
 
     def test_a_convolutional_network_by_its_path(self, tmp_path, pixels):
-        config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic")
+        config = transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1], layer_type="basic"
+        )
         transformers.ResNetModel(config).save_pretrained(tmp_path / "net")
         described = {"size": {"shortest_edge": 64}, "crop_size": 64, "do_center_crop": True}
         (tmp_path / "net" / "preprocessor_config.json").write_text(json.dumps(described))
@@ -148,7 +179,10 @@ class TestImages:
     def test_rows_do_not_depend_on_the_batch(self, here, pixels):
         encoder = load_encoder("clip-vit-b32", CPU)
         prepared = [encoder.prepare(image) for image in pixels]
-        together, alone = encoder.encode(prepared), np.concatenate([encoder.encode([one]) for one in prepared])
+        together, alone = (
+            encoder.encode(prepared),
+            np.concatenate([encoder.encode([one]) for one in prepared]),
+        )
         np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
@@ -163,7 +197,9 @@ class TestGpu:
         rows = {}
         for device in (None, "cpu"):
             encoder = load_encoder(name, Options(device, half=half and device is None))
-            rows[device] = encoder.encode([encoder.prepare(item) for item in items]).astype(np.float32)
+            rows[device] = encoder.encode([encoder.prepare(item) for item in items]).astype(
+                np.float32
+            )
             assert encoder._parameter.device.type == (device or "cuda")
         np.testing.assert_allclose(rows[None], rows["cpu"], atol=room)
 
@@ -173,7 +209,9 @@ class TestGpu:
         torch.cuda.empty_cache()
         torch.cuda.set_per_process_memory_fraction(0.001)
         try:
-            with pytest.raises(InputError, match=r"ran out of memory with 1000 items .*--batch-size 500"):
+            with pytest.raises(
+                InputError, match=r"ran out of memory with 1000 items .*--batch-size 500"
+            ):
                 encoder.encode(prepared)
         finally:
             torch.cuda.set_per_process_memory_fraction(1.0)
@@ -202,7 +240,9 @@ class TestWhatIsLoaded:
     def test_pickled_weights_are_read_as_tensors_only(self, here, tmp_path):
         folder = self.pickled(here / "bert-base-uncased", tmp_path / "old")
         rows = load_encoder(f"hf:{folder}", CPU).encode(TEXTS)
-        np.testing.assert_allclose(rows, load_encoder("bert-base-uncased-mean", CPU).encode(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(
+            rows, load_encoder("bert-base-uncased-mean", CPU).encode(TEXTS), atol=1e-6
+        )
 
     def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(self, here, tmp_path):
         folder = self.pickled(here / "bert-base-uncased", tmp_path / "evil")
@@ -212,14 +252,19 @@ class TestWhatIsLoaded:
                 return os.mkdir, (str(tmp_path / "harm"),)
 
         torch.save({"weight": Evil()}, folder / "pytorch_model.bin")
-        with pytest.raises(InputError, match=r"could run code and is not read; use the model's \.safetensors"):
+        with pytest.raises(
+            InputError, match=r"could run code and is not read; use the model's \.safetensors"
+        ):
             load_encoder(f"hf:{folder}", CPU)
         assert not (tmp_path / "harm").exists()
 
     def test_code_in_a_model_folder_is_not_run(self, here, tmp_path):
         folder = self.copy(here / "bert-base-uncased", tmp_path / "code")
         config = json.loads((folder / "config.json").read_text())
-        config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
+        config |= {
+            "model_type": "mine",
+            "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"},
+        }
         (folder / "config.json").write_text(json.dumps(config))
         (folder / "mine.py").write_text(f"import os; os.mkdir({str(tmp_path / 'harm')!r})")
         with pytest.raises(InputError, match="transformers cannot load the model in"):
@@ -230,7 +275,11 @@ class TestWhatIsLoaded:
         from safetensors.torch import save_file
 
         folder = self.copy(here / "bert-base-uncased", tmp_path / "lacking")
-        some = {key: value for key, value in read_weights([weights(folder)]).items() if "layer.1.output" not in key}
+        some = {
+            key: value
+            for key, value in read_weights([weights(folder)]).items()
+            if "layer.1.output" not in key
+        }
         save_file(some, weights(folder), metadata={"format": "pt"})
         with pytest.raises(InputError, match=r"lack encoder\.layer\.1\.output"):
             load_encoder(f"hf:{folder}", CPU)
@@ -241,7 +290,9 @@ class TestWhatIsLoaded:
         with pytest.raises(InputError, match="cannot load the model in"):
             load_encoder(f"hf:{folder}", CPU)
         weights(folder).unlink()
-        with pytest.raises(InputError, match=r"holds no weights; a file ending in \.safetensors is needed"):
+        with pytest.raises(
+            InputError, match=r"holds no weights; a file ending in \.safetensors is needed"
+        ):
             load_encoder(f"hf:{folder}", CPU)
 
     def test_a_text_model_without_its_vocabulary(self, here, tmp_path):
@@ -256,15 +307,21 @@ class TestWhatIsLoaded:
 
 
 class TestWhereModelsAre:
-    """The hub's client decides at import where its cache is and whether it is offline: hence processes of their own."""
+    """The hub's client decides at import where its cache is and whether it is offline: hence
+    processes of their own."""
 
     def load(self, name):
         code = "import sys; from parbals.features.encoders import load_encoder as load; print(load(sys.argv[1]).model)"
-        return subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [sys.executable, "-c", code, name], capture_output=True, text=True, check=False
+        )
 
     def test_offline_one_sentence_says_what_to_get_and_where_to_put_it(self, tmp_path):
         said = self.load("clip-vit-b32").stderr.strip().splitlines()[-1]
-        assert "The model openai/clip-vit-base-patch32 is not on this machine and could not be downloaded" in said
+        assert (
+            "The model openai/clip-vit-base-patch32 is not on this machine and could not be "
+            "downloaded" in said
+        )
         place = tmp_path / "models" / "clip-vit-b32"
         assert f"`hf download openai/clip-vit-base-patch32 --local-dir {place}`" in said
 

@@ -1,4 +1,5 @@
-"""Images are opened with care: what cannot be read is named, what can be read comes out as a person sees it."""
+"""Images are opened with care: what cannot be read is named, what can be read comes out as a person
+sees it."""
 
 import json
 import struct
@@ -35,7 +36,9 @@ def bomb(path, side=30_000):
     """A PNG of a few hundred bytes whose header claims side² pixels."""
 
     def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     head = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
     content = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
@@ -58,7 +61,9 @@ class TestOpening:
     def test_sixteen_bits_of_grey_keep_their_shades(self, tmp_path):
         shades = np.linspace(0, 65_535, 64).astype(np.uint16).reshape(8, 8)
         PIL.fromarray(shades).save(tmp_path / "deep.png")
-        np.testing.assert_array_equal(np.asarray(open_image(tmp_path / "deep.png"))[:, :, 0], shades >> 8)
+        np.testing.assert_array_equal(
+            np.asarray(open_image(tmp_path / "deep.png"))[:, :, 0], shades >> 8
+        )
 
     def test_arrays_of_pixels(self):
         colours = np.random.default_rng(0).integers(0, 256, (5, 6, 3)).astype(np.uint8)
@@ -89,7 +94,11 @@ class TestOpening:
     def test_what_is_cut_missing_or_no_file(self, photo, tmp_path):
         path = photo("cut.jpg", size=(200, 200))
         path.write_bytes(path.read_bytes()[:1000])
-        for wrong, said in ((path, "truncated"), (tmp_path / "none.png", "no such file"), (tmp_path, "no such file")):
+        for wrong, said in (
+            (path, "truncated"),
+            (tmp_path / "none.png", "no such file"),
+            (tmp_path, "no such file"),
+        ):
             with pytest.raises(BadItem, match=said):
                 open_image(wrong)
 
@@ -119,7 +128,9 @@ class TestPreprocess:
             else (
                 IMAGENET,
                 BitImageProcessorPil(
-                    size={"shortest_edge": 256}, image_mean=list(IMAGENET.mean), image_std=list(IMAGENET.std)
+                    size={"shortest_edge": 256},
+                    image_mean=list(IMAGENET.mean),
+                    image_std=list(IMAGENET.std),
                 ),
             )
         )
@@ -129,9 +140,20 @@ class TestPreprocess:
         np.testing.assert_allclose(made.transpose(2, 0, 1), wanted, atol=1e-5)
 
     def test_a_models_own_configuration_is_followed(self):
-        config = {"size": {"height": 96, "width": 96}, "image_mean": [0.5] * 3, "image_std": [0.25] * 3, "resample": 2}
-        assert Preprocess.from_config(config, IMAGENET) == Preprocess(96, 96, (0.5,) * 3, (0.25,) * 3, 2, True)
-        config = {"size": {"shortest_edge": 64}, "crop_size": {"height": 48, "width": 48}, "do_center_crop": True}
+        config = {
+            "size": {"height": 96, "width": 96},
+            "image_mean": [0.5] * 3,
+            "image_std": [0.25] * 3,
+            "resample": 2,
+        }
+        assert Preprocess.from_config(config, IMAGENET) == Preprocess(
+            96, 96, (0.5,) * 3, (0.25,) * 3, 2, True
+        )
+        config = {
+            "size": {"shortest_edge": 64},
+            "crop_size": {"height": 48, "width": 48},
+            "do_center_crop": True,
+        }
         made = Preprocess.from_config(config, IMAGENET)
         assert (made.resize, made.crop, made.mean, made.square) == (64, 48, IMAGENET.mean, False)
         assert Preprocess.from_config({}, IMAGENET) == IMAGENET
@@ -149,7 +171,9 @@ class TestBadImages:
 
     def run(self, paths, tmp_path, **options):
         named = lambda: ((path.name, path) for path in paths)  # noqa: E731
-        return embed(load_encoder("pixels"), "pixels", named, len(paths), tmp_path / "pixels.npy", **options)
+        return embed(
+            load_encoder("pixels"), "pixels", named, len(paths), tmp_path / "pixels.npy", **options
+        )
 
     def test_every_bad_image_is_named_with_its_reason(self, paths, tmp_path):
         with pytest.raises(InputError) as caught:

@@ -1,4 +1,5 @@
-"""timm and open_clip: their configuration is understood; their models run where torchvision lets them be imported."""
+"""timm and open_clip: their configuration is understood; their models run where torchvision lets
+them be imported."""
 
 import importlib
 import json
@@ -16,10 +17,14 @@ CPU = Options(device="cpu")
 
 
 def library(name):
-    """The library, or a skip that says why; both need torchvision, which must fit the installed torch."""
+    """The library, or a skip that says why; both need torchvision, which must fit the installed
+    torch."""
     try:
         return importlib.import_module(name)
-    except (ImportError, RuntimeError) as error:  # the latter where torchvision was built for another torch
+    except (
+        ImportError,
+        RuntimeError,
+    ) as error:  # the latter where torchvision was built for another torch
         pytest.skip(f"{name} cannot be imported here ({error})")
 
 
@@ -31,13 +36,21 @@ def pixels():
 
 class TestConfiguration:
     def test_timm(self):
-        config = {"input_size": [3, 160, 160], "crop_pct": 0.95, "mean": [0.5] * 3, "std": [0.2] * 3}
+        config = {
+            "input_size": [3, 160, 160],
+            "crop_pct": 0.95,
+            "mean": [0.5] * 3,
+            "std": [0.2] * 3,
+        }
         wanted = Preprocess(168, 160, (0.5,) * 3, (0.2,) * 3, 2)
         assert timm_preprocess(config | {"interpolation": "bilinear"}) == wanted
         assert timm_preprocess({}) == IMAGENET
 
     def test_open_clip(self):
-        config = {"model_cfg": {"vision_cfg": {"image_size": 336}}, "preprocess_cfg": {"mean": [0.5] * 3}}
+        config = {
+            "model_cfg": {"vision_cfg": {"image_size": 336}},
+            "preprocess_cfg": {"mean": [0.5] * 3},
+        }
         assert open_clip_preprocess(config) == Preprocess(336, 336, (0.5,) * 3, CLIP.std)
         assert open_clip_preprocess({}) == CLIP
         assert open_clip_preprocess({"preprocess_cfg": {"resize_mode": "squash"}}).square
@@ -46,9 +59,14 @@ class TestConfiguration:
 @pytest.mark.parametrize(("name", "module"), [("timm:x", "timm"), ("open_clip:a/b", "open_clip")])
 def test_without_torchvision_both_packages_are_asked_for(name, module):
     pytest.importorskip("torch", reason="these encoders need torch")
-    if importlib.util.find_spec(module) is None or importlib.util.find_spec("torchvision") is not None:
+    if (
+        importlib.util.find_spec(module) is None
+        or importlib.util.find_spec("torchvision") is not None
+    ):
         pytest.skip(f"only where {module} is installed without torchvision")
-    with pytest.raises(MissingDependencyError, match=r"torchvision.*: pip install torch torchvision safetensors"):
+    with pytest.raises(
+        MissingDependencyError, match=r"torchvision.*: pip install torch torchvision safetensors"
+    ):
         load_encoder(name)
 
 
@@ -60,7 +78,11 @@ class TestTimm:
 
         network = timm.create_model("resnet10t", pretrained=False, num_classes=3)
         save_file(network.state_dict(), tmp_path / "model.safetensors")
-        config = {"architecture": "resnet10t", "num_classes": 3, "pretrained_cfg": {"input_size": [3, 64, 64]}}
+        config = {
+            "architecture": "resnet10t",
+            "num_classes": 3,
+            "pretrained_cfg": {"input_size": [3, 64, 64]},
+        }
         (tmp_path / "config.json").write_text(json.dumps(config))
         return tmp_path
 
@@ -82,7 +104,10 @@ class TestOpenClip:
 
         vision = {"image_size": 32, "layers": 1, "width": 64, "patch_size": 16}
         text = {"context_length": 8, "vocab_size": 40, "width": 16, "heads": 2, "layers": 1}
-        config = {"model_cfg": {"embed_dim": 12, "vision_cfg": vision, "text_cfg": text}, "preprocess_cfg": {}}
+        config = {
+            "model_cfg": {"embed_dim": 12, "vision_cfg": vision, "text_cfg": text},
+            "preprocess_cfg": {},
+        }
         network = open_clip.CLIP(**config["model_cfg"])
         save_file(network.state_dict(), tmp_path / "open_clip_model.safetensors")
         (tmp_path / "open_clip_config.json").write_text(json.dumps(config))

@@ -60,7 +60,10 @@ class TestMiniLM:
         assert np.isfinite(features).all()
         assert np.abs(features).max() < 2
 
-    @pytest.mark.skipif(not os.environ.get("PARBALS_DATA"), reason="PARBALS_DATA names no folder with the real files")
+    @pytest.mark.skipif(
+        not os.environ.get("PARBALS_DATA"),
+        reason="PARBALS_DATA names no folder with the real files",
+    )
     def test_rows_agree_with_those_published_for_ag_news(self, minilm):
         import pyarrow.parquet as pq
 
@@ -69,7 +72,9 @@ class TestMiniLM:
             pytest.skip(f"{folder} holds no embeddings by MiniLM")
         texts = pq.read_table(folder / "test.parquet", columns=["text"])["text"][:40].to_pylist()
         published = np.load(folder / "minilm_l6_v2_test_f16.npy")[:40].astype(np.float32)
-        short = [i for i, text in enumerate(texts) if len(text) < 300]  # they were cut at 128 tokens, ours at 256
+        short = [
+            i for i, text in enumerate(texts) if len(text) < 300
+        ]  # they were cut at 128 tokens, ours at 256
         assert len(short) > 20
         rows = minilm.encode([minilm.prepare(texts[i]) for i in short])
         np.testing.assert_allclose(rows, published[short], atol=2e-4)
@@ -77,7 +82,8 @@ class TestMiniLM:
 
 class TestEfficientNetLite0:
     def test_real_photos_are_recognised(self, lite0, photos):
-        """The weights hold ImageNet's classifier too; it must see an officer, a palace and a flower."""
+        """The weights hold ImageNet's classifier too; it must see an officer, a palace and a
+        flower."""
         import torch
 
         rows = lite0.encode([lite0.prepare(photo) for photo in photos])
@@ -87,4 +93,6 @@ class TestEfficientNetLite0:
 
     def test_a_row_depends_on_its_own_image_alone(self, lite0, photos):
         prepared = [lite0.prepare(photo) for photo in photos]
-        np.testing.assert_allclose(lite0.encode(prepared)[1], lite0.encode(prepared[1:2])[0], atol=1e-4)
+        np.testing.assert_allclose(
+            lite0.encode(prepared)[1], lite0.encode(prepared[1:2])[0], atol=1e-4
+        )

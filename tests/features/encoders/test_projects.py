@@ -1,4 +1,5 @@
-"""Projects take every encoder: the same commands, features of a sensible size, bounded memory, nothing lost."""
+"""Projects take every encoder: the same commands, features of a sensible size, bounded memory,
+nothing lost."""
 
 import csv
 import json
@@ -10,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 from letters import ENTRY, NAME, TEXTS, Letters
 
-from parbals.cli import parbals
+from parbals.cli.main import parbals
 from parbals.errors import InputError
 from parbals.features.encoders import ENCODERS, Entry
 from parbals.project.create import Roles, create_project, embed_project
 from parbals.project.features import Encoding, load_features
-from parbals.project.store import Store
+from parbals.store.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +28,9 @@ def registered(monkeypatch):
 def messages(tmp_path):
     path = tmp_path / "messages.csv"
     with open(path, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["id", "text", "length"], *([i, text, len(text)] for i, text in enumerate(TEXTS))])
+        csv.writer(file).writerows(
+            [["id", "text", "length"], *([i, text, len(text)] for i, text in enumerate(TEXTS))]
+        )
     return path
 
 
@@ -38,7 +41,9 @@ def photos(tmp_path):
     rows = [["id", "photo"]]
     (tmp_path / "photos").mkdir()
     for i in range(12):
-        image.fromarray(rng.integers(0, 256, (20, 20, 3)).astype(np.uint8)).save(tmp_path / "photos" / f"{i}.png")
+        image.fromarray(rng.integers(0, 256, (20, 20, 3)).astype(np.uint8)).save(
+            tmp_path / "photos" / f"{i}.png"
+        )
         rows.append([f"p{i}", f"photos/{i}.png"])
     with open(tmp_path / "photos.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)
@@ -70,10 +75,14 @@ class TestCommands:
         assert "1 features by columns" in self.run(
             "embed", tmp_path / "p", "--encoder", "columns", "--columns", "length"
         )
-        assert json.loads(self.run("embed", tmp_path / "p", "--encoder", NAME, "--columns", "text", "--json"))
+        assert json.loads(
+            self.run("embed", tmp_path / "p", "--encoder", NAME, "--columns", "text", "--json")
+        )
 
     def test_an_encoder_that_is_not_there_stops_before_anything_is_read(self, messages, tmp_path):
-        with pytest.raises(InputError, match=r"no encoder 'nope'; choose one of: .*pixels.*columns"):
+        with pytest.raises(
+            InputError, match=r"no encoder 'nope'; choose one of: .*pixels.*columns"
+        ):
             create(tmp_path / "p", messages, encoder="nope")
         assert not (tmp_path / "p").exists()
 
@@ -103,7 +112,10 @@ class TestFeatures:
         with pytest.raises(InputError, match="letters reads texts, not images"):
             create(tmp_path / "p", photos, encoder=NAME)
         create(tmp_path / "p", photos)
-        with Store.open(tmp_path / "p") as store, pytest.raises(InputError, match="tfidf reads texts, not images"):
+        with (
+            Store.open(tmp_path / "p") as store,
+            pytest.raises(InputError, match="tfidf reads texts, not images"),
+        ):
             embed_project(store, "tfidf", None, lambda stage, done: None)
 
     def test_a_column_that_is_not_there_is_named(self, messages, tmp_path):
@@ -118,7 +130,9 @@ class TestFeatures:
 class TestUnreadable:
     def test_images_are_named_by_item_and_nothing_is_made(self, photos, tmp_path):
         (tmp_path / "photos" / "3.png").write_bytes(b"")
-        with pytest.raises(InputError, match=r"1 of 12 images cannot be read: image of item 'p3', .*3\.png"):
+        with pytest.raises(
+            InputError, match=r"1 of 12 images cannot be read: image of item 'p3', .*3\.png"
+        ):
             create(tmp_path / "p", photos)
         assert not (tmp_path / "p").exists()
 
@@ -195,7 +209,8 @@ class TestMemory:
         return float(done.stdout)
 
     def test_memory_does_not_grow_with_the_items(self, tmp_path):
-        """Raw rows of 61 MB are made and reduced; the PCA of 20,000 of them takes 85 MB however many there are."""
+        """Raw rows of 61 MB are made and reduced; the PCA of 20,000 of them takes 85 MB however
+        many there are."""
         assert self.grown(60_000, tmp_path) < 120
 
     @pytest.mark.faults

@@ -56,7 +56,10 @@ class TestRows:
         assert known["model"] == "letters 1"
         assert known["complete"] is True
         assert (known["rows"], known["columns"], known["skipped"]) == (90, 8, [])
-        assert sorted(path.name for path in target.parent.iterdir()) == ["letters_train.npy", "letters_train.npy.json"]
+        assert sorted(path.name for path in target.parent.iterdir()) == [
+            "letters_train.npy",
+            "letters_train.npy.json",
+        ]
 
     def test_half_precision_is_stored_as_such(self, target):
         encoder = Letters()
@@ -82,7 +85,9 @@ class TestReuse:
         run(target)
         changed = [*TEXTS[:-1], "another last message"]
         assert self.computed(target, texts=changed) == 90
-        np.testing.assert_allclose(np.load(target)[-1], Letters().encode(changed[-1:])[0], rtol=1e-6)
+        np.testing.assert_allclose(
+            np.load(target)[-1], Letters().encode(changed[-1:])[0], rtol=1e-6
+        )
         assert self.computed(target, texts=changed, encoder=Letters("2")) == 90
         np.testing.assert_allclose(np.load(target), Letters("2").encode(changed), rtol=1e-6)
 
@@ -104,7 +109,8 @@ class TestReuse:
 
 
 def killed_once(target, after_blocks, pause):
-    """Start a real process that encodes, kill it when its sidecar counts so many blocks; returns how many it counts."""
+    """Start a real process that encodes, kill it when its sidecar counts so many blocks; returns
+    how many it counts."""
     process = subprocess.Popen([sys.executable, letters.__file__, str(target), str(pause)])
     try:
         while process.poll() is None:
@@ -144,11 +150,14 @@ class TestKilled:
         whole = (tmp_path / "whole.npy").read_bytes()
         for trial in range(20):
             target = tmp_path / f"{trial}.npy"
-            check_resumed(target, whole, killed_once(target, trial % 8 + 1, pause=0.01 + 0.002 * trial))
+            check_resumed(
+                target, whole, killed_once(target, trial % 8 + 1, pause=0.01 + 0.002 * trial)
+            )
 
 
 class TestTornFiles:
-    """What a power cut can leave: bytes the sidecar does not count yet, or bytes that are not those it counted."""
+    """What a power cut can leave: bytes the sidecar does not count yet, or bytes that are not those
+    it counted."""
 
     class Stop(Exception):
         pass
@@ -176,7 +185,9 @@ class TestTornFiles:
         partial = self.interrupted(target, 40)
         content = bytearray(partial.read_bytes())
         content[128 + 25 * 32] ^= 255  # a byte of row 25
-        partial.write_bytes({"flipped": bytes(content), "cut": bytes(content[: 128 + 22 * 32]), "gone": b""}[damage])
+        partial.write_bytes(
+            {"flipped": bytes(content), "cut": bytes(content[: 128 + 22 * 32]), "gone": b""}[damage]
+        )
         assert run(target).n_computed == (90 if damage == "gone" else 70)
         assert target.read_bytes() == (tmp_path / "whole.npy").read_bytes()
 
@@ -209,14 +220,17 @@ class TestBadItems:
         with pytest.raises(InputError) as caught:
             run(target, texts)
         assert str(caught.value).startswith(
-            "4 of 90 texts cannot be read: row 20 (it says so itself), row 21 (it says so itself), row 22 (it says so "
-            "itself), row 80 (it says so itself); replace them"
+            "4 of 90 texts cannot be read: row 20 (it says so itself), row 21 (it says so itself), "
+            "row 22 (it says so itself), row 80 (it says so itself); replace them"
         )
         assert not target.exists()
         assert run(target).n_computed == 70
 
     def test_five_are_shown_and_the_sidecar_lists_the_others(self, target):
-        with pytest.raises(InputError, match=r"^12 of 90 .*row 24 \(it says so itself\) and 7 more, listed in .*json;"):
+        with pytest.raises(
+            InputError,
+            match=r"^12 of 90 .*row 24 \(it says so itself\) and 7 more, listed in .*json;",
+        ):
             run(target, self.texts(12))
         listed = json.loads(sidecar_path(target).read_text())["unreadable"]
         assert [entry["row"] for entry in listed] == list(range(20, 32))
@@ -228,9 +242,15 @@ class TestBadItems:
         assert made.skipped == tuple((i, f"row {i}") for i in range(20, 20 + n_bad))
         rows = np.load(target)
         good = np.array([not text.startswith("BAD") for text in texts])
-        np.testing.assert_allclose(rows[good], Letters().encode([t for t in texts if t[:3] != "BAD"]), rtol=1e-6)
-        np.testing.assert_allclose(rows[~good], np.tile(rows[good].mean(axis=0), (n_bad, 1)), rtol=1e-5)
-        assert [entry["why"] for entry in read_sidecar(target)["skipped"]] == ["it says so itself"] * n_bad
+        np.testing.assert_allclose(
+            rows[good], Letters().encode([t for t in texts if t[:3] != "BAD"]), rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            rows[~good], np.tile(rows[good].mean(axis=0), (n_bad, 1)), rtol=1e-5
+        )
+        assert [entry["why"] for entry in read_sidecar(target)["skipped"]] == [
+            "it says so itself"
+        ] * n_bad
         assert run(target, texts, skip_bad=True).skipped == made.skipped
 
     @pytest.mark.parametrize("after", [40, 90])
@@ -261,7 +281,9 @@ class TestBadItems:
         def moved():
             return iter([(f"new/{row}", text) for row, text in enumerate(texts)])
 
-        with pytest.raises(InputError, match=r"^1 of 90 texts cannot be read: new/20 \(it says so itself\);"):
+        with pytest.raises(
+            InputError, match=r"^1 of 90 texts cannot be read: new/20 \(it says so itself\);"
+        ):
             embed(Letters(), NAME, moved, 90, target, batch_size=4, block_rows=10)
 
     def test_bad_items_before_the_first_good_one(self, target):
@@ -290,11 +312,15 @@ class TestRefused:
 
     def test_rows_that_change_their_length(self, target):
         encoder = Letters()
-        encoder.encode = lambda prepared: np.zeros((len(prepared), 3 if "message 1" in prepared[0] else 4), np.float32)
+        encoder.encode = lambda prepared: np.zeros(
+            (len(prepared), 3 if "message 1" in prepared[0] else 4), np.float32
+        )
         with pytest.raises(InputError, match="rows of 3 numbers after rows of 4"):
             run(target, [TEXTS[0], *TEXTS[10:20]], encoder=encoder, batch_size=1)
 
-    @pytest.mark.parametrize(("options", "said"), [({"batch_size": 0}, "batch size is 0"), ({"texts": []}, "no items")])
+    @pytest.mark.parametrize(
+        ("options", "said"), [({"batch_size": 0}, "batch size is 0"), ({"texts": []}, "no items")]
+    )
     def test_settings_without_sense(self, target, options, said):
         with pytest.raises(InputError, match=said):
             run(target, **options)
@@ -316,7 +342,10 @@ class TestRefused:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (128 + 45 * 32, limits[1]))
         try:
-            with pytest.raises(InputError, match=r"partial cannot be written \(File too large\); what is done is kept"):
+            with pytest.raises(
+                InputError,
+                match=r"partial cannot be written \(File too large\); what is done is kept",
+            ):
                 run(target)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)

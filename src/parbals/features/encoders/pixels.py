@@ -1,4 +1,5 @@
-"""Images shrunk to 16 × 16 colours, 768 numbers from 0 to 1: no model and no download; a real encoder sees more."""
+"""Images shrunk to 16 × 16 colours, 768 numbers from 0 to 1: no model and no download; a real
+encoder sees more."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

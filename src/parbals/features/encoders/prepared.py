@@ -12,7 +12,16 @@ from typing import Any
 from parbals.errors import InputError
 from parbals.features.encoders.base import BadItem, Encoder, Items
 
-__all__ = ["SHOWN", "Prepared", "UnreadableError", "as_now", "bad_of", "clause", "prepared", "without_pillow_warnings"]
+__all__ = [
+    "SHOWN",
+    "Prepared",
+    "UnreadableError",
+    "as_now",
+    "bad_of",
+    "clause",
+    "prepared",
+    "without_pillow_warnings",
+]
 
 SHOWN = 5
 _THREADS = 8
@@ -24,8 +33,8 @@ class UnreadableError(InputError):
     def __init__(self, *clauses: str) -> None:
         self.clauses = clauses
         super().__init__(
-            f"{'; '.join(clauses)}; replace them and run it again (what is done is kept), or leave them out with "
-            "--skip-bad."
+            f"{'; '.join(clauses)}; replace them and run it again (what is done is kept), or leave "
+            "them out with --skip-bad."
         )
 
     def joined(self, clause: str | None) -> "UnreadableError":
@@ -42,7 +51,9 @@ class Prepared:
     why: str | None = None
 
 
-def prepared(encoder: Encoder, items: Iterable[tuple[str, Any]], block_rows: int) -> Iterator[list[Prepared]]:
+def prepared(
+    encoder: Encoder, items: Iterable[tuple[str, Any]], block_rows: int
+) -> Iterator[list[Prepared]]:
     """Blocks of prepared items; the next one is being prepared while the last is used."""
 
     def one(pair: tuple[str, Any]) -> Prepared:
@@ -91,12 +102,17 @@ def clause(bad: list[dict[str, Any]], n_items: int, kind: str, listed: Path | No
     """``listed`` is the file with the names that are not shown; without it more of them are."""
     shown = SHOWN if listed else 2 * SHOWN
     named = ", ".join(f"{one['name']} ({one['why']})" for one in bad[:shown])
-    more = f" and {len(bad) - shown} more" + (f", listed in {listed}" if listed else "") if len(bad) > shown else ""
+    more = (
+        f" and {len(bad) - shown} more" + (f", listed in {listed}" if listed else "")
+        if len(bad) > shown
+        else ""
+    )
     return f"{len(bad)} of {n_items} {kind}s cannot be read: {named}{more}"
 
 
 class without_pillow_warnings(warnings.catch_warnings):
-    """Pillow warns about what is then refused, or is harmless; its threads share the filters set here."""
+    """Pillow warns about what is then refused, or is harmless; its threads share the filters set
+    here."""
 
     def __enter__(self) -> None:
         super().__enter__()

@@ -1,8 +1,10 @@
-"""An array file that grows block by block, survives being killed, and knows what its rows were made of.
+"""An array file that grows block by block, survives being killed, and knows what its rows were made
+of.
 
-Beside ``NAME.npy`` lies ``NAME.npy.json`` (the sidecar). While rows are missing they are in ``NAME.npy.partial``. A
-block of rows reaches the disk before the sidecar counts it, and the sidecar is replaced in one step, so after a kill -9
-or a power cut it never counts what is not there. The array takes its name when it is complete.
+Beside ``NAME.npy`` lies ``NAME.npy.json`` (the sidecar). While rows are missing they are in
+``NAME.npy.partial``. A block of rows reaches the disk before the sidecar counts it, and the sidecar
+is replaced in one step, so after a kill -9 or a power cut it never counts what is not there. The
+array takes its name when it is complete.
 """
 
 import hashlib
@@ -16,8 +18,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from parbals.atomic import replacing
 from parbals.errors import InputError
+from parbals.files import replacing
 
 __all__ = ["RowFile", "read_sidecar", "sidecar_path"]
 
@@ -36,12 +38,15 @@ def read_sidecar(target: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError):
-        raise InputError(f"{sidecar_path(target)} is damaged; delete it and {target.name}, and embed again.") from None
+        raise InputError(
+            f"{sidecar_path(target)} is damaged; delete it and {target.name}, and embed again."
+        ) from None
     return found if isinstance(found, dict) and found.get("format") == _FORMAT else None
 
 
 class RowFile:
-    """Rows (N, D) of one target; ``made_of`` (encoder, model, dtype) and the items' digests are its key."""
+    """Rows (N, D) of one target; ``made_of`` (encoder, model, dtype) and the items' digests are its
+    key."""
 
     def __init__(self, target: Path, made_of: dict[str, str], n_rows: int, block_rows: int) -> None:
         self.target, self.partial = target, target.with_name(f"{target.name}.partial")
@@ -66,15 +71,23 @@ class RowFile:
         """Whether the target is there and was made of exactly this."""
         found = read_sidecar(self.target) if self.target.is_file() else None
         if self.target.is_file() and found is None:
-            raise InputError(f"{self.target} is there already and was not made by this command; move it away first.")
-        if found is None or not self._fits(found) or [block[0] for block in found["blocks"]] != list(digests):
+            raise InputError(
+                f"{self.target} is there already and was not made by this command; move it away "
+                "first."
+            )
+        if (
+            found is None
+            or not self._fits(found)
+            or [block[0] for block in found["blocks"]] != list(digests)
+        ):
             return False
         self._state = found
         return True
 
     @contextmanager
     def growing(self, digests: Sequence[str]) -> Iterator[int]:
-        """Hold the partial file, alone; yields how many of its rows are made of these items and whole."""
+        """Hold the partial file, alone; yields how many of its rows are made of these items and
+        whole."""
         with _said(self.partial):
             self.target.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: what the disk refuses must not be tried again when the file is closed.
@@ -98,7 +111,9 @@ class RowFile:
             self._state["columns"] = int(rows.shape[1])
             self._write(0, self._header())
         elif rows.shape[1] != self.width:
-            raise InputError(f"The encoder made rows of {rows.shape[1]} numbers after rows of {self.width}.")
+            raise InputError(
+                f"The encoder made rows of {rows.shape[1]} numbers after rows of {self.width}."
+            )
         self._write(self._offset(self._done), rows.tobytes())
         self._state["skipped"] += list(skipped)
         self._state["blocks"].append([digest, _digest(rows.tobytes())])
@@ -110,7 +125,8 @@ class RowFile:
         self._save()
 
     def finish(self) -> None:
-        """Every row is there: fill those that were skipped; the array takes its name when the file is let go."""
+        """Every row is there: fill those that were skipped; the array takes its name when the file
+        is let go."""
         with _said(self.partial):
             if self.skipped:
                 self._fill()
@@ -127,16 +143,25 @@ class RowFile:
 
     def _fits(self, found: dict[str, Any]) -> bool:
         blocks = found.get("blocks")
-        shaped = isinstance(blocks, list) and all(isinstance(block, list) and len(block) == 2 for block in blocks)
+        shaped = isinstance(blocks, list) and all(
+            isinstance(block, list) and len(block) == 2 for block in blocks
+        )
         return shaped and all(found.get(key) == value for key, value in self._key.items())
 
     def _resume(self, digests: Sequence[str]) -> None:
-        """Keep the leading blocks that are made of the same items and whose bytes are as they were written."""
+        """Keep the leading blocks that are made of the same items and whose bytes are as they were
+        written."""
         found = read_sidecar(self.target)
         usable = found is not None and self._fits(found) and isinstance(found.get("columns"), int)
         if self.target.is_file():  # outdated, or is_complete would have said so
             self.target.unlink()
-        self._state = {"format": _FORMAT, **self._key, "complete": False, "skipped": [], "blocks": []}
+        self._state = {
+            "format": _FORMAT,
+            **self._key,
+            "complete": False,
+            "skipped": [],
+            "blocks": [],
+        }
         if found is not None and usable:
             self._state["columns"] = found["columns"]
             kept = 0
@@ -159,7 +184,10 @@ class RowFile:
         return held.getvalue()
 
     def _offset(self, row: int) -> int:
-        return len(self._header()) + row * self._state["columns"] * np.dtype(self._key["dtype"]).itemsize
+        return (
+            len(self._header())
+            + row * self._state["columns"] * np.dtype(self._key["dtype"]).itemsize
+        )
 
     def _read_block(self, block: int) -> bytes:
         start = block * self._key["block_rows"]
@@ -177,14 +205,17 @@ class RowFile:
             os.fsync(self._file.fileno())
 
     def _fill(self) -> None:
-        """Skipped rows become the mean of the others, so that whoever reads the array alone meets no NaN or outlier."""
+        """Skipped rows become the mean of the others, so that whoever reads the array alone meets
+        no NaN or outlier."""
         bad = {entry["row"] for entry in self.skipped}
         width, dtype = self._state["columns"], np.dtype(self._key["dtype"])
         total = np.zeros(width)
         for block in range(len(self._state["blocks"])):
             rows = np.frombuffer(self._read_block(block), dtype).reshape(-1, width)
             start = block * self._key["block_rows"]
-            total += rows[[start + row not in bad for row in range(len(rows))]].sum(axis=0, dtype=np.float64)
+            total += rows[[start + row not in bad for row in range(len(rows))]].sum(
+                axis=0, dtype=np.float64
+            )
         mean = (total / (self._key["rows"] - len(bad))).astype(dtype).tobytes()
         with open(self.partial, "r+b") as file:
             for row in sorted(bad):
@@ -205,7 +236,9 @@ def _said(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror or error}); what is done is kept.") from error
+        raise InputError(
+            f"{path} cannot be written ({error.strerror or error}); what is done is kept."
+        ) from error
 
 
 def _digest(content: bytes) -> str:
@@ -213,7 +246,10 @@ def _digest(content: bytes) -> str:
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
-    """One process at a time; the system lets go when it ends, however it ends. Without fcntl there is no guard."""
+    """One process at a time; the system lets go when it ends, however it ends.
+
+    Without fcntl there is no guard.
+    """
     with suppress(ImportError):
         import fcntl
 

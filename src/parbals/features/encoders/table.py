@@ -1,7 +1,8 @@
 """The table of encoders: one line each, nothing registered by import magic.
 
-A name with a colon, such as ``hf:NAME``, is looked up by what stands before the colon. Encoders of other packages are
-found through the entry-point group ``parbals.encoders``; each entry names an :class:`Entry`.
+A name with a colon, such as ``hf:NAME``, is looked up by what stands before the colon. Encoders of
+other packages are found through the entry-point group ``parbals.encoders``; each entry names an
+:class:`Entry`.
 """
 
 from collections.abc import Sequence
@@ -45,14 +46,17 @@ PREFIXES: dict[str, Entry] = {
 def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, str]:
     """The line of an encoder, ours or an installed package's, and the name its ``load`` wants.
 
-    ``others_known`` are names the caller deals with itself; they are listed where the name is unknown.
+    ``others_known`` are names the caller deals with itself; they are listed where the name is
+    unknown.
     """
     if name in ENCODERS:
         return ENCODERS[name], name
     prefix, colon, rest = name.partition(":")
     if colon and prefix in PREFIXES:
         if not rest:
-            raise InputError(f"The encoder {name!r} names no model; write {prefix}:NAME or {prefix}:FOLDER.")
+            raise InputError(
+                f"The encoder {name!r} names no model; write {prefix}:NAME or {prefix}:FOLDER."
+            )
         return PREFIXES[prefix], rest
     others = _other_entries()
     if name in others:
@@ -62,9 +66,13 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
 
 
 def load_encoder(
-    name: str, options: Options | None = None, kind: Kind | None = None, others_known: Sequence[str] = ()
+    name: str,
+    options: Options | None = None,
+    kind: Kind | None = None,
+    others_known: Sequence[str] = (),
 ) -> Encoder:
-    """Load an encoder by name; ``kind`` is what it will be given, and one that reads something else is refused."""
+    """Load an encoder by name; ``kind`` is what it will be given, and one that reads something else
+    is refused."""
     entry, wanted = encoder_entry(name, others_known)
     _check_kind(name, entry.kind, kind)
     encoder = entry.load(wanted, options or Options())
@@ -81,7 +89,9 @@ def all_encoders() -> dict[str, Entry]:
 def _check_kind(name: str, reads: Kind | None, given: Kind | None) -> None:
     if reads is not None and given is not None and reads != given:
         fitting = ", ".join(other for other, entry in ENCODERS.items() if entry.kind == given)
-        raise InputError(f"The encoder {name} reads {reads}s, not {given}s; choose another, such as: {fitting}.")
+        raise InputError(
+            f"The encoder {name} reads {reads}s, not {given}s; choose another, such as: {fitting}."
+        )
 
 
 def _other_entries() -> dict[str, EntryPoint]:

@@ -1,7 +1,8 @@
-"""TF-IDF of words and pairs of words, reduced by truncated SVD to at most 256 numbers; rows of length 1, no download.
+"""TF-IDF of words and pairs of words, reduced by truncated SVD to at most 256 numbers; rows of
+length 1, no download.
 
-Vocabulary and directions are learnt from the items, from 100,000 of them evenly spread where there are more: their
-number must not decide how much memory is needed.
+Vocabulary and directions are learnt from the items, from 100,000 of them evenly spread where there
+are more: their number must not decide how much memory is needed.
 """
 
 import hashlib
@@ -44,8 +45,12 @@ class _Tfidf(Encoder):
         except ValueError:
             raise InputError("The texts have no words to tell the items apart by.") from None
         n_directions = min(_DIRECTIONS, min(weighted.shape) - 1)
-        self._directions = TruncatedSVD(n_directions, random_state=0).fit(weighted) if n_directions >= 1 else None
-        learnt = hashlib.blake2b("\0".join(self._words.get_feature_names_out()).encode(), digest_size=12)
+        self._directions = (
+            TruncatedSVD(n_directions, random_state=0).fit(weighted) if n_directions >= 1 else None
+        )
+        learnt = hashlib.blake2b(
+            "\0".join(self._words.get_feature_names_out()).encode(), digest_size=12
+        )
         learnt.update(self._words.idf_.tobytes())
         self.model = f"{learnt.hexdigest()} {n_directions} directions"
 
@@ -53,7 +58,9 @@ class _Tfidf(Encoder):
         from sklearn.preprocessing import normalize
 
         weighted = self._words.transform(prepared)
-        rows = weighted.toarray() if self._directions is None else self._directions.transform(weighted)
+        rows = (
+            weighted.toarray() if self._directions is None else self._directions.transform(weighted)
+        )
         return np.asarray(normalize(rows), np.float32)
 
 

@@ -1,4 +1,5 @@
-"""Models of PyTorch as encoders: on the GPU when there is one, without gradients, in half precision if asked."""
+"""Models of PyTorch as encoders: on the GPU when there is one, without gradients, in half precision
+if asked."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,8 @@ def on_device(network: Any, options: Options) -> Any:
         torch.empty(1, device=device)
     except Exception as error:
         raise InputError(
-            f"The device {name!r} cannot be used ({first_line(error)}); choose cpu, or cuda where there is one."
+            f"The device {name!r} cannot be used ({first_line(error)}); choose cpu, or cuda where "
+            "there is one."
         ) from None
     return network.eval().to(device, torch.float16 if options.half else torch.float32)
 
@@ -33,7 +35,9 @@ def on_device(network: Any, options: Options) -> Any:
 class _Model(Encoder):
     """What texts and images share: a network, where it is, and what its numbers are called."""
 
-    def __init__(self, model: str, network: Any, forward: Callable[..., Any], options: Options) -> None:
+    def __init__(
+        self, model: str, network: Any, forward: Callable[..., Any], options: Options
+    ) -> None:
         self._network = on_device(network, options)
         self._forward = forward
         self._parameter = next(self._network.parameters())
@@ -49,8 +53,8 @@ class _Model(Encoder):
                 yield torch
         except torch.OutOfMemoryError:
             raise InputError(
-                f"The device ran out of memory with {n_items} items at once; what is done is kept, so run it again "
-                f"with --batch-size {max(1, n_items // 2)}."
+                f"The device ran out of memory with {n_items} items at once; what is done is kept, "
+                f"so run it again with --batch-size {max(1, n_items // 2)}."
             ) from None
 
 
@@ -60,7 +64,12 @@ class ImageModel(_Model):
     kind: ClassVar[Kind] = "image"
 
     def __init__(
-        self, model: str, network: Any, forward: Callable[[Any], Any], preprocess: Preprocess, options: Options
+        self,
+        model: str,
+        network: Any,
+        forward: Callable[[Any], Any],
+        preprocess: Preprocess,
+        options: Options,
     ) -> None:
         super().__init__(f"{model} {preprocess}", network, forward, options)
         self.preprocess = preprocess
@@ -81,12 +90,19 @@ class ImageModel(_Model):
 
 
 class TextModel(_Model):
-    """Texts to rows; ``forward`` gets token numbers and attention mask (B, T), cut at ``longest`` tokens."""
+    """Texts to rows; ``forward`` gets token numbers and attention mask (B, T), cut at ``longest``
+    tokens."""
 
     kind: ClassVar[Kind] = "text"
 
     def __init__(
-        self, model: str, network: Any, forward: Callable[..., Any], tokenizer: Any, longest: int, options: Options
+        self,
+        model: str,
+        network: Any,
+        forward: Callable[..., Any],
+        tokenizer: Any,
+        longest: int,
+        options: Options,
     ) -> None:
         super().__init__(f"{model} {longest} tokens", network, forward, options)
         self._tokenize = functools.partial(
@@ -96,7 +112,9 @@ class TextModel(_Model):
     def prepare(self, item: Any) -> str:
         if not isinstance(item, str):
             raise BadItem(f"it is not text but {type(item).__name__}")
-        return item.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair has no token
+        return item.encode("utf-8", "replace").decode(
+            "utf-8"
+        )  # half of a surrogate pair has no token
 
     def size(self, prepared: Any) -> int:
         return len(prepared)
@@ -105,7 +123,9 @@ class TextModel(_Model):
         tokens = self._tokenize(list(prepared))
         with self._running(len(prepared)):
             device = self._parameter.device
-            return _rows(self._forward(tokens["input_ids"].to(device), tokens["attention_mask"].to(device)))
+            return _rows(
+                self._forward(tokens["input_ids"].to(device), tokens["attention_mask"].to(device))
+            )
 
 
 def _rows(features: Any) -> np.ndarray:

@@ -1,0 +1,61 @@
+"""Arrays without JAX: blocks of rows, padding to size buckets, weights, memory-mapped files."""
+
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "block_rows",
+    "bucket",
+    "effective_sample_size",
+    "normalise_log_weights",
+    "pad_rows",
+    "release_pages",
+]
+
+
+def bucket(size: int, smallest: int = 16) -> int:
+    """The next power of two, at least ``smallest``.
+
+    Arrays that grow by one row at a time are padded to this length, so that growing from 1 to 256
+    rows compiles five programs and not 256.
+    """
+    return max(smallest, 1 << (max(size, 1) - 1).bit_length())
+
+
+def pad_rows(array: np.ndarray, rows: int) -> np.ndarray:
+    """Append zero rows until the first axis has ``rows`` entries."""
+    missing = rows - len(array)
+    if missing == 0:
+        return array
+    return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
+
+
+def block_rows(n_rows: int, block: int) -> Iterator[slice]:
+    """Consecutive slices of at most ``block`` rows that cover ``range(n_rows)``."""
+    for start in range(0, n_rows, block):
+        yield slice(start, min(start + block, n_rows))
+
+
+def normalise_log_weights(log_weights: np.ndarray) -> np.ndarray:
+    """Weights that sum to one over the last axis, from unnormalised logarithms."""
+    shifted = np.exp(log_weights - log_weights.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
+def effective_sample_size(weights: np.ndarray) -> np.ndarray:
+    """(Σ w)² / Σ w² over the last axis: how many equally weighted samples the weights are worth."""
+    return weights.sum(axis=-1) ** 2 / np.square(weights).sum(axis=-1)
+
+
+def release_pages(array: Any) -> None:
+    """Forget the pages of a memory-mapped array that were read so far; anything else is left alone.
+
+    The system would do so itself when memory runs short, but until then a walk over a large file
+    looks, to every tool that watches the process, as if the whole file were held in memory.
+    """
+    mapped = getattr(array, "_mmap", None)
+    if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
+        mapped.madvise(mmap.MADV_DONTNEED)

@@ -1,1 +1,0 @@
-"""Scores and posteriors in, B indices out."""

@@ -1,0 +1,1 @@
+"""What the runs say: results computed once, then tables, pictures and one page."""

@@ -1,0 +1,193 @@
+"""What a run *is*: names and numbers only, with a key that is the same on every machine and in
+every year.
+
+Nothing here loads a model, so that `bench status` and `bench report` start at once.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from parbals.errors import InputError
+
+__all__ = ["Budget", "Run", "Settings", "split_reference"]
+
+_BUDGET = re.compile(r"\s*(\d+)\s*\+\s*(\d+)\s*[x×*]\s*(\d+)\s*")
+
+
+@dataclass(frozen=True, order=True)
+class Budget:
+    """``initial`` random labels, then ``rounds`` batches of ``batch``; written "100+10x20"."""
+
+    initial: int
+    rounds: int
+    batch: int
+
+    def __post_init__(self) -> None:
+        if min(self.initial, self.rounds, self.batch) < 1:
+            raise InputError(
+                f"The budget {self} has a part below 1; a budget looks like 100+10x20."
+            )
+
+    @classmethod
+    def parse(cls, text: "str | Budget") -> "Budget":
+        """Read "100+10x20"; spaces and × are fine."""
+        if isinstance(text, Budget):
+            return text
+        found = _BUDGET.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            raise InputError(
+                f"{text!r} is no budget; write initial+roundsxbatch, for example 100+10x20."
+            )
+        return cls(*(int(part) for part in found.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.initial}+{self.rounds}x{self.batch}"
+
+    @property
+    def spelt(self) -> str:
+        """As people write it: 100 + 10×20."""
+        return f"{self.initial} + {self.rounds}×{self.batch}"
+
+    @property
+    def total(self) -> int:
+        return self.initial + self.rounds * self.batch
+
+    @property
+    def n_labels(self) -> tuple[int, ...]:
+        """How many labels there are after the initial set and after every round."""
+        return tuple(self.initial + i * self.batch for i in range(self.rounds + 1))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run needs beside its strategy; the defaults are the paper's."""
+
+    n_candidates: int = 10_000
+    n_targets: int = 1_000
+    n_samples: int = 400
+    n_universes: int = 10
+    loss: str = "log"
+
+    def __post_init__(self) -> None:
+        for name in ("n_candidates", "n_targets", "n_samples", "n_universes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name} is {value!r}; it must be a whole number of at least 1.")
+        if self.loss not in ("log", "error"):
+            raise InputError(f"loss is {self.loss!r}; choose log or error.")
+
+
+_LETTERS = {
+    "n_universes": "m",
+    "n_samples": "K",
+    "n_candidates": "N",
+    "n_targets": "M",
+    "loss": "loss",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: everything its result depends on, beside the data itself.
+
+    ``positive`` names the class that is set against all others; ``None`` is the dataset's own
+    choice.
+    """
+
+    dataset: str
+    budget: Budget
+    strategy: str
+    seed: int
+    positive: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = Settings()
+
+    @property
+    def key(self) -> str:
+        """Two runs have the same key exactly if they must have the same result."""
+        return _digest([*self._identity(), self.seed])
+
+    @property
+    def cell(self) -> str:
+        """A file name for the runs that differ in their seed alone: readable, and different for
+        different cells."""
+        parts = [
+            self.dataset,
+            *([self.positive] if self.positive else []),
+            str(self.budget),
+            self.strategy,
+        ]
+        readable = "_".join(re.sub(r"[^A-Za-z0-9+.-]+", "-", part) for part in parts)
+        return f"{readable[:120]}_{_digest(self._identity())[:8]}"
+
+    @property
+    def reference(self) -> str:
+        """How the loader is asked for the data: "ag-news" or "ag-news:Sports"."""
+        return self.dataset if self.positive is None else f"{self.dataset}:{self.positive}"
+
+    def variant(self, baseline: Settings) -> str:
+        """What sets this run apart from the baseline, such as "m = 5"; empty for the baseline
+        itself."""
+        ours, theirs = asdict(self.settings), asdict(baseline)
+        parts = [
+            f"{letter} = {ours[name]}"
+            for name, letter in _LETTERS.items()
+            if ours[name] != theirs[name]
+        ]
+        return ", ".join(
+            parts + [f"{name} = {value}" for name, value in sorted(self.options.items())]
+        )
+
+    def values_of(self, variants: Iterable[str]) -> str:
+        """This run's own values of what the given variants change: "m = 10" beside "m = 5" and "m =
+        20"."""
+        named = {part.partition(" = ")[0] for variant in variants for part in variant.split(", ")}
+        ours = asdict(self.settings)
+        parts = [f"{letter} = {ours[name]}" for name, letter in _LETTERS.items() if letter in named]
+        return ", ".join(parts) or "default"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "dataset": self.dataset,
+            "positive": self.positive,
+            "budget": str(self.budget),
+            "strategy": self.strategy,
+            "options": dict(sorted(self.options.items())),
+            "settings": asdict(self.settings),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        given = dict(values)
+        given["budget"] = Budget.parse(given["budget"])
+        given["settings"] = Settings(**given["settings"])
+        return cls(**given)
+
+    def _identity(self) -> list[Any]:
+        whole = self.as_dict()
+        return [
+            whole[name]
+            for name in ("dataset", "positive", "budget", "strategy", "options", "settings")
+        ]
+
+
+def split_reference(reference: str) -> tuple[str, str | None]:
+    """ "ag-news:Sports" → ("ag-news", "Sports"); "ag-news" → ("ag-news", None)."""
+    name, colon, positive = reference.partition(":")
+    if not name or (colon and not positive):
+        raise InputError(
+            f"{reference!r} names no dataset; write NAME, or NAME:CLASS for one class against the "
+            "others."
+        )
+    return name, positive or None
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

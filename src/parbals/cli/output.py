@@ -1,0 +1,58 @@
+"""What every command says, and how: text or JSON on standard output, one progress bar for people."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import click
+
+__all__ = ["Progress", "progress", "say"]
+
+
+class Progress(Protocol):
+    """How far a stage is; a new stage begins a new line."""
+
+    def __call__(
+        self, stage: str, done: float = 0, total: float | None = None, note: str = ""
+    ) -> None: ...
+
+
+def say(as_json: bool, record: Any, text: str) -> None:
+    """The outcome of a command: a record for programs or a text for people."""
+    click.echo(json.dumps(record, ensure_ascii=False, default=str) if as_json else text)
+
+
+@contextmanager
+def progress(*, quiet: bool = False, in_bytes: bool = False) -> Iterator[Progress]:
+    """A bar on the error stream of a terminal; in a log, or where ``quiet``, nothing."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda stage, done=0, total=None, note="": None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as Bars
+
+    counts: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    times = TextColumn("·"), TimeElapsedColumn(), TextColumn("gone, left:"), TimeRemainingColumn()
+    words = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+    columns = SpinnerColumn(), words[0], BarColumn(), counts, *times, words[1]
+    with Bars(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
+        lines: dict[str, Any] = {}
+
+        def show(stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
+            if stage not in lines:
+                lines[stage] = bars.add_task(stage, total=total, note=note)
+            bars.update(lines[stage], completed=done, total=total, note=note)
+
+        yield show

@@ -1,0 +1,63 @@
+"""The command that shows the labelling page."""
+
+from pathlib import Path
+
+import click
+
+__all__ = ["serve"]
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--port",
+    default=8573,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="0 takes any free one.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; others than this machine's are open.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the link, and open nothing.")
+@click.option(
+    "--new-token", is_flag=True, help="Make a new link; pages opened with the old one stop working."
+)
+@click.option(
+    "--answers-wanted", type=click.IntRange(1, 100), help="People who label every item; remembered."
+)
+@click.option(
+    "--lease-minutes",
+    type=click.IntRange(1, 1440),
+    help="How long an item is kept for a person; remembered.",
+)
+def serve(
+    folder: Path,
+    port: int,
+    host: str,
+    no_browser: bool,
+    new_token: bool,
+    answers_wanted: int | None,
+    lease_minutes: int | None,
+) -> None:
+    """Label in the browser, alone or with several people; end with Ctrl-C.
+
+    \b
+    Examples:
+      parbals serve spam
+      parbals serve spam --answers-wanted 2 --no-browser
+    """
+    from parbals.web.serve import run_server
+
+    settings = {"answers_wanted": answers_wanted, "lease_minutes": lease_minutes}
+    run_server(
+        folder,
+        host=host,
+        port=port,
+        browser=not no_browser,
+        new_token=new_token,
+        settings={name: value for name, value in settings.items() if value is not None},
+    )

@@ -1,0 +1,134 @@
+"""Reading a filled-in batch back, whatever the spreadsheet made of it."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+from parbals.errors import InputError, LabelError
+from parbals.readers.cells import as_text, is_missing, raw_cell
+from parbals.readers.source import Source, short, where
+from parbals.readers.text import open_delimited, open_jsonl
+
+__all__ = ["Classes", "FilledRow", "open_answers", "read_answers"]
+
+
+class FilledRow(NamedTuple):
+    """One row with a label.
+
+    ``id`` is the text of the cell: '007' is not turned into 7, nor 7 back into '007'.
+    """
+
+    row: int
+    id: str
+    label: str
+
+
+def read_answers(
+    path: str | PathLike[str],
+    classes: Sequence[str],
+    *,
+    id_column: str = "id",
+    label_column: str = "label",
+) -> list[FilledRow]:
+    """Every row with a label, in the order of the file: all of them are right, or an error names
+    the first that is not.
+
+    Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
+    JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
+    Blanks around a label do not count, nor do small and capital letters unless two classes differ
+    by nothing else. The apostrophe that kept an id from being a formula is taken off. A row that
+    says the same as an earlier one is left out.
+    """
+    source = open_answers(Path(path))
+    id_name = _find_column(source, id_column)
+    label_name = _find_column(source, label_column)
+    meant = Classes(classes)
+    found: dict[str, FilledRow] = {}
+    for number, values in source.rows():
+        if is_missing(values[label_name]):
+            continue
+        label = meant.match(
+            _cell(source, number, label_name, values[label_name]),
+            where(source.name, number, label_name),
+        )
+        if values[id_name] is None or values[id_name] == "":
+            raise InputError(
+                f"{where(source.name, number, id_name)} is empty, but the row has a label; put the "
+                "id back."
+            )
+        item = raw_cell(_cell(source, number, id_name, values[id_name]))
+        earlier = found.setdefault(item, FilledRow(number, item, label))
+        if earlier.label != label:
+            raise LabelError(
+                f"{where(source.name, number, label_name)}: the item {short(item)} is "
+                f"{short(label)} here and {short(earlier.label)} in row {earlier.row}; keep one of "
+                "them."
+            )
+    return list(found.values())
+
+
+def open_answers(path: Path, *, any_ending: bool = False) -> Source:
+    """A file that people fill in; with ``any_ending`` one of another name is read as CSV."""
+    if not path.is_file():
+        raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}.")
+    suffix = path.suffix.lower()
+    if suffix in (".jsonl", ".ndjson"):
+        return open_jsonl(path)
+    if any_ending or suffix in (".csv", ".txt", ".tsv"):
+        return open_delimited(path, "tsv" if suffix == ".tsv" else "csv", forgiving=True)
+    raise InputError(f"{path.name} cannot be read as answers; save it as CSV.")
+
+
+def _find_column(source: Source, wanted: str) -> str:
+    """The column of that name; blanks around it and capitals do not count if that leaves no doubt."""
+    if wanted in source.columns:
+        return wanted
+    alike = [
+        name for name in source.columns if name.strip().casefold() == wanted.strip().casefold()
+    ]
+    if len(alike) == 1:
+        return alike[0]
+    fault = f"has {len(alike)} columns like {wanted!r}" if alike else f"has no column {wanted!r}"
+    listed = ", ".join(short(name) for name in source.columns[:20])
+    raise InputError(f"{source.name}, row 1 {fault}; its columns are: {listed}.")
+
+
+def _cell(source: Source, number: int, column: str, value: object) -> str:
+    try:
+        return as_text(value)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where(source.name, number, column)} {error}; text is needed.") from None
+
+
+class Classes:
+    """Finds the class that a person meant: blanks around it do not count, nor capitals if that
+    leaves no doubt."""
+
+    def __init__(self, classes: Sequence[str]) -> None:
+        if not classes:
+            raise InputError("Answers cannot be read without the names of the classes.")
+        self._classes = dict.fromkeys(classes)
+        self._alike: dict[str, list[str]] = {}
+        for name in self._classes:
+            self._alike.setdefault(name.strip().casefold(), []).append(name)
+
+    def match(self, cell: str, place: str) -> str:
+        """The class that a cell means; ``place`` is where it stands, for the error that there is
+        none."""
+        texts = (cell, cell.strip(), raw_cell(cell.strip()))
+        if exact := [text for text in texts if text in self._classes]:
+            return exact[0]
+        for text in texts[1:]:
+            alike = self._alike.get(text.casefold(), [])
+            if len(alike) == 1:
+                return alike[0]
+            if alike:
+                choices = " or ".join(short(name) for name in alike)
+                raise LabelError(
+                    f"{place}: the label {short(cell)} could be {choices}; write it exactly."
+                )
+        listed = ", ".join(short(name) for name in [*self._classes][:10]) + (
+            ", …" if len(self._classes) > 10 else ""
+        )
+        raise LabelError(f"{place}: the label {short(cell)} is not one of the classes ({listed}).")

@@ -1,0 +1,148 @@
+"""Single values on their way in and out: what JSON can hold, and what a spreadsheet would take for
+a formula."""
+
+import datetime
+import json
+import math
+import re
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "as_text",
+    "cell_text",
+    "check_text",
+    "is_missing",
+    "plain_value",
+    "raw_cell",
+    "safe_cell",
+]
+
+# Spreadsheets start a formula at these; Excel also accepts the wide forms that Japanese and Chinese
+# keyboards type.
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def _would_run(text: str) -> bool:
+    return text.startswith(_FORMULA) and _NUMBER.fullmatch(text) is None
+
+
+def safe_cell(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: one apostrophe is put in front of what could be
+    one.
+
+    A text that already begins with apostrophes and a formula gets one more, so :func:`raw_cell`
+    undoes every case.
+    """
+    return f"'{text}" if _would_run(text.lstrip("'")) else text
+
+
+def raw_cell(text: str) -> str:
+    """Undo :func:`safe_cell`; text that it never changes is returned as it is."""
+    return text[1:] if text.startswith("'") and _would_run(text.lstrip("'")) else text
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT, and text that is empty or blank."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return not value.strip()
+    if isinstance(value, (float, np.floating)):
+        return math.isnan(value)
+    return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
+
+
+def check_text(text: str) -> str:
+    """Text that every format can hold; ValueError says what is wrong with any other."""
+    if "\0" in text:
+        raise ValueError("contains a NUL character")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError(
+                "contains half of a surrogate pair, which is not a character"
+            ) from None
+    return text
+
+
+def plain_value(value: Any) -> Any:
+    """The same value as JSON can hold it; ValueError where there is none.
+
+    NumPy scalars become Python's. Dates, times, durations, decimals and UUIDs become text. Bytes
+    become text if they are UTF-8 and are refused if not. NaN becomes None; infinities are refused.
+    Lists and objects are converted all the way down.
+    """
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return check_text(str(value))
+    if isinstance(value, (float, np.floating)):
+        return _plain_float(float(value))
+    if is_missing(value):
+        return None
+    if isinstance(value, (bytes, bytearray, np.bytes_)):
+        return _plain_bytes(bytes(value))
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (Decimal, datetime.timedelta, uuid.UUID, np.datetime64, np.timedelta64)):
+        return str(value)
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return plain_value(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain_value(part) for part in value]
+    if isinstance(value, dict):
+        return {check_text(str(key)): plain_value(part) for key, part in value.items()}
+    raise ValueError(
+        f"holds a value of type {type(value).__name__}, which cannot be kept as text or number"
+    )
+
+
+def _plain_float(value: float) -> float | None:
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        raise ValueError("holds an infinite number")
+    return value
+
+
+def _plain_bytes(value: bytes) -> str:
+    try:
+        return check_text(value.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError(
+            "holds binary data (an image or a file?), which cannot be kept as text"
+        ) from None
+
+
+def as_text(value: Any) -> str:
+    """An id or a label as text: 7 and 7.0 are both '7', because a column with gaps turns whole
+    numbers into floats."""
+    plain = plain_value(value)
+    if isinstance(plain, str):
+        return plain
+    if isinstance(plain, float) and plain.is_integer():
+        return str(int(plain))
+    if plain is None or isinstance(plain, (list, dict)):
+        raise ValueError("holds no single value")
+    return str(plain)
+
+
+def cell_text(value: Any) -> str:
+    """A value as one CSV cell, not yet made safe: missing is empty; lists, objects and booleans are
+    written as JSON."""
+    if isinstance(value, np.floating) and np.isfinite(value):
+        return str(value)  # the shortest text of its own precision: 0.1 and not 0.10000000149
+    plain = plain_value(value)
+    if plain is None:
+        return ""
+    if isinstance(plain, str):
+        return plain
+    return repr(plain) if isinstance(plain, float) else json.dumps(plain, ensure_ascii=False)

@@ -1,0 +1,248 @@
+"""NumPy files.
+
+The header is believed only as far as the bytes of the file agree with it, and nothing is unpickled.
+"""
+
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from parbals.errors import InputError
+from parbals.readers.source import Row, Source, short
+
+__all__ = ["open_npy", "open_npz"]
+
+_TEXT_ARRAYS = ("id", "text")
+_CHUNK = 1 << 20
+# Deflate cannot do better than about 1,032 to 1. Real features reach 10 to 1, and one-hot columns
+# perhaps 50 to 1.
+_DEFLATE_LIMIT = 1_040
+_BOMB_RATIO, _BOMB_BYTES = 100, 1 << 28
+
+
+@dataclass(frozen=True)
+class _Header:
+    shape: tuple[int, ...]
+    column_major: bool
+    dtype: np.dtype
+    start: int  # where the numbers begin, from the start of the .npy data
+
+    @property
+    def n_bytes(self) -> int:
+        return (
+            math.prod(self.shape) * self.dtype.itemsize
+        )  # Python integers: a huge shape does not wrap around
+
+
+def _read_header(file: IO[bytes], n_bytes: int, name: str) -> _Header:
+    """The header of .npy data that is ``n_bytes`` long, checked before anything is allocated."""
+    try:
+        version = npy.read_magic(file)
+        reader = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+        if reader is None:
+            raise InputError(
+                f"{name} is a .npy file of version {version[0]}.{version[1]}, which holds no plain "
+                "numbers."
+            )
+        shape, column_major, dtype = reader(file)
+    except InputError:
+        raise
+    except (
+        Exception
+    ) as error:  # the header is parsed as a Python literal, which can fail in many ways
+        raise InputError(
+            f"{name} is not a .npy file, or is damaged ({type(error).__name__} in its header)."
+        ) from None
+    if dtype.hasobject:
+        raise InputError(
+            f"{name} holds Python objects, which could run code when read; save numbers or strings "
+            "instead."
+        )
+    header = _Header(shape, column_major, dtype, file.tell())
+    if min(shape, default=0) < 0 or header.n_bytes != n_bytes - header.start:
+        raise InputError(
+            f"{name} says it holds {' × '.join(map(str, shape))} values of type {dtype}, but has "
+            f"{n_bytes - header.start:,} bytes for them; it is damaged or cut short, so save it "
+            "again."
+        )
+    return header
+
+
+def _check_features(header: _Header, name: str) -> None:
+    if header.dtype.kind not in "biuf":
+        raise InputError(
+            f"{name} holds values of type {header.dtype}; features must be real numbers."
+        )
+    if len(header.shape) != 2:
+        raise InputError(
+            f"{name} has {len(header.shape)} axes; features must have two: one row an item, one "
+            "column a feature."
+        )
+    if 0 in header.shape:
+        raise InputError(
+            f"{name} has {header.shape[0]} rows and {header.shape[1]} columns; at least one of "
+            "each is needed."
+        )
+
+
+def _mapped(path: Path, header: _Header, offset: int = 0) -> np.ndarray:
+    order: Any = "F" if header.column_major else "C"
+    return np.memmap(path, header.dtype, "r", offset + header.start, header.shape, order)
+
+
+def open_npy(path: Path) -> Source:
+    """A 2-D array of numbers, memory-mapped; its rows are the items."""
+    with path.open("rb") as file:
+        header = _read_header(file, path.stat().st_size, path.name)
+    _check_features(header, path.name)
+    return _source({}, _mapped(path, header), "npy", path.name)
+
+
+def open_npz(path: Path, label: str | None = None) -> Source:
+    """One 2-D array of numbers under any name, the features, and if wanted 1-D arrays ``id``,
+    ``label``, ``text``.
+
+    ``label``: the array with the labels, which must then be there; ``None`` is the one called
+    "label", if any.
+    """
+    named = (*_TEXT_ARRAYS, label or "label")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            if len(members) != len(archive.infolist()):
+                raise InputError(f"{path.name} holds two arrays of the same name; save it again.")
+            if label is not None and label not in members:
+                raise InputError(
+                    f"{path.name} has no array {short(label)} with the labels; name the one that "
+                    f"has them; there are: {', '.join(map(short, list(members)[:10])) or 'none'}."
+                )
+            for key, info in members.items():
+                _check_member(info, path.stat().st_size, f"{path.name}, array {key!r}")
+            texts = {
+                key: _texts(archive, members[key], f"{path.name}, array {key!r}")
+                for key in dict.fromkeys(named)
+                if key in members
+            }
+            numbers = [key for key in members if key not in named]
+            if len(numbers) > 1:
+                raise InputError(
+                    f"{path.name} holds {len(numbers)} arrays besides "
+                    f"{', '.join(dict.fromkeys(named))} ({', '.join(map(short, numbers[:5]))}); "
+                    "keep only the one with the features."
+                )
+            features = (
+                _numbers(archive, members[numbers[0]], path, f"{path.name}, array {numbers[0]!r}")
+                if numbers
+                else None
+            )
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InputError(
+            f"{path.name} is damaged or is not an .npz file ({error}); save it again."
+        ) from None
+    if not texts and features is None:
+        raise InputError(f"{path.name} holds no arrays.")
+    return _source(texts, features, "npz", path.name)
+
+
+def _check_member(info: zipfile.ZipInfo, file_size: int, name: str) -> None:
+    """Refuse what claims to be larger than its compressed bytes can be, and what only a bomb
+    compresses to."""
+    stored = info.compress_type == zipfile.ZIP_STORED
+    if info.flag_bits & 1 or (not stored and info.compress_type != zipfile.ZIP_DEFLATED):
+        raise InputError(
+            f"{name} is encrypted or compressed in an unknown way; save it with numpy.savez."
+        )
+    most = info.compress_size if stored else info.compress_size * _DEFLATE_LIMIT
+    if info.compress_size > file_size or info.file_size > most:
+        raise InputError(
+            f"{name} claims {info.file_size:,} bytes, more than the file can hold; it is damaged "
+            "or made to harm."
+        )
+    if info.file_size > max(_BOMB_BYTES, info.compress_size * _BOMB_RATIO):
+        raise InputError(
+            f"{name} would grow from {info.compress_size:,} to {info.file_size:,} bytes, which "
+            "looks like a zip bomb; if the data is real, save it as .npy."
+        )
+
+
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> tuple[_Header, np.ndarray]:
+    """Unpack one array; zipfile checks its checksum when the last byte is read."""
+    with archive.open(info) as file:
+        header = _read_header(file, info.file_size, name)
+        data = np.empty(header.n_bytes, np.uint8)
+        view, filled = data.data, 0
+        while chunk := file.read(_CHUNK):
+            view[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+    if filled != header.n_bytes:
+        raise InputError(f"{name} is cut short; save it again.")
+    return header, data
+
+
+def _numbers(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, name: str) -> np.ndarray:
+    with archive.open(info) as file:
+        header = _read_header(file, info.file_size, name)
+        _check_features(header, name)
+        if info.compress_type == zipfile.ZIP_STORED:
+            while file.read(_CHUNK):
+                pass  # walks the bytes once for the checksum, then they are mapped where they lie
+            return _mapped(path, header, _data_offset(path, info))
+    header, data = _read(archive, info, name)
+    return data.view(header.dtype).reshape(header.shape, order="F" if header.column_major else "C")
+
+
+def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
+    """Where the bytes of a stored member begin: after its local header, whose two last lengths
+    vary."""
+    with path.open("rb") as file:
+        file.seek(info.header_offset + 26)
+        lengths = file.read(4)
+    return (
+        info.header_offset
+        + 30
+        + int.from_bytes(lengths[:2], "little")
+        + int.from_bytes(lengths[2:], "little")
+    )
+
+
+def _texts(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> list[Any]:
+    header, data = _read(archive, info, name)
+    if header.dtype.kind not in "USiub" or len(header.shape) != 1:
+        raise InputError(
+            f"{name} has {len(header.shape)} axes and type {header.dtype}; it must be one axis of "
+            "strings or integers."
+        )
+    if 0 in (header.shape[0], header.dtype.itemsize):
+        raise InputError(f"{name} is empty; it needs one value an item.")
+    try:
+        return data.view(header.dtype).tolist()
+    except (ValueError, SystemError):
+        raise InputError(f"{name} holds numbers that are no characters; save it again.") from None
+
+
+def _source(
+    texts: dict[str, list[Any]], features: np.ndarray | None, kind: str, name: str
+) -> Source:
+    lengths = {key: len(values) for key, values in texts.items()}
+    if features is not None:
+        lengths["features"] = len(features)
+    if len(set(lengths.values())) != 1:
+        listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+        raise InputError(
+            f"{name} holds arrays of different lengths: {listed} rows; they must describe the same "
+            "items."
+        )
+    n_rows = next(iter(lengths.values()))
+
+    def rows() -> Iterator[Row]:
+        for index in range(n_rows):
+            yield Row(index + 1, {key: values[index] for key, values in texts.items()})
+
+    return Source(list(texts), n_rows, rows, kind, name, features)

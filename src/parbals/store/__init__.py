@@ -1,0 +1,1 @@
+"""The project file: what is written is checked, kept and proved."""

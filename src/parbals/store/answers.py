@@ -1,0 +1,280 @@
+"""The answers of a project: appended, never changed, each proved by its checksum."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from parbals.errors import InputError, LabelError
+from parbals.store.current import CURRENT, SINCE, count_labels
+from parbals.store.database import Database
+from parbals.store.integrity import ANSWER_COLUMNS, read_meta
+from parbals.store.items import count_items, read_item
+from parbals.store.records import Annotator, Answer, Submission, SubmitResult
+from parbals.store.rows import check_position, check_text, checksum, now
+from parbals.store.witness import mark
+
+__all__ = ["SOURCES", "Answers", "HeldLabelError", "Pen", "RequestUsedError"]
+
+SOURCES = ("person", "import", "machine")
+"""Who can have given an answer."""
+
+
+class HeldLabelError(LabelError):
+    """The annotator has given another label for the item; ``held`` is that label."""
+
+    def __init__(self, message: str, held: str) -> None:
+        super().__init__(message)
+        self.held = held
+
+
+class RequestUsedError(InputError):
+    """The request id was used for something else."""
+
+
+class Pen:
+    """Writes the answers of one call inside its transaction."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, project: str, annotator: str, source: str
+    ) -> None:
+        self.connection, self.project, self.annotator, self.source = (
+            connection,
+            project,
+            annotator,
+            source,
+        )
+        self.n_items = count_items(connection)
+        self.next = (
+            1 + connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()[0]
+        )
+        self.first, self.marks = self.next, bytearray()
+
+    def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
+        """Number, revision, label and comment of the annotator's last answer for an item; zeros
+        where there is none."""
+        row = self.connection.execute(
+            "SELECT answer, revision, label, comment FROM answers WHERE position = ? AND annotator "
+            "= ? ORDER BY revision DESC LIMIT 1",
+            (position, self.annotator),
+        ).fetchone()
+        return row or (0, 0, None, None)
+
+    def append(
+        self,
+        position: int,
+        revision: int,
+        label: str | None,
+        request: str | None,
+        comment: str | None,
+    ) -> int:
+        fields = (
+            self.next,
+            position,
+            self.annotator,
+            revision,
+            label,
+            self.source,
+            request,
+            comment,
+            now(),
+        )
+        proof = checksum(self.project, "answers", fields)
+        self.connection.execute(
+            f"INSERT INTO answers ({ANSWER_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
+            "?)",
+            (*fields, proof),
+        )
+        self.marks.append(mark(proof))
+        self.next += 1
+        return self.next - 1
+
+    def name(self, position: int) -> str:
+        return read_item(self.connection, self.project, position).id
+
+    def end_lease(self, position: int, wanted: int) -> None:
+        """The annotator is done with an item; on the page it waits for others until it has the
+        answers wanted."""
+        mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
+        if count_labels(self.connection, position) < wanted:
+            statements = [
+                f"DELETE FROM leases WHERE {mine} AND NOT queued",
+                f"UPDATE leases SET annotator = NULL, expires = NULL WHERE {mine}",
+            ]
+        else:
+            statements = [f"DELETE FROM leases WHERE {mine}"]
+        for statement in statements:
+            self.connection.execute(statement, (position, self.annotator))
+
+
+class Answers:
+    """The part of the store that holds answers."""
+
+    _db: Database
+
+    def submit(
+        self,
+        answers: Sequence[Submission],
+        *,
+        annotator: str,
+        source: str = "person",
+        revise: bool = False,
+    ) -> SubmitResult:
+        """Store labels, all or none; when this returns they are on disk.
+
+        The same ``request_id`` again, or the same label by the same annotator again, changes
+        nothing. Another label for an item the annotator has answered is refused unless ``revise``,
+        which keeps the earlier one as history; with it, another comment on the same label is a
+        revision as well (no comment leaves the one there is). After a withdrawal the annotator may
+        answer anew. An item's lease ends if it is this annotator's or nobody's; an item of the
+        page's queue stays there, free for others, while it has fewer labels than the setting
+        ``answers_wanted``.
+        """
+        check_text(annotator, "annotator")
+        if source not in SOURCES:
+            raise InputError(f"source is {source!r}; choose one of: {', '.join(SOURCES)}.")
+        stored = []
+        with self._db.transaction() as connection:
+            pen = Pen(connection, self._db.project, annotator, source)
+            meta = read_meta(connection)[0]
+            for row, submission in enumerate(answers):
+                stored.append(
+                    _store(pen, submission, f"answers[{row}]", meta, revise or submission.revise)
+                )
+        self._db.testify(pen.first, bytes(pen.marks))
+        outcomes = [outcome for outcome, _ in stored]
+        counts = {outcome: outcomes.count(outcome) for outcome in ("new", "repeated", "revised")}
+        return SubmitResult(
+            **counts, answers=tuple(number for _, number in stored), outcomes=tuple(outcomes)
+        )
+
+    def withdraw(self, positions: Sequence[int], *, annotator: str) -> int:
+        """Take back the annotator's labels of these items; history keeps them.
+
+        Returns how many were taken back.
+        """
+        check_text(annotator, "annotator")
+        with self._db.transaction() as connection:
+            pen = Pen(connection, self._db.project, annotator, "person")
+            for row, given in enumerate(positions):
+                position = check_position(given, pen.n_items, f"positions[{row}]")
+                _, revision, label, _ = pen.latest(position)
+                if revision == 0:
+                    raise InputError(
+                        f"{annotator!r} has not answered item {pen.name(position)!r}; nothing to "
+                        "withdraw."
+                    )
+                if label is not None:
+                    pen.append(position, revision + 1, None, None, None)
+        self._db.testify(pen.first, bytes(pen.marks))
+        return len(pen.marks)
+
+    def current_labels(self) -> dict[int, dict[str, str]]:
+        """Position → {annotator: label}, without withdrawn ones; positions ascend, annotators as
+        their labels came."""
+        labels: dict[int, dict[str, str]] = {}
+        for position, annotator, label, _ in self._current():
+            labels.setdefault(position, {})[annotator] = label
+        return labels
+
+    def votes(self) -> dict[int, dict[str, str]]:
+        """As ``current_labels``, but machines' labels only where no person has answered: what
+        decides an item."""
+        people: dict[int, dict[str, str]] = {}
+        machines: dict[int, dict[str, str]] = {}
+        for position, annotator, label, source in self._current():
+            (machines if source == "machine" else people).setdefault(position, {})[annotator] = (
+                label
+            )
+        return dict(sorted({**machines, **people}.items()))
+
+    def _current(self) -> list[tuple[int, str, str, str]]:
+        with self._db.reading() as connection:
+            return connection.execute(
+                f"SELECT position, annotator, label, source FROM ({CURRENT}) AS c WHERE label IS "
+                f"NOT NULL ORDER BY position, {SINCE}"
+            ).fetchall()
+
+    def history(self, position: int) -> list[Answer]:
+        """Every answer an item ever got, in the order given."""
+        with self._db.reading() as connection:
+            checked = check_position(position, count_items(connection), "position")
+            name = read_item(connection, self._db.project, checked).id
+            rows = connection.execute(
+                f"SELECT {ANSWER_COLUMNS} FROM answers WHERE position = ? ORDER BY answer",
+                (checked,),
+            ).fetchall()
+        return [Answer(*[*row, name]) for row in rows]
+
+    def annotators(self) -> list[Annotator]:
+        """Everybody who ever answered, by name, with the number of their current labels."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT c.annotator, n, source, created FROM (SELECT annotator, sum(label IS NOT "
+                f"NULL) AS n, max(answer) AS latest FROM ({CURRENT}) GROUP BY annotator) AS c JOIN "
+                "answers ON answer = latest ORDER BY c.annotator"
+            ).fetchall()
+        return [Annotator(*row) for row in rows]
+
+    def label_counts(self) -> dict[str, int]:
+        """How many current answers each declared class has; two annotators of one item count twice."""
+        with self._db.reading() as connection:
+            counts: dict[str, int] = dict.fromkeys(read_meta(connection)[0]["classes"], 0)
+            counts.update(
+                connection.execute(
+                    f"SELECT label, count(*) FROM ({CURRENT}) WHERE label IS NOT NULL GROUP BY "
+                    "label"
+                )
+            )
+        return counts
+
+    @property
+    def n_labelled(self) -> int:
+        """How many items have a label now, from whomever."""
+        with self._db.reading() as connection:
+            return int(
+                connection.execute(
+                    f"SELECT count(DISTINCT position) FROM ({CURRENT}) WHERE label IS NOT NULL"
+                ).fetchone()[0]
+            )
+
+
+def _store(
+    pen: Pen, submission: Submission, where: str, meta: dict[str, Any], revise: bool
+) -> tuple[str, int]:
+    """One answer: 'new', 'repeated' or 'revised', and its number."""
+    classes = meta["classes"]
+    position = check_position(submission.position, pen.n_items, f"{where}.position")
+    label, request, comment = submission.label, submission.request_id, submission.comment
+    if not isinstance(label, str) or label not in classes:
+        raise LabelError(
+            f"{where} (item {pen.name(position)!r}) has the label {label!r}, which is not one of "
+            f"the classes {classes}; correct the label, or add the class to the project."
+        )
+    if comment is not None and comment != "":
+        check_text(comment, f"{where}.comment")
+    if request is not None:
+        check_text(request, f"{where}.request_id")
+        before = pen.connection.execute(
+            "SELECT answer, position, annotator, label FROM answers WHERE request = ?", (request,)
+        ).fetchone()
+        if before is not None:
+            if before[1:] != (position, pen.annotator, label):
+                raise RequestUsedError(
+                    f"{where} has the request id {request!r} of another answer (item "
+                    f"{pen.name(before[1])!r}, {before[3]!r} by {before[2]!r}); give every answer "
+                    "its own request id."
+                )
+            return "repeated", before[0]
+    answer, revision, held, remark = pen.latest(position)
+    if held is not None and held != label and not revise:
+        raise HeldLabelError(
+            f"Item {pen.name(position)!r} already has the label {held!r} from {pen.annotator!r}; "
+            f"to correct it to {label!r}, submit it as a revision (--revise; in Python "
+            "revise=True).",
+            held,
+        )
+    repeated = held == label and not (revise and comment and comment != remark)
+    if not repeated:
+        answer = pen.append(position, revision + 1, label, request, comment or None)
+    pen.end_lease(position, meta.get("answers_wanted", 1))
+    return "repeated" if repeated else "new" if held is None else "revised", answer

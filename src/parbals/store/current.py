@@ -1,0 +1,73 @@
+"""SQL of what holds now: every annotator's latest word on an item, among all that history keeps."""
+
+import sqlite3
+
+__all__ = [
+    "CURRENT",
+    "CURRENT_PASSES",
+    "PASSED",
+    "SINCE",
+    "TAKEN_BACK",
+    "count_labels",
+    "has_label",
+    "has_passed",
+    "labels_of",
+]
+
+TAKEN_BACK = "taken back"
+PASSED = f"kind <> '{TAKEN_BACK}'"
+"""A condition on a current pass: it was not taken back."""
+
+
+def _answers(where: str = "") -> str:
+    # SQLite takes the other columns from the row that holds the maximum.
+    return (
+        "SELECT position, annotator, label, max(revision) AS revision, answer, source FROM answers "
+        f"{where and f'WHERE {where} '}GROUP BY position, annotator"
+    )
+
+
+def _passes(where: str = "") -> str:
+    chosen = where and f"WHERE {where} "
+    return f"SELECT position, annotator, kind, max(pass) AS pass FROM passes {chosen}GROUP BY position, annotator"
+
+
+CURRENT = _answers()
+"""The latest revision of every item and annotator."""
+CURRENT_PASSES = _passes()
+"""The latest pass of every item and annotator."""
+SINCE = (
+    "CASE WHEN c.revision = 1 THEN c.answer ELSE (SELECT min(a.answer) FROM answers AS a WHERE "
+    "a.position = c.position AND a.annotator = c.annotator AND a.revision > coalesce((SELECT "
+    "max(b.revision) FROM answers AS b WHERE b.position = c.position AND b.annotator = c.annotator "
+    "AND b.label IS NOT c.label), 0)) END"
+)
+"""Of a row c of ``CURRENT``: the number of the answer that first gave its label; a comment added
+later is no news."""
+
+
+def has_label(position: str, annotator: str) -> str:
+    """A condition: the annotator has a label for the item now; both are SQL expressions of the
+    query around."""
+    mine = f"answers.position = {position} AND answers.annotator = {annotator}"
+    return f"EXISTS (SELECT 1 FROM ({_answers(mine)}) WHERE label IS NOT NULL)"
+
+
+def has_passed(position: str, annotator: str) -> str:
+    """A condition: the annotator passes the item now; both are SQL expressions of the query around."""
+    mine = f"passes.position = {position} AND passes.annotator = {annotator}"
+    return f"EXISTS (SELECT 1 FROM ({_passes(mine)}) WHERE {PASSED})"
+
+
+def labels_of(connection: sqlite3.Connection, position: int) -> list[tuple[str, str, str]]:
+    """Annotator, label and source of every label an item has now."""
+    return connection.execute(
+        f"SELECT annotator, label, source FROM ({_answers('position = ?')}) WHERE label IS NOT "
+        "NULL",
+        (position,),
+    ).fetchall()
+
+
+def count_labels(connection: sqlite3.Connection, position: int) -> int:
+    """How many people (not machines) have a label for an item now."""
+    return sum(source != "machine" for _, _, source in labels_of(connection, position))

@@ -1,0 +1,183 @@
+"""What goes into a project and comes out of it: small frozen records."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "Annotator",
+    "Answer",
+    "BatchItem",
+    "BatchRecord",
+    "Event",
+    "Item",
+    "Lease",
+    "Pass",
+    "QueueCounts",
+    "Report",
+    "Submission",
+    "SubmitResult",
+    "Undone",
+    "Why",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to label; ``content`` holds its columns."""
+
+    position: int
+    id: str
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A label on its way in; a retry with its ``request_id`` is free, ``revise`` lets it replace an
+    earlier one."""
+
+    position: int
+    label: str
+    request_id: str | None = None
+    comment: str | None = None
+    revise: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitResult:
+    """How many answers were new, already there, or corrections; ``answers`` are their numbers, in
+    the order given.
+
+    ``outcomes`` says for each of them 'new', 'repeated' or 'revised'.
+    """
+
+    new: int = 0
+    repeated: int = 0
+    revised: int = 0
+    answers: tuple[int, ...] = ()
+    outcomes: tuple[str, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One stored answer; ``label`` is None where the annotator withdrew an earlier one.
+
+    ``item_id`` is None only for salvaged answers whose item could not be read.
+    """
+
+    answer: int
+    position: int
+    annotator: str
+    revision: int
+    label: str | None
+    source: str
+    request: str | None
+    comment: str | None
+    created: str
+    item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Annotator:
+    """Somebody who answered: how many labels they hold now, and the time of their latest answer."""
+
+    name: str
+    answers: int
+    source: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """An annotator's decision not to label an item: 'skip' or 'unsure', or 'taken back' where one
+    was undone."""
+
+    number: int
+    position: int
+    annotator: str
+    kind: str
+    request: str | None
+    comment: str | None
+    created: str
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What an annotator took back: a label or a pass, with the comment it had."""
+
+    label: str | None
+    kind: str | None
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """An item that is an annotator's until ``expires`` (as ``time.time()``); ``why`` tells what
+    chose it."""
+
+    position: int
+    expires: float
+    why: "Why | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """An item's place in its batch: ``rank`` counts from 0, ``size`` items are in the batch."""
+
+    batch: int
+    rank: int
+    size: int
+    score: float | None
+    initial_score: float | None
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """Items waiting on the page: ``ready`` for whoever asked, ``free`` with nobody, ``out`` with
+    somebody now."""
+
+    ready: int
+    free: int
+    out: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """One item of a batch; a score is None where the strategy gave none."""
+
+    position: int
+    rank: int
+    score: float | None
+    initial_score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """A batch that was handed out, with what chose it."""
+
+    batch: int
+    created: str
+    strategy: str
+    seed: int | None
+    settings: dict[str, Any]
+    items: tuple[BatchItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something worth remembering that happened to the project."""
+
+    event: int
+    created: str
+    kind: str
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A stored report, and how many labels there were when it was written."""
+
+    report: int
+    created: str
+    n_labels: int
+    body: dict[str, Any]

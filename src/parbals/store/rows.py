@@ -1,0 +1,91 @@
+"""How values are written into rows, and the checksum that proves a row is what was written."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from operator import index
+from typing import Any
+
+from parbals.errors import InputError, ProjectDamagedError
+
+__all__ = ["check_position", "check_text", "checksum", "from_json", "now", "to_json"]
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def checksum(project: str, table: str, fields: Sequence[object]) -> str:
+    """Blake2b-8 of a row, keyed by its project: a row of another project, place or type does not
+    pass."""
+    parts = []
+    for field in fields:
+        if field is None:
+            parts.append(b"n;")
+        elif isinstance(field, int):
+            parts.append(b"i%d;" % field)
+        elif isinstance(field, str):
+            data = field.encode()
+            parts.append(b"s%d:%b;" % (len(data), data))
+        else:
+            parts.append(
+                b"?;"
+            )  # SQLite returns bytes or a float where the type of a damaged column has changed
+    return blake2b(
+        b"".join(parts), digest_size=8, key=project.encode(), person=table.encode()
+    ).hexdigest()
+
+
+def to_json(value: Any, name: str) -> str:
+    """Standard JSON; NaN, objects and text that is not Unicode are refused."""
+    try:
+        text = _ENCODER.encode(value)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{name} cannot be stored as JSON ({error}); use text, finite numbers, true, false, "
+            "null, lists and tables."
+        ) from None
+    return text
+
+
+def from_json(text: str) -> Any:
+    """The value that ``to_json`` wrote."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        raise ProjectDamagedError(
+            "A stored value cannot be read, so the project is damaged; put back a copy, or take "
+            "out the readable answers: `parbals salvage DIR --out answers.csv`."
+        ) from None
+
+
+def check_text(value: Any, name: str) -> str:
+    """Text that is not blank and can be stored as UTF-8."""
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{name} is {value!r}; it must be text that is not blank.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{name} is {value!r}, which is not valid Unicode; read its file with the right "
+            "encoding."
+        ) from None
+    return value
+
+
+def check_position(value: Any, n_items: int, name: str) -> int:
+    """The position of an item of the project, as a plain int."""
+    try:
+        position = -1 if isinstance(value, bool) else index(value)
+    except TypeError:
+        position = -1
+    if not 0 <= position < n_items:
+        raise InputError(
+            f"{name} is {value!r}, but the positions of the {n_items} items are 0 to {n_items - 1}."
+        )
+    return position
+
+
+def now() -> str:
+    """The time in UTC, as ISO text."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,174 @@
+"""The tables of a project and their versions.
+
+Version n of the schema is what the first n functions of ``MIGRATIONS`` make: a new project runs all
+of them, an older one those it lacks, in one transaction. A later version is one more function at
+the end of the list; released ones never change.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+
+from parbals.errors import ProjectError
+
+__all__ = [
+    "APPLICATION_ID",
+    "MIGRATIONS",
+    "PAGE_SIZE",
+    "check_version",
+    "schema_of",
+    "schema_rows",
+    "upgrade",
+]
+
+APPLICATION_ID = 0x70617262
+"""'parb' in the header of the file: tells a project from any other SQLite database."""
+PAGE_SIZE = 4096
+"""Fixed, so that a file whose header is lost can still be read page by page."""
+
+_VERSION_1 = (
+    """CREATE TABLE meta(
+        key TEXT PRIMARY KEY NOT NULL,
+        value TEXT NOT NULL,
+        checksum TEXT NOT NULL
+    )""",
+    """CREATE TABLE items(
+        position INTEGER PRIMARY KEY CHECK (position >= 0),
+        id TEXT UNIQUE NOT NULL,
+        content TEXT NOT NULL,
+        checksum TEXT NOT NULL
+    )""",
+    """CREATE TABLE answers(
+        answer INTEGER PRIMARY KEY AUTOINCREMENT,
+        position INTEGER NOT NULL REFERENCES items(position),
+        annotator TEXT NOT NULL,
+        revision INTEGER NOT NULL CHECK (revision >= 1),
+        label TEXT,
+        source TEXT NOT NULL CHECK (source IN ('person', 'import', 'machine')),
+        request TEXT UNIQUE,
+        comment TEXT,
+        created TEXT NOT NULL,
+        checksum TEXT NOT NULL,
+        UNIQUE (position, annotator, revision)
+    )""",
+    """CREATE TRIGGER answers_are_never_changed BEFORE UPDATE ON answers
+        BEGIN SELECT RAISE(ABORT, 'answers are kept as they were given; add a revision'); END""",
+    """CREATE TRIGGER answers_are_never_deleted BEFORE DELETE ON answers
+        BEGIN SELECT RAISE(ABORT, 'answers are kept as they were given; withdraw instead'); END""",
+    """CREATE TABLE batches(
+        batch INTEGER PRIMARY KEY,
+        created TEXT NOT NULL,
+        strategy TEXT NOT NULL,
+        seed INTEGER,
+        settings TEXT NOT NULL
+    )""",
+    """CREATE TABLE batch_items(
+        batch INTEGER NOT NULL REFERENCES batches(batch),
+        position INTEGER NOT NULL REFERENCES items(position),
+        rank INTEGER NOT NULL,
+        score REAL,
+        initial_score REAL,
+        PRIMARY KEY (batch, position)
+    )""",
+    """CREATE TABLE leases(
+        position INTEGER PRIMARY KEY REFERENCES items(position),
+        batch INTEGER NOT NULL,
+        annotator TEXT,
+        expires REAL,
+        FOREIGN KEY (batch, position) REFERENCES batch_items(batch, position)
+    )""",
+    """CREATE TABLE events(
+        event INTEGER PRIMARY KEY AUTOINCREMENT,
+        created TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        detail TEXT NOT NULL
+    )""",
+    """CREATE TABLE reports(
+        report INTEGER PRIMARY KEY,
+        created TEXT NOT NULL,
+        n_labels INTEGER NOT NULL,
+        body TEXT NOT NULL
+    )""",
+)
+
+_VERSION_2 = (
+    # 1: the item waits for whoever asks on the labelling page; 0: it is out with one person, as a
+    # file.
+    "ALTER TABLE leases ADD COLUMN queued INTEGER NOT NULL DEFAULT 0",
+    """CREATE TABLE passes(
+        pass INTEGER PRIMARY KEY AUTOINCREMENT,
+        position INTEGER NOT NULL REFERENCES items(position),
+        annotator TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('skip', 'unsure', 'taken back')),
+        request TEXT UNIQUE,
+        comment TEXT,
+        created TEXT NOT NULL,
+        checksum TEXT NOT NULL
+    )""",
+    "CREATE INDEX passes_by_item ON passes(position, annotator)",
+    "CREATE INDEX batch_items_by_item ON batch_items(position)",
+    """CREATE TRIGGER passes_are_never_changed BEFORE UPDATE ON passes
+        BEGIN SELECT RAISE(ABORT, 'passes are kept as they were given; take back instead'); END""",
+    """CREATE TRIGGER passes_are_never_deleted BEFORE DELETE ON passes
+        BEGIN SELECT RAISE(ABORT, 'passes are kept as they were given; take back instead'); END""",
+)
+
+
+def _to_version_1(connection: sqlite3.Connection) -> None:
+    for statement in _VERSION_1:
+        connection.execute(statement)
+
+
+def _to_version_2(connection: sqlite3.Connection) -> None:
+    for statement in _VERSION_2:
+        connection.execute(statement)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_to_version_1, _to_version_2]
+
+
+def check_version(connection: sqlite3.Connection) -> int:
+    """The version of a project's schema; a database of another program or of a later parbals is
+    refused."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise ProjectError("It is an SQLite database of another program, not a parbals project.")
+    if version > len(MIGRATIONS):
+        raise ProjectError(
+            f"It was written by a newer parbals (schema {version}; this one knows "
+            f"{len(MIGRATIONS)}); upgrade parbals."
+        )
+    if version < 1:
+        raise ProjectError(f"Its schema version is {version}, which no parbals has written.")
+    return int(version)
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Bring a new or older project to the newest schema: all the steps it lacks, or none of them."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        for migration in MIGRATIONS[version:]:
+            migration(connection)
+        if version < len(MIGRATIONS):
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def schema_rows(connection: sqlite3.Connection) -> set[tuple[str, str, str, str | None]]:
+    """Every table, index and trigger as SQLite keeps it."""
+    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+def schema_of(version: int) -> set[tuple[str, str, str, str | None]]:
+    """What ``schema_rows`` must say for a sound project of this version."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for migration in MIGRATIONS[:version]:
+            migration(connection)
+        return schema_rows(connection)

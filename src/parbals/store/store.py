@@ -1,0 +1,268 @@
+"""The project store: the one way in which anything is written to a project."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+from zlib import crc32
+
+from parbals.errors import InputError, LabelError, ParbalsError
+from parbals.store.answers import Answers
+from parbals.store.batches import Batches
+from parbals.store.database import Database, create_file
+from parbals.store.integrity import problems, read_meta
+from parbals.store.items import Items
+from parbals.store.passes import Passes
+from parbals.store.queue import Queue
+from parbals.store.records import Answer, Event, Report
+from parbals.store.rows import check_text, checksum, from_json, now, to_json
+from parbals.store.salvage import salvage
+from parbals.store.schema import check_version
+
+__all__ = ["Store"]
+
+_RESERVED = ("classes", "project")
+"""Kept beside the settings, but not settings."""
+
+
+class Store(Items, Answers, Batches, Passes, Queue):
+    """A labelling project in a folder: the only writer, used from one thread; many processes may
+    have one open.
+
+    What it promises:
+
+    * P1 A call that has returned is on disk. It survives the death of the process, and power loss
+      (SQLite, write-ahead log, synchronous FULL). A call that raised has stored nothing, or its
+      caller is told that it was not confirmed; repeating it is safe.
+    * P2 There is one answer per item, annotator and revision. Repeating a request with its id
+      changes nothing.
+    * P3 A later answer never silently replaces an earlier one: it must be asked for, and history
+      keeps both.
+    * P4 A damaged project is noticed when it is opened (answers, settings, structure, lost files)
+      or when the damaged row is read (items), and refused; ``salvage`` takes out the answers that
+      can still be proved.
+    * P5 Everything a batch depends on is kept (order of items, labels, what is out, seed and
+      settings), so that the same seed and labels give the same batch again.
+    * P6 Bad input is refused before anything changes, naming the row and what is wrong with it.
+    * P8 Nothing in the files is ever executed: values are text, numbers and JSON, no pickle, and
+      nothing in the schema that parbals did not put there.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Use ``Store.create`` or ``Store.open``."""
+        self._db = database
+
+    @classmethod
+    def create(
+        cls, folder: str | PathLike[str], *, classes: Sequence[str], settings: dict[str, Any]
+    ) -> Self:
+        """A new, empty project; a folder that already holds one is refused."""
+        meta = {
+            **_check_settings(settings),
+            "classes": _check_classes(classes),
+            "project": uuid4().hex,
+        }
+
+        def fill(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN")
+            _write_meta(connection, meta["project"], meta)
+            connection.execute("COMMIT")
+
+        create_file(Path(folder), fill)
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: str | PathLike[str], *, read_only: bool = False) -> Self:
+        """The project in a folder, after checking that it is undamaged."""
+        return cls(Database(Path(folder), read_only=read_only))
+
+    @staticmethod
+    def salvage(path: str | PathLike[str]) -> Iterator[Answer]:
+        """The answers of a damaged project that can be read and proved, in the order given.
+
+        Works without SQLite, on whatever is left of the files, and changes nothing. Close the
+        project first.
+        """
+        return salvage(Path(path))
+
+    def close(self) -> None:
+        """Close the project; closing twice is fine."""
+        self._db.close()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Calls inside the block share one commit, and none is on disk before the block has ended.
+
+        A call that refuses its input stores nothing and leaves the others; any other error undoes
+        the whole block.
+        """
+        return self._db.together()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def folder(self) -> Path:
+        """Where the project lives."""
+        return self._db.file.parent
+
+    @property
+    def identity(self) -> str:
+        """A word that no other project has, given when it was made."""
+        return self._db.project
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings as they are now; change them with ``update_settings``."""
+        return {key: value for key, value in self._meta().items() if key not in _RESERVED}
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels an answer may have, in the order they were declared."""
+        return tuple(self._meta()["classes"])
+
+    def update_settings(self, **changes: Any) -> None:
+        """Change or add settings; ``classes`` may grow but not shrink, since answers refer to them."""
+        changes = dict(changes)
+        classes = _check_classes(changes.pop("classes")) if "classes" in changes else None
+        _check_settings(changes)
+        with self._db.transaction() as connection:
+            if classes is not None:
+                missing = [
+                    name for name in read_meta(connection)[0]["classes"] if name not in classes
+                ]
+                if missing:
+                    raise LabelError(
+                        f"classes leaves out {missing[0]!r}; classes can be added but not removed."
+                    )
+                changes["classes"] = classes
+            _write_meta(connection, self._db.project, changes)
+
+    def log(self, kind: str, **detail: Any) -> int:
+        """Remember an event; returns its number."""
+        row = (now(), check_text(kind, "kind"), to_json(detail, "detail"))
+        with self._db.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO events (created, kind, detail) VALUES (?, ?, ?)", row
+            )
+            return int(cursor.lastrowid or 0)
+
+    def events(self) -> list[Event]:
+        """Every event, oldest first."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT event, created, kind, detail FROM events ORDER BY event"
+            ).fetchall()
+        return [
+            Event(event, created, kind, from_json(detail)) for event, created, kind, detail in rows
+        ]
+
+    def save_report(self, body: dict[str, Any], n_labels: int) -> int:
+        """Store a report written when there were ``n_labels`` labels; returns its number."""
+        row = (now(), int(n_labels), to_json(body, "body"))
+        with self._db.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO reports (created, n_labels, body) VALUES (?, ?, ?)", row
+            )
+            return int(cursor.lastrowid or 0)
+
+    def latest_report(self) -> Report | None:
+        """The report stored last."""
+        with self._db.reading() as connection:
+            row = connection.execute(
+                "SELECT report, created, n_labels, body FROM reports ORDER BY report DESC LIMIT 1"
+            ).fetchone()
+        return None if row is None else Report(row[0], row[1], row[2], from_json(row[3]))
+
+    def reports(self, after: int = 0) -> list[Report]:
+        """All stored reports, oldest first, or those with a number above ``after``."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT report, created, n_labels, body FROM reports WHERE report > ? ORDER BY "
+                "report",
+                (after,),
+            ).fetchall()
+        return [
+            Report(report, created, n_labels, from_json(body))
+            for report, created, n_labels, body in rows
+        ]
+
+    def revision(self) -> tuple[int, ...]:
+        """Numbers that change whenever answers, passes, batches, reports or settings do."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT (SELECT coalesce(max(answer), 0) FROM answers), (SELECT "
+                "coalesce(max(pass), 0) FROM passes), (SELECT coalesce(max(batch), 0) FROM "
+                "batches), (SELECT coalesce(max(report), 0) FROM reports)"
+            ).fetchone()
+        return (*rows, self.settings_mark())
+
+    def settings_mark(self) -> int:
+        """A number that changes whenever the settings do; asking for it costs less than reading
+        them."""
+        with self._db.reading() as connection:
+            proofs = connection.execute("SELECT checksum FROM meta ORDER BY key").fetchall()
+        return crc32("".join(proof for (proof,) in proofs).encode())
+
+    def check(self) -> list[str]:
+        """Everything that is wrong with the project's files; empty when it is sound.
+
+        Reads all of them.
+        """
+        testimony = self._db.witness.read()
+        found: list[str] = []
+        try:
+            with self._db.reading() as connection:
+                connection.execute("BEGIN")
+                try:
+                    found.extend(
+                        problems(connection, check_version(connection), testimony, thorough=True)
+                    )
+                finally:
+                    connection.execute("COMMIT")
+        except ParbalsError as error:
+            found.append(str(error))
+        return found
+
+    def _meta(self) -> dict[str, Any]:
+        with self._db.reading() as connection:
+            return read_meta(connection)[0]
+
+
+def _write_meta(connection: sqlite3.Connection, project: str, values: dict[str, Any]) -> None:
+    for key, value in values.items():
+        text = to_json(value, f"The setting {key!r}")
+        connection.execute(
+            "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
+            (key, text, checksum(project, "meta", (key, text))),
+        )
+
+
+def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    for key, value in settings.items():
+        check_text(key, "The name of a setting")
+        if key in _RESERVED:
+            raise InputError(f"A setting cannot be called {key!r}; choose another name.")
+        to_json(value, f"The setting {key!r}")
+    return settings
+
+
+def _check_classes(classes: Sequence[str]) -> list[str]:
+    if isinstance(classes, str) or len(classes) < 2:
+        raise LabelError(f"classes is {classes!r}; pass a list of at least two class names.")
+    names = [check_text(name, f"classes[{row}]") for row, name in enumerate(classes)]
+    for row, name in enumerate(names):
+        if name in names[:row]:
+            raise LabelError(f"classes[{row}] is {name!r} again; name every class once.")
+    return names

@@ -1,0 +1,189 @@
+"""ParBaLS: build the batch one point at a time, averaging over labels its earlier points might get.
+
+    S ← pending;   M_u ← posterior given the labels so far and universe u's labels of S
+    repeat B times:   x̂ ← argmax_{x ∉ S} Σ_u EPIG_{M_u}(x);   S ← S ∪ {x̂};   M_u ← M_u given y⁽ᵘ⁾_x̂
+
+Points that are out for labelling are a partial batch already, so they enter S first. ParBaLS-MAP is
+the same with one universe whose labels are the most probable ones.
+"""
+
+import warnings
+
+import numpy as np
+
+from parbals.errors import SampleCollapseWarning
+from parbals.numerics import working_precision
+from parbals.posterior.predictive import mean_proba
+from parbals.scores.bound import Certified, argmax_certified
+from parbals.scores.losses import Loss
+from parbals.strategies.problem import Problem
+from parbals.strategies.universes import (
+    ParticleUniverses,
+    PseudoLabels,
+    ReweightedUniverses,
+    Universe,
+    Universes,
+)
+from parbals.types import Batch
+
+__all__ = ["greedy_batch", "select_parbals_epig", "select_parbals_map_epig"]
+
+_COLLAPSED = 0.05
+"""A mean effective sample size below this share of K is reported."""
+_LEADERS = 128
+_SCORED_AT_ONCE = 512
+
+
+def select_parbals_epig(problem: Problem) -> Batch:
+    """``n_universes`` joint labellings of the pool, each drawn from the posterior."""
+    return greedy_batch(problem, problem.n_universes, most_probable=False)
+
+
+def select_parbals_map_epig(problem: Problem) -> Batch:
+    """One universe: U times cheaper, and blind to the uncertainty of the pseudo-labels."""
+    return greedy_batch(problem, 1, most_probable=True)
+
+
+def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
+    """A batch in which every point is chosen given the pseudo-labels of those before it.
+
+    Args:
+        problem: what to choose from.
+        n_universes: U, how many labellings to average over.
+        most_probable: label with the most probable classes (MAP) instead of joint draws from the
+            posterior.
+    """
+    dtype = (
+        np.dtype(np.float32) if problem.model is not None else np.result_type(*problem.samples())
+    )
+    with working_precision(dtype):
+        universes = _open_universes(problem, n_universes)
+        labels = PseudoLabels(problem.seed, _mean_probs(problem) if most_probable else None)
+        for index in problem.pending:
+            universes.observe(int(index), labels.of(int(index), universes))
+        start = universes.members
+        free = problem.candidates()
+        chosen, scores, ess, n_exact = [], [], [], []
+        use_bound = True
+        for step in range(problem.batch_size):
+            ess.append(float(np.mean([u.effective_sample_size for u in universes.members])))
+            if problem.loss == "log":
+                best, bound_paid = _best(universes.members, free, use_bound)
+                use_bound = use_bound and bound_paid
+            else:
+                best = _best_by_loss(universes.members, free, problem.loss)
+            index = best.winner
+            chosen.append(index)
+            scores.append(best.score)
+            n_exact.append(best.n_scored)
+            free[index] = False
+            if step < problem.batch_size - 1:
+                universes.observe(index, labels.of(index, universes))
+        initial = _mean_scores(start, np.array(chosen), problem.loss)
+    return Batch(
+        indices=np.array(chosen, np.int64),
+        scores=np.array(scores),
+        initial_scores=initial,
+        effective_sample_size=np.array(ess),
+        strategy=problem.strategy,
+        n_exact=np.array(n_exact),
+        n_samples=len(problem.weights),
+        notes=_notes(ess, len(problem.weights)),
+    )
+
+
+def _open_universes(problem: Problem, n_universes: int) -> Universes:
+    if problem.model is not None:
+        n_more = problem.batch_size + len(problem.pending)
+        return ParticleUniverses(problem.model, n_universes, n_more, problem.seed)
+    return ReweightedUniverses(*problem.samples(), problem.weights, n_universes, problem.seed)
+
+
+def _mean_probs(problem: Problem) -> np.ndarray:
+    """(N, C) averaged predictions under the posterior before the batch."""
+    if problem.model is None:
+        return problem.mean_probs
+    population = problem.model.population
+    return mean_proba(
+        problem.model.pool, population.coefficients(), population.n_classes, problem.weights
+    )
+
+
+def _best(
+    members: tuple[Universe, ...], free: np.ndarray, use_bound: bool
+) -> tuple[Certified, bool]:
+    """The free point with the highest mean EPIG, and whether the bound, if it was used, cost less
+    than it saved."""
+    groups, shares = _distinct(members)
+    cloud, n_pool = members[0].cloud, len(free)
+    # Of a bound, N·A·K², in units of exact scoring, N·A·K·M·A.
+    bound_cost = cloud.target.shape[2] / (cloud.n_targets * cloud.target.shape[1])
+    if len(groups) == 1 or not use_bound or bound_cost >= 1 or n_pool <= 2 * _SCORED_AT_ONCE:
+        return _exhaustive(groups, shares, free, "log"), True
+    bounds = np.stack([np.asarray(universe.bound_pool(), np.float64) for universe in groups])
+    best = argmax_certified(
+        bounds[:, :n_pool],
+        shares,
+        free,
+        lambda g, indices: _scores(groups[g], indices, "log"),
+        _LEADERS,
+    )
+    return best, bound_cost + best.n_evaluations / (free.sum() * len(groups)) <= 1
+
+
+def _best_by_loss(members: tuple[Universe, ...], free: np.ndarray, loss: Loss) -> Certified:
+    """The free point with the highest mean gain.
+
+    If no single label can gain anything, log loss decides.
+    """
+    best = _exhaustive(*_distinct(members), free, loss)
+    if best.score > 0:
+        return best
+    return _best(members, free, use_bound=False)[0]._replace(score=0.0)
+
+
+def _exhaustive(
+    groups: list[Universe], shares: np.ndarray, free: np.ndarray, loss: Loss
+) -> Certified:
+    scores = shares @ np.stack(
+        [np.asarray(universe.score_pool(loss), np.float64) for universe in groups]
+    )
+    scores = np.where(free, scores[: len(free)], -np.inf)
+    index, n_free = int(scores.argmax()), int(free.sum())
+    return Certified(index, float(scores[index]), n_free, n_free * len(groups))
+
+
+def _scores(universe: Universe, indices: np.ndarray, loss: Loss) -> np.ndarray:
+    """Exact EPIG of the given pool points in one universe, a fixed number at a time."""
+    chunk = _LEADERS if len(indices) <= _LEADERS else _SCORED_AT_ONCE
+    padded = np.zeros(-(-len(indices) // chunk) * chunk, np.int32)
+    padded[: len(indices)] = indices
+    parts = [universe.score_points(part, loss) for part in padded.reshape(-1, chunk)]
+    return np.concatenate([np.asarray(part, np.float64) for part in parts])[: len(indices)]
+
+
+def _mean_scores(members: tuple[Universe, ...], indices: np.ndarray, loss: Loss) -> np.ndarray:
+    """Exact mean gain over universes of the given pool points."""
+    groups, shares = _distinct(members)
+    return shares @ np.stack([_scores(universe, indices, loss) for universe in groups])
+
+
+def _distinct(members: tuple[Universe, ...]) -> tuple[list[Universe], np.ndarray]:
+    """Universes that differ, and the share of all universes that each stands for."""
+    groups = list({id(member): member for member in members}.values())
+    counts = np.array([sum(member is group for member in members) for group in groups])
+    return groups, counts / len(members)
+
+
+def _notes(ess: list[float], n_samples: int) -> tuple[str, ...]:
+    worst = min(ess)
+    if worst >= _COLLAPSED * n_samples:
+        return ()
+    note = (
+        f"The effective sample size fell to {worst:.0f} of {n_samples} posterior samples while the "
+        "batch was built, so the last choices rest on very few samples: pass more samples, ask for "
+        "a smaller batch, or use select_batch_from_model, which moves the samples of a "
+        "BayesianLogisticRegression."
+    )
+    warnings.warn(note, SampleCollapseWarning, stacklevel=5)
+    return (note,)

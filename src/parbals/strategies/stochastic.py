@@ -1,0 +1,95 @@
+"""Stochastic batches: scores perturbed by Gumbel noise, so that near-duplicates are unlikely to
+come together.
+
+Adding G/β with independent standard Gumbel noise G to values v and taking the top B draws B points
+without replacement, each next one with probability proportional to exp(β v) among those that are
+left (Kirsch et al., 2023).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from parbals.randomness import derive_generator
+from parbals.scores.uncertainty import bald
+from parbals.strategies.problem import Problem, batch_of
+from parbals.strategies.top import target_scores
+from parbals.types import Batch
+
+__all__ = [
+    "log_rank",
+    "log_score",
+    "noisy_batch",
+    "plain_score",
+    "select_power_bald",
+    "select_power_epig",
+    "select_softmax_bald",
+    "select_softmax_epig",
+    "select_softrank_bald",
+    "select_softrank_epig",
+]
+
+
+def select_power_bald(problem: Problem) -> Batch:
+    """Drawn with probability proportional to BALD to the power β."""
+    return noisy_batch(problem, bald(problem.pool_probs, problem.weights), log_score)
+
+
+def select_softmax_bald(problem: Problem) -> Batch:
+    """Drawn with probability proportional to exp(β · BALD)."""
+    return noisy_batch(problem, bald(problem.pool_probs, problem.weights), plain_score)
+
+
+def select_softrank_bald(problem: Problem) -> Batch:
+    """Drawn with probability proportional to the rank by BALD to the power -β."""
+    return noisy_batch(problem, bald(problem.pool_probs, problem.weights), log_rank)
+
+
+def select_power_epig(problem: Problem) -> Batch:
+    """Drawn with probability proportional to EPIG to the power β."""
+    return noisy_batch(problem, target_scores(problem), log_score)
+
+
+def select_softmax_epig(problem: Problem) -> Batch:
+    """Drawn with probability proportional to exp(β · EPIG)."""
+    return noisy_batch(problem, target_scores(problem), plain_score)
+
+
+def select_softrank_epig(problem: Problem) -> Batch:
+    """Drawn with probability proportional to the rank by EPIG to the power -β."""
+    return noisy_batch(problem, target_scores(problem), log_rank)
+
+
+def noisy_batch(
+    problem: Problem, scores: np.ndarray, value: Callable[[np.ndarray], np.ndarray]
+) -> Batch:
+    """Top-B of value(score) + G/β over the free points; points without a finite value come last, at
+    random."""
+    free = np.flatnonzero(problem.candidates())
+    values = value(scores[free].astype(np.float64))
+    noise = derive_generator(problem.seed, "gumbel top-k").gumbel(size=len(free))
+    drawable = values > -np.inf  # False for NaN as well
+    # Two keys: where the values are finite the perturbed ones decide, elsewhere the noise alone.
+    perturbed = np.where(drawable, np.where(drawable, values, 0.0) + noise / problem.beta, noise)
+    chosen = free[np.lexsort((-perturbed, ~drawable))[: problem.batch_size]]
+    return batch_of(problem, chosen, scores[chosen])
+
+
+def log_score(scores: np.ndarray) -> np.ndarray:
+    """ln(score), -inf where the score is not positive."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(scores > 0, np.log(np.where(scores > 0, scores, 1.0)), -np.inf)
+
+
+def plain_score(scores: np.ndarray) -> np.ndarray:
+    """The score itself."""
+    return scores
+
+
+def log_rank(scores: np.ndarray) -> np.ndarray:
+    """-ln(rank), rank 1 = highest score, the lower index first among equals; NaN has no rank."""
+    ranks = np.empty(len(scores))
+    ranks[np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")] = np.arange(
+        1, len(scores) + 1
+    )
+    return np.where(np.isnan(scores), -np.inf, -np.log(ranks))

@@ -1,0 +1,78 @@
+"""Top-B: the B points with the highest score, one by one, blind to what they share.
+
+A strategy of this family is a score and nothing else.
+"""
+
+import numpy as np
+
+from parbals.randomness import derive_generator
+from parbals.scores.epig import epig
+from parbals.scores.losses import Loss
+from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
+from parbals.strategies.problem import Problem, batch_of
+from parbals.types import Batch
+
+__all__ = [
+    "select_bald",
+    "select_confidence",
+    "select_entropy",
+    "select_epig",
+    "select_margin",
+    "select_random",
+    "target_scores",
+    "top_batch",
+]
+
+
+def select_random(problem: Problem) -> Batch:
+    """Every subset of B free points is equally probable: the strategy every other has to beat."""
+    free = np.flatnonzero(problem.candidates())
+    generator = derive_generator(problem.seed, "random")
+    chosen = generator.choice(free, problem.batch_size, replace=False)
+    return batch_of(problem, chosen, np.zeros(problem.batch_size))
+
+
+def select_confidence(problem: Problem) -> Batch:
+    """Smallest max_y p̄(y|x)."""
+    return top_batch(problem, least_confidence(problem.pool_probs, problem.weights))
+
+
+def select_margin(problem: Problem) -> Batch:
+    """Smallest gap between the two most probable classes of p̄."""
+    return top_batch(problem, margin(problem.pool_probs, problem.weights))
+
+
+def select_entropy(problem: Problem) -> Batch:
+    """Largest H(p̄)."""
+    return top_batch(problem, predictive_entropy(problem.pool_probs, problem.weights))
+
+
+def select_bald(problem: Problem) -> Batch:
+    """Largest H(p̄) - Σ_k w_k H(p_k): the label says most about the parameters."""
+    return top_batch(problem, bald(problem.pool_probs, problem.weights))
+
+
+def select_epig(problem: Problem) -> Batch:
+    """Largest mean gain over the target set.
+
+    Most labels cannot change a decision, so the 0-1 loss gives many points a gain of exactly zero;
+    log loss decides between them.
+    """
+    ties = None if problem.loss == "log" else target_scores(problem, "log")
+    return top_batch(problem, target_scores(problem), ties)
+
+
+def top_batch(problem: Problem, scores: np.ndarray, ties: np.ndarray | None = None) -> Batch:
+    """Highest scores first; among equals the higher of ``ties``, then the lower index.
+
+    A NaN never wins.
+    """
+    ranked = np.where(problem.candidates() & ~np.isnan(scores), scores, -np.inf)
+    keys = (-ranked,) if ties is None else (-ties, -ranked)
+    chosen = np.lexsort(keys)[: problem.batch_size]
+    return batch_of(problem, chosen, scores[chosen])
+
+
+def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
+    """(N,) expected gain on the target set under a loss, by default the problem's."""
+    return epig(*problem.samples(), problem.weights, loss=loss or problem.loss)

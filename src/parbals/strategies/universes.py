@@ -1,0 +1,286 @@
+"""Universes: copies of the posterior, each of which has seen its own labels for the partial batch.
+
+Universe u owns one complete labelling of the pool, drawn jointly: one parameter vector θ_u from the
+posterior, then every label from p(·|x, θ_u). Labels are read off lazily, when a point enters the
+batch, from noise keyed by the point itself, so the labelling is fixed from the start and costs
+nothing.
+
+Two kinds share one interface. ``ReweightedUniverses`` know predictive samples alone: conditioning
+on a label multiplies the weights of the K samples. ``ParticleUniverses`` have the model: when the
+effective sample size of a universe falls below half of K, its particles are resampled and moved
+under the posterior that includes its pseudo-labels.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jax import Array
+
+from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
+from parbals.posterior.hmc import Target, make_target, move_population
+from parbals.posterior.likelihood import contrast_basis, softmax
+from parbals.posterior.smc import MOVE_BELOW, jax_key, log_likelihoods, systematic_resample
+from parbals.randomness import content_gumbels, derive_generator
+from parbals.scores.epig import TargetStats
+from parbals.scores.losses import Loss
+from parbals.scores.rows import padded_targets, pool_block
+from parbals.strategies.clouds import Cloud, block_of_rows, held_cloud, hold_rows, whitened_rows
+from parbals.strategies.problem import ModelView
+
+__all__ = ["ParticleUniverses", "PseudoLabels", "ReweightedUniverses", "Universe", "Universes"]
+
+_HOLD_BYTES = 384 * 2**20
+"""Rows of all universes are held if they fit in this; beyond, they are recomputed block by block.
+"""
+_MOVED_ENOUGH = 0.25
+_MOST_MOVES = 6
+
+
+@dataclass(frozen=True)
+class Universe:
+    """One universe: a cloud of samples and their unnormalised log weights (K,)."""
+
+    cloud: Cloud
+    log_weights: np.ndarray
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(K,) normalised, in the precision of the cloud."""
+        return normalise_log_weights(self.log_weights).astype(self.cloud.target.dtype)
+
+    @property
+    def statistics(self) -> TargetStats:
+        """Kept for two classes; for more they are as large as the target rows and cheap beside
+        scoring."""
+        return (
+            self._statistics if self.cloud.n_classes == 2 else self.cloud.statistics(self.weights)
+        )
+
+    @cached_property
+    def _statistics(self) -> TargetStats:
+        return self.cloud.statistics(self.weights)
+
+    @cached_property
+    def effective_sample_size(self) -> float:
+        return float(effective_sample_size(self.weights.astype(np.float64)))
+
+    def score_pool(self, loss: Loss) -> Array:
+        return self.cloud.score_pool(self.weights, self.statistics, loss)
+
+    def bound_pool(self) -> Array:
+        return self.cloud.bound_pool(self.weights, self.statistics)
+
+    def score_points(self, indices: np.ndarray, loss: Loss) -> Array:
+        return self.cloud.score_points(indices, self.weights, self.statistics, loss)
+
+
+class Universes(Protocol):
+    """State of the partial batch in every universe."""
+
+    members: tuple[Universe, ...]
+
+    def label_probs(self, index: int) -> np.ndarray:
+        """(U, C): p(· | x, θ_u) of a pool point in every universe."""
+
+    def content(self, index: int) -> list[bytes]:
+        """What identifies a pool point, for each class: the key of its noise."""
+
+    def observe(self, index: int, labels: np.ndarray) -> None:
+        """Condition universe u on label ``labels[u]`` of the pool point."""
+
+
+class PseudoLabels:
+    """Labels of the partial batch, (U,) a point: drawn from θ_u, or the most probable one (MAP)."""
+
+    def __init__(self, seed: int, most_probable: np.ndarray | None = None) -> None:
+        self._seed = seed
+        self._most_probable = most_probable
+        self._seen: dict[tuple[bytes, ...], int] = {}
+
+    def of(self, index: int, universes: Universes) -> np.ndarray:
+        if self._most_probable is not None:
+            return np.array([self._most_probable[index].argmax()])
+        content = universes.content(index)
+        key = tuple(sorted(content))
+        twin = self._seen.get(key, 0)
+        self._seen[key] = twin + 1
+        probs = universes.label_probs(index)
+        gumbels = content_gumbels(self._seed, content, twin, len(probs))
+        with np.errstate(divide="ignore"):
+            return np.argmax(np.log(probs) + gumbels.T, axis=1)
+
+
+class ReweightedUniverses:
+    """Universes over predictive samples alone: (N, K, C), (M, K, C), weights (K,)."""
+
+    def __init__(
+        self,
+        pool_probs: np.ndarray,
+        target_probs: np.ndarray,
+        weights: np.ndarray,
+        n_universes: int,
+        seed: int,
+    ) -> None:
+        self._probs = pool_probs
+        with np.errstate(divide="ignore"):
+            start = Universe(held_cloud(pool_probs, target_probs), np.log(weights))
+        self.members: tuple[Universe, ...] = (start,) * n_universes
+        self._drawn = derive_generator(seed, "universes").choice(
+            len(weights), n_universes, p=weights
+        )
+
+    def label_probs(self, index: int) -> np.ndarray:
+        return self._probs[index, self._drawn].astype(np.float64)
+
+    def content(self, index: int) -> list[bytes]:
+        return [np.ascontiguousarray(column).tobytes() for column in self._probs[index].T]
+
+    def observe(self, index: int, labels: np.ndarray) -> None:
+        with np.errstate(divide="ignore"):
+            log_probs = np.log(self._probs[index].astype(np.float64))
+
+        def conditioned(member: Universe, label: int) -> Universe:
+            return Universe(member.cloud, member.log_weights + log_probs[:, label])
+
+        self.members = _branch(self.members, labels, conditioned)
+
+
+@dataclass(frozen=True)
+class ParticleUniverse(Universe):
+    """A universe that can move: its particles z (d, J, K) and the posterior they are drawn from."""
+
+    whitened: np.ndarray
+    step_size: float
+    posterior: Target
+    n_labels: int
+
+
+class ParticleUniverses:
+    """Universes of a particle model, whose particles move when reweighting alone would wear thin."""
+
+    def __init__(self, model: ModelView, n_universes: int, n_more: int, seed: int) -> None:
+        """``n_more`` points will be observed at most; rows are padded for them once."""
+        population = model.population
+        reference = population.reference
+        self._generator = derive_generator(seed, "universes")
+        self._n_classes = population.n_classes
+        self._pool = model.pool
+        self._reference = reference
+        n_free = 1 if self._n_classes == 2 else self._n_classes
+        n_targets = self._n_targets = len(model.target)
+        block = pool_block(len(model.pool), n_targets, n_free)
+        self._points = whitened_rows(
+            model.pool @ reference.factor, model.pool @ reference.mean, block
+        )
+        self._target = whitened_rows(
+            model.target @ reference.factor,
+            model.target @ reference.mean,
+            padded_targets(n_targets, n_free),
+        )
+        self._hold = (
+            4 * n_universes * len(model.pool) * n_free * population.n_samples <= _HOLD_BYTES
+        )
+        drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
+        self._drawn = population.whitened[:, :, drawn]
+        rows = bucket(len(population.X) + n_more)
+        start = ParticleUniverse(
+            cloud=self._cloud(population.whitened),
+            log_weights=population.log_weights,
+            whitened=population.whitened,
+            step_size=population.step_size,
+            posterior=make_target(reference, population.X, population.labels, rows),
+            n_labels=len(population.X),
+        )
+        self.members: tuple[Universe, ...] = (start,) * n_universes
+
+    def label_probs(self, index: int) -> np.ndarray:
+        contrasts = self._contrasts(self._pool[index], self._drawn)
+        return softmax(contrasts.T @ contrast_basis(self._n_classes).T)
+
+    def content(self, index: int) -> list[bytes]:
+        row = self._pool[index].tobytes()
+        return [row + c.to_bytes(4, "little") for c in range(self._n_classes)]
+
+    def observe(self, index: int, labels: np.ndarray) -> None:
+        x = self._pool[index]
+
+        def conditioned(member: ParticleUniverse, label: int) -> ParticleUniverse:
+            contrasts = self._contrasts(x, member.whitened)
+            gained = log_likelihoods(contrasts[None], np.array([label]), self._n_classes)[0]
+            log_weights = member.log_weights + gained
+            posterior = self._with_label(member.posterior, member.n_labels, x, label)
+            updated = replace(
+                member, log_weights=log_weights, posterior=posterior, n_labels=member.n_labels + 1
+            )
+            weights = normalise_log_weights(log_weights)
+            worn = effective_sample_size(weights) < MOVE_BELOW * len(weights)
+            return self._moved(updated, weights) if worn else updated
+
+        self.members = _branch(self.members, labels, conditioned)
+
+    def _with_label(self, posterior: Target, row: int, x: np.ndarray, label: int) -> Target:
+        """The whitened posterior with one more row in place of a padding row."""
+        design, offset, labels, present = (np.array(a) for a in posterior[:4])
+        design[row] = x @ self._reference.factor
+        offset[row] = x @ self._reference.mean
+        labels[row], present[row] = label, 1.0
+        changed = jax.device_put(
+            {"design": design, "offset": offset, "labels": labels, "present": present}
+        )
+        return posterior._replace(**changed)
+
+    def _moved(self, member: ParticleUniverse, weights: np.ndarray) -> ParticleUniverse:
+        ancestors = systematic_resample(self._generator, weights, len(weights))
+        result = move_population(
+            jax_key(self._generator),
+            np.ascontiguousarray(member.whitened[:, :, ancestors]),
+            member.posterior,
+            np.float32(member.step_size),
+            _MOST_MOVES,
+            np.float32(_MOVED_ENOUGH),
+            n_classes=self._n_classes,
+        )
+        whitened = np.asarray(result.whitened)
+        return replace(
+            member,
+            cloud=self._cloud(whitened),
+            log_weights=np.zeros(len(weights)),
+            whitened=whitened,
+            step_size=float(result.step_size),
+        )
+
+    def _contrasts(self, x: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+        """Contrast logits (J, K) of one design row under particles (d, J, K)."""
+        row = x @ self._reference.factor
+        return (x @ self._reference.mean)[:, None] + np.tensordot(
+            row.astype(np.float32), whitened, axes=1
+        )
+
+    def _cloud(self, whitened: np.ndarray) -> Cloud:
+        particles = jax.numpy.asarray(whitened)
+        target = block_of_rows(self._target, particles, n_classes=self._n_classes)
+        if self._hold:
+            points = hold_rows(self._points, particles, n_classes=self._n_classes)
+            return Cloud(points, None, target, self._n_targets, self._n_classes)
+        return Cloud(self._points, particles, target, self._n_targets, self._n_classes)
+
+
+def _branch(
+    members: tuple[Any, ...], labels: np.ndarray, conditioned: Callable[[Any, int], Any]
+) -> tuple[Any, ...]:
+    """Condition every universe on its label; those that have seen the same labels stay one object.
+
+    Before the first label all universes are the same posterior, after one two-class label they are
+    two, after two four: what is the same is conditioned, moved and scored once.
+    """
+    made: dict[tuple[int, int], Any] = {}
+    for member, label in zip(members, labels.tolist(), strict=True):
+        if (id(member), label) not in made:
+            made[id(member), label] = conditioned(member, label)
+    return tuple(
+        made[id(member), label] for member, label in zip(members, labels.tolist(), strict=True)
+    )
