@@ -1,0 +1,80 @@
+"""Closed-form scores of two classes under a Gaussian posterior: no draws, no noise floor.
+
+f ~ N(m, v) at a pool point, f' ~ N(m', v') at a target point, covariance c. With p = E[σ(f)] and
+q = E[σ(f')] the joint probability of two second-class labels is p q + cov, and by Price's theorem
+
+    cov = Σ_{k ≥ 1} cᵏ/k! E[σ⁽ᵏ⁾(f)] E[σ⁽ᵏ⁾(f')],
+
+of which five terms are kept. The mutual information of the two labels follows from the four cells.
+To first order in c it is ½ cov² / (p(1-p) q(1-q)), hence
+
+    EPIG(x) ≈ ½ a(x) mean_{x'} a(x') c(x, x')²,      a = E[σ'(f)]² / (p (1-p)),
+
+a quadratic form that needs no table of pairs.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from parbals.posterior.mixture import sigmoid_means
+
+__all__ = ["closed_bald", "closed_epig", "gain_factor", "label_information"]
+
+_ORDER = 5
+_LEAST = 1e-30
+# H(σ(f)) = Σ_i a_i exp(-f² / (2 t_i²)), largest error 4.3e-7: a minimax fit.
+_WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
+_HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
+
+
+def gain_factor(mean: Float[Array, "..."], variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    """a = E[σ'(f)]² / (p (1-p))."""
+    p, slope = sigmoid_means(mean, variance, 1, jnp)
+    return jnp.square(slope) / jnp.maximum(p * (1.0 - p), _LEAST)
+
+
+def closed_epig(
+    mean: Float[Array, "*U n"],
+    variance: Float[Array, "*U n"],
+    target_mean: Float[Array, "*U M"],
+    target_variance: Float[Array, "*U M"],
+    covariance: Float[Array, "*U n M"],
+) -> Float[Array, "*U n"]:
+    """Mean over the targets of I(Y_x ; Y_x')."""
+    here = sigmoid_means(mean, variance, _ORDER, jnp)
+    there = sigmoid_means(target_mean, target_variance, _ORDER, jnp)
+    joint, power = jnp.zeros_like(covariance), jnp.ones_like(covariance)
+    for k in range(1, _ORDER + 1):
+        power = power * covariance / k
+        joint = joint + power * here[k][..., :, None] * there[k][..., None, :]
+    return label_information(here[0][..., :, None], there[0][..., None, :], joint).mean(axis=-1)
+
+
+def label_information(
+    p: Float[Array, "..."], q: Float[Array, "..."], cov: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """Σ_ab P_ab ln(P_ab / (P_a P_b)) of two binary labels with means p, q and covariance cov.
+
+    With P_ab = Q (1 + x) it is Σ Q ((1+x) ln(1+x) - x), which keeps its digits where x is small.
+    """
+    total = jnp.zeros_like(cov)
+    for independent, sign in (
+        (p * q, 1.0),
+        (p * (1.0 - q), -1.0),
+        ((1.0 - p) * q, -1.0),
+        ((1.0 - p) * (1.0 - q), 1.0),
+    ):
+        x = jnp.maximum(sign * cov / jnp.maximum(independent, _LEAST), -1.0 + 1e-6)
+        total = total + independent * ((1.0 + x) * jnp.log1p(x) - x)
+    return total
+
+
+def closed_bald(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float[Array, " N"]:
+    """H(E[σ(f)]) - E[H(σ(f))], f ~ N(mean, variance)."""
+    (p,) = sigmoid_means(mean, variance, 0, jnp)
+    cells = jnp.maximum(jnp.stack([p, 1.0 - p]), _LEAST)
+    expected = jnp.zeros_like(mean)
+    for width, height in zip(_WIDTHS, _HEIGHTS, strict=True):
+        spread = width**2 + variance
+        expected = expected + height * width / jnp.sqrt(spread) * jnp.exp(-0.5 * mean**2 / spread)
+    return jnp.maximum(-(cells * jnp.log(cells)).sum(axis=0) - expected, 0.0)
