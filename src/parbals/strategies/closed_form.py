@@ -97,7 +97,8 @@ def greedy_closed_form(
     start = universes
     indices, scores = [], []
     for step in range(batch_size):
-        index, score = _best(surface, universes, open_, rank=bucket(seen, 8) if seen else 0)
+        ranking = _quadratic_forms(surface, universes, rank=bucket(seen, 8) if seen else 0)
+        index, score = _best(surface, universes, ranking, open_)
         indices.append(index)
         scores.append(score)
         open_ = open_.at[index].set(False)
@@ -130,7 +131,7 @@ def _begin(surface: Surface, *, n_universes: int, rank: int) -> Universes:
     )
 
 
-@partial(jax.jit, donate_argnums=())
+@jax.jit
 def _observe(
     surface: Surface,
     universes: Universes,
@@ -162,19 +163,19 @@ def _observe(
     )
 
 
-@partial(jax.jit, static_argnames=("rank",))
+@jax.jit
 def _best(
-    surface: Surface, universes: Universes, free: Bool[Array, " N"], *, rank: int
+    surface: Surface, universes: Universes, ranking: Float[Array, " N"], free: Bool[Array, " N"]
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
-    """The free point with the highest mean EPIG, of the ``_SHORT`` that the quadratic form ranks first."""
-    approximate = jnp.where(free, _quadratic_forms(surface, universes, rank), -jnp.inf)
-    _, short = jax.lax.top_k(approximate, min(_SHORT, len(free)))
+    """The free point with the highest mean EPIG among the ``_SHORT`` that are ranked first."""
+    _, short = jax.lax.top_k(jnp.where(free, ranking, -jnp.inf), min(_SHORT, len(free)))
     exact = jnp.where(free[short], _exact(surface, universes, short), -jnp.inf)
     best = exact.argmax()
     return short[best], exact[best]
 
 
-def _quadratic_forms(surface: Surface, universes: Universes, rank: int) -> Float[Array, " N"]:
+@partial(jax.jit, static_argnames=("rank",))
+def _quadratic_forms(surface: Surface, universes: Universes, *, rank: int) -> Float[Array, " N"]:
     """Σ_u a_u(x) Σ_t b_u(t) C_u(x, t)² of every pool point, block by block."""
     weights = gain_factor(universes.target_mean, universes.target_variance)  # (M, U)
     columns, target_columns = universes.columns[:, :, :rank], universes.target_columns[:, :, :rank]

@@ -1,0 +1,100 @@
+"""Expectation propagation: its fixed point, its evidence, conditioning, and long NUTS beside it."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import norm
+
+from parbals.posterior.ep import fit_gaussian
+from parbals.posterior.mixture import label_evidence
+
+
+def made(n_rows, n_features, length=1.0, seed=0):
+    """Design rows with an intercept, labels drawn from the model, and the prior of the difference."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((n_rows, n_features)) * length / np.sqrt(n_features)
+    X = np.concatenate([X, np.ones((n_rows, 1))], axis=1)
+    weights = generator.standard_normal(n_features + 1) * np.sqrt(2.0)
+    return X, (generator.random(n_rows) < expit(X @ weights)).astype(int), np.full(n_features + 1, 2.0)
+
+
+def test_without_labels_it_is_the_prior():
+    posterior = fit_gaussian(np.empty((0, 3)), np.empty(0, int), np.array([1.0, 4.0, 9.0]))
+    np.testing.assert_array_equal(posterior.mean, 0.0)
+    np.testing.assert_allclose(posterior.factor @ posterior.factor.T, np.diag([1.0, 4.0, 9.0]))
+    assert posterior.log_evidence == 0.0
+
+
+def test_one_label_has_the_exact_moments_and_evidence():
+    X = np.array([[0.5, -1.0, 1.0]])
+    posterior = fit_gaussian(X, np.array([1]), np.full(3, 2.0))
+    variance = 2.0 * np.square(X).sum()
+    f = np.linspace(-60.0, 60.0, 400_001)
+    weight = norm.pdf(f, 0.0, np.sqrt(variance)) * expit(f)
+    total = np.trapezoid(weight, f)
+    mean = np.trapezoid(weight * f, f) / total
+    spread = np.trapezoid(weight * np.square(f - mean), f) / total
+    np.testing.assert_allclose(posterior.marginals(X)[0], mean, atol=1e-5)
+    np.testing.assert_allclose(posterior.marginals(X)[1], spread, atol=1e-5)
+    assert posterior.log_evidence == pytest.approx(np.log(total), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_features", "length"),
+    [(20, 4, 1.0), (30, 60, 1.0), (60, 10, 17.0), (50, 8, 1000.0), (40, 5, 0.01)],
+)
+def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
+    """At the fixed point the posterior marginal of a row is its cavity times the true likelihood."""
+    X, labels, prior = made(n_rows, n_features, length)
+    posterior = fit_gaussian(X, labels, prior)
+    assert posterior.change < 1e-7
+    mean, variance = posterior.marginals(X)
+    cavity_variance = 1.0 / (1.0 / variance - posterior.precisions)
+    cavity_mean = cavity_variance * (mean / variance - posterior.shifts)
+    _, slope, curvature = label_evidence(cavity_mean, cavity_variance, 2.0 * labels - 1.0)
+    scale = np.sqrt(variance)
+    np.testing.assert_allclose((cavity_mean + cavity_variance * slope - mean) / scale, 0, atol=1e-4)
+    np.testing.assert_allclose(
+        cavity_variance * (1.0 - cavity_variance * curvature), variance, rtol=1e-4
+    )
+
+
+def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
+    X, labels, prior = made(12, 30)
+    posterior = fit_gaussian(X, labels, prior)
+    precision = np.diag(1.0 / prior) + (X.T * posterior.precisions) @ X
+    np.testing.assert_allclose(
+        posterior.factor @ posterior.factor.T, np.linalg.inv(precision), atol=1e-10
+    )
+    np.testing.assert_allclose(
+        posterior.mean, np.linalg.solve(precision, X.T @ posterior.shifts), atol=1e-10
+    )
+
+
+def test_the_gradient_of_the_evidence_is_that_of_differences():
+    X, labels, prior = made(40, 5, 3.0)
+    gradient, h = fit_gaussian(X, labels, prior).evidence_gradient(), 1e-3
+    for j in (0, 5):
+        above, below = prior.copy(), prior.copy()
+        above[j], below[j] = prior[j] * np.exp(h), prior[j] * np.exp(-h)
+        difference = fit_gaussian(X, labels, above).log_evidence
+        difference -= fit_gaussian(X, labels, below).log_evidence
+        assert gradient[j] == pytest.approx(difference / (2 * h), abs=1e-5)
+
+
+def test_conditioning_is_fitting_on_everything():
+    X, labels, prior = made(30, 6, 2.0)
+    later = fit_gaussian(X[:25], labels[:25], prior).condition(X[25:], labels[25:])
+    whole = fit_gaussian(X, labels, prior)
+    np.testing.assert_allclose(later.mean, whole.mean, atol=1e-6)
+    np.testing.assert_allclose(later.factor @ later.factor.T, whole.factor @ whole.factor.T, atol=1e-6)
+
+
+def test_draws_have_the_posteriors_moments():
+    X, labels, prior = made(30, 3)
+    posterior = fit_gaussian(X, labels, prior)
+    draws = posterior.draw(np.random.default_rng(0), 20_000)
+    deviation = np.sqrt(np.square(posterior.factor).sum(axis=1))
+    np.testing.assert_allclose(
+        (draws.mean(axis=1) - posterior.mean) / deviation, 0.0, atol=4.0 / np.sqrt(20_000)
+    )
