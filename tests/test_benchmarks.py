@@ -78,6 +78,7 @@ def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
     assert "Peak memory" in text
 
 
+@pytest.mark.full
 def test_what_batches_cost_is_read_from_the_committed_results():
     done = run_benchmark(script="one_at_a_time.py")
     assert done.returncode == 0, done.stderr
@@ -92,10 +93,10 @@ def test_what_batches_cost_is_read_from_the_committed_results():
     ("script", "arguments"),
     [
         ("engine.py", ("--only", "x")),
-        ("engine.py", ("--rivals", "magic")),
-        ("engine.py", ("--quick", "--smoke")),
+        pytest.param("engine.py", ("--rivals", "magic"), marks=pytest.mark.full),
+        pytest.param("engine.py", ("--quick", "--smoke"), marks=pytest.mark.full),
         ("parbals_run.py", ("--sizes", "mnist")),
-        ("parbals_run.py", ("--cores", "0")),
+        pytest.param("parbals_run.py", ("--cores", "0"), marks=pytest.mark.full),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(script, arguments):

@@ -8,6 +8,7 @@ import pytest
 from bench_helpers import OWN_DATA, OWN_SUITE, TINY_SUITE, Canned
 from click.testing import CliRunner
 
+from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.cli.bench import bench
 from parbals.errors import InputError
@@ -67,9 +68,10 @@ def test_results_of_another_suite_are_mentioned(tmp_path, monkeypatch):
     assert "1 results in" in call("run", "--suite", tmp_path / "other.toml", *options).stderr
 
 
-def test_what_fails_is_said_and_the_exit_code_tells(tmp_path):
+def test_what_fails_is_said_and_the_exit_code_tells(tmp_path, monkeypatch):
+    monkeypatch.setattr("parbals.cli.bench._executor", lambda workers, scheduler: InProcess())
     (tmp_path / "own.toml").write_text(OWN_SUITE)  # and its mine.csv is not there
-    where = ("--suite", tmp_path / "own.toml", "--out", tmp_path / "out", "--workers", 1)
+    where = ("--suite", tmp_path / "own.toml", "--out", tmp_path / "out")
     result = call("run", *where, "--seeds", 1)
     assert result.exit_code == 1
     assert "0 of 3 runs are done" in result.stdout

@@ -21,6 +21,7 @@ from bench_helpers import (
     without_seconds,
 )
 
+from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
 from parbals.bench.processes import LocalProcesses, _Queue
@@ -107,7 +108,7 @@ def test_a_worker_that_dies_costs_its_time_and_data_that_cannot_be_loaded_their_
 
 
 def test_a_loader_that_fails_unexpectedly_is_quoted():
-    (outcome,) = LocalProcesses(1).results(runs_of(seeds=[0]), never_load)
+    (outcome,) = InProcess().results(runs_of(seeds=[0]), never_load)
     assert outcome.error == "airline cannot be loaded: ZeroDivisionError: nobody expected this"
 
 

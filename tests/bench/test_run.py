@@ -19,7 +19,7 @@ from parbals.bench.run import (
 )
 from parbals.errors import InputError
 
-STRATEGIES = ("random", "epig", "galaxy", "parbals-epig")
+STRATEGIES = ("random", "epig", "parbals-epig")
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +125,7 @@ def test_options_reach_the_strategy_and_unknown_ones_are_refused(data):
         run_one(data, "10+1x3", "bald", options={"heat": 1}, **TINY)
 
 
+@pytest.mark.full
 def test_more_than_two_classes():
     record = run_one(tiny_data(n_classes=3), "10+1x3", "random", **TINY)
     assert all(value >= 0 for values in record.metrics.values() for value in values)
