@@ -10,9 +10,10 @@ from scipy import stats as scipy_stats
 from parbals.bench.metrics import METRICS
 from parbals.bench.report.page import _savings, _times
 from parbals.bench.report.paper import paper_figures
-from parbals.bench.report.results import ONE_VS_ALL, device_title
+from parbals.bench.report.results import ONE_VS_ALL
 from parbals.bench.report.tables import to_html, to_latex, to_markdown
 from parbals.bench.report.tasks import Line
+from parbals.bench.report.times import device_title
 from parbals.bench.spec import Settings
 
 AIRLINE = {

@@ -27,9 +27,10 @@ from parbals.bench.report.tables import (
     text_table,
 )
 from parbals.bench.report.tasks import KINDS, OURS, SEQUENTIAL, Line, Task, collect, dataset_title
+from parbals.bench.report.times import StageTimes, stage_times, times_tables
 from parbals.bench.spec import ALL_CLASSES
 
-__all__ = ["ONE_AT_A_TIME", "ONE_VS_ALL", "SAVED", "Picture", "Results", "Saving", "StageTimes"]
+__all__ = ["ONE_AT_A_TIME", "ONE_VS_ALL", "SAVED", "Picture", "Results", "Saving"]
 
 ONE_AT_A_TIME, ONE_VS_ALL = "One label at a time", "Each class against the others"
 SAVED = "labels-saved"
@@ -44,18 +45,6 @@ class Saving:
     task: Task
     line: Line
     labels: LabelsSaved
-
-
-@dataclass(frozen=True)
-class StageTimes:
-    """Seconds of a strategy on one device: means over runs, and the median over all batches."""
-
-    line: Line
-    fit: float
-    predict: float
-    select: float
-    one_batch: float
-    n_runs: int
 
 
 @dataclass(frozen=True)
@@ -138,17 +127,7 @@ class Results:
 
     @cached_property
     def times(self) -> dict[str, list[StageTimes]]:
-        """By device, the quickest first; of batches alone: single labels mean many more fits."""
-        records: dict[str, dict[Line, list[RunRecord]]] = {}
-        for task in self.tasks:
-            for line, of_seed in task.records.items() if task.budget.batch > 1 else ():
-                for record in of_seed.values():
-                    of_device = records.setdefault(device_title(record.versions.get("device")), {})
-                    of_device.setdefault(line, []).append(record)
-        return {
-            device: sorted((_times(x, of_line[x]) for x in of_line), key=lambda t: t.one_batch)
-            for device, of_line in records.items()
-        }
+        return stage_times(self.tasks)
 
     @cached_property
     def batch_gaps(self) -> dict[Line, list[tuple[Task, np.ndarray]]]:
@@ -284,21 +263,7 @@ class Results:
 
     @cached_property
     def times_tables(self) -> list[Table]:
-        """Seconds by stage, the quickest strategy first; a table for each device."""
-        columns = ("one batch", "all batches", "fitting", "predicting", "runs")
-        tables = []
-        for device, times in self.times.items():
-            rows = {
-                t.line.title: (
-                    *(_seconds(x) for x in (t.one_batch, t.select, t.fit, t.predict)),
-                    f"{t.n_runs:,}",
-                )
-                for t in times
-            }
-            longest = max(t.one_batch for t in times) or 1.0
-            bars = [t.one_batch / longest for t in times]
-            tables.append(text_table(f"Run time on {device}", columns, rows, bars))
-        return tables
+        return times_tables(self.times)
 
     def _batched(self, task: Task) -> list[tuple[Task, Line]]:
         """EPIG and ParBaLS EPIG in batches, with as many labels of the same data and seeds."""
@@ -317,24 +282,6 @@ class Results:
         """With ``seeds``, a faint line of another budget whose runs start from the same labels."""
         values = task.values(line, self.metric.key, seeds)
         return Curve(title, line.strategy, task.budget.n_labels, values, faint=seeds is not None)
-
-
-def device_title(device: str | None) -> str:
-    """What records call "gpu: NVIDIA H200" → "NVIDIA H200 (GPU)"; "cpu: cpu" → "CPU"."""
-    if not device:
-        return "an unknown device"
-    kind, _, name = device.partition(": ")
-    if name.lower() in ("", kind.lower()):
-        return kind.upper()
-    return name if kind.lower() in name.lower() else f"{name} ({kind.upper()})"
-
-
-def _times(line: Line, records: Sequence[RunRecord]) -> StageTimes:
-    stages = ("fit", "predict", "select")
-    sums = [[sum(record.seconds[stage]) for stage in stages] for record in records]
-    fit, predict, select = np.mean(sums, axis=0).tolist()
-    one_batch = np.median([value for record in records for value in record.seconds["select"]])
-    return StageTimes(line, fit, predict, select, float(one_batch), len(records))
 
 
 def _group(task: Task) -> str:
@@ -362,7 +309,3 @@ def _beside(row: Agreement) -> tuple[str, ...]:
 
 def _saved(labels: LabelsSaved) -> str:
     return f"{labels.saved:+.0f} of {labels.reference:.0f}" if labels.reached else "not reached"
-
-
-def _seconds(value: float) -> str:
-    return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.1f} s"
