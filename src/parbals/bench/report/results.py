@@ -196,19 +196,12 @@ class Results:
                 for other, line in beside:
                     title = f"{line.title}, {other.budget.batch} at a time"
                     curves.append(self._curve(other, line, title, seeds))
-                class_name = "all classes" if task.positive == ALL_CLASSES else task.positive or ""
-                pictures.append(
-                    Picture(
-                        _group(task),
-                        _file_name(
-                            f"{task.dataset} {class_name} {task.budget} {kind_title}", pictures
-                        ),
-                        f"{self.metric.title} on {task.title} against the number of labels, "
-                        f"{kind_title}, budget {task.budget}",
-                        f"{task.title}  ·  {task.budget.spelt}",
-                        tuple(curves),
-                    )
-                )
+                of = "all classes" if task.positive == ALL_CLASSES else task.positive or ""
+                name = _file_name(f"{task.dataset} {of} {task.budget} {kind_title}", pictures)
+                words = f"{self.metric.title} on {task.title} against the number of labels, "
+                words += f"{kind_title}, budget {task.budget}"
+                title = f"{task.title}  ·  {task.budget.spelt}"
+                pictures.append(Picture(_group(task), name, words, title, tuple(curves)))
         return pictures
 
     @cached_property

@@ -12,14 +12,7 @@ from parbals.bench.records import RunRecord
 from parbals.bench.report.stats import Standing, compare
 from parbals.bench.spec import ALL_CLASSES, Budget, Settings
 from parbals.errors import InputError
-from parbals.strategies.table import (
-    DEFAULT,
-    STRATEGIES,
-    UNIFORM,
-    Strategy,
-    strategy_named,
-    strategy_title,
-)
+from parbals.strategies.table import DEFAULT, STRATEGIES, UNIFORM, Strategy, strategy_named
 
 __all__ = [
     "KINDS",
@@ -61,7 +54,8 @@ class Line:
 
     @property
     def title(self) -> str:
-        name = strategy_title(self.strategy)
+        row = table_row(self.strategy)
+        name = (row and row.title) or self.strategy
         return f"{name} ({self.variant})" if self.variant else name
 
 
