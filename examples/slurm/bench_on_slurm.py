@@ -15,7 +15,7 @@ import dask
 from dask_jobqueue import SLURMCluster
 from distributed.security import Security
 
-from parbals.cli import main
+from parbals.cli.main import main
 
 
 def start(jobs: int, cores: int, memory: str, time: str, options: list[str]) -> SLURMCluster:
