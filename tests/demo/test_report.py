@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from parbals.demo.data import Messages
+from parbals.datasets.sms_spam import Messages
 from parbals.demo.names import DARK
 from parbals.demo.plots import learning_curve_png, pool_map_png
 from parbals.demo.report import build_report

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parbals.cli import main as cli
+from parbals.cli import main
 from parbals.demo import story
 from parbals.errors import ParbalsError
 
@@ -30,7 +30,7 @@ def no_work(monkeypatch, result):
 def test_the_command_says_where_the_report_is(tmp_path, capsys):
     out = tmp_path / "new" / "folder"
     with pytest.raises(SystemExit) as ended:
-        cli.main(["demo", "--out", str(out)])
+        main(["demo", "--out", str(out)])
     assert ended.value.code == 0
     assert f"The report: {out / 'report.html'}" in capsys.readouterr().out
     assert {path.name for path in out.iterdir()} == FILES

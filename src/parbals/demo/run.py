@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 from parbals import BayesianLogisticRegression, select_batch_from_model
-from parbals.demo.data import CLASSES, Messages, TextFeatures, load_messages, split_messages
+from parbals.datasets.sms_spam import CLASSES, Messages, load_messages, split_messages
 from parbals.errors import InputError, ParbalsWarning
+from parbals.features.text import TextFeatures
 from parbals.randomness import derive_generator
 from parbals.types import Batch
 
