@@ -133,9 +133,9 @@ class TestTfidf:
         assert self.fitted(TEXTS).model == self.fitted(TEXTS).model != self.fitted(TEXTS[1:]).model
 
     def test_many_items_are_learnt_from_a_spread_of_them(self, monkeypatch):
-        from parbals.features.encoders import tfidf
+        from parbals.features.encoders import plain
 
-        monkeypatch.setattr(tfidf, "_LEARN_FROM", 30)
+        monkeypatch.setattr(plain, "_LEARN_FROM", 30)
         assert self.fitted(TEXTS).model == self.fitted(TEXTS[::3]).model
 
 

@@ -14,8 +14,7 @@ from parbals.features.encoders import (
     huggingface,
     minilm,
     open_clip_models,
-    pixels,
-    tfidf,
+    plain,
     timm_models,
 )
 from parbals.features.encoders.base import Encoder, Entry, Kind, Options
@@ -33,8 +32,8 @@ ENCODERS: dict[str, Entry] = {
     "bert-base-uncased-mean": huggingface.BERT_MEAN,
     "minilm-l6-v2": minilm.MINILM,
     "efficientnet-lite0": efficientnet_lite0.EFFICIENTNET_LITE0,
-    "tfidf": tfidf.TFIDF,
-    "pixels": pixels.PIXELS,
+    "tfidf": plain.TFIDF,
+    "pixels": plain.PIXELS,
 }
 PREFIXES: dict[str, Entry] = {
     "hf": huggingface.HUGGINGFACE,
