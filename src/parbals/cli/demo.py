@@ -8,6 +8,8 @@ from parbals.cli.output import progress
 
 __all__ = ["demo"]
 
+_N_INITIAL = 20
+
 
 @click.command()
 @click.option(
@@ -47,16 +49,14 @@ def demo(out: Path, seeds: int, rounds: int, batch_size: int) -> None:
     """
     with progress() as show:
         show("starting")
-        from parbals.demo.run import Settings
-        from parbals.demo.story import make_demo
-        from parbals.demo.summary import curve_sentences, worth_sentences
+        from parbals.demo import story, summary
 
-        settings = Settings(n_seeds=seeds, n_rounds=rounds, batch_size=batch_size)
-        result = make_demo(out, settings)
-    click.echo("\nThe first batch")
-    click.echo("\n".join(worth_sentences(result.first)))
-    click.echo("\nThe learning curves")
-    click.echo("\n".join(curve_sentences(result)))
+        result = story.make_demo(out, seeds, f"{_N_INITIAL}+{rounds}x{batch_size}", show)
+    for title, sentences in (
+        ("The first batch", summary.worth_sentences(result)),
+        ("The learning curves", summary.curve_sentences(result)),
+    ):
+        click.echo("\n".join(["", click.style(title, bold=True), *sentences]))
     for note in result.notes:
         click.echo(f"The model warned: {note}")
     click.echo(f"\nThe report: {out / 'report.html'}")
