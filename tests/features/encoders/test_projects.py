@@ -13,9 +13,9 @@ from letters import ENTRY, NAME, TEXTS, Letters
 
 from parbals.cli.main import parbals
 from parbals.errors import InputError
-from parbals.features.encoders import ENCODERS, Entry
+from parbals.features.encoders import ENCODERS, Entry, Options
 from parbals.project.create import Roles, create_project, embed_project
-from parbals.project.features import Encoding, load_features
+from parbals.project.features import load_features
 from parbals.store.store import Store
 
 
@@ -116,7 +116,7 @@ class TestFeatures:
             Store.open(tmp_path / "p") as store,
             pytest.raises(InputError, match="tfidf reads texts, not images"),
         ):
-            embed_project(store, "tfidf", None, lambda stage, done: None)
+            embed_project(store, "tfidf", None, lambda stage, done, total: None)
 
     def test_a_column_that_is_not_there_is_named(self, messages, tmp_path):
         create(tmp_path / "p", messages)
@@ -124,7 +124,7 @@ class TestFeatures:
             Store.open(tmp_path / "p") as store,
             pytest.raises(InputError, match="no column 'body'; it has text, length"),
         ):
-            embed_project(store, NAME, ["body"], lambda stage, done: None)
+            embed_project(store, NAME, ["body"], lambda stage, done, total: None)
 
 
 class TestUnreadable:
@@ -138,7 +138,7 @@ class TestUnreadable:
 
     def test_on_request_they_are_zero_and_remembered(self, photos, tmp_path):
         (tmp_path / "photos" / "3.png").write_bytes(b"")
-        create(tmp_path / "p", photos, encode_with=Encoding(skip_bad=True))
+        create(tmp_path / "p", photos, encode_with=Options(skip_bad=True))
         rows, settings = features(tmp_path / "p")
         assert settings["unreadable"] == [3]
         np.testing.assert_allclose(rows[3], 0, atol=1e-5)
@@ -160,7 +160,7 @@ class TestInterrupted:
         class Cut(Exception):
             pass
 
-        def cut(stage, done):
+        def cut(stage, done, total):
             if stage == "encoding" and done >= 512:
                 raise Cut
 
@@ -185,12 +185,14 @@ class Wide(Encoder):
     kind, model = "text", "wide"
     directions = np.random.default_rng(0).standard_normal((6, 256)).astype(np.float32)
     def encode(self, prepared):
-        return np.sin(np.outer([int(text) for text in prepared], range(1, 7))).astype(np.float32) @ self.directions
+        waves = np.sin(np.outer([int(text) for text in prepared], range(1, 7)))
+        return waves.astype(np.float32) @ self.directions
 
 def peak(count):
+    items = lambda: ((str(i), {"text": str(i)}) for i in range(count))
     encoded = encode_items(
-        "wide", Wide(), lambda: ((str(i), {"text": str(i)}) for i in range(count)), count, ["text"], Path("."),
-        lambda stage, done: None, workspace=Path(sys.argv[2]))
+        "wide", Wide(), items, count, ["text"], Path("."), lambda stage, done, total: None,
+        workspace=Path(sys.argv[2]))
     assert encoded.features.shape == (count, 6), encoded.features.shape
     encoded.forget()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
