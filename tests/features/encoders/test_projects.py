@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from letters import ENTRY, NAME, TEXTS, Letters
 
 from parbals.cli.main import parbals
-from parbals.errors import InputError
-from parbals.features.encoders import ENCODERS, Entry, Options
+from parbals.errors import InputError, MissingDependencyError
+from parbals.features.encoders import ENCODERS, Entry, Options, table
 from parbals.project.create import Roles, create_project, embed_project
 from parbals.project.features import load_features
 from parbals.store.store import Store
@@ -78,6 +78,23 @@ class TestCommands:
         assert json.loads(
             self.run("embed", tmp_path / "p", "--encoder", NAME, "--columns", "text", "--json")
         )
+
+    def test_a_project_whose_encoder_has_left_for_a_package_goes_on(
+        self, messages, tmp_path, monkeypatch
+    ):
+        monkeypatch.setitem(ENCODERS, "minilm-l6-v2", ENTRY)
+        create(tmp_path / "p", messages, encoder="minilm-l6-v2")
+        monkeypatch.delitem(ENCODERS, "minilm-l6-v2")
+        monkeypatch.setattr(table, "_other_entries", dict)
+        batch = tmp_path / "batch.csv"
+        self.run("next", tmp_path / "p", "-n", "3", "--out", batch)
+        batch.write_text("id,label\n1,a\n2,b\n")
+        assert "2 " in self.run("tell", tmp_path / "p", batch)
+        with (
+            Store.open(tmp_path / "p") as store,
+            pytest.raises(MissingDependencyError, match="parbals-encoders"),
+        ):
+            embed_project(store, "minilm-l6-v2", None, lambda stage, done, total: None)
 
     def test_an_encoder_that_is_not_there_stops_before_anything_is_read(self, messages, tmp_path):
         with pytest.raises(

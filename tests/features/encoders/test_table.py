@@ -9,7 +9,14 @@ import pytest
 from letters import ENTRY, NAME, TEXTS, named
 
 from parbals.errors import InputError, MissingDependencyError
-from parbals.features.encoders import ENCODERS, Options, all_encoders, embed, load_encoder
+from parbals.features.encoders import (
+    ENCODERS,
+    Options,
+    all_encoders,
+    embed,
+    load_encoder,
+    table,
+)
 from parbals.features.encoders.table import PREFIXES
 
 
@@ -88,6 +95,15 @@ def test_a_missing_package_is_named_with_its_command(name, monkeypatch):
         load_encoder(name)
     assert name in str(caught.value)
     assert command in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["minilm-l6-v2", "efficientnet-lite0"])
+def test_encoders_of_the_example_package_say_how_to_get_it(name, monkeypatch):
+    monkeypatch.setattr(table, "_other_entries", dict)
+    with pytest.raises(
+        MissingDependencyError, match=rf"{name} .*: pip install \./examples/parbals-encoders$"
+    ):
+        load_encoder(name)
 
 
 def test_images_need_pillow(monkeypatch, tmp_path):

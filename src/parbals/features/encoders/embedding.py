@@ -95,13 +95,13 @@ def embed(
             done += len(prepared)
             progress("encoding", done, n_items)
         skipped = file.note["skipped"]
-        if len(skipped) == n_items:
-            raise InputError(f"None of the {n_items} {encoder.kind}s can be read.")
         if skipped and not how.skip_bad:
             named = ", ".join(f"{bad['name']} ({bad['why']})" for bad in skipped[:_SHOWN])
             more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
             counts = f"{len(skipped)} of {n_items} {encoder.kind}s"
             raise UnreadableError(f"{counts} cannot be read: {named}{more}")
+        if len(skipped) == n_items:
+            raise InputError(f"None of the {n_items} {encoder.kind}s can be read.")
         file.finish()
     named_rows = tuple((bad["row"], bad["name"]) for bad in skipped)
     return Embedded(path, n_items, file.note["columns"], n_computed, named_rows)
