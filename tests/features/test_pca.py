@@ -1,4 +1,4 @@
-"""PCA keeps 99 % of the pool's variance, whatever the precision, and looks at nothing but the pool."""
+"""PCA keeps 99 % of the pool's variance, whatever the precision, and sees the pool alone."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tables become 0/1 features the way the paper makes them, and what is not in the pool has no say."""
+"""Tables become 0/1 features as the paper makes them; what is not in the pool has no say."""
 
 import numpy as np
 import pandas as pd

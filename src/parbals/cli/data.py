@@ -139,9 +139,7 @@ def embed(
             read(folder),
             data_folder(folder, name),
             encoder,
-            options=Options(device, half),
-            batch_size=batch_size,
-            skip_bad=skip_bad,
+            options=Options(device, half, batch_size, skip_bad),
             progress=show,
         )
     records = [

@@ -12,8 +12,8 @@ from parbals.datasets.base import Data, Part, Raw, halves
 from parbals.datasets.files import read_matrix
 from parbals.errors import InputError
 from parbals.features.encoders.base import Options, slug
+from parbals.features.encoders.embedding import Embedded, UnreadableError, embed
 from parbals.features.encoders.row_file import read_sidecar
-from parbals.features.encoders.run import Embedded, UnreadableError, embed, find_unreadable
 from parbals.features.encoders.table import load_encoder
 from parbals.features.pca import PoolPCA
 from parbals.features.text import TextFeatures
@@ -93,14 +93,11 @@ def embed_parts(
     encoder: str,
     *,
     options: Options | None = None,
-    batch_size: int = 32,
-    skip_bad: bool = False,
     progress: Progress = lambda stage, done, total: None,
 ) -> list[Embedded]:
     """Encode every part of a dataset into the file where :func:`embedded` looks for it.
 
-    What is there is kept. Where items of a part cannot be read, the parts after it are looked at,
-    too, before all such items are named.
+    What is there is kept. Items that cannot be read are named when all parts are done.
     """
     if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
         raise InputError(
@@ -122,23 +119,21 @@ def embed_parts(
     loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
     done: list[Embedded] = []
-    unreadable: UnreadableError | None = None
+    unreadable: list[str] = []
     for part in raw.parts.values():
-        n_items, path = len(part.y), folder / _cache_name(encoder, part.stem)
-        given = loaded, encoder, _named(part), n_items, path
+        path = folder / _cache_name(encoder, part.stem)
 
-        def show(stage: str, rows: int, stem: str = part.stem, n_items: int = n_items) -> None:
-            progress(f"{stage} {stem}", rows, n_items)
+        def show(stage: str, rows: int, total: int | None, stem: str = part.stem) -> None:
+            progress(f"{stage} {stem}", rows, total)
 
-        if unreadable is not None:  # a person can then replace the bad items of all parts at once
-            unreadable = unreadable.joined(find_unreadable(*given, progress=show))
-            continue
         try:
-            done.append(embed(*given, batch_size=batch_size, skip_bad=skip_bad, progress=show))
+            done.append(
+                embed(loaded, encoder, _named(part), len(part.y), path, options, progress=show)
+            )
         except UnreadableError as error:
-            unreadable = error
-    if unreadable is not None:
-        raise unreadable
+            unreadable += error.clauses
+    if unreadable:  # of all parts at once
+        raise UnreadableError(*unreadable)
     return done
 
 

@@ -311,7 +311,10 @@ class TestWhereModelsAre:
     processes of their own."""
 
     def load(self, name):
-        code = "import sys; from parbals.features.encoders import load_encoder as load; print(load(sys.argv[1]).model)"
+        code = (
+            "import sys; from parbals.features.encoders import load_encoder; "
+            "print(load_encoder(sys.argv[1]).model)"
+        )
         return subprocess.run(
             [sys.executable, "-c", code, name], capture_output=True, text=True, check=False
         )

@@ -9,9 +9,8 @@ import pytest
 
 from parbals.errors import InputError, MissingDependencyError
 from parbals.features.encoders import Options, load_encoder
+from parbals.features.encoders.image_libraries import open_clip_preprocess, timm_preprocess
 from parbals.features.encoders.images import CLIP, IMAGENET, Preprocess
-from parbals.features.encoders.open_clip_models import open_clip_preprocess
-from parbals.features.encoders.timm_models import timm_preprocess
 
 CPU = Options(device="cpu")
 
@@ -65,7 +64,7 @@ def test_without_torchvision_both_packages_are_asked_for(name, module):
     ):
         pytest.skip(f"only where {module} is installed without torchvision")
     with pytest.raises(
-        MissingDependencyError, match=r"torchvision.*: pip install torch torchvision safetensors"
+        MissingDependencyError, match=r"torchvision.*: pip install 'parbals\[image-encoders\]'"
     ):
         load_encoder(name)
 
