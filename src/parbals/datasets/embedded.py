@@ -42,8 +42,7 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
         if name == "pixels" and raw.kind != "image":
             X = _pixels(raw)
         else:
-            X = _cached(raw, folder, name)
-            raw, X, notes = _without_skipped(raw, X, folder, name, notes)
+            raw, X = _cached(raw, folder, name)
         pca = PoolPCA(0.99).fit(X["train"])
         X = {part: pca.transform(matrix) for part, matrix in X.items()}
     X = {part: np.ascontiguousarray(matrix, np.float32) for part, matrix in X.items()}
@@ -178,41 +177,31 @@ def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
     )
 
 
-def _without_skipped(
-    raw: Raw, X: dict[str, np.ndarray], folder: Path, encoder: str, notes: tuple[str, ...]
-) -> tuple[Raw, dict[str, np.ndarray], tuple[str, ...]]:
-    """Leave out rows whose item could not be read: what stands there in the array says nothing."""
-    parts = dict(raw.parts)
-    paths = _files(folder, encoder, _stems(raw))
-    for (name, part), path in zip(raw.parts.items(), paths, strict=True):
-        sidecar = read_sidecar(path) if path is not None else None
-        skipped = [entry["row"] for entry in sidecar["skipped"]] if sidecar else []
-        if skipped:
-            kept = np.setdiff1d(np.arange(len(part.y)), skipped)
-            parts[name] = Part(None, part.y[kept], part.stem)
-            X = {**X, name: X[name][kept]}
-            count = f"{len(skipped)} of {len(part.y)} rows of {part.stem}"
-            notes = (*notes, f"{count} could not be read and are left out")
-    return replace(raw, parts=parts), X, notes
-
-
 def _stems(raw: Raw) -> list[str]:
     return [part.stem for part in raw.parts.values()]
 
 
-def _cached(raw: Raw, folder: Path, encoder: str) -> dict[str, np.ndarray]:
-    paths = _files(folder, encoder, _stems(raw))
-    matrices = {}
-    for (name, part), path in zip(raw.parts.items(), paths, strict=True):
+def _cached(raw: Raw, folder: Path, encoder: str) -> tuple[Raw, dict[str, np.ndarray]]:
+    """Rows of an encoder's files, without those whose item could not be read: they say nothing."""
+    X: dict[str, np.ndarray] = {}
+    parts, notes = dict(raw.parts), list(raw.notes)
+    for name, part in raw.parts.items():
+        (path,) = _files(folder, encoder, [part.stem])
         if path is None:
             raise _no_features(raw, folder, encoder)
-        matrices[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
-    if len({matrix.shape[1] for matrix in matrices.values()}) != 1:
-        shown = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in matrices.items())
+        X[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
+        skipped = [entry["row"] for entry in (read_sidecar(path) or {}).get("skipped", ())]
+        if skipped:
+            kept = np.setdiff1d(np.arange(len(part.y)), skipped)
+            parts[name], X[name] = Part(None, part.y[kept], part.stem), X[name][kept]
+            count = f"{len(skipped)} of {len(part.y)} rows of {part.stem}"
+            notes.append(f"{count} could not be read and are left out")
+    if len({matrix.shape[1] for matrix in X.values()}) != 1:
+        shown = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in X.items())
         raise InputError(
             f"The features of {encoder} for {raw.name} differ in length ({shown}); make them again."
         )
-    return matrices
+    return replace(raw, parts=parts, notes=tuple(notes)), X
 
 
 def _tfidf(raw: Raw, seed: int) -> dict[str, np.ndarray]:

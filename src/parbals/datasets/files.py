@@ -180,11 +180,11 @@ def column_numbers(
     cells: Sequence[Any], name: str, column: str, first_row: int, *, allow_missing: bool = False
 ) -> np.ndarray:
     """A column as finite numbers; empty cells are NaN if they may be missing."""
-    given = [cell if cell != "" else "nan" for cell in cells] if allow_missing else cells
+    filled = [cell if cell != "" else "nan" for cell in cells] if allow_missing else cells
     try:
-        numbers = np.array(given).astype(np.float64)
+        numbers = np.array(filled).astype(np.float64)
     except (ValueError, TypeError):
-        numbers = np.array([_number(cell) for cell in given])
+        numbers = np.array([_number(cell) for cell in filled])
     wrong = np.flatnonzero(np.isinf(numbers) if allow_missing else ~np.isfinite(numbers))
     if len(wrong):
         row = int(wrong[0])

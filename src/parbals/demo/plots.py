@@ -64,14 +64,14 @@ def _draw_map(ax: Axes, demo: Demo, places: dict[int, np.ndarray], strategy: str
     rows = np.array(list(places))
     at = np.array([places[row] for row in rows])
     is_spam = demo.pool.labels[rows] == CLASSES[1]
-    for colour, dots in ((_HAM, at[~is_spam]), (_SPAM, at[is_spam])):
-        ax.scatter(dots[:, 0], dots[:, 1], s=6, color=colour, linewidths=0)
+    for colour, group in ((_HAM, at[~is_spam]), (_SPAM, at[is_spam])):
+        ax.scatter(group[:, 0], group[:, 1], s=6, color=colour, linewidths=0)
     batch, colour = demo.first[strategy], COLOURS[strategy]
-    chosen = np.array([places[row] for row in batch.rows.tolist()])
+    dots = np.array([places[row] for row in batch.rows.tolist()])
     for pair in np.argwhere(np.triu(batch.similarity, 1) >= SIMILAR):
-        ax.plot(*chosen[pair].T, color=colour, linewidth=1.2)
+        ax.plot(*dots[pair].T, color=colour, linewidth=1.2)
     edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 1.2}
-    ax.scatter(chosen[:, 0], chosen[:, 1], s=95, color=colour, alpha=0.9, **edge)
+    ax.scatter(dots[:, 0], dots[:, 1], s=95, color=colour, alpha=0.9, **edge)
     title = strategy_title(strategy)
     ax.set_title(title, loc="left", color=colour, fontweight="bold", fontsize=12, pad=22)
     line = f"joint information {batch.joint:.0f} mnat, {batch.redundancy:.0%} redundant"
