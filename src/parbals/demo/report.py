@@ -125,9 +125,17 @@ def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
     return (
         f'<section class="card" style="--method: {COLOURS[strategy]}">'
         f"<h3>{strategy_title(strategy)}</h3>"
-        f"<div>Each message was {TABLE[strategy].about}.</div>"
+        f"<div>Each message was {_rule(strategy)}.</div>"
         f'<div class="amount">{worth}</div><ol class="items">\n{"".join(items)}</ol></section>\n'
     )
+
+
+def _rule(strategy: str) -> str:
+    row = TABLE[strategy]
+    if not row.uses_predictions:
+        return row.about
+    how = "given those already in the batch" if row.batch_aware else "by itself"
+    return f"{row.about}; each was scored {how}"
 
 
 def _map(demo: Demo, places: dict[int, np.ndarray]) -> str:
