@@ -89,7 +89,7 @@ class TestCommands:
         batch = tmp_path / "batch.csv"
         self.run("next", tmp_path / "p", "-n", "3", "--out", batch)
         batch.write_text("id,label\n1,a\n2,b\n")
-        assert "2 " in self.run("tell", tmp_path / "p", batch)
+        assert "2 " in self.run("tell", tmp_path / "p", batch, "--no-report")
         with (
             Store.open(tmp_path / "p") as store,
             pytest.raises(MissingDependencyError, match="parbals-encoders"),
