@@ -15,7 +15,7 @@ import numpy as np
 
 from parbals.datasets.base import Origin
 from parbals.errors import InputError, LabelError
-from parbals.readers.imports import open_source
+from parbals.readers.open import open_source
 
 __all__ = [
     "class_numbers",

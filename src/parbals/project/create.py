@@ -17,13 +17,9 @@ from parbals.project.features import (
     open_encoder,
     store_features,
 )
-from parbals.readers.imports import (
-    classes_in,
-    feature_blocks,
-    id_column_of,
-    open_source,
-    plan_items,
-)
+from parbals.readers.items import classes_in, id_column_of, plan_items
+from parbals.readers.numbers import feature_blocks
+from parbals.readers.open import open_source
 from parbals.readers.source import Source
 from parbals.store.records import Submission
 from parbals.store.store import Store

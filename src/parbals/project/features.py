@@ -21,7 +21,7 @@ import numpy as np
 from parbals.arrays import release_pages
 from parbals.errors import InputError, ProjectDamagedError
 from parbals.features.encoders.base import Encoder, Kind, Options, slug
-from parbals.features.encoders.embedding import Progress, block_digests, embed
+from parbals.features.encoders.embedding import Progress, embed
 from parbals.features.encoders.row_file import sidecar_path
 from parbals.features.encoders.table import load_encoder
 from parbals.features.scratch import ROWS, reduced_rows, scratch, standardised_rows
@@ -125,22 +125,12 @@ def encode_items(
         )
     else:
         contents = _contents(items, columns, base, encoder.kind)
-        digests = block_digests(contents, n_items, progress=progress)
-        key = hashlib.blake2b(
-            "\0".join([encoder.model, *digests]).encode(), digest_size=12
-        ).hexdigest()
+        # The same data, encoded again: where an interrupted run, or one that was refused, goes on.
+        parts = [encoder.model, str(base.resolve()), str(n_items), *columns]
+        key = hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
         target = cache_folder() / "embeddings" / f"{slug(name)[:60]}-{key}.npy"
         _sweep(target.parent)
-        made = embed(
-            encoder,
-            name,
-            contents,
-            n_items,
-            target,
-            options,
-            digests=digests,
-            progress=progress,
-        )
+        made = embed(encoder, name, contents, n_items, target, options, progress=progress)
         unreadable = tuple(row for row, _ in made.skipped)
         rows = reduced_rows(
             np.load(target, mmap_mode="r", allow_pickle=False), _LENGTH, workspace, unreadable

@@ -1,5 +1,4 @@
-"""A small real encoder without a model, as a third party would write one, and a process to kill
-while it runs."""
+"""A small encoder as a third party would write one, and a process to kill while it runs."""
 
 import sys
 import time

@@ -113,8 +113,7 @@ def n_blocks(target):
 
 
 def killed_once(target, after_blocks, pause):
-    """Start a real process that encodes, kill it when its sidecar counts so many blocks; returns
-    how many it counts."""
+    """Kill a process that encodes when its sidecar counts so many blocks; how many it counts."""
     process = subprocess.Popen([sys.executable, letters.__file__, str(target), str(pause)])
     try:
         while process.poll() is None:

@@ -1,5 +1,4 @@
-"""Images are opened with care: what cannot be read is named, what can be read comes out as a person
-sees it."""
+"""What cannot be read as an image is named; what can be read comes out as a person sees it."""
 
 import json
 import struct

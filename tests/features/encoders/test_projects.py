@@ -1,5 +1,4 @@
-"""Projects take every encoder: the same commands, features of a sensible size, bounded memory,
-nothing lost."""
+"""Projects take every encoder: the same commands, sensible features, bounded memory."""
 
 import csv
 import json
@@ -50,9 +49,9 @@ def photos(tmp_path):
     return tmp_path / "photos.csv"
 
 
-def create(folder, data, **options):
+def create(folder, data, settings=None, **options):
     roles = Roles(image="photo") if "photo" in data.name else Roles(text=("text",))
-    return create_project(folder, data, roles, ["a", "b"], {}, **options)
+    return create_project(folder, data, roles, ["a", "b"], settings or {}, **options)
 
 
 def features(folder):
@@ -83,13 +82,13 @@ class TestCommands:
         self, messages, tmp_path, monkeypatch
     ):
         monkeypatch.setitem(ENCODERS, "minilm-l6-v2", ENTRY)
-        create(tmp_path / "p", messages, encoder="minilm-l6-v2")
+        create(tmp_path / "p", messages, {"strategy": "random"}, encoder="minilm-l6-v2")
         monkeypatch.delitem(ENCODERS, "minilm-l6-v2")
         monkeypatch.setattr(table, "_other_entries", dict)
         batch = tmp_path / "batch.csv"
         self.run("next", tmp_path / "p", "-n", "3", "--out", batch)
         batch.write_text("id,label\n1,a\n2,b\n")
-        assert "2 " in self.run("tell", tmp_path / "p", batch)
+        assert "2 " in self.run("tell", tmp_path / "p", batch, "--no-report")
         with (
             Store.open(tmp_path / "p") as store,
             pytest.raises(MissingDependencyError, match="parbals-encoders"),
@@ -228,8 +227,7 @@ class TestMemory:
         return float(done.stdout)
 
     def test_memory_does_not_grow_with_the_items(self, tmp_path):
-        """Raw rows of 61 MB are made and reduced; the PCA of 20,000 of them takes 85 MB however
-        many there are."""
+        """Rows of 61 MB are made and reduced; the PCA of 20,000 of them takes 85 MB in any case."""
         assert self.grown(60_000, tmp_path) < 120
 
     @pytest.mark.faults

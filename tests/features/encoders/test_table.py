@@ -1,5 +1,4 @@
-"""Encoders are found by name, ours or a third party's; what is missing is said with the command
-that brings it."""
+"""Encoders are found by name, ours or another package's; what is missing comes with its command."""
 
 import subprocess
 import sys

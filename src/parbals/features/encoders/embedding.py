@@ -3,7 +3,7 @@
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +16,7 @@ from parbals.errors import InputError
 from parbals.features.encoders.base import BadItem, Encoder, Items, Options
 from parbals.features.encoders.row_file import RowFile, alone
 
-__all__ = ["Embedded", "UnreadableError", "block_digests", "embed"]
+__all__ = ["Embedded", "UnreadableError", "embed"]
 
 BLOCK = 256
 _SHOWN = 10
@@ -55,7 +55,6 @@ def embed(
     options: Options | None = None,
     *,
     block: int = BLOCK,
-    digests: Sequence[str] | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Embedded:
     """Encode all items into ``path`` (.npy, one row an item), computing only what is not there yet.
@@ -63,7 +62,7 @@ def embed(
     A block of rows is kept if it was made by the same encoder, model and precision of the same
     items: text, pixels or bytes of the image file. Within a block, items of similar length are
     encoded together; a run that was interrupted ends with the very bytes of one that was not, given
-    the same batch size and device. ``digests`` are those of :func:`block_digests`, where known.
+    the same batch size and device.
 
     Items that cannot be read are an error at the end that names them, unless ``options.skip_bad``:
     then their rows are the mean of the others, and the sidecar lists them under "skipped".
@@ -73,14 +72,15 @@ def embed(
         raise InputError("There are no items to encode.")
     if not 1 <= how.batch_size <= block:
         raise InputError(f"The batch size is {how.batch_size}; it must be 1 to {block}.")
-    digests = digests or block_digests(items, n_items, block, progress)
+    digests = _digests(items, n_items, block, progress)
     made_of = {"encoder": name, "model": encoder.model, "dtype": encoder.dtype}
     with alone(path), warnings.catch_warnings():
         # Pillow warns about what is then refused, or is harmless; its threads share these filters.
         warnings.filterwarnings("ignore", module=r"PIL\b.*")
         file = RowFile(path, made_of | {"rows": n_items, "block_rows": block}, digests)
-        missing = {number: None for number, kept in enumerate(file.note["blocks"]) if kept is None}
-        walk = (pair for row, pair in enumerate(items()) if row // block in missing)
+        kept = list(file.note["blocks"])
+        missing = [number for number, digest in enumerate(kept) if digest is None]
+        walk = (pair for row, pair in enumerate(items()) if kept[row // block] is None)
         n_computed = sum(min(block, n_items - number * block) for number in missing)
         done = n_items - n_computed
         progress("encoding", done, n_items)
@@ -107,12 +107,7 @@ def embed(
     return Embedded(path, n_items, file.note["columns"], n_computed, named_rows)
 
 
-def block_digests(
-    items: Items,
-    n_items: int,
-    block: int = BLOCK,
-    progress: Progress = lambda stage, done, total: None,
-) -> list[str]:
+def _digests(items: Items, n_items: int, block: int, progress: Progress) -> list[str]:
     """A digest of each block's contents; of images the bytes in their files, not the names."""
     walk, seen, digests = items(), 0, []
     while contents := [item for _, item in islice(walk, block)]:

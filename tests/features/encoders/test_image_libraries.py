@@ -1,5 +1,4 @@
-"""timm and open_clip: their configuration is understood; their models run where torchvision lets
-them be imported."""
+"""timm and open_clip: their configuration is read; their models run where they can be imported."""
 
 import importlib
 import json
@@ -16,8 +15,7 @@ CPU = Options(device="cpu")
 
 
 def library(name):
-    """The library, or a skip that says why; both need torchvision, which must fit the installed
-    torch."""
+    """The library, or a skip that says why; both need a torchvision that fits torch."""
     try:
         return importlib.import_module(name)
     except (
