@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parbals.bench.spec import split_reference
+from parbals.bench.spec import ALL_CLASSES, split_reference
 from parbals.datasets.base import Data, one_vs_all
 from parbals.errors import InputError
 
@@ -31,7 +31,7 @@ def load_data(
     dataset = given.pop("dataset")
     place = given.pop("path", None if folder is None else folder / dataset.replace("-", "_"))
     data = load_dataset(dataset, place, **given)
-    if positive == "*" or (positive is None and len(data.classes) == 2):
+    if positive == ALL_CLASSES or (positive is None and len(data.classes) == 2):
         return data
     return one_vs_all(data, 0 if positive is None else positive)
 

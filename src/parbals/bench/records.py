@@ -9,9 +9,8 @@ from typing import Any
 from parbals.bench.spec import Run
 from parbals.errors import InputError
 
-__all__ = ["METRICS", "RunRecord", "read_line", "record_of", "write_line"]
+__all__ = ["RunRecord", "read_line", "record_of", "write_line"]
 
-METRICS = ("accuracy", "log_loss", "calibration_error", "f1", "balanced_accuracy")
 _CHECK = ',"check":"'
 
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from parbals.bench.metrics import measure
-from parbals.bench.records import METRICS, RunRecord
+from parbals.bench.metrics import METRICS, measure
+from parbals.bench.records import RunRecord
 from parbals.bench.spec import Budget, Run, Settings
 from parbals.errors import InputError, ParbalsWarning, ShapeError
 from parbals.randomness import derive_generator, table_digest
@@ -95,7 +95,7 @@ def run_one(
     from parbals.select import select_batch_from_model
     from parbals.strategies.table import strategy_named
 
-    strategy_named(strategy)
+    holds_out = strategy_named(strategy).holds_out
     budget = Budget.parse(budget)
     settings = Settings(n_candidates, n_targets, n_samples, n_universes, loss)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -109,8 +109,7 @@ def run_one(
 
     keywords: dict[str, Any] = {name: given.pop(name) for name in _KEYWORDS if name in given}
     initial = draw_initial(seed, len(y_pool), budget.initial)
-    # GLISTER judges by labels that the model has not learned from.
-    n_held = max(1, round(_VALIDATION_SHARE * len(initial))) if strategy == "glister" else 0
+    n_held = max(1, round(_VALIDATION_SHARE * len(initial))) if holds_out else 0
     held, training = initial[:n_held], initial[n_held:]
     metrics: dict[str, list[float]] = {name: [] for name in METRICS}
     seconds: dict[str, list[float]] = {"fit": [], "predict": [], "select": []}

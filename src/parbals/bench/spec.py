@@ -13,8 +13,10 @@ from typing import Any, Self
 
 from parbals.errors import InputError
 
-__all__ = ["Budget", "Run", "Settings", "split_reference"]
+__all__ = ["ALL_CLASSES", "Budget", "Run", "Settings", "split_reference"]
 
+ALL_CLASSES = "*"
+"""In the place of a positive class: the dataset with all its classes."""
 _BUDGET = re.compile(r"\s*(\d+)\s*\+\s*(\d+)\s*[x×*]\s*(\d+)\s*")
 
 

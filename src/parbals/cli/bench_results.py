@@ -99,11 +99,13 @@ def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_j
       parbals bench report results --out paper/figures --metric log_loss
     """
     from parbals.bench.packed import SUFFIX, open_results
-    from parbals.bench.report.page import write_report
+    from parbals.bench.report.page import read_results, write_report
 
     beside = results.with_name(f"{results.name.removesuffix(SUFFIX)}-report")
     target = out or (beside if results.is_file() else results / "report")
-    written = write_report(open_results(results), target, metric, pictures=not no_pictures)
+    written = write_report(
+        read_results(open_results(results), metric), target, pictures=not no_pictures
+    )
     if as_json:
         click.echo(
             json.dumps(
