@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from parbals.cli.options import JSON, encoding_options
+from parbals.cli.options import JSON, encoder_options
 from parbals.cli.output import progress, say
 
 __all__ = ["data"]
@@ -103,7 +103,7 @@ def fetch(name: str, to: Path | None, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="The dataset's folder; by default in $PARBALS_DATA.",
 )
-@encoding_options("Leave out images that cannot be read instead of stopping at them.")
+@encoder_options("Leave out images that cannot be read instead of stopping at them.")
 @JSON
 def embed(
     name: str,

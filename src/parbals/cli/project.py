@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from parbals.cli.options import JSON, comma_list, encoding_options
+from parbals.cli.options import JSON, comma_list, encoder_options
 
 __all__ = ["COMMANDS"]
 
 _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-_ENCODING = encoding_options("Leave unreadable images blank instead of stopping at them.")
+_ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of stopping at them.")
 
 
 @click.command()
@@ -73,7 +73,7 @@ _ENCODING = encoding_options("Leave unreadable images blank instead of stopping 
     type=click.IntRange(0),
     help="Makes every batch reproducible.",
 )
-@_ENCODING
+@_ENCODER_OPTIONS
 @JSON
 def init(
     folder: Path,
@@ -158,7 +158,7 @@ def init(
     metavar="COLS",
     help="Columns to encode; by default as last time.",
 )
-@_ENCODING
+@_ENCODER_OPTIONS
 @JSON
 def embed(
     folder: Path,
