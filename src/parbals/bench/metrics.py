@@ -1,4 +1,4 @@
-"""How good predictions are: the five numbers recorded after every round, and how each is written."""
+"""How good predictions are: five numbers recorded after every round, and how each is written."""
 
 from dataclasses import dataclass
 

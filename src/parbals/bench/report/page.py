@@ -6,10 +6,10 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from parbals.bench.folder import ResultsFolder
-from parbals.bench.grid import read_suite, settings_sentence
+from parbals.bench.folder import ResultsFiles
+from parbals.bench.grid import read_suite
 from parbals.bench.metrics import METRICS, metric_named
-from parbals.bench.packed import SUFFIX, PackedResults
+from parbals.bench.packed import plain_name
 from parbals.bench.report.html import whole_page
 from parbals.bench.report.plots import inline_svg, to_png, to_svg
 from parbals.bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Results
@@ -26,13 +26,13 @@ _GROUPS = {
 }
 
 
-def read_results(stored: ResultsFolder | PackedResults, metric: str = "accuracy") -> Results:
+def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
     """What a folder or a packed file holds of its suite; one without a name is called after it."""
     judged_by = metric_named(metric)
     suite = read_suite(stored.suite_text(), str(stored.path / "suite.toml"))
     given = tomllib.loads(suite.text)
     if "name" not in given:
-        name = stored.path.resolve().name.removesuffix(SUFFIX)
+        name = plain_name(stored.path)
         suite = replace(suite, name=name, title=str(given.get("title", name)))
     by_key = {record.key: record for record in stored.records()}
     records = tuple(by_key[run.key] for run in suite.runs if run.key in by_key)
@@ -65,7 +65,7 @@ def write_report(results: Results, out: Path, *, pictures: bool = True) -> list[
 
 
 def build_page(results: Results) -> str:
-    """What was found, pictures, then tables; it loads nothing, has no script, and escapes every text."""
+    """What was found, pictures, then tables; it loads nothing and has no script."""
     parts = (_header, _curves, _leaderboard, _metrics, _agreement, _savings, _times, _footer)
     css = resources.files("parbals.bench.report").joinpath("report.css").read_text("utf-8")
     body = "".join(part(results) for part in parts)
@@ -106,16 +106,17 @@ def _header(results: Results) -> str:
     saved = '<a href="#saved">Labels saved</a>' if results.savings_tables else ""
     time = '<a href="#time">Run time</a>' if results.times_tables else ""
     return f"""<h1>{escape(suite.title)}</h1>
-<p class="lead">Labels are expensive. Each strategy starts from the same few random labels, then chooses batch after
-batch of further points; the same Bayesian model is fitted to whatever it chose and tested on data that nobody chose
-from. The better the choices, the faster the model improves.</p>
+<p class="lead">Labels are expensive. Each strategy starts from the same few random labels, then
+chooses batch after batch of further points; the same Bayesian model is fitted to whatever it chose
+and tested on data that nobody chose from. The better the choices, the faster the model
+improves.</p>
 <h2 id="found">What was found</h2>
 <ul class="says">
 {sentences}</ul>
 {waiting if missing else ""}<div class="cards">
 {cards}</div>
-<nav><a href="#curves">Pictures</a><a href="#leaderboard">Leaderboard</a><a href="#tables">Tables</a>{paper}
-{saved}{time}</nav>
+<nav><a href="#curves">Pictures</a><a href="#leaderboard">Leaderboard</a>
+<a href="#tables">Tables</a>{paper}{saved}{time}</nav>
 """
 
 
@@ -141,16 +142,18 @@ def _curves(results: Results) -> str:
             f'<div class="grid">\n{"".join(figures)}</div></details>\n'
         )
     return f"""<h2 id="curves">Learning curves</h2>
-<p>How {results.metric.in_words} changes with labels. Bands are 95 % intervals of the mean (in crowded pictures, and
-with few seeds, of the main lines alone). Lines start together; where they part, better choices begin to pay.</p>
+<p>How {results.metric.in_words} changes with labels. Bands are 95 % intervals of the mean (in
+crowded pictures, and with few seeds, of the main lines alone). Lines start together; where they
+part, better choices begin to pay.</p>
 {overview}{"".join(parts)}"""
 
 
 def _leaderboard(results: Results) -> str:
     metric = results.metric
     return f"""<h2 id="leaderboard">Leaderboard</h2>
-<p>Over all datasets and budgets, by {metric.in_words}: how often each strategy has the {metric.best} mean, and how
-often it is among the top. One label at a time is not counted, for there ParBaLS EPIG is EPIG.</p>
+<p>Over all datasets and budgets, by {metric.in_words}: how often each strategy has the
+{metric.best} mean, and how often it is among the top. One label at a time is not counted, for there
+ParBaLS EPIG is EPIG.</p>
 <div class="grid">
 {"".join(map(to_html, results.leaderboard_tables))}</div>
 """
@@ -173,8 +176,9 @@ def _metrics(results: Results) -> str:
             f"a column is <u>underlined</u>.{paper}</p>\n{''.join(map(to_html, tables))}</div>\n"
         )
     return f"""<h2 id="tables">Final {results.metric.in_words}, and other metrics</h2>
-<p>After the last round: mean over seeds ± half of the 95 % Student-t interval. In each column the best mean is
-<u>underlined</u>; all that cannot be told apart from it (Welch's t-test, p ≥ 0.05) are <b>bold</b>.</p>
+<p>After the last round: mean over seeds ± half of the 95 % Student-t interval. In each column the
+best mean is <u>underlined</u>; all that cannot be told apart from it (Welch's t-test, p ≥ 0.05) are
+<b>bold</b>.</p>
 <div class="switch">
 {"".join(buttons)}{"".join(panels)}</div>
 """
@@ -189,9 +193,9 @@ def _agreement(results: Results) -> str:
     alike = sum(p >= 0.05 for p in tested)
     welch = f"Welch's test, with the paper's 10 seeds, gives p ≥ 0.05 for {alike}."
     return f"""<h2 id="paper">Agreement with the paper</h2>
-<p>Every figure that the paper gives for a dataset we ran. A figure agrees when our mean is no further from it than is
-allowed: both half-widths of the 95 % intervals together. {agreeing} of {len(compared)} agree.
-{welch if tested else ""}</p>
+<p>Every figure that the paper gives for a dataset we ran. A figure agrees when our mean is no
+further from it than is allowed: both half-widths of the 95 % intervals together.
+{agreeing} of {len(compared)} agree. {welch if tested else ""}</p>
 <div class="agree">
 {"".join(map(to_html, results.agreement_tables))}</div>
 """
@@ -201,10 +205,11 @@ def _savings(results: Results) -> str:
     if not results.savings_tables:
         return ""
     return f"""<h2 id="saved">Labels saved</h2>
-<p>How many labels fewer than Random a strategy needs for the same {results.metric.in_words}: the best that both mean
-curves reach. "+80 of 300" means that Random needs 300 labels for it and the strategy 220; a minus means more.
-"Not reached": the strategy never gets beyond where Random starts. For medians that counts as the worst possible, all
-labels spent and none of Random's saved (-100 % or below).</p>
+<p>How many labels fewer than Random a strategy needs for the same {results.metric.in_words}: the
+best that both mean curves reach. "+80 of 300" means that Random needs 300 labels for it and the
+strategy 220; a minus means more. "Not reached": the strategy never gets beyond where Random starts.
+For medians that counts as the worst possible, all labels spent and none of Random's saved (-100 %
+or below).</p>
 {"".join(map(to_html, results.savings_tables))}"""
 
 
@@ -212,11 +217,14 @@ def _times(results: Results) -> str:
     tables = results.times_tables
     if not tables:
         return ""
-    apart = " The runs were made on different machines: compare times within a table, never between tables."
+    apart = (
+        " The runs were made on different machines: compare times within a table, never between "
+        "tables."
+    )
     return f"""<h2 id="time">Run time</h2>
-<p>One batch is the median time to choose one; the first batches of a process include the time to compile. The other
-columns are means over runs. Fitting and predicting are the same for everyone; choosing is not. One label at a time is
-not counted.{apart if len(tables) > 1 else ""}</p>
+<p>One batch is the median time to choose one; the first batches of a process include the time to
+compile. The other columns are means over runs. Fitting and predicting are the same for everyone;
+choosing is not. One label at a time is not counted.{apart if len(tables) > 1 else ""}</p>
 {"".join(map(to_html, tables))}"""
 
 
@@ -230,7 +238,7 @@ def _footer(results: Results) -> str:
         for record in results.records
     )
     return f"""<footer>
-{notes}<p>Suite “{escape(suite.name)}”: {escape(settings_sentence(suite.settings))}. All strategies of one
+{notes}<p>Suite “{escape(suite.name)}”: {escape(suite.settings.in_words)}. All strategies of one
 seed share the initial set and, in every round, the random candidates and targets.</p>
 {"".join(f"<p>{escape(line)}</p>" for line in versions)}
 </footer>

@@ -42,7 +42,7 @@ _literally = matplotlib.rc_context({"text.parse_math": False})
 class Curve:
     """A line of a picture: ``values`` (seeds, rounds + 1) of a metric at ``n_labels`` (rounds + 1).
 
-    ``strategy`` decides how it is drawn; a ``faint`` curve is drawn beside the others for comparison.
+    ``strategy`` decides how it is drawn; ``faint`` curves stand beside the others to compare.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""All that a report says of a suite's records, each part computed once when it is first asked for."""
+"""All that a report says of a suite's records, each part computed once when it is asked for."""
 
 import re
 from collections import Counter
@@ -314,7 +314,7 @@ class Results:
         ]
 
     def _curve(self, task: Task, line: Line, title: str, seeds: set[int] | None = None) -> Curve:
-        """With ``seeds``, a line of another budget, drawn faintly: all start from the same labels."""
+        """With ``seeds``, a faint line of another budget whose runs start from the same labels."""
         values = task.values(line, self.metric.key, seeds)
         return Curve(title, line.strategy, task.budget.n_labels, values, faint=seeds is not None)
 

@@ -176,7 +176,7 @@ def _compare(values: Mapping[Line, np.ndarray], metric: Metric) -> dict[Line, St
 
 
 def _average(tasks: Sequence[Task], strategies: set[str], metric: Metric) -> dict[Line, Standing]:
-    """Standings by the mean over all tasks, a number per seed: of seeds and lines that none lacks."""
+    """Standings by the mean over tasks, a number per seed, of seeds and lines that none lacks."""
     values = {}
     for line in tasks[0].lines():
         if line.strategy in strategies and all(line in task.records for task in tasks):
@@ -240,10 +240,10 @@ def to_html(table: Table) -> str:
         head.append("")
         bars = [f"<td>{_bar(share)}</td>" for share in table.bars]
     top = "".join(f"<th scope=col>{cell}</th>" if cell else "<td></td>" for cell in head)
-    body = "".join(
-        f"<tr><th scope=row>{row[0]}</th>{''.join(f'<td>{cell}</td>' for cell in row[1:])}{bar}</tr>\n"
-        for row, bar in zip(rows, bars, strict=True)
-    )
+    body = ""
+    for (name, *cells), bar in zip(rows, bars, strict=True):
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        body += f"<tr><th scope=row>{name}</th>{row}{bar}</tr>\n"
     return (
         f'<div class="titled"><p class="title">{escape(table.title)}</p>\n'
         f'<div class="scroll"><table aria-label="{escape(table.title)}">'

@@ -67,7 +67,7 @@ class Line:
 
 OURS = Line(DEFAULT)
 SEQUENTIAL = Line("epig")
-"""What ParBaLS EPIG is where a batch has a single label: the comparison that shows what batches cost."""
+"""What ParBaLS EPIG is with one label at a time: the comparison that shows what batches cost."""
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Task:
         return self.values(line, metric, seeds)[:, -1]
 
     def lines(self, kind: str | None = None) -> list[Line]:
-        """Each strategy's baseline, or all its variants if it has none here; of a kind or of all."""
+        """Each strategy's baseline, or all its variants if it has none; of a kind or of all."""
         return [
             line
             for line in self.records
@@ -148,7 +148,7 @@ def collect(records: Iterable[RunRecord], baseline: Settings | None = None) -> l
 
 
 def of_kind(strategy: str, kind: str) -> bool:
-    """Whether a strategy stands in tables of a kind; those of other packages meet the heuristics."""
+    """Whether a strategy stands in tables of a kind; those without one meet the heuristics."""
     row = table_row(strategy)
     return kind in ((row and row.tables) or ("heuristics",))
 

@@ -7,7 +7,8 @@ import pytest
 from bench_helpers import TINY, tiny_data
 from scipy.stats import chi2
 
-from parbals.bench.records import METRICS, read_line, write_line
+from parbals.bench.metrics import METRICS
+from parbals.bench.records import read_line, write_line
 from parbals.bench.run import (
     Budget,
     data_digest,
@@ -18,7 +19,7 @@ from parbals.bench.run import (
 )
 from parbals.errors import InputError
 
-STRATEGIES = ("random", "confidence", "epig", "galaxy", "parbals-epig")
+STRATEGIES = ("random", "epig", "parbals-epig")
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +125,9 @@ def test_options_reach_the_strategy_and_unknown_ones_are_refused(data):
         run_one(data, "10+1x3", "bald", options={"heat": 1}, **TINY)
 
 
+@pytest.mark.full
 def test_more_than_two_classes():
-    record = run_one(tiny_data(n_classes=3), "10+1x3", "bald", **TINY)
+    record = run_one(tiny_data(n_classes=3), "10+1x3", "random", **TINY)
     assert all(value >= 0 for values in record.metrics.values() for value in values)
 
 
@@ -147,7 +149,7 @@ def test_budgets_are_read_from_text(text, parts):
 
 
 @pytest.mark.parametrize("text", ["100", "100+10", "a+bxc", "0+1x1", "5+-1x2"])
-def test_other_texts_are_no_budgets(text):
+def test_other_texts_are_not_budgets(text):
     with pytest.raises(InputError, match=r"100\+10x20"):
         Budget.parse(text)
 
