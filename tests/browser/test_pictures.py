@@ -23,7 +23,7 @@ STEPS = (6, 12, 20, 30, 42)  # labels when a report was made
 def messages(tmp_path_factory):
     """A project of real messages, labelled by two people, with the reports that came of it; its
     server."""
-    from parbals.demo.data import load_messages
+    from parbals.datasets.sms_spam import load_messages
     from parbals.project.create import Roles, create_project
     from parbals.project.engine import refresh
     from parbals.store.records import Submission

@@ -23,7 +23,7 @@ from parbals.project.exports import (
     write_batch_csv,
     write_export,
 )
-from parbals.readers.imports import open_source
+from parbals.readers.open import open_source
 
 # Any text but NUL, which CSV cannot hold and imports refuse, and halves of surrogate pairs, which
 # are no characters.

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-__all__ = ["JSON", "comma_list", "encoding_options"]
+__all__ = ["JSON", "comma_list", "encoder_options"]
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
@@ -13,13 +13,12 @@ JSON = click.option(
 
 
 def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    """The callback of an option that takes "A,B,.."."""
+    """The callback of an option that takes A,B,..."""
     return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def encoding_options(skip_bad: str) -> Callable[[Any], Any]:
-    """``batch_size``, ``device``, ``half`` and ``skip_bad``, whose help says what becomes of an
-    unreadable image."""
+def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
+    """``batch_size``, ``device``, ``half`` and ``skip_bad``; the help of the last is given."""
     options = (
         click.option(
             "--batch-size",

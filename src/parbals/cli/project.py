@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from parbals.cli.options import JSON, comma_list, encoding_options
+from parbals.cli.options import JSON, comma_list, encoder_options
 
 __all__ = ["COMMANDS"]
 
 _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-_ENCODING = encoding_options("Leave unreadable images blank instead of stopping at them.")
+_ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of stopping at them.")
 
 
 @click.command()
@@ -73,7 +73,7 @@ _ENCODING = encoding_options("Leave unreadable images blank instead of stopping 
     type=click.IntRange(0),
     help="Makes every batch reproducible.",
 )
-@_ENCODING
+@_ENCODER_OPTIONS
 @JSON
 def init(
     folder: Path,
@@ -108,7 +108,6 @@ def init(
     """
     from parbals.features.encoders.base import Options
     from parbals.project.create import Roles, create_project
-    from parbals.project.features import Encoding
     from parbals.strategies.table import strategy_named
 
     strategy_named(strategy)
@@ -124,7 +123,7 @@ def init(
             encoder=encoder,
             encoding=encoding,
             split=split,
-            encode_with=Encoding(Options(device, half), batch_size, skip_bad),
+            encode_with=Options(device, half, batch_size, skip_bad),
             progress=progress,
         )
     read_as = f" (read as {made.encoding})" if made.encoding else ""
@@ -159,7 +158,7 @@ def init(
     metavar="COLS",
     help="Columns to encode; by default as last time.",
 )
-@_ENCODING
+@_ENCODER_OPTIONS
 @JSON
 def embed(
     folder: Path,
@@ -176,14 +175,13 @@ def embed(
     \b
     Examples:
       parbals embed spam --encoder tfidf --columns subject,message
-      parbals embed spam --encoder minilm-l6-v2
+      parbals embed spam --encoder bert-base-uncased
     """
     from parbals.features.encoders.base import Options
     from parbals.project.create import embed_project
-    from parbals.project.features import Encoding
     from parbals.store.store import Store
 
-    how = Encoding(Options(device, half), batch_size, skip_bad)
+    how = Options(device, half, batch_size, skip_bad)
     with Store.open(folder) as store, _progress() as progress:
         n_features = embed_project(store, encoder, list(columns) or None, progress, encode_with=how)
     _say(
@@ -461,7 +459,7 @@ def _progress() -> Iterator[Any]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     if not sys.stderr.isatty():
-        yield lambda stage, done: None
+        yield lambda stage, done, total=None: None
         return
     columns = (
         SpinnerColumn(),
@@ -470,7 +468,7 @@ def _progress() -> Iterator[Any]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda stage, done: bar.update(task, description=stage, completed=done)
+        yield lambda stage, done, total=None: bar.update(task, description=stage, completed=done)
 
 
 @contextmanager

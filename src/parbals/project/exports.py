@@ -11,9 +11,9 @@ from os import PathLike
 from typing import IO, Any
 
 from parbals.errors import InputError
-from parbals.files import TEMPORARY_SUFFIX, whole_file
+from parbals.files import TEMPORARY_SUFFIX, need, whole_file
 from parbals.readers.cells import cell_text, plain_value, raw_cell, safe_cell
-from parbals.readers.source import check_columns, need, short
+from parbals.readers.source import check_columns, short
 
 __all__ = [
     "FORMATS",
@@ -93,7 +93,7 @@ def write_export(
     if not columns:
         raise InputError("An export needs at least one column.")
     check_columns(list(columns), "The export")
-    pa = need("pyarrow", "Writing Parquet files", "pyarrow>=15") if fmt == "parquet" else None
+    pa = need("pyarrow", "Writing Parquet files", "parbals[parquet]") if fmt == "parquet" else None
     with whole_file(path) as file:
         if fmt == "csv":
             return _write_csv(file, records, columns, bom)
@@ -159,7 +159,7 @@ def _write_parquet(
 ) -> int:
     """Two passes over a spool on disk: the first learns the type of each column, the second writes
     in slices."""
-    parquet = need("pyarrow.parquet", "Writing Parquet files", "pyarrow>=15")
+    parquet = need("pyarrow.parquet", "Writing Parquet files", "parbals[parquet]")
     kinds: dict[str, str] = dict.fromkeys(columns, "null")
     count = 0
     with tempfile.TemporaryFile() as spool:
