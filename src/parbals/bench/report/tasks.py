@@ -11,6 +11,7 @@ from parbals.bench.metrics import Metric
 from parbals.bench.records import RunRecord
 from parbals.bench.report.stats import Standing, compare
 from parbals.bench.spec import ALL_CLASSES, Budget, Settings
+from parbals.datasets.table import DATASETS
 from parbals.errors import InputError
 from parbals.strategies.table import DEFAULT, STRATEGIES, UNIFORM, Strategy, strategy_named
 
@@ -29,20 +30,6 @@ __all__ = [
 
 KINDS = {"bayesian": "Bayesian methods", "heuristics": "ParBaLS and the heuristics"}
 """The paper's two kinds of table, as the table of strategies calls them and as readers do."""
-_TITLES = {
-    "ag-news": "AG News",
-    "airline": "Airline",
-    "breast-cancer": "Breast Cancer",
-    "cifar10": "CIFAR-10",
-    "civil-comments": "Civil Comments",
-    "credit-card": "Credit Card",
-    "digits": "Digits",
-    "fashion-mnist": "Fashion-MNIST",
-    "fmow": "fMoW",
-    "iwildcam": "iWildCam",
-    "sms-spam": "SMS Spam",
-    "yelp": "Yelp",
-}
 
 
 @dataclass(frozen=True)
@@ -170,7 +157,7 @@ def _place(strategy: str) -> tuple[int, str]:
 
 def dataset_title(dataset: str, positive: str | None = None) -> str:
     """ "digits" → "Digits", with a class "Digits: 3", with all of them "Digits, all classes"."""
-    title = _TITLES.get(dataset, dataset)
+    title = DATASETS[dataset].title if dataset in DATASETS else dataset
     if positive == ALL_CLASSES:
         return f"{title}, all classes"
     return f"{title}: {positive}" if positive else title
