@@ -18,9 +18,10 @@ from parbals.project.engine import choose_batch, learner_of, refresh
 from parbals.project.features import load_features, store_features
 from parbals.store.records import Submission
 from parbals.store.store import Store
-from parbals.web.page import Page
+from parbals.web.session import Session
 from parbals.web.supervisor import Supervisor, worker_environment
-from parbals.web.worker import Worker, first_items, make_map
+from parbals.web.map import make_map
+from parbals.web.worker import Worker, first_items
 
 
 @pytest.fixture
@@ -297,7 +298,7 @@ def test_a_worker_that_chooses_and_then_dies_every_time_has_failed(supervised):
 
 def test_the_queue_is_filled_when_half_of_three_for_everybody_are_gone(tmp_path):
     folder = make_project(tmp_path / "p", n_items=100, queued=5)
-    page = Page(folder)
+    page = Session(folder)
     page.open()
     try:
 

@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, ParbalsError, ParbalsWarning
-from parbals.project.features import load_features, store_features
 from parbals.store.store import Store
+from parbals.web.map import make_map
 
-__all__ = ["Worker", "first_items", "main", "make_map"]
+__all__ = ["Worker", "first_items", "main"]
 
 _BETWEEN_REPORTS = 5.0
 _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
 _FIRST = 3
-_MAP_ROWS = 20_000
 _SECONDS_TO_CHOOSE = 8.0
 _QUICK = "power-epig"
 _CANDIDATES = 2_000
@@ -191,53 +190,6 @@ def first_items(store: Store, n: int = _FIRST) -> int:
             "random", None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
         )
     return len(rows)
-
-
-def make_map(store: Store) -> None:
-    """Two principal directions of the features (N, D), and every item's place along them, scaled to
-    [-1, 1]."""
-    features = load_features(
-        store.folder, store.settings["features"], encoder=store.settings.get("encoder")
-    )
-    n_items, n_columns = features.shape
-    some = np.sort(np.random.default_rng(0).permutation(n_items)[:_MAP_ROWS])
-    sample = np.asarray(features[some], np.float64)
-    mean = sample.mean(axis=0)
-    _, roots, directions = (
-        np.linalg.svd(sample - mean, full_matrices=False)
-        if n_columns < 2048
-        else _thin(sample - mean)
-    )
-    variance = np.square(roots)
-    axes = np.zeros((n_columns, 2))
-    axes[:, : min(2, len(directions))] = directions[:2].T
-    axes *= np.where(
-        axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
-    )  # a direction's sign is arbitrary
-    places = np.empty((n_items, 2), np.float32)
-    for start in range(0, n_items, 8192):
-        places[start : start + 8192] = (
-            np.asarray(features[start : start + 8192], np.float64) - mean
-        ) @ axes
-    places /= max(float(np.abs(places).max(initial=0.0)), 1e-12)
-    shares = [float(v) for v in variance[:2] / max(float(variance.sum()), 1e-300)]
-    old = store.settings.get("map")
-    remembered = store_features(store.folder, places, name="map")
-    digest = store.settings["features"]["digest"]
-    store.update_settings(
-        map={**remembered, "explained": [*shares, 0.0, 0.0][:2], "features": digest}
-    )
-    if old is not None and old["file"] != remembered["file"]:
-        (store.folder / old["file"]).unlink(missing_ok=True)
-
-
-def _thin(centred: np.ndarray) -> tuple[None, np.ndarray, np.ndarray]:
-    """The same from the first directions only, where the features are many."""
-    from sklearn.utils.extmath import randomized_svd
-
-    _, roots, directions = randomized_svd(centred, 2, random_state=0)
-    rest = max(float(np.square(centred).sum()) - float(np.square(roots).sum()), 0.0)
-    return None, np.append(roots, np.sqrt(rest)), directions
 
 
 def main(folder: Path) -> None:

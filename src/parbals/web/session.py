@@ -5,17 +5,16 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from parbals import __version__
 from parbals.store.records import QueueCounts
 from parbals.store.store import Store
 from parbals.web.desk import Desk
-from parbals.web.look import Curve, live, revision
-from parbals.web.shape import Outfit
+from parbals.web.queries import Curve, Tasks, live, revision
+from parbals.web.schemas import LiveOut, QueueOut, ServerOut
 from parbals.web.supervisor import Supervisor
 
-__all__ = ["Page"]
+__all__ = ["Session"]
 
 _BATCH = 10
 _ITEMS_EACH = 3
@@ -27,14 +26,14 @@ _MOST_WANTED = 500
 _LIVE_SECONDS = 0.5
 
 
-class Page:
+class Session:
     """Everything that requests share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.desk = Desk(folder)
         self.supervisor = Supervisor(folder, self._worker_changed)
-        self.started, self.version = time.time(), __version__
+        self._server = ServerOut(started=time.time(), version=__version__)
         self.finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
@@ -43,8 +42,8 @@ class Page:
         self._done: deque[float] = deque(maxlen=10_000)
         self._more, self._counted = 1.0, 0
         self._curve = Curve()
-        self._outfit: Outfit | None = None
-        self._live: tuple[str, dict[str, Any]] = ("", {})
+        self._tasks: Tasks | None = None
+        self._live: LiveOut | None = None
         self._next_live = 0.0
         self._looking = asyncio.Lock()
         self._tender: asyncio.Task[None] | None = None
@@ -69,11 +68,11 @@ class Page:
         """Close the project."""
         self.desk.stop()
 
-    def outfit(self, store: Store) -> Outfit:
-        """What items are handed out with, as the settings are now."""
-        if self._outfit is None or self._outfit.mark != store.settings_mark():
-            self._outfit = Outfit(store)
-        return self._outfit
+    def tasks(self, store: Store) -> Tasks:
+        """What turns leases into tasks, as the settings are now."""
+        if self._tasks is None or self._tasks.mark != store.settings_mark():
+            self._tasks = Tasks(store)
+        return self._tasks
 
     def touch(self, annotator: str, ready: int | None = None, done: int = 0) -> None:
         """Somebody is at work: ``ready`` items wait for them, or they have just ``done`` some."""
@@ -83,33 +82,38 @@ class Page:
             self._ready[annotator] = ready
         self._wake.set()
 
-    def queue(self, counts: QueueCounts) -> dict[str, Any]:
+    def queue(self, counts: QueueCounts) -> QueueOut:
         """The queue as one annotator sees it."""
         state, message = self.supervisor.state, self.supervisor.message
         if self.finished and not counts.ready:
             state, message = "finished", "Every item is labelled or passed."
-        return {"ready": counts.ready, "out": counts.out, "state": state, "message": message}
+        return QueueOut(ready=counts.ready, out=counts.out, state=state, message=message)
 
-    async def live(self, since: str | None) -> dict[str, Any]:
+    async def live(self, since: str | None) -> LiveOut:
         """Progress; computed at most twice a second and a tenth of the time, however many ask."""
-        if not (
-            self._live[0] and self._looking.locked()
-        ):  # while one looks, others get what there was
+        # While one looks, the others get what there was.
+        if self._live is None or not self._looking.locked():
             async with self._looking:
-                await self._look()
-        number, found = self._live
-        counts = await self.desk.read(lambda store: store.queue_counts())
-        if since == number:
-            return {"unchanged": True, "revision": number, "queue": self.queue(counts)}
-        return {"revision": number, "unchanged": False, "queue": self.queue(counts), **found}
+                progress = await self._look()
+        else:
+            progress = self._live
+        queue = self.queue(await self.desk.read(lambda store: store.queue_counts()))
+        if since == progress.revision:
+            return LiveOut(revision=since, queue=queue, unchanged=True)
+        return progress.model_copy(update={"queue": queue})
 
-    async def _look(self) -> None:
-        if time.monotonic() < self._next_live:
-            return
+    async def _look(self) -> LiveOut:
+        if self._live is not None and time.monotonic() < self._next_live:
+            return self._live
         began, now = time.monotonic(), await self.desk.read(revision)
-        if now != self._live[0]:
-            self._live = (now, await self.desk.read(lambda store: live(store, self._curve)))
+        if self._live is None or now != self._live.revision:
+            self._live = await self.desk.read(self._read_live)
         self._next_live = time.monotonic() + max(_LIVE_SECONDS, 10.0 * (time.monotonic() - began))
+        return self._live
+
+    def _read_live(self, store: Store) -> LiveOut:
+        queue = self.queue(store.queue_counts())
+        return live(store, self._curve, queue, self._server)
 
     def _worker_changed(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -120,8 +124,7 @@ class Page:
         self._wake.set()
 
     async def _tend(self) -> None:
-        """Tell the worker what is missing, soon after anything happens and every two seconds
-        anyhow."""
+        """Tell the worker what is missing, when something has happened and every two seconds."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _TICK)
