@@ -98,7 +98,7 @@ def world_map(store: Store) -> dict[str, Any]:
     empty: dict[str, Any] = {
         name: [] for name in ("position", "x", "y", "state", "label", "predicted")
     }
-    stored = store.settings.get("map")
+    stored = store.settings.map
     try:
         places = None if stored is None else load_features(store.folder, stored)
     except ProjectDamagedError:
@@ -134,7 +134,7 @@ def world_map(store: Store) -> dict[str, Any]:
         "label": [numbers[labels[position]] if position in labels else -1 for position in chosen],
         "predicted": guessed,
     }
-    return {"n_total": n_items, "points": points, "explained": stored["explained"], "message": None}
+    return {"n_total": n_items, "points": points, "explained": list(stored.explained), "message": None}
 
 
 class _Rows:
@@ -147,7 +147,7 @@ class _Rows:
         self.passes = store.passes()
         self.predictions = Predictions(store)
         self.image = image_column(store)
-        self.columns = store.settings.get("encoded_columns") or []
+        self.columns = store.settings.encoded_columns
 
     def row(self, found: Item) -> dict[str, Any]:
         position = found.position
@@ -248,7 +248,7 @@ def item(store: Store, position: int) -> dict[str, Any]:
     return {
         "position": position,
         "id": found.id,
-        "snippet": snippet(found, store.settings.get("encoded_columns") or []),
+        "snippet": snippet(found, store.settings.encoded_columns),
         "image": f"/api/media/{position}" if image_column(store) else None,
         "label": combined_labels({position: people or answers}).get(position),
         "answers": answers,

@@ -48,7 +48,7 @@ def read_image(store: Store, position: int) -> Image:
 
 
 def _read(store: Store, value: str) -> bytes:
-    for root in (store.settings.get("media"), store.folder):
+    for root in (store.settings.media, store.folder):
         if root is None or "\0" in value:
             continue
         inside = Path(root).resolve()

@@ -1,5 +1,6 @@
 """What kind of project it is, what its items look like, and why one was chosen, in words."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ _SNIPPET = 200
 def image_column(store: Store) -> str | None:
     """The column with paths of images, if the items are images."""
     settings = store.settings
-    encoded = settings.get("encoded_columns") or []
+    encoded = settings.encoded_columns
     if len(encoded) != 1 or not store.n_items:
         return None
-    if settings.get("encoder") == "pixels":
+    if settings.encoder == "pixels":
         return str(encoded[0])
     first = store.items([0])[0].content.get(encoded[0])
     return (
@@ -35,17 +36,17 @@ def image_column(store: Store) -> str | None:
 def project(store: Store) -> dict[str, Any]:
     """What the page needs to know once."""
     settings = store.settings
-    columns = list(settings.get("columns") or [])
+    columns = list(settings.columns)
     image = image_column(store)
     text: list[str] = []
     if image is None and store.n_items:
         content = store.items([0])[0].content
-        chosen = settings.get("encoded_columns") or [
+        chosen = settings.encoded_columns or [
             name for name in columns if isinstance(content.get(name), str)
         ]
         text = (
             []
-            if settings.get("encoder") == "columns"
+            if settings.encoder == "columns"
             else [name for name in chosen if name in columns]
         )
     return {
@@ -57,18 +58,18 @@ def project(store: Store) -> dict[str, Any]:
         "text_columns": text,
         "image_column": image,
         "columns": columns,
-        "highlight": settings.get("highlight", []),
-        "guidelines": settings.get("guidelines", ""),
-        "answers_wanted": settings.get("answers_wanted", 1),
+        "highlight": list(settings.highlight),
+        "guidelines": settings.guidelines,
+        "answers_wanted": settings.answers_wanted,
         "lease_minutes": lease_minutes(store),
-        "strategy": settings.get("strategy") or "",
+        "strategy": settings.strategy,
         "version": __version__,
     }
 
 
 def lease_minutes(store: Store) -> int:
     """How long an item is an annotator's."""
-    return int(store.settings.get("lease_minutes", 30))
+    return store.settings.lease_minutes
 
 
 class Predictions:
@@ -78,8 +79,8 @@ class Predictions:
         self.classes = store.classes
         self.rows: np.ndarray | None = None
         for _ in range(2):  # the worker may replace the file between the two reads
-            stored = store.settings.get("predictions")
-            if stored is None or stored["shape"][0] != store.n_items:
+            stored = store.settings.predictions
+            if stored is None or stored.shape[0] != store.n_items:
                 return
             try:
                 self.rows = load_features(store.folder, stored)
@@ -152,7 +153,7 @@ def _sentence(why: Why | None) -> str:
     return f"{place}, chosen by {why.strategy}{scored}."
 
 
-def snippet(item: Item, columns: list[str]) -> str:
+def snippet(item: Item, columns: Sequence[str]) -> str:
     """The beginning of an item, on one line."""
     values = [item.content.get(name) for name in columns] or list(item.content.values())
     text = " · ".join(" ".join(str(value).split()) for value in values if value not in (None, ""))

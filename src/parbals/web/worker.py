@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError, ParbalsWarning
 from parbals.project.features import load_features, store_features
+from parbals.store.settings import MapFile
 from parbals.store.store import Store
 
 __all__ = ["Worker", "first_items", "main", "make_map"]
@@ -144,23 +146,23 @@ class Worker:
 
     def _is_fresh(self) -> bool:
         """The report and the predictions of last time are those of today's answers."""
-        stored = self.store.settings.get("predictions")
-        if stored is None or not (self.store.folder / stored["file"]).exists():
+        stored = self.store.settings.predictions
+        if stored is None or not (self.store.folder / stored.file).exists():
             return False
-        return bool(stored.get("answers") == self.store.revision()[0])
+        return stored.answers == self.store.revision()[0]
 
     def _map(self) -> bool:
         settings = self.store.settings
-        features, stored = settings.get("features"), settings.get("map")
-        if features is None or self.map_of == features["digest"]:
+        features, stored = settings.features, settings.map
+        if features is None or self.map_of == features.digest:
             return False
         if (
             stored is None
-            or stored["features"] != features["digest"]
-            or not (self.store.folder / stored["file"]).exists()
+            or stored.features != features.digest
+            or not (self.store.folder / stored.file).exists()
         ):
             make_map(self.store)
-        self.map_of = features["digest"]
+        self.map_of = features.digest
         return True
 
 
@@ -182,7 +184,7 @@ def first_items(store: Store, n: int = _FIRST) -> int:
     taken = {*store.votes(), *store.pending(), *store.passes()}
     if len(taken) >= store.n_items:
         return 0
-    generator = np.random.default_rng([int(store.settings.get("seed", 0)), len(taken)])
+    generator = np.random.default_rng([store.settings.seed, len(taken)])
     free = np.setdiff1d(np.arange(store.n_items), np.fromiter(taken, np.int64))
     chosen = generator.choice(free, min(n, len(free)), replace=False).tolist()
     rows = [(position, None, None) for position in chosen]
@@ -196,9 +198,9 @@ def first_items(store: Store, n: int = _FIRST) -> int:
 def make_map(store: Store) -> None:
     """Two principal directions of the features (N, D), and every item's place along them, scaled to
     [-1, 1]."""
-    features = load_features(
-        store.folder, store.settings["features"], encoder=store.settings.get("encoder")
-    )
+    settings = store.settings
+    assert settings.features is not None
+    features = load_features(store.folder, settings.features, encoder=settings.encoder)
     n_items, n_columns = features.shape
     some = np.sort(np.random.default_rng(0).permutation(n_items)[:_MAP_ROWS])
     sample = np.asarray(features[some], np.float64)
@@ -221,14 +223,13 @@ def make_map(store: Store) -> None:
         ) @ axes
     places /= max(float(np.abs(places).max(initial=0.0)), 1e-12)
     shares = [float(v) for v in variance[:2] / max(float(variance.sum()), 1e-300)]
-    old = store.settings.get("map")
-    remembered = store_features(store.folder, places, name="map")
-    digest = store.settings["features"]["digest"]
+    written = store_features(store.folder, places, name="map")
+    explained = (*shares, 0.0, 0.0)[:2]
     store.update_settings(
-        map={**remembered, "explained": [*shares, 0.0, 0.0][:2], "features": digest}
+        map=MapFile(**asdict(written), explained=explained, features=settings.features.digest)
     )
-    if old is not None and old["file"] != remembered["file"]:
-        (store.folder / old["file"]).unlink(missing_ok=True)
+    if settings.map is not None and settings.map.file != written.file:
+        (store.folder / settings.map.file).unlink(missing_ok=True)
 
 
 def _thin(centred: np.ndarray) -> tuple[None, np.ndarray, np.ndarray]:
