@@ -184,7 +184,7 @@ def test_as_many_answers_can_be_wanted_as_the_server_allows(labelled, person):
     form.get_by_role("button", name="Save").click()
     ada.says("The settings are saved")
     with Store.open(labelled.folder, read_only=True) as store:
-        assert store.settings["answers_wanted"] == 100
+        assert store.settings.answers_wanted == 100
     form.get_by_label("Answers wanted").fill("101")
     form.get_by_role("button", name="Save").click()
     assert form.get_by_label("Answers wanted").evaluate("field => field.validity.rangeOverflow")
@@ -198,7 +198,7 @@ def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
     form.get_by_role("button", name="Save").click()
     ada.says("The settings are saved")
     with Store.open(labelled.folder, read_only=True) as store:
-        assert store.settings["highlight"] == ["dinner", "mee*", "noon"]
+        assert store.settings.highlight == ("dinner", "mee*", "noon")
     grace = person(labelled, "Grace")
     grace.item()
     grace.press("g")

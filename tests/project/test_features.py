@@ -48,11 +48,11 @@ def test_an_unreadable_image_is_named(tmp_path):
 
 def test_what_is_stored_is_what_is_loaded_memory_mapped(tmp_path):
     X = np.random.default_rng(0).standard_normal((20_000, 3)).astype(np.float32)
-    remembered = store_features(tmp_path, X)
-    loaded = load_features(tmp_path, remembered, verify=True)
+    matrix = store_features(tmp_path, X)
+    loaded = load_features(tmp_path, matrix, verify=True)
     assert isinstance(loaded, np.memmap)
     np.testing.assert_array_equal(loaded, X)
-    assert [path.name for path in tmp_path.iterdir()] == [remembered["file"]]
+    assert [path.name for path in tmp_path.iterdir()] == [matrix.file]
 
 
 def test_numbers_that_are_not_finite_leave_nothing_behind(tmp_path):
@@ -64,20 +64,20 @@ def test_numbers_that_are_not_finite_leave_nothing_behind(tmp_path):
 
 
 def test_damage_is_noticed(tmp_path):
-    remembered = store_features(tmp_path, np.ones((50, 2)))
-    path = tmp_path / remembered["file"]
+    matrix = store_features(tmp_path, np.ones((50, 2)))
+    path = tmp_path / matrix.file
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + b"\x00")
     with pytest.raises(ProjectDamagedError, match="not what was written"):
-        load_features(tmp_path, remembered, verify=True)
+        load_features(tmp_path, matrix, verify=True)
     path.write_bytes(whole[:100])
     with pytest.raises(ProjectDamagedError, match="damaged"):
-        load_features(tmp_path, remembered)
+        load_features(tmp_path, matrix)
     path.unlink()
     with pytest.raises(
         ProjectDamagedError, match=r"is missing; run `parbals embed \S+ --encoder NAME`"
     ):
-        load_features(tmp_path, remembered)
+        load_features(tmp_path, matrix)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_damage_is_noticed(tmp_path):
     ],
 )
 def test_the_remedy_is_that_of_the_file(tmp_path, name, encoder, remedy):
-    remembered = store_features(tmp_path, np.ones((5, 2)), name=name)
-    (tmp_path / remembered["file"]).write_bytes(b"x")
+    matrix = store_features(tmp_path, np.ones((5, 2)), name=name)
+    (tmp_path / matrix.file).write_bytes(b"x")
     with pytest.raises(ProjectDamagedError, match=remedy):
-        load_features(tmp_path, remembered, encoder=encoder)
+        load_features(tmp_path, matrix, encoder=encoder)

@@ -51,7 +51,7 @@ def server(tmp_path_factory):
         assert store.current_labels() == {}
         assert store.passes() == {}
         assert store.queue_counts().out == 0
-        assert "guidelines" not in store.settings
+        assert store.settings.guidelines == ""
 
 
 def secret_free(answer):

@@ -60,19 +60,19 @@ def test_the_map_is_the_two_main_directions_scaled_and_remembered(store):
     rows = generator.standard_normal((30, 2)) * [10.0, 3.0] @ [[1, 0, 0, 0], [0, 0, 1, 0]]
     store.update_settings(features=store_features(store.folder, rows.astype(np.float32)))
     make_map(store)
-    places = load_features(store.folder, store.settings["map"])
+    places = load_features(store.folder, store.settings.map)
     assert np.abs(places).max() == pytest.approx(1.0)
     centred = rows - rows.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
     for axis in (0, 1):
         true = centred @ vectors[:, -1 - axis]
         assert abs(np.corrcoef(true, places[:, axis])[0, 1]) == pytest.approx(1.0, abs=1e-4)
-    assert store.settings["map"]["explained"] == pytest.approx(
+    assert store.settings.map.explained == pytest.approx(
         [values[-1] / values.sum(), values[-2] / values.sum()], 1e-4
     )
-    before = store.settings["map"]
+    before = store.settings.map
     make_map(store)
-    assert store.settings["map"] == before, "the same features give the same map"
+    assert store.settings.map == before, "the same features give the same map"
     assert len(list(store.folder.glob("map-*.npy"))) == 1
 
 
@@ -81,15 +81,15 @@ def test_a_map_of_one_or_of_very_many_features(store, shape):
     rows = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     store.update_settings(features=store_features(store.folder, rows))
     make_map(store)
-    places = load_features(store.folder, store.settings["map"])
+    places = load_features(store.folder, store.settings.map)
     assert np.isfinite(places).all()
-    assert len(store.settings["map"]["explained"]) == 2
+    assert len(store.settings.map.explained) == 2
 
 
 def test_a_map_of_items_that_are_all_alike_is_finite(store):
     store.update_settings(features=store_features(store.folder, np.ones((30, 3), np.float32)))
     make_map(store)
-    assert np.isfinite(load_features(store.folder, store.settings["map"])).all()
+    assert np.isfinite(load_features(store.folder, store.settings.map)).all()
 
 
 def test_the_plan_keeps_to_the_time_people_will_wait(store):
@@ -114,9 +114,9 @@ def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
     assert not {0, 1, 2} & set(store.pending()), "neither labelled nor passed items are chosen"
     assert worker.step(0)
     assert store.latest_report().n_labels == 2
-    assert store.settings["predictions"]["shape"] == [30, 2]
+    assert store.settings.predictions.shape == (30, 2)
     assert worker.step(0)
-    assert store.settings["map"]["shape"] == [30, 2]
+    assert store.settings.map.shape == (30, 2)
     assert not worker.step(0)
     assert [words["state"] for words in said] == ["choosing", "idle", "reporting", "idle"]
     worker.step(100)
@@ -206,9 +206,9 @@ def test_a_corrected_label_renews_the_predictions_after_a_restart(store):
     assert Worker(store, silent)._report()
     assert not Worker(store, silent)._report(), "nothing has changed"
     store.submit([Submission(1, "ham")], annotator="ann", revise=True)
-    before = store.settings["predictions"]["digest"]
+    before = store.settings.predictions.digest
     assert Worker(store, silent)._report(), "as many labels, but others"
-    assert store.settings["predictions"]["digest"] != before
+    assert store.settings.predictions.digest != before
 
 
 def test_an_error_is_said_in_one_sentence_and_tried_again_later(store):

@@ -153,14 +153,14 @@ def label(
     token = None if token_env is None else _token(token_env)
     settings = Rules(**rules)
     with Store.open(folder) as store:
-        if store.settings.get("features") is None:
+        if store.settings.features is None:
             from parbals.errors import ProjectError
             from parbals.project.features import embed_advice
 
-            advice = embed_advice(folder, store.settings.get("encoder"))
+            advice = embed_advice(folder, store.settings.encoder)
             raise ProjectError(f"This project has no features yet; {advice}.")
         machine = (
-            Program(words, store.settings.get("media"))
+            Program(words, store.settings.media)
             if words
             else Endpoint(url or "", settings.timeout, token)
         )

@@ -251,7 +251,7 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
         try:
             if number != expected and out is None:  # another command came in between
                 check_batch_target(store, path, folder)
-            write_batch_csv(path, rows, store.settings.get("columns", []), store.classes)
+            write_batch_csv(path, rows, store.settings.columns, store.classes)
         except InputError as error:
             raise InputError(
                 f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "

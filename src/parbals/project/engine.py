@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Container
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from parbals.learner.report import Report
 from parbals.project.consensus import combined_labels
 from parbals.project.features import embed_advice, load_features, store_features
 from parbals.store.batches import TakenError
+from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
 from parbals.types import Batch
 
@@ -34,20 +34,19 @@ def learner_of(
     anew.
     """
     settings = store.settings
-    if settings.get("features") is None:
+    if settings.features is None:
         raise ProjectError(
-            "This project has no features yet; "
-            f"{embed_advice(store.folder, settings.get('encoder'))}."
+            f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
         )
-    features = load_features(store.folder, settings["features"], encoder=settings.get("encoder"))
+    features = load_features(store.folder, settings.features, encoder=settings.encoder)
     learner = ActiveLearner(
         features,
         store.classes,
-        strategy=settings.get("strategy", "parbals-epig"),
-        random_state=settings.get("seed", 0),
-        n_samples=settings.get("n_samples", 400),
-        prior_scale=settings.get("prior_scale", 1.0),
-        loss=settings.get("loss", "log"),
+        strategy=settings.strategy,
+        random_state=settings.seed,
+        n_samples=settings.n_samples,
+        prior_scale=settings.prior_scale,
+        loss=settings.loss,
         checked=True,
         n_candidates=n_candidates,
     )
@@ -169,11 +168,11 @@ def refresh(
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block)
         progress(rows.stop)
-    old = store.settings.get("predictions")
-    remembered = store_features(store.folder, predictions, name="predictions")
+    old = store.settings.predictions
+    written = store_features(store.folder, predictions, name="predictions")
     store.save_report(report.as_dict(), len(learner.labelled))
     # Last: where it stops in between, the predictions still say that they are older.
-    store.update_settings(predictions={**remembered, "answers": answers})
-    if old is not None and old["file"] != remembered["file"]:
-        (Path(store.folder) / old["file"]).unlink(missing_ok=True)
+    store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
+    if old is not None and old.file != written.file:
+        (store.folder / old.file).unlink(missing_ok=True)
     return report

@@ -25,6 +25,7 @@ from parbals.features.encoders.row_file import sidecar_path
 from parbals.features.encoders.run import block_digests, embed
 from parbals.features.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals.features.encoders.table import load_encoder
+from parbals.store.settings import MatrixFile
 
 __all__ = [
     "Encoded",
@@ -242,8 +243,8 @@ def _sweep(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def store_features(folder: Path, features: np.ndarray, name: str = "features") -> dict[str, Any]:
-    """Write a matrix, row block by row block, and return what the project must remember of them."""
+def store_features(folder: Path, features: np.ndarray, name: str = "features") -> MatrixFile:
+    """Write a matrix, row block by row block; what the project must remember of it."""
     digest = hashlib.blake2b(digest_size=16)
     temporary = folder / f".{name}.{os.getpid()}.tmp"
     try:
@@ -267,7 +268,7 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
         os.replace(temporary, folder / file_name)
     finally:
         temporary.unlink(missing_ok=True)
-    return {"file": file_name, "digest": digest.hexdigest(), "shape": list(features.shape)}
+    return MatrixFile(file_name, digest.hexdigest(), features.shape)
 
 
 def embed_advice(folder: Path, encoder: str | None) -> str:
@@ -277,36 +278,36 @@ def embed_advice(folder: Path, encoder: str | None) -> str:
     return f"run `parbals embed {folder} --encoder {encoder or 'NAME'}` to make the features again"
 
 
-def _advice(folder: Path, remembered: dict[str, Any], encoder: str | None) -> str:
-    if remembered["file"].startswith("predictions-"):
-        return f"run `parbals export {folder} --renew` to predict anew"
-    if remembered["file"].startswith("map-"):
+def _advice(folder: Path, file: str, encoder: str | None) -> str:
+    if file.startswith("predictions-"):
+        return f"run `parbals export {folder} --renew` to predict again"
+    if file.startswith("map-"):
         return "remove it, and the labelling page makes it again"
     return embed_advice(folder, encoder)
 
 
 def load_features(
-    folder: Path, remembered: dict[str, Any], *, verify: bool = False, encoder: str | None = None
+    folder: Path, matrix: MatrixFile, *, verify: bool = False, encoder: str | None = None
 ) -> np.ndarray:
     """The memory-mapped matrix; with ``verify`` every byte is compared with what was written.
 
     ``encoder`` is the project's own, for the advice in an error.
     """
-    path = folder / remembered["file"]
-    advice = _advice(folder, remembered, encoder)
+    path = folder / matrix.file
+    advice = _advice(folder, matrix.file, encoder)
     try:
         features = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ProjectDamagedError(f"{path} is missing; {advice}.") from None
     except (ValueError, OSError, EOFError) as error:
         raise ProjectDamagedError(f"{path} is damaged ({error}); {advice}.") from None
-    if list(features.shape) != remembered["shape"] or features.dtype != np.dtype("<f4"):
+    if features.shape != matrix.shape or features.dtype != np.dtype("<f4"):
         raise ProjectDamagedError(f"{path} has another shape than was written; {advice}.")
     if verify:
         digest = hashlib.blake2b(digest_size=16)
         for start in range(0, len(features), ROWS):
             digest.update(np.ascontiguousarray(features[start : start + ROWS]).tobytes())
             release_pages(features)
-        if digest.hexdigest() != remembered["digest"]:
+        if digest.hexdigest() != matrix.digest:
             raise ProjectDamagedError(f"{path} is not what was written; {advice}.")
     return features

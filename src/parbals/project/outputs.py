@@ -55,7 +55,7 @@ def check_target(folder: Path, path: Path, data: str | None = None) -> None:
 def check_batch_target(store: Store, path: Path, folder: Path) -> None:
     """As :func:`check_target`; besides, what is there must be empty, or a batch file of which every
     label was told."""
-    check_target(store.folder, path, store.settings.get("data"))
+    check_target(store.folder, path, store.settings.data)
     if str(path) == "-" or not path.exists() or path.stat().st_size == 0:
         return
     refusal = f"{path} is there already and is not a batch file as parbals wrote it; name another file with --out."
@@ -85,7 +85,7 @@ def check_batch_target(store: Store, path: Path, folder: Path) -> None:
 def check_export_target(store: Store, path: Path, folder: Path) -> None:
     """As :func:`check_target`; an earlier export may be replaced, a batch file with labels that
     nobody told may not."""
-    check_target(store.folder, path, store.settings.get("data"))
+    check_target(store.folder, path, store.settings.data)
     is_batch = False
     if str(path) != "-" and path.is_file():
         with suppress(InputError, ValueError, RecursionError):
@@ -115,7 +115,7 @@ def _is_ours(store: Store, source: Source, positions: set[int]) -> bool:
 
 def _has_batch_columns(store: Store, source: Source) -> bool:
     return {raw_cell(column) for column in source.columns} == set(
-        batch_header(store.settings.get("columns", []))
+        batch_header(store.settings.columns)
     )
 
 

@@ -29,7 +29,7 @@ def overview(store: Store) -> dict[str, Any]:
         "passed": len(store.passes().keys() - labels.keys()),
         "batches": len(store.batches()),
         "class_balance": counts,
-        "strategy": store.settings.get("strategy"),
+        "strategy": store.settings.strategy,
         "report": None
         if latest is None
         else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
@@ -76,15 +76,15 @@ def overview_lines(found: dict[str, Any]) -> list[str]:
 def newer_answers(store: Store) -> int:
     """How many answers came after the stored predictions were made; 0 where there are no
     predictions."""
-    stored = store.settings.get("predictions")
-    return 0 if stored is None else store.revision()[0] - int(stored.get("answers", 0))
+    stored = store.settings.predictions
+    return 0 if stored is None else store.revision()[0] - stored.answers
 
 
 def export_columns(store: Store) -> list[str]:
     """id, the items' own columns, label, annotators, and one probability for each class."""
     own = [
         f"item.{name}" if name in ("id", "label", "annotators") else name
-        for name in store.settings.get("columns", [])
+        for name in store.settings.columns
     ]
     return ["id", *own, "label", "annotators", *(f"p_{label}" for label in _predicted(store))]
 
@@ -94,7 +94,8 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     answers = store.current_labels()
     labels = combined_labels(store.votes())
     predicted = _predicted(store)
-    predictions = load_features(store.folder, store.settings["predictions"]) if predicted else None
+    stored = store.settings.predictions
+    predictions = None if stored is None else load_features(store.folder, stored)
     for item in store.iter_items():
         if labelled_only and item.position not in labels:
             continue
@@ -114,5 +115,5 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
 
 def _predicted(store: Store) -> tuple[str, ...]:
     """The classes that stored predictions have."""
-    stored = store.settings.get("predictions")
-    return () if stored is None else store.classes[: stored["shape"][1]]
+    stored = store.settings.predictions
+    return () if stored is None else store.classes[: stored.shape[1]]

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
 
 from parbals.errors import InputError, LabelError
 from parbals.store.current import CURRENT, SINCE, count_labels
@@ -11,6 +10,7 @@ from parbals.store.integrity import ANSWER_COLUMNS, read_meta
 from parbals.store.items import count_items, read_item
 from parbals.store.records import Annotator, Answer, Submission, SubmitResult
 from parbals.store.rows import check_position, check_text, checksum, now
+from parbals.store.settings import ProjectSettings
 from parbals.store.witness import mark
 
 __all__ = ["SOURCES", "Answers", "HeldLabelError", "Pen", "RequestUsedError"]
@@ -136,10 +136,10 @@ class Answers:
         with self._db.transaction() as connection:
             pen = Pen(connection, self._db.project, annotator, source)
             meta = read_meta(connection)[0]
+            classes, wanted = meta["classes"], ProjectSettings.of(meta).answers_wanted
             for row, submission in enumerate(answers):
-                stored.append(
-                    _store(pen, submission, f"answers[{row}]", meta, revise or submission.revise)
-                )
+                where, may_revise = f"answers[{row}]", revise or submission.revise
+                stored.append(_store(pen, submission, where, classes, wanted, may_revise))
         self._db.testify(pen.first, bytes(pen.marks))
         outcomes = [outcome for outcome, _ in stored]
         counts = {outcome: outcomes.count(outcome) for outcome in ("new", "repeated", "revised")}
@@ -239,10 +239,9 @@ class Answers:
 
 
 def _store(
-    pen: Pen, submission: Submission, where: str, meta: dict[str, Any], revise: bool
+    pen: Pen, submission: Submission, where: str, classes: list[str], wanted: int, revise: bool
 ) -> tuple[str, int]:
     """One answer: 'new', 'repeated' or 'revised', and its number."""
-    classes = meta["classes"]
     position = check_position(submission.position, pen.n_items, f"{where}.position")
     label, request, comment = submission.label, submission.request_id, submission.comment
     if not isinstance(label, str) or label not in classes:
@@ -276,5 +275,5 @@ def _store(
     repeated = held == label and not (revise and comment and comment != remark)
     if not repeated:
         answer = pen.append(position, revision + 1, label, request, comment or None)
-    pen.end_lease(position, meta.get("answers_wanted", 1))
+    pen.end_lease(position, wanted)
     return "repeated" if repeated else "new" if held is None else "revised", answer

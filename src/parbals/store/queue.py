@@ -21,6 +21,7 @@ from parbals.store.integrity import read_meta
 from parbals.store.items import count_items
 from parbals.store.records import Lease, QueueCounts, Why
 from parbals.store.rows import check_position, check_text
+from parbals.store.settings import ProjectSettings
 
 __all__ = ["Queue", "lease_to", "why_of"]
 
@@ -45,7 +46,7 @@ class Queue:
         check_text(annotator, "annotator")
         moment = time.time()
         with self._db.transaction() as connection:
-            wanted = read_meta(connection)[0].get("answers_wanted", 1)
+            wanted = ProjectSettings.of(read_meta(connection)[0]).answers_wanted
             given: list[int] = []
             for free in ("queued AND annotator = :who", f"{_NOBODYS} AND annotator IS NOT :who"):
                 rows = connection.execute(

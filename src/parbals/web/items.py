@@ -1,6 +1,6 @@
 """Lists of items, and everything about one of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class _Rows:
         self.passes = store.passes()
         self.predictions = Predictions(store)
         self.image = image_column(store)
-        self.columns = store.settings.get("encoded_columns") or []
+        self.columns = store.settings.encoded_columns
 
     def row(self, item: Item) -> ItemRow:
         position = item.position
@@ -119,7 +119,7 @@ def show_item(store: Store, position: int) -> ItemOut:
     return ItemOut(
         position=position,
         id=item.id,
-        snippet=_snippet(item, store.settings.get("encoded_columns") or []),
+        snippet=_snippet(item, store.settings.encoded_columns),
         image=image_address(position, image_column(store)),
         label=combined_labels({position: people or answers}).get(position),
         answers=answers,
@@ -132,7 +132,7 @@ def show_item(store: Store, position: int) -> ItemOut:
     )
 
 
-def _snippet(item: Item, columns: list[str]) -> str:
+def _snippet(item: Item, columns: Sequence[str]) -> str:
     """The beginning of an item, on one line."""
     values = [item.content.get(name) for name in columns] or list(item.content.values())
     text = " · ".join(" ".join(str(value).split()) for value in values if value not in (None, ""))

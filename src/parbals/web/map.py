@@ -1,10 +1,13 @@
 """The map: every item's place along the two directions in which the items differ most."""
 
+from dataclasses import asdict
+
 import numpy as np
 
 from parbals.errors import ProjectDamagedError
 from parbals.project.consensus import combined_labels
 from parbals.project.features import load_features, store_features
+from parbals.store.settings import MapFile
 from parbals.store.store import Store
 from parbals.web.queries import Predictions
 from parbals.web.schemas import MapOut, Points
@@ -20,22 +23,23 @@ _MOST_POINTS = 4_000
 def make_map(store: Store) -> None:
     """Store the places (N, 2) of all items, scaled to [-1, 1]."""
     settings = store.settings
-    remembered = settings["features"]
-    features = load_features(store.folder, remembered, encoder=settings.get("encoder"))
+    assert settings.features is not None
+    features = load_features(store.folder, settings.features, encoder=settings.encoder)
     mean, axes, shares = _principal_axes(features)
     places = np.empty((len(features), 2), np.float32)
     for start in range(0, len(features), _BLOCK):
         block = np.asarray(features[start : start + _BLOCK], np.float64)
         places[start : start + _BLOCK] = (block - mean) @ axes
     places /= max(float(np.abs(places).max(initial=0.0)), 1e-12)
-    old = settings.get("map")
-    stored = store_features(store.folder, places, name="map")
-    store.update_settings(map={**stored, "explained": shares, "features": remembered["digest"]})
-    if old is not None and old["file"] != stored["file"]:
-        (store.folder / old["file"]).unlink(missing_ok=True)
+    written = store_features(store.folder, places, name="map")
+    store.update_settings(
+        map=MapFile(**asdict(written), explained=shares, features=settings.features.digest)
+    )
+    if settings.map is not None and settings.map.file != written.file:
+        (store.folder / settings.map.file).unlink(missing_ok=True)
 
 
-def _principal_axes(features: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
+def _principal_axes(features: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
     """The mean (D,), the first two principal axes (D, 2), and their shares of the variance."""
     n_items, n_columns = features.shape
     some = np.sort(np.random.default_rng(0).permutation(n_items)[:_SAMPLE])
@@ -53,13 +57,13 @@ def _principal_axes(features: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[
     # A direction's sign is arbitrary: its largest entry is positive.
     axes *= np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
     shares = np.square(roots[:2]) / max(float(np.square(centred).sum()), 1e-300)
-    return mean, axes, [*map(float, shares), 0.0, 0.0][:2]
+    return mean, axes, (*map(float, shares), 0.0, 0.0)[:2]
 
 
 def show_map(store: Store) -> MapOut:
     """At most 4,000 items in two dimensions, those in play among them."""
     n_items = store.n_items
-    stored = store.settings.get("map")
+    stored = store.settings.map
     try:
         places = None if stored is None else load_features(store.folder, stored)
     except ProjectDamagedError:
@@ -91,4 +95,4 @@ def show_map(store: Store) -> MapOut:
             [-1] * len(positions) if rows is None else rows[positions].argmax(axis=1).tolist()
         ),
     )
-    return MapOut(n_total=n_items, points=points, explained=stored["explained"], message=None)
+    return MapOut(n_total=n_items, points=points, explained=list(stored.explained), message=None)

@@ -37,11 +37,10 @@ class MediaError(Exception):
 def image_column(store: Store) -> str | None:
     """The column with paths of images, if the items are images."""
     settings = store.settings
-    columns = settings.get("encoded_columns") or []
-    if len(columns) != 1 or not store.n_items:
+    if len(settings.encoded_columns) != 1 or not store.n_items:
         return None
-    name = str(columns[0])
-    if settings.get("encoder") == "pixels":
+    (name,) = settings.encoded_columns
+    if settings.encoder == "pixels":
         return name
     first = store.items([0])[0].content.get(name)
     return name if isinstance(first, str) and first.lower().endswith(IMAGE_SUFFIXES) else None
@@ -66,7 +65,7 @@ def read_image(store: Store, position: int) -> Image:
 
 
 def _read(store: Store, value: str) -> bytes:
-    for root in (store.settings.get("media"), store.folder):
+    for root in (store.settings.media, store.folder):
         if root is None or "\0" in value:
             continue
         inside = Path(root).resolve()

@@ -28,7 +28,6 @@ __all__ = [
     "Curve",
     "Predictions",
     "Tasks",
-    "lease_seconds",
     "live",
     "project",
     "revision",
@@ -41,15 +40,14 @@ _MOST_PAIRS = 200
 def project(store: Store) -> ProjectOut:
     """What the page needs to know once."""
     settings = store.settings
-    columns = list(settings.get("columns") or [])
     image = image_column(store)
     text: list[str] = []
-    if image is None and store.n_items and settings.get("encoder") != "columns":
+    if image is None and store.n_items and settings.encoder != "columns":
         content = store.items([0])[0].content
-        words = settings.get("encoded_columns") or [
-            name for name in columns if isinstance(content.get(name), str)
+        words = settings.encoded_columns or [
+            name for name in settings.columns if isinstance(content.get(name), str)
         ]
-        text = [name for name in words if name in columns]
+        text = [name for name in words if name in settings.columns]
     return ProjectOut(
         # A folder's name may hold bytes that are not text.
         name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
@@ -59,19 +57,14 @@ def project(store: Store) -> ProjectOut:
         kind="image" if image else "text" if text else "table",
         text_columns=text,
         image_column=image,
-        columns=columns,
-        highlight=settings.get("highlight", []),
-        guidelines=settings.get("guidelines", ""),
-        answers_wanted=settings.get("answers_wanted", 1),
-        lease_minutes=settings.get("lease_minutes", 30),
-        strategy=settings.get("strategy") or "",
+        columns=list(settings.columns),
+        highlight=list(settings.highlight),
+        guidelines=settings.guidelines,
+        answers_wanted=settings.answers_wanted,
+        lease_minutes=settings.lease_minutes,
+        strategy=settings.strategy,
         version=__version__,
     )
-
-
-def lease_seconds(store: Store) -> float:
-    """How long an item is an annotator's."""
-    return 60.0 * int(store.settings.get("lease_minutes", 30))
 
 
 class Predictions:
@@ -81,8 +74,8 @@ class Predictions:
         self.classes = store.classes
         self.rows: np.ndarray | None = None
         for _ in range(2):  # the worker may replace the file between the two reads
-            stored = store.settings.get("predictions")
-            if stored is None or stored["shape"][0] != store.n_items:
+            stored = store.settings.predictions
+            if stored is None or stored.shape[0] != store.n_items:
                 return
             try:
                 self.rows = load_features(store.folder, stored)
@@ -103,7 +96,7 @@ class Tasks:
 
     def __init__(self, store: Store) -> None:
         self.mark = store.settings_mark()
-        self.lease_seconds = lease_seconds(store)
+        self.lease_seconds = 60.0 * store.settings.lease_minutes
         self._image = image_column(store)
         self._predictions = Predictions(store)
 

@@ -15,7 +15,7 @@ from parbals.web.failures import StrictRoute, errors_of
 from parbals.web.items import list_items, show_item
 from parbals.web.map import show_map
 from parbals.web.media import read_image
-from parbals.web.queries import lease_seconds, project
+from parbals.web.queries import project
 from parbals.web.schemas import (
     MOST_POSITION,
     AnswersIn,
@@ -139,7 +139,7 @@ def labelling_routes(session: Session) -> APIRouter:
         """The annotator is still at work: their items stay theirs."""
 
         def act(store: Store) -> LeasesOut:
-            seconds = lease_seconds(store)
+            seconds = session.tasks(store).lease_seconds
             mine = store.renew(given.annotator, given.positions, seconds)
             return LeasesOut(mine=mine, expires=time.time() + seconds)
 

@@ -143,23 +143,23 @@ class Worker:
 
     def _is_fresh(self) -> bool:
         """The report and the predictions of last time are those of today's answers."""
-        stored = self.store.settings.get("predictions")
-        if stored is None or not (self.store.folder / stored["file"]).exists():
+        stored = self.store.settings.predictions
+        if stored is None or not (self.store.folder / stored.file).exists():
             return False
-        return bool(stored.get("answers") == self.store.revision()[0])
+        return stored.answers == self.store.revision()[0]
 
     def _map(self) -> bool:
         settings = self.store.settings
-        features, stored = settings.get("features"), settings.get("map")
-        if features is None or self.map_of == features["digest"]:
+        features, stored = settings.features, settings.map
+        if features is None or self.map_of == features.digest:
             return False
         if (
             stored is None
-            or stored["features"] != features["digest"]
-            or not (self.store.folder / stored["file"]).exists()
+            or stored.features != features.digest
+            or not (self.store.folder / stored.file).exists()
         ):
             make_map(self.store)
-        self.map_of = features["digest"]
+        self.map_of = features.digest
         return True
 
 
@@ -181,7 +181,7 @@ def first_items(store: Store, n: int = _FIRST) -> int:
     taken = {*store.votes(), *store.pending(), *store.passes()}
     if len(taken) >= store.n_items:
         return 0
-    generator = np.random.default_rng([int(store.settings.get("seed", 0)), len(taken)])
+    generator = np.random.default_rng([store.settings.seed, len(taken)])
     free = np.setdiff1d(np.arange(store.n_items), np.fromiter(taken, np.int64))
     chosen = generator.choice(free, min(n, len(free)), replace=False).tolist()
     rows = [(position, None, None) for position in chosen]

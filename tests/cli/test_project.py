@@ -39,7 +39,7 @@ class TestInit:
                 "message": message(0),
                 "length": str(len(message(0))),
             }
-            features = load_features(project, store.settings["features"], verify=True)
+            features = load_features(project, store.settings.features, verify=True)
             assert features.shape[0] == 60
             assert np.isfinite(features).all()
             assert store.check() == []
@@ -56,9 +56,7 @@ class TestInit:
         np.save(tmp_path / "X.npy", X)
         run("init", "p", "X.npy", "--classes", "no,yes")
         with Store.open(tmp_path / "p", read_only=True) as store:
-            np.testing.assert_array_equal(
-                load_features(tmp_path / "p", store.settings["features"]), X
-            )
+            np.testing.assert_array_equal(load_features(tmp_path / "p", store.settings.features), X)
 
     def test_a_folder_of_images(self, run, tmp_path):
         from PIL import Image
