@@ -18,9 +18,9 @@ from parbals.project.engine import choose_batch, learner_of, refresh
 from parbals.project.features import load_features, store_features
 from parbals.store.records import Submission
 from parbals.store.store import Store
+from parbals.web.map import make_map
 from parbals.web.session import Session
 from parbals.web.supervisor import Supervisor, worker_environment
-from parbals.web.map import make_map
 from parbals.web.worker import Worker, first_items
 
 

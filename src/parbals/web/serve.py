@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import click
+import uvicorn
 
 from parbals.errors import InputError, ProjectError
 from parbals.files import locked
 from parbals.store.store import Store
+from parbals.web.app import make_app
+from parbals.web.session import Session
 from parbals.web.token import page_token
 
-__all__ = ["listen", "run_server"]
+__all__ = ["link_to", "listen", "make_server", "run_server"]
 
 
 def run_server(
@@ -38,7 +41,7 @@ def run_server(
             store.update_settings(**settings)
         with _writing(folder):
             token = page_token(folder, new=new_token)
-        _show(folder, listener, host, listener.getsockname()[1], token, browser)
+        _show(folder, listener, host, token, browser)
     click.echo("Stopped; every confirmed label is stored.")
 
 
@@ -53,39 +56,38 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _show(
-    folder: Path, listener: socket.socket, host: str, port: int, token: str, browser: bool
-) -> None:
-    import uvicorn
-
-    from parbals.web.app import make_app
-    from parbals.web.session import Session
-
+def _show(folder: Path, listener: socket.socket, host: str, token: str, browser: bool) -> None:
+    port = listener.getsockname()[1]
     session = Session(folder)
     session.open()
     try:
-        config = uvicorn.Config(
-            make_app(session, token=token, port=port, names=_names(host)),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            ws="none",
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=3,
-            lifespan="on",
-        )
-        server = uvicorn.Server(config)
+        server = make_server(session, host=host, port=port, token=token)
         begin = server.startup
 
         async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
             await begin(sockets=sockets)
             # The link works from here on, and so does Ctrl-C.
-            _announce(_link(host, port, token), browser, host)
+            _announce(link_to(host, port, token), browser, host)
 
         server.startup = begin_and_announce  # type: ignore[method-assign]
         asyncio.run(server.serve(sockets=[listener]))
     finally:
         session.close()
+
+
+def make_server(session: Session, *, host: str, port: int, token: str) -> uvicorn.Server:
+    """The server of an open project, which does not listen yet."""
+    config = uvicorn.Config(
+        make_app(session, token=token, port=port, names=_names(host)),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
+    )
+    return uvicorn.Server(config)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -126,7 +128,8 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _link(host: str, port: int, token: str) -> str:
+def link_to(host: str, port: int, token: str) -> str:
+    """The address that opens the page."""
     shown = _names(host)[0]
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
 
