@@ -22,6 +22,7 @@ import numpy as np
 
 from parbals.errors import InputError, ParbalsError, ParbalsWarning
 from parbals.project.features import load_features, store_features
+from parbals.store.batches import TakenError
 from parbals.store.settings import MapFile
 from parbals.store.store import Store
 
@@ -83,44 +84,37 @@ class Worker:
         if n_wanted < 1:
             return False
         self.say(state="choosing")
-        engine, refusal = _engine(), ""
-        for _ in range(3):
-            began = time.monotonic()
-            learner = engine.learner_of(self.store, n_candidates=_CANDIDATES)
-            if learner.free_items == 0:
-                self.say(
-                    state="idle",
-                    chose=0,
-                    message="Every item is labelled, passed or with somebody.",
+        engine, began = _engine(), time.monotonic()
+        n_pending = len(engine.pending_of(self.store))
+        n_items, strategy = self.plan(n_wanted, n_pending, seconds)
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", ParbalsWarning)
+                number, batch = engine.choose_batch(
+                    self.store,
+                    n_items,
+                    fewer=True,
+                    queued=True,
+                    strategy=strategy,
+                    n_candidates=_CANDIDATES,
                 )
-                return False
-            n_pending = len(learner.pending)
-            n_items, strategy = self.plan(n_wanted, n_pending, seconds)
-            n_items = min(n_items, learner.free_items)
-            try:
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always", ParbalsWarning)
-                    number, batch = engine.choose_batch(
-                        self.store, n_items, queued=True, strategy=strategy, learner=learner
-                    )
-            except InputError as error:  # all of them were answered while they were being chosen
-                refusal = str(error)
-                continue
-            if strategy is None:
-                each = (time.monotonic() - began) / (n_items + n_pending)
-                self.seconds_each = 0.5 * self.seconds_each + 0.5 * each
-            told = [
-                str(entry.message) for entry in caught if issubclass(entry.category, ParbalsWarning)
-            ]
-            self.say(
-                state="idle", chose=len(batch.indices), batch=number, message=" ".join(told) or None
-            )
-            return True
-        self.quiet_until = time.monotonic() + _AFTER_REFUSAL
-        self.say(
-            state="idle", message=f"No items could be chosen just now; it is tried again. {refusal}"
-        )
-        return False
+        except engine.NothingFreeError:
+            message = "Every item is labelled, passed or with somebody."
+            self.say(state="idle", chose=0, message=message)
+            return False
+        except TakenError as error:
+            self.quiet_until = time.monotonic() + _AFTER_REFUSAL
+            message = f"No items could be chosen just now; it is tried again. {error}"
+            self.say(state="idle", message=message)
+            return False
+        if strategy is None:
+            each = (time.monotonic() - began) / (len(batch) + n_pending)
+            self.seconds_each = 0.5 * self.seconds_each + 0.5 * each
+        notes = [
+            str(entry.message) for entry in caught if issubclass(entry.category, ParbalsWarning)
+        ]
+        self.say(state="idle", chose=len(batch), batch=number, message=" ".join(notes) or None)
+        return True
 
     def _report(self) -> bool:
         answers = self.store.revision()[0]
