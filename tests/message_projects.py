@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -43,6 +44,11 @@ def messages(tmp_path):
     return write_messages(tmp_path / "messages.csv")
 
 
+def copy_project(made, folder):
+    """A copy of a project that was made once for many tests."""
+    return Path(shutil.copytree(made, folder))
+
+
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
@@ -56,7 +62,6 @@ def made_once(tmp_path_factory):
 @pytest.fixture
 def project(run, messages, tmp_path, made_once):
     """The project ``spam``, made of messages.csv."""
-    shutil.copytree(made_once, tmp_path / "spam")
-    with Store.open(tmp_path / "spam") as store:
+    with Store.open(copy_project(made_once, tmp_path / "spam")) as store:
         store.update_settings(data=str(messages.resolve()), media=str(tmp_path.resolve()))
     return tmp_path / "spam"

@@ -2,15 +2,16 @@
 
 import json
 import threading
+import time
 
 import pytest
 from machine_projects import make_project
 from message_data import truth
 
 from parbals.errors import ProjectError
-from parbals.machines.claims import Claims, sole_run
-from parbals.machines.loop import Rules
+from parbals.machines.loop import Rules, sole_run
 from parbals.machines.pace import Stop
+from parbals.project.engine import choose_batch
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
@@ -25,6 +26,14 @@ for item in items():
     wrong = random.Random(i).random() < 0.1
     say(item, right if not wrong else {"ham": "spam", "spam": "ham"}[right], confidence=0.9, comment="seems so")
 """
+
+
+def killed_with_items_out(store, n, name="machine:test", seconds=1800.0):
+    """What a run leaves that was killed while it asked: positions leased to its name."""
+    _, batch = choose_batch(
+        store, n, annotator=name, expires=time.time() + seconds, strategy="random"
+    )
+    return batch.indices.tolist()
 
 
 def asked(tmp_path):
@@ -128,10 +137,8 @@ def test_a_run_that_inherits_abstentions_chooses_as_often_as_it_asks(
 
 def test_abstentions_that_a_killed_run_had_out_are_free_at_once(label, write, project, tmp_path):
     with Store.open(project) as store:
-        left = Claims(store, "machine:test", 1800.0).choose(3, "random")
-        store.log(
-            "machine abstained", annotator="machine:test", positions=left[:2]
-        )  # and then it was killed
+        left = killed_with_items_out(store, 3)
+        store.log("machine abstained", annotator="machine:test", positions=left[:2])
     body = f"""
 from parbals.store.store import Store
 got = items()
@@ -156,13 +163,10 @@ def test_an_annotator_that_never_answers_has_failed_however_small_the_pool(label
     assert found.result.fault == "it ended with exit code 1"
 
 
-@pytest.mark.parametrize("strategy", ["project", "random"])
-def test_what_an_earlier_run_had_out_is_asked_first(label, write, project, tmp_path, strategy):
+def test_what_an_earlier_run_had_out_is_asked_first(label, write, project, tmp_path):
     with Store.open(project) as store:
-        left = Claims(store, "machine:test", 1800.0).choose(3, strategy)  # and then it was killed
-        Claims(store, "machine:other", 1800.0).choose(2, strategy)
-        others = [position for position in store.pending() if position not in left]
-        assert len(others) == 2
+        left = killed_with_items_out(store, 3)
+        others = killed_with_items_out(store, 2, "machine:other")
     found = label(write(NAMES + "for item in got: say(item)\n"))
     assert asked(tmp_path)[:3] == [f"{position:03d}" for position in left]
     assert found.said == ["3 items that an earlier run had out are asked first."]
@@ -172,7 +176,7 @@ def test_what_an_earlier_run_had_out_is_asked_first(label, write, project, tmp_p
 
 def test_items_that_a_person_answered_meanwhile_are_not_paid_for(label, write, project, tmp_path):
     with Store.open(project) as store:
-        left = Claims(store, "machine:test", 1800.0).choose(3, "random")
+        left = killed_with_items_out(store, 3)
         store.submit([Submission(left[0], "spam")], annotator="kim")
     found = label(write(NAMES + "for item in got: say(item)\n"))
     assert f"{left[0]:03d}" not in asked(tmp_path)
@@ -181,12 +185,11 @@ def test_items_that_a_person_answered_meanwhile_are_not_paid_for(label, write, p
 
 def test_an_expired_lease_is_nobodys_and_is_not_taken_from_its_new_owner(project):
     with Store.open(project) as store:
-        old = Claims(store, "machine:test", -3600.0)
-        (position,) = old.choose(1, "random")
+        (position,) = killed_with_items_out(store, 1, seconds=-3600.0)
+        assert store.pending(annotator="machine:test") == []
         store.record_batch("random", 0, [(position, None, None)], {}, annotator="kim")
-        old.give_all_back()
-        assert store.pending() == [position]
-        assert Claims(store, "machine:test", 1800.0).earlier() == []
+        assert store.give_back([position], annotator="machine:test") == 0
+        assert store.pending() == store.pending(annotator="kim") == [position]
 
 
 def test_the_same_name_cannot_run_twice_at_once(label, write, project):

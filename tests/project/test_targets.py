@@ -9,8 +9,6 @@ from message_data import truth
 
 import parbals.project.exports
 from parbals.errors import InputError
-from parbals.project.engine import choose_batch
-from parbals.store.batches import TakenError
 from parbals.store.store import Store
 
 
@@ -177,34 +175,3 @@ class TestBeforeItemsAreChosen:
         assert f"`parbals next {project} --again 1 --out FILE`" in said
         run("next", project, "--again", "1", "--out", "x.csv")
         assert len(read(tmp_path / "x.csv")) == 2
-
-
-def test_items_that_others_take_meanwhile_are_replaced(project, monkeypatch):
-    record, others = Store.record_batch, []
-
-    def late(self, strategy, seed, items, *arguments, **options):
-        if len(others) < 2:
-            others.append(record(self, "random", 0, items[:1], {}))
-        return record(self, strategy, seed, items, *arguments, **options)
-
-    monkeypatch.setattr(Store, "record_batch", late)
-    with Store.open(project) as store:
-        number, batch = choose_batch(store, 3)
-        assert number == 3
-        taken = {position for other in others for position in store.batch_positions(other)}
-        assert len(taken) == 2
-        assert not taken & set(batch.indices.tolist())
-        assert len(store.pending()) == 5
-
-
-def test_it_is_not_tried_for_ever(project, monkeypatch):
-    def taken(*arguments, **options):
-        raise TakenError("is already out")
-
-    monkeypatch.setattr("parbals.project.engine._TRIES", 2)
-    monkeypatch.setattr(Store, "record_batch", taken)
-    with (
-        Store.open(project) as store,
-        pytest.raises(InputError, match="nothing was handed out, try again"),
-    ):
-        choose_batch(store, 3)

@@ -35,6 +35,7 @@ def test_an_old_project_opens_with_all_it_held_and_goes_on(written):
         assert seen["class_balance"] == {"ham": 7, "spam": 2}
         assert seen["report"]["n_labels"] == 9
         out = set(store.pending())
+        assert store.pending(annotator="machine:rule") == ([] if is_first else [7])
         assert store.take("ann", 10, 60.0) == [], "what was handed out as a file is not on the page"
         free = next(
             position for position in range(24) if position not in out | store.votes().keys()

@@ -159,6 +159,7 @@ def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_aga
     store, hasty, monkeypatch
 ):
     hasty(lambda batch: batch.indices)
+    monkeypatch.setattr("parbals.project.engine._TRIES", 3)
     said = []
     worker = Worker(store, lambda **words: said.append(words))
     worker.next_report = float("inf")

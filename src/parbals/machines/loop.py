@@ -1,26 +1,29 @@
-"""Choose, ask, check, store, repeat: a machine annotator labels a project until there is a reason
-to stop.
+"""Choose, ask, check, store, repeat: a machine labels a project until there is a reason to stop.
 
 What is stored: every good answer in its own right, as soon as it arrives, with source 'machine' and
-the annotator's name. What is remembered as events: the start and end of every run, the batches, and
-what the machine abstained on.
+the annotator's name. What is remembered as events: the start and end of every run, and what the
+machine abstained on. Its items are leased to it by name, so the next run finds what one that was
+killed had out.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
-from parbals.errors import InputError, ParbalsError
+from parbals.errors import InputError, ParbalsError, ProjectError
+from parbals.files import locked
 from parbals.machines.asking import Asked, Asking
-from parbals.machines.claims import Claims, sole_run
 from parbals.machines.exchanges import Annotator
 from parbals.machines.pace import Pace, Stop
 from parbals.machines.protocol import Reply
 from parbals.store.records import Item, Submission
 from parbals.store.store import Store
+from parbals.strategies.table import UNIFORM
 
-__all__ = ["ENDINGS", "Result", "Rules", "Watcher", "label_items"]
+__all__ = ["ENDINGS", "Result", "Rules", "Watcher", "label_items", "sole_run"]
 
 ENDINGS = {
     "done": "every item is labelled, out, or abstained on",
@@ -97,14 +100,29 @@ def label_items(
         try:
             run.work()
         except BaseException:
-            with suppress(
-                ParbalsError
-            ):  # the first error tells what happened; leases expire by themselves
-                run.claims.give_all_back()
+            # The first error tells what happened; leases expire by themselves.
+            with suppress(ParbalsError):
+                run.give_back(store.pending(annotator=name))
             raise
-        run.claims.give_all_back()
+        run.give_back(store.pending(annotator=name))
         store.log("machine run ended", annotator=name, **asdict(run.result))
         return run.result
+
+
+@contextmanager
+def sole_run(store: Store, annotator: str) -> Iterator[None]:
+    """Refuse a second run of the same annotator: the two would ask, and pay for, the same items."""
+    path = store.folder / f"machine-{blake2b(annotator.encode(), digest_size=6).hexdigest()}.lock"
+    busy = ProjectError(
+        f"{annotator!r} is already labelling this project in another process; wait for it, stop "
+        "it, or choose another --name."
+    )
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path, busy))
+        except OSError as error:
+            raise ProjectError(f"{path} cannot be written ({error.strerror}).") from None
+        yield
 
 
 class _Run:
@@ -124,7 +142,6 @@ class _Run:
             stop,
             watcher,
         )
-        self.claims = Claims(store, name, rules.lease_seconds)
         self.result = Result()
         pace = Pace(rules.rate)
         self._asking = Asking(
@@ -143,9 +160,9 @@ class _Run:
     def work(self) -> None:
         """Until there is a reason to stop; ``result`` is kept up to date."""
         answered = self.store.current_labels()
-        earlier = self.claims.earlier()
+        earlier = self.store.pending(annotator=self.name)
         queue = [p for p in earlier if p not in self._passed and p not in answered]
-        self.claims.give_back(set(earlier).difference(queue))
+        self.give_back(set(earlier).difference(queue))
         if queue:
             self.watcher.say(f"{len(queue)} items that an earlier run had out are asked first.")
         fruitless, fault = 0, ""
@@ -153,7 +170,7 @@ class _Run:
             ended = self._enough()
             if ended is None and not queue:
                 self.watcher.stage("choosing")
-                queue = self.claims.choose(self._size(), self.rules.strategy, self._passed)
+                queue = self._choose()
                 # Somebody may have asked to stop, or time may have run out, while the model was
                 # thinking.
                 ended = self.stop.reason or (None if queue else "done")
@@ -178,6 +195,29 @@ class _Run:
             if not self.stop.reason and (asked.final or fruitless == _FRUITLESS):
                 self.result = replace(self.result, ended="failed", fault=fault)
                 return
+
+    def give_back(self, positions: Collection[int]) -> None:
+        """End the leases of these items, as far as they are still this annotator's."""
+        if positions:
+            self.store.give_back(positions, annotator=self.name)
+
+    def _choose(self) -> list[int]:
+        """Items for the next batch, best first; none where every item is done, out or passed."""
+        from parbals.project.engine import NothingFreeError, choose_batch
+
+        try:
+            _, batch = choose_batch(
+                self.store,
+                self._size(),
+                fewer=True,
+                annotator=self.name,
+                expires=time.time() + self.rules.lease_seconds,
+                strategy=UNIFORM if self.rules.strategy == UNIFORM else None,
+                leave_out=self._passed,
+            )
+        except NothingFreeError:
+            return []
+        return [int(position) for position in batch.indices]
 
     def _size(self) -> int:
         left = (
@@ -216,7 +256,7 @@ class _Run:
         if silent:
             self.store.log(_ABSTAINED, annotator=self.name, positions=silent)
             self._passed.update(silent)
-            self.claims.give_back(silent)
+            self.give_back(silent)
             self.result = replace(self.result, abstained=self.result.abstained + len(silent))
 
     def _submit(self, given: list[tuple[Item, Reply]]) -> int:
@@ -226,7 +266,6 @@ class _Run:
         ]
         try:
             new = self.store.submit(rows, annotator=self.name, source="machine").new
-            self.claims.done(row.position for row in rows)
         except InputError as error:
             if (
                 len(given) > 1
@@ -234,7 +273,7 @@ class _Run:
                 return sum(self._submit([pair]) for pair in given)
             self.watcher.say(f"Not stored: {error}")
             self._passed.add(rows[0].position)
-            self.claims.give_back([rows[0].position])
+            self.give_back([rows[0].position])
             return 0
         return new
 
@@ -243,7 +282,7 @@ class _Run:
             self.watcher.say(f"No label for item {item.id!r}: {reason}; it is back in the pool.")
         gone = [item.position for item, _ in asked.failed]
         self._passed.update(gone)
-        self.claims.give_back([*gone, *(item.position for item in asked.unasked)])
+        self.give_back([*gone, *(item.position for item in asked.unasked)])
         counted = replace(
             self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1
         )

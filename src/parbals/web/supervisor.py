@@ -39,7 +39,8 @@ class Supervisor:
     """
 
     def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
-        self.folder, self._changed, self._first_pause = folder, changed, first_pause
+        self.command = [sys.executable, "-m", "parbals.web.worker", str(folder)]
+        self._changed, self._first_pause = changed, first_pause
         self.state: State = "starting"
         self.message: str | None = None
         self.deaths = 0
@@ -117,7 +118,7 @@ class Supervisor:
         words: deque[str] = deque(maxlen=20)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "parbals.web.worker", str(self.folder)],
+                self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

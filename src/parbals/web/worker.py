@@ -1,8 +1,8 @@
 """The page's second process: it chooses items for the queue and renews report, predictions and map.
 
-Told by JSON lines on standard input, {"choose": n, "seconds": what waits lasts}; says what it is
-doing by JSON lines on standard output. It keeps to one core and out of the way of labelling, and
-ends when its input does. Whatever it is doing may be cut off at any time.
+Orders are JSON lines on standard input, {"choose": n, "seconds": how long those that wait will last};
+what it is doing, JSON lines on standard output. It keeps to one core and out of the way of labelling,
+and ends when its input does. Whatever it is doing may be cut off at any time.
 """
 
 import json
@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, ParbalsError, ParbalsWarning
+from parbals.store.batches import TakenError
 from parbals.store.store import Store
+from parbals.strategies.table import QUICK, UNIFORM
 from parbals.web.map import make_map
 
 __all__ = ["Worker", "first_items", "main"]
@@ -30,7 +32,6 @@ _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
 _FIRST = 3
 _SECONDS_TO_CHOOSE = 8.0
-_QUICK = "power-epig"
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
 """Fewer than when a command chooses: on the page somebody waits."""
@@ -47,20 +48,17 @@ class Worker:
         self.seconds_each = 0.3
 
     def step(self, n_wanted: int, seconds: float = 0.0) -> bool:
-        """Do what is most needed; False if there is nothing to do.
-
-        What waits lasts for ``seconds``.
-        """
+        """Do what is most needed, while those that wait last ``seconds``; False if nothing is."""
         if time.monotonic() < self.quiet_until:
             return False
         try:
             return self._choose(n_wanted, seconds) or self._report() or self._map()
         except (ParbalsError, OSError) as error:
             self.quiet_until = time.monotonic() + _AFTER_ERROR
-            disk = f"A file of the project could not be read or written ({getattr(error, 'strerror', None)})."
-            self.say(
-                state="failed", message=str(error) if isinstance(error, ParbalsError) else disk
-            )
+            message = str(error)
+            if isinstance(error, OSError):
+                message = f"A file of the project cannot be read or written ({error.strerror})."
+            self.say(state="failed", message=message)
             return False
 
     def plan(self, n_wanted: int, n_pending: int, seconds: float) -> tuple[int, str | None]:
@@ -73,51 +71,42 @@ class Worker:
         """
         fits = int(max(_SECONDS_TO_CHOOSE, seconds) / self.seconds_each) - n_pending
         if fits < 1 or 4 * fits < n_wanted:
-            return n_wanted, _QUICK
+            return n_wanted, QUICK
         return min(n_wanted, fits), None
 
     def _choose(self, n_wanted: int, seconds: float) -> bool:
         if n_wanted < 1:
             return False
         self.say(state="choosing")
-        engine, refusal = _engine(), ""
-        for _ in range(3):
-            began = time.monotonic()
-            learner = engine.learner_of(self.store, n_candidates=_CANDIDATES)
-            if learner.free_items == 0:
-                self.say(
-                    state="idle",
-                    chose=0,
-                    message="Every item is labelled, passed or with somebody.",
+        engine, began = _engine(), time.monotonic()
+        n_pending = len(engine.pending_of(self.store))
+        n_items, strategy = self.plan(n_wanted, n_pending, seconds)
+        try:
+            with warnings.catch_warnings(record=True) as raised:
+                warnings.simplefilter("always", ParbalsWarning)
+                number, batch = engine.choose_batch(
+                    self.store,
+                    n_items,
+                    fewer=True,
+                    queued=True,
+                    strategy=strategy,
+                    n_candidates=_CANDIDATES,
                 )
-                return False
-            n_pending = len(learner.pending)
-            n_items, strategy = self.plan(n_wanted, n_pending, seconds)
-            n_items = min(n_items, learner.free_items)
-            try:
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always", ParbalsWarning)
-                    number, batch = engine.choose_batch(
-                        self.store, n_items, queued=True, strategy=strategy, learner=learner
-                    )
-            except InputError as error:  # all of them were answered while they were being chosen
-                refusal = str(error)
-                continue
-            if strategy is None:
-                each = (time.monotonic() - began) / (n_items + n_pending)
-                self.seconds_each = 0.5 * self.seconds_each + 0.5 * each
-            told = [
-                str(entry.message) for entry in caught if issubclass(entry.category, ParbalsWarning)
-            ]
-            self.say(
-                state="idle", chose=len(batch.indices), batch=number, message=" ".join(told) or None
-            )
-            return True
-        self.quiet_until = time.monotonic() + _AFTER_REFUSAL
-        self.say(
-            state="idle", message=f"No items could be chosen just now; it is tried again. {refusal}"
-        )
-        return False
+        except engine.NothingFreeError:
+            message = "Every item is labelled, passed or with somebody."
+            self.say(state="idle", chose=0, message=message)
+            return False
+        except TakenError as error:
+            self.quiet_until = time.monotonic() + _AFTER_REFUSAL
+            message = f"No items could be chosen just now; it is tried again. {error}"
+            self.say(state="idle", message=message)
+            return False
+        if strategy is None:
+            each = (time.monotonic() - began) / (len(batch) + n_pending)
+            self.seconds_each = 0.5 * self.seconds_each + 0.5 * each
+        notes = [str(w.message) for w in raised if issubclass(w.category, ParbalsWarning)]
+        self.say(state="idle", chose=len(batch), batch=number, message=" ".join(notes) or None)
+        return True
 
     def _report(self) -> bool:
         answers = self.store.revision()[0]
@@ -174,8 +163,7 @@ def _engine() -> Any:
 
 
 def first_items(store: Store, n: int = _FIRST) -> int:
-    """A few items drawn at random if nothing waits, so that labelling starts before the model is
-    there."""
+    """A few items drawn at random if nothing waits: labelling starts before the model is there."""
     if store.queue_counts().free:
         return 0
     taken = {*store.votes(), *store.pending(), *store.passes()}
@@ -183,11 +171,11 @@ def first_items(store: Store, n: int = _FIRST) -> int:
         return 0
     generator = np.random.default_rng([store.settings.seed, len(taken)])
     free = np.setdiff1d(np.arange(store.n_items), np.fromiter(taken, np.int64))
-    chosen = generator.choice(free, min(n, len(free)), replace=False).tolist()
-    rows = [(position, None, None) for position in chosen]
+    drawn = generator.choice(free, min(n, len(free)), replace=False).tolist()
+    rows = [(position, None, None) for position in drawn]
     with suppress(InputError):  # somebody else has just taken them
         store.record_batch(
-            "random", None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
+            UNIFORM, None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
         )
     return len(rows)
 
