@@ -60,7 +60,7 @@ def make_app(session: Session, *, token: str, port: int, names: tuple[str, ...] 
 
 
 def add_static(app: Any, folder: Path = _STATIC) -> None:
-    """The page's own files: names are plain words, so no path leads anywhere else."""
+    """The page's own files: names are plain words, so that no path leads anywhere else."""
 
     def read(name: str) -> Response:
         path = folder / name

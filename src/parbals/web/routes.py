@@ -58,9 +58,9 @@ def labelling_routes(session: Session) -> APIRouter:
         return await desk.read(project)
 
     @routes.patch("/settings", responses=errors_of(body=True))
-    async def change_settings(wanted: SettingsIn) -> ProjectOut:
+    async def change_settings(body: SettingsIn) -> ProjectOut:
         """Change what annotators see and how items are handed out."""
-        changes = wanted.model_dump(exclude_none=True)
+        changes = body.model_dump(exclude_none=True)
 
         def act(store: Store) -> ProjectOut:
             if changes:
@@ -70,29 +70,29 @@ def labelling_routes(session: Session) -> APIRouter:
         return await desk.write(act)
 
     @routes.post("/take", responses=errors_of(body=True))
-    async def take(wanted: TakeIn) -> TasksOut:
+    async def take(body: TakeIn) -> TasksOut:
         """Items for an annotator: first those they have already, then the best that wait."""
 
         def act(store: Store) -> TasksOut:
             tasks = session.tasks(store)
-            leases = store.take(wanted.annotator, wanted.n, tasks.lease_seconds)
+            leases = store.take(body.annotator, body.n, tasks.lease_seconds)
             items = [tasks.task(store, lease) for lease in leases]
-            return TasksOut(items=items, queue=session.queue(store.queue_counts(wanted.annotator)))
+            return TasksOut(items=items, queue=session.queue(store.queue_counts(body.annotator)))
 
         tasks = await desk.write(act)
-        session.touch(wanted.annotator, tasks.queue.ready)
+        session.touch(body.annotator, tasks.queue.ready)
         return tasks
 
     @routes.post("/answers", responses=errors_of(409, body=True))
-    async def answers(given: AnswersIn) -> StoredOut:
+    async def answers(body: AnswersIn) -> StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
-        wanted = [
+        labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
-            for a in given.answers
+            for a in body.answers
         ]
-        result = await desk.write(lambda store: store.submit(wanted, annotator=given.annotator))
-        session.touch(given.annotator, done=len(given.answers))
-        rows = zip(given.answers, result.answers, result.outcomes, strict=True)
+        result = await desk.write(lambda store: store.submit(labels, annotator=body.annotator))
+        session.touch(body.annotator, done=len(body.answers))
+        rows = zip(body.answers, result.answers, result.outcomes, strict=True)
         return StoredOut(
             stored=[
                 StoredAnswer(
@@ -103,31 +103,31 @@ def labelling_routes(session: Session) -> APIRouter:
         )
 
     @routes.post("/passes", responses=errors_of(409, body=True))
-    async def pass_over(given: PassIn) -> PassOut:
+    async def pass_over(body: PassIn) -> PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
         outcome = await desk.write(
             lambda store: store.pass_over(
-                given.position,
-                given.kind,
-                annotator=given.annotator,
-                request_id=given.request_id,
-                comment=_words(given.comment),
+                body.position,
+                body.kind,
+                annotator=body.annotator,
+                request_id=body.request_id,
+                comment=_words(body.comment),
             )
         )
-        session.touch(given.annotator, done=1)
-        return PassOut(position=given.position, outcome=outcome)
+        session.touch(body.annotator, done=1)
+        return PassOut(position=body.position, outcome=outcome)
 
     @routes.post("/undo", responses=errors_of(409, body=True))
-    async def undo(given: UndoIn) -> UndoneOut:
+    async def undo(body: UndoIn) -> UndoneOut:
         """Take back the annotator's latest label or pass of an item; it is theirs again."""
 
         def act(store: Store) -> UndoneOut:
             tasks = session.tasks(store)
             undone, lease = store.undo(
-                given.position,
-                given.annotator,
+                body.position,
+                body.annotator,
                 lease_seconds=tasks.lease_seconds,
-                request_id=given.request_id,
+                request_id=body.request_id,
             )
             was = {name: value for name, value in asdict(undone).items() if value is not None}
             return UndoneOut(item=tasks.task(store, lease), was=was)
@@ -135,22 +135,22 @@ def labelling_routes(session: Session) -> APIRouter:
         return await desk.write(act)
 
     @routes.post("/leases", responses=errors_of(body=True))
-    async def renew(given: PositionsIn) -> LeasesOut:
+    async def renew(body: PositionsIn) -> LeasesOut:
         """The annotator is still at work: their items stay theirs."""
 
         def act(store: Store) -> LeasesOut:
             seconds = session.tasks(store).lease_seconds
-            mine = store.renew(given.annotator, given.positions, seconds)
+            mine = store.renew(body.annotator, body.positions, seconds)
             return LeasesOut(mine=mine, expires=time.time() + seconds)
 
         leases = await desk.write(act)
-        session.touch(given.annotator)
+        session.touch(body.annotator)
         return leases
 
     @routes.post("/release", responses=errors_of(body=True))
-    async def release(given: PositionsIn) -> ReleasedOut:
+    async def release(body: PositionsIn) -> ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
-        released = await desk.write(lambda store: store.release(given.annotator, given.positions))
+        released = await desk.write(lambda store: store.release(body.annotator, body.positions))
         return ReleasedOut(released=released)
 
     return routes

@@ -140,7 +140,7 @@ class Session:
 
         It holds three for everybody at work, at least ten, and is filled when half are gone. Where
         people are faster than the model, it holds twice what they do in the time a batch takes, and
-        twice as much again each time that it has run dry all the same.
+        twice as much again each time that it has still run dry.
         """
         free = (await self.desk.read(lambda store: store.queue_counts())).free
         moment = time.monotonic()

@@ -1,8 +1,8 @@
 """The page's second process: it chooses items for the queue and renews report, predictions and map.
 
-Orders are JSON lines on standard input, {"choose": n, "seconds": how long what waits will last}; what
-it is doing, JSON lines on standard output. It keeps to one core and out of the way of labelling, and
-ends when its input does. Whatever it is doing may be cut off at any time.
+Orders come as JSON lines on standard input, {"choose": n, "seconds": how long what waits lasts};
+what it is doing goes to standard output in the same way. It keeps to one core and out of the way
+of labelling, and ends when its input does. It may be cut off at any time.
 """
 
 import json

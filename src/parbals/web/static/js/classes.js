@@ -78,16 +78,16 @@ export function classChooser(choose) {
   }
 
   function filter(typed, aloud) {
-    const found = matches(typed);
+    const fitting = matches(typed);
     buttons.forEach((button) => {
-      button.hidden = !found.includes(button);
-      button.classList.toggle("first-match", typed.trim() !== "" && button === found[0]);
+      button.hidden = !fitting.includes(button);
+      button.classList.toggle("first-match", typed.trim() !== "" && button === fitting[0]);
     });
-    list.append(...(typed.trim() ? found : buttons));
+    list.append(...(typed.trim() ? fitting : buttons));
     if (aloud)
       announce(
-        found.length
-          ? `${plural(found.length, "class", "classes")}; Enter chooses ${found[0].dataset.label}`
+        fitting.length
+          ? `${plural(fitting.length, "class", "classes")}; Enter chooses ${fitting[0].dataset.label}`
           : "No class matches",
       );
   }

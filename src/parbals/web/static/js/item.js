@@ -34,10 +34,10 @@ export function highlighted(text) {
   if (!regex) return [text];
   const nodes = [];
   let from = 0;
-  for (const found of text.matchAll(regex)) {
-    if (found[0] === "") continue;
-    nodes.push(text.slice(from, found.index), h("mark", {}, found[0]));
-    from = found.index + found[0].length;
+  for (const match of text.matchAll(regex)) {
+    if (match[0] === "") continue;
+    nodes.push(text.slice(from, match.index), h("mark", {}, match[0]));
+    from = match.index + match[0].length;
   }
   nodes.push(text.slice(from));
   return nodes;

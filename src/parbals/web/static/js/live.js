@@ -36,7 +36,7 @@ async function ask() {
   timer = setTimeout(ask, document.hidden ? HIDDEN_MS : EVERY_MS);
 }
 
-/** Others may have changed the settings, and a server that was started again may serve another project altogether. */
+/** Others may have changed the settings, and a server that was started again may serve another project. */
 async function renewProject(start) {
   const restarted = started !== null && start !== started;
   started = start;

@@ -27,16 +27,16 @@ let sending = false;
 const keysOf = (prefix) => Object.keys(localStorage).filter((key) => key.startsWith(prefix));
 
 function all() {
-  const found = [...unkept.values()];
+  const entries = [...unkept.values()];
   try {
     for (const key of keysOf(PREFIX)) {
       const entry = read(key);
-      if (entry) found.push({ ...entry, key });
+      if (entry) entries.push({ ...entry, key });
     }
   } catch {
     /* what is in memory is all there is */
   }
-  return found.sort((a, b) => (a.key < b.key ? -1 : 1));
+  return entries.sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
 /** A kept entry. What cannot be read is moved out of the way, for somebody who may still make sense of it. */

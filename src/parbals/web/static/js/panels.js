@@ -10,7 +10,7 @@ function panel(title, ...body) {
   return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, title), body);
 }
 
-/** A panel whose inside is drawn anew whenever something has changed. */
+/** A panel whose inside is drawn again when something has changed. */
 function livePanel(title, draw) {
   const inside = h("div", { class: "panel-body" }, h("p", { class: "quiet" }, "One moment …"));
   let drawnFor = 0;
