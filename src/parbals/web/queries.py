@@ -141,8 +141,8 @@ def _sentence(why: Why) -> str:
         return f"{sentence}, with a score of {why.score:.3g}."
     alone = ""
     if why.initial_score is not None and why.initial_score > why.score > 0:
-        alone = f" (alone it would be {why.initial_score:.2g})"
-    return f"{sentence}. Its label should lower the expected loss by {why.score:.2g}{alone}."
+        alone = f" (alone by {why.initial_score:.2g})"
+    return f"{sentence}. It is expected to lower the loss by {why.score:.2g}{alone}."
 
 
 class Curve:

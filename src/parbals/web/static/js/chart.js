@@ -47,7 +47,7 @@ export function errorChart(history, { width = 320, height = 150 } = {}) {
           class: "tick",
           x: x(n),
           y: height - 7,
-          "text-anchor": n === last.n_labels && span > 1 ? "end" : n === first ? "start" : "middle",
+          "text-anchor": n === first ? "start" : n === last.n_labels ? "end" : "middle",
         },
         n === last.n_labels ? plural(n, "label") : count(n),
       ),
