@@ -5,11 +5,11 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from parbals.errors import InputError, ProjectError
+from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.report import Report
 from parbals.project.consensus import combined_labels
-from parbals.project.features import embed_advice, load_features, store_features
+from parbals.project.features import features_of, store_features
 from parbals.store.batches import TakenError
 from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
@@ -32,13 +32,8 @@ def learner_of(
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
     """
     settings = store.settings
-    if settings.features is None:
-        raise ProjectError(
-            f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
-        )
-    features = load_features(store.folder, settings.features, encoder=settings.encoder)
     learner = ActiveLearner(
-        features,
+        features_of(store),
         store.classes,
         strategy=settings.strategy,
         random_state=settings.seed,

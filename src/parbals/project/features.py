@@ -19,13 +19,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from parbals.arrays import release_pages
-from parbals.errors import InputError, ProjectDamagedError
+from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.features.encoders.base import Encoder, Kind, Options, cache_folder, slug
 from parbals.features.encoders.row_file import sidecar_path
 from parbals.features.encoders.run import block_digests, embed
 from parbals.features.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals.features.encoders.table import load_encoder
 from parbals.store.settings import MatrixFile
+from parbals.store.store import Store
 
 __all__ = [
     "Encoded",
@@ -33,6 +34,7 @@ __all__ = [
     "embed_advice",
     "encode",
     "encode_items",
+    "features_of",
     "load_features",
     "open_encoder",
     "store_features",
@@ -284,6 +286,16 @@ def _advice(folder: Path, file: str, encoder: str | None) -> str:
     if file.startswith("map-"):
         return "remove it, and the labelling page makes it again"
     return embed_advice(folder, encoder)
+
+
+def features_of(store: Store) -> np.ndarray:
+    """The features (N, D) of a project, memory-mapped."""
+    settings = store.settings
+    if settings.features is None:
+        raise ProjectError(
+            f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
+        )
+    return load_features(store.folder, settings.features, encoder=settings.encoder)
 
 
 def load_features(

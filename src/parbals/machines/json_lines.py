@@ -1,11 +1,9 @@
 """What goes to a machine annotator and what comes back: JSON lines, checked one by one.
 
-To it, one line an item:    {"id": "017", "position": 16, "classes": ["ham", "spam"], "content":
-{"message": "..."}} From it, in any order:      {"id": "017", "label": "spam", "comment": "mentions
-a prize", "confidence": 0.93}
-
-``comment`` and ``confidence`` (0 to 1) may be left out; the label null abstains; other keys are
-ignored.
+To it, one line an item:
+    {"id": "017", "position": 16, "classes": ["ham", "spam"], "content": {"message": "..."}}
+From it, in any order; a label of null abstains, comment and confidence may be left out:
+    {"id": "017", "label": "spam", "comment": "mentions a prize", "confidence": 0.93}
 """
 
 import json
@@ -25,7 +23,7 @@ _SHOWN = 80
 
 
 class BadLine(ValueError):
-    """A line that cannot be used: why, and the item it speaks of if that much could be read."""
+    """A line that cannot be used: why, and the item it is about if that much can be read."""
 
     def __init__(self, reason: str, item: str | None = None) -> None:
         super().__init__(reason)
@@ -42,8 +40,7 @@ class Reply:
     confidence: float | None = None
 
     def remark(self) -> str | None:
-        """What is stored as the answer's comment: compact JSON of what was said, None if nothing
-        was."""
+        """What is stored as the answer's comment: compact JSON of what was said, if it was."""
         said: dict[str, Any] = {}
         if self.confidence is not None:
             said["confidence"] = self.confidence
@@ -91,7 +88,7 @@ def parse_line(line: bytes, classes: Sequence[str]) -> Reply:
 
 
 class Tally:
-    """Who has been heard of, over all tries of one batch."""
+    """Which items of a batch were answered, over all its tries."""
 
     def __init__(self, items: Sequence[Item], classes: Sequence[str]) -> None:
         self.missing = {item.id: item for item in items}
@@ -103,8 +100,7 @@ class Tally:
         self._heard: dict[str, Reply] = {}
 
     def accept(self, line: bytes | None) -> tuple[Item, Reply] | None:
-        """The item and what was said of it, if that is new and good; ``None`` for a line stands for
-        one too long."""
+        """The item and its reply, if that is new and good; the line None was too long."""
         if line is None:
             self.notes.append(f"a line is longer than {MAX_LINE:,} bytes")
             return None
@@ -162,10 +158,10 @@ def _no_constant(name: str) -> Any:
 
 
 def _no_doubled_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    keys = dict(pairs)
+    if len(keys) != len(pairs):
         raise ValueError("a key comes twice")
-    return found
+    return keys
 
 
 def _short(value: object) -> str:

@@ -4,7 +4,14 @@ import json
 
 import pytest
 
-from parbals.machines.protocol import MAX_COMMENT, BadLine, Reply, Tally, parse_line, request_lines
+from parbals.machines.json_lines import (
+    MAX_COMMENT,
+    BadLine,
+    Reply,
+    Tally,
+    parse_line,
+    request_lines,
+)
 from parbals.store.records import Item
 
 CLASSES = ("ham", "spam")
