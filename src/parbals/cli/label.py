@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from parbals.cli.options import JSON
+from parbals.cli.options import FOLDER, JSON, use_compiled
 from parbals.cli.output import progress, say
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class _Seconds(click.FloatRange):
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@FOLDER
 @click.option(
     "--with",
     "command",
@@ -134,14 +134,12 @@ def label(
     words = split_command(command)
     rules, stop = Rules(**options), Stop(max_seconds)
     with Store.open(folder) as store:
-        from parbals.files import cache_folder
-        from parbals.numerics import use_disk_cache
         from parbals.project.features import features_of
 
         program = Program(words, store.settings.media)
         annotator = f"machine:{_checked_name(name, program.name)}"
         features_of(store)  # before anything starts: without features nothing can be chosen
-        use_disk_cache(cache_folder())
+        use_compiled()
         total = store.n_items - store.n_labelled
         total = total if rules.budget is None else min(total, rules.budget)
         with _clean_stop(stop), progress() as show:

@@ -15,6 +15,7 @@ from parbals import __version__
 from parbals.cli.bench import bench
 from parbals.cli.data import data
 from parbals.cli.label import label
+from parbals.cli.look import COMMANDS as LOOKING
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
@@ -162,7 +163,7 @@ def strategies(as_json: bool) -> None:
     )
 
 
-for _command in (*COMMANDS, serve, label, data, bench):
+for _command in (*COMMANDS, *LOOKING, serve, label, data, bench):
     parbals.add_command(_command)
 
 

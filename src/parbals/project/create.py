@@ -35,7 +35,7 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what; empty where the data themselves tell. The ``id`` "" numbers the rows."""
+    """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows."""
 
     text: tuple[str, ...] = ()
     image: str | None = None

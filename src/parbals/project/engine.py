@@ -1,4 +1,4 @@
-"""The model's side of a project: what to label next, how good it is, what it predicts. Loads JAX."""
+"""The model's side of a project: what to label next, and what it predicts. Loads JAX."""
 
 from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
@@ -134,22 +134,20 @@ def _only(batch: Batch, positions: list[int]) -> Batch:
 
 def refresh(
     store: Store,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     *,
     with_pending: bool = True,
     n_candidates: int = _CANDIDATES,
 ) -> Report:
-    """Compute and store the report and everybody's predictions, so that looking at them needs no
-    model.
+    """Compute and store the report and all predictions, so that looking at them needs no model.
 
     The gain of the next labels is what they add to those that are out; where hundreds are, that
     takes minutes, and without them (``with_pending``) it is what they add to the labels there are.
     It is the gain of the best of at most ``n_candidates`` items. The predictions remember the
     number of the answer that was the last one then.
     """
-    answers = store.revision()[
-        0
-    ]  # before the labels are read: what comes in between makes it stale
+    # Before the labels are read: what comes in between makes the predictions stale.
+    answers = store.revision()[0]
     learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
     if not with_pending:
@@ -157,7 +155,7 @@ def refresh(
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block)
-        progress(rows.stop)
+        progress("predicting", rows.stop, learner.pool.n_rows)
     old = store.settings.predictions
     written = store_features(store.folder, predictions, name="predictions")
     store.save_report(report.as_dict(), len(learner.labelled))

@@ -276,7 +276,10 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
 def embed_advice(folder: Path, encoder: str | None) -> str:
     """How features that are missing or damaged are made again."""
     if encoder == GIVEN:
-        return "put back a copy, or make the project anew with `parbals init` (its features came with the data)"
+        return (
+            "put back a copy, or make the project again with `parbals init` (its features came "
+            "with the data)"
+        )
     return f"run `parbals embed {folder} --encoder {encoder or 'NAME'}` to make the features again"
 
 

@@ -193,7 +193,7 @@ class Answers:
         return [Annotator(*row) for row in rows]
 
     def label_counts(self) -> dict[str, int]:
-        """How many current answers each declared class has; two annotators of one item count twice."""
+        """How many current answers each class has; two annotators of one item count twice."""
         with self._db.reading() as connection:
             counts: dict[str, int] = dict.fromkeys(read_meta(connection)[0]["classes"], 0)
             counts.update(

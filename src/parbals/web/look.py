@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import ProjectDamagedError
-from parbals.project.agreement import agreement
-from parbals.project.consensus import combined_labels
+from parbals.project.consensus import agreement, combined_labels
 from parbals.project.features import load_features
 from parbals.store.passes import KINDS
 from parbals.store.records import Answer, Item

@@ -7,7 +7,7 @@ import os
 import pytest
 from message_data import truth
 
-import parbals.project.exports
+import parbals.project.batch_files
 from parbals.errors import InputError
 from parbals.store.store import Store
 
@@ -169,7 +169,7 @@ class TestBeforeItemsAreChosen:
             raise InputError("x.csv could not be written (No space left on device).")
 
         with monkeypatch.context() as patch:
-            patch.setattr(parbals.project.exports, "write_batch_csv", full)
+            patch.setattr(parbals.project.batch_files, "write_batch_csv", full)
             said = str(run("next", project, "-n", "2", "--out", "x.csv", fails=True).exception)
         assert said.startswith("x.csv could not be written")
         assert f"`parbals next {project} --again 1 --out FILE`" in said

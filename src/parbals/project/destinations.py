@@ -1,5 +1,4 @@
-"""Where a command may write: a file that is lost by it must not be the project's, nor hold labels
-nobody else has."""
+"""Where a command may write: not over files of the project, nor over labels nobody else has."""
 
 import os
 from collections.abc import Iterator
@@ -7,68 +6,70 @@ from contextlib import suppress
 from pathlib import Path
 
 from parbals.errors import InputError, LabelError
-from parbals.project.exports import batch_header
-from parbals.project.ids import positions_of_ids
+from parbals.project.batch_files import batch_header, positions_of_ids
 from parbals.readers.answers import Classes, open_answers
 from parbals.readers.cells import as_text, is_missing, raw_cell
 from parbals.readers.source import Source
 from parbals.store.store import Store
 
-__all__ = ["check_batch_target", "check_export_target", "check_target"]
+__all__ = ["check_batch_destination", "check_destination", "check_export_destination"]
 
 _STARTS = ("project.", "page-", "page.", ".")
 _ENDS = (".npy", ".lock")
 
 
-def check_target(folder: Path, path: Path, data: str | None = None) -> None:
-    """Refuse a file that cannot be written, and one that the project needs; "-" is the screen.
+def check_destination(folder: Path, path: Path, data: str | None = None) -> None:
+    """Refuse a file that cannot be written or that the project needs; "-" is the screen.
 
     ``data`` is what the project was made from.
     """
     if str(path) == "-":
         return
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
+    destination = Path(os.path.realpath(path))
+    parent = destination.parent
+    if destination.is_dir():
         raise InputError(f"{path} is a folder; name a file in it.")
-    if target.exists() and not target.is_file():
+    if destination.exists() and not destination.is_file():
         raise InputError(
             f"{path} is not a file, so it cannot be replaced; give a file name, or - for standard "
             "output."
         )
-    if not target.parent.is_dir():
+    if not parent.is_dir():
         raise InputError(
-            f"{path} cannot be written: there is no folder {target.parent}; make it, or name "
-            "another."
+            f"{path} cannot be written: there is no folder {parent}; make it, or name another."
         )
-    if not os.access(target.parent, os.W_OK | os.X_OK):
+    if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(
-            f"{path} cannot be written: the folder {target.parent} is read-only; name another."
+            f"{path} cannot be written: the folder {parent} is read-only; name another."
         )
-    if any(_same(target, kept) for kept in _kept(folder)) or _is_reserved(folder, target):
+    is_reserved = _same(parent, folder) and _has_reserved_name(destination)
+    if is_reserved or any(_same(destination, file) for file in _files(folder)):
         raise InputError(f"{path} is a file of the project itself; name another with --out.")
-    if data is not None and _same(target, Path(data)):
+    if data is not None and _same(destination, Path(data)):
         raise InputError(
             f"{path} is the file that the project was made from; name another with --out."
         )
 
 
-def check_batch_target(store: Store, path: Path, folder: Path) -> None:
-    """As :func:`check_target`; besides, what is there must be empty, or a batch file of which every
-    label was told."""
-    check_target(store.folder, path, store.settings.data)
+def check_batch_destination(store: Store, path: Path, folder: Path) -> None:
+    """Besides, what is there must be empty, or a batch file of which every label was told."""
+    check_destination(store.folder, path, store.settings.data)
     if str(path) == "-" or not path.exists() or path.stat().st_size == 0:
         return
-    refusal = f"{path} is there already and is not a batch file as parbals wrote it; name another file with --out."
+    refusal = InputError(
+        f"{path} is there already and is not a batch file as parbals wrote it; name another file "
+        "with --out."
+    )
     try:
         source = open_answers(path, any_ending=True)
         cells = [
             (raw_cell(as_text(row.values["id"])), row.values["label"]) for row in source.rows()
         ]
     except (InputError, ValueError, KeyError, RecursionError):
-        raise InputError(refusal) from None
+        raise refusal from None
     places = positions_of_ids(store, [name for name, _ in cells])
-    if any(len(found) != 1 for found in places.values()):
-        raise InputError(refusal)
+    if any(len(positions) != 1 for positions in places.values()):
+        raise refusal
     untold = _untold(
         store, [(places[name][0], label) for name, label in cells if not is_missing(label)]
     )
@@ -78,25 +79,23 @@ def check_batch_target(store: Store, path: Path, folder: Path) -> None:
             f"{'have' if untold > 1 else 'has'} not been told; run `parbals tell {folder} {path}` "
             "first, or name another file with --out."
         )
-    if not _is_ours(store, source, {place for found in places.values() for place in found}):
-        raise InputError(refusal)
+    if not _is_ours(store, source, {positions[0] for positions in places.values()}):
+        raise refusal
 
 
-def check_export_target(store: Store, path: Path, folder: Path) -> None:
-    """As :func:`check_target`; an earlier export may be replaced, a batch file with labels that
-    nobody told may not."""
-    check_target(store.folder, path, store.settings.data)
+def check_export_destination(store: Store, path: Path, folder: Path) -> None:
+    """Besides, a batch file with labels that nobody told is kept; an earlier export is replaced."""
+    check_destination(store.folder, path, store.settings.data)
     is_batch = False
     if str(path) != "-" and path.is_file():
         with suppress(InputError, ValueError, RecursionError):
             is_batch = _has_batch_columns(store, open_answers(path, any_ending=True))
     if is_batch:
-        check_batch_target(store, path, folder)
+        check_batch_destination(store, path, folder)
 
 
 def _untold(store: Store, filled: list[tuple[int, object]]) -> int:
-    """How many filled-in cells say what the project does not hold; also those that cannot be read
-    as a class."""
+    """How many filled-in cells say what the project does not hold, or cannot be read as a class."""
     held, meant, count = store.current_labels(), Classes(store.classes), 0
     for position, cell in filled:
         label = None
@@ -119,16 +118,9 @@ def _has_batch_columns(store: Store, source: Source) -> bool:
     )
 
 
-def _kept(folder: Path) -> Iterator[Path]:
+def _files(folder: Path) -> Iterator[Path]:
     """The files of the project that are there now."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if _has_reserved_name(path):
-            yield path
-
-
-def _is_reserved(folder: Path, target: Path) -> bool:
-    """Whether the project may make a file of this name later."""
-    return _same(target.parent, folder) and _has_reserved_name(target)
+    return filter(_has_reserved_name, folder.iterdir() if folder.is_dir() else ())
 
 
 def _has_reserved_name(path: Path) -> bool:
