@@ -20,7 +20,7 @@ from parbals.files import TEMPORARY_SUFFIX
 from parbals.project.batch_files import write_batch_csv
 from parbals.project.exports import write_export
 from parbals.readers.cells import raw_cell, safe_cell
-from parbals.readers.imports import open_source
+from parbals.readers.open import open_source
 
 # Any text but NUL, which CSV cannot hold and imports refuse, and halves of surrogate pairs, which
 # are no characters.

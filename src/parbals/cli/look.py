@@ -7,7 +7,7 @@ import click
 from parbals.cli.options import FOLDER, JSON, use_compiled
 from parbals.cli.output import progress, say
 
-__all__ = ["COMMANDS"]
+__all__ = ["export", "salvage", "status"]
 
 
 @click.command()
@@ -121,6 +121,3 @@ def salvage(folder: Path, out: Path, as_json: bool) -> None:
     count = write_export(out, rows, "csv", columns)
     if str(out) != "-":
         say(as_json, {"file": str(out), "answers": count}, f"{count:,} answers in {out}.")
-
-
-COMMANDS = (status, export, salvage)

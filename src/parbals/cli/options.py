@@ -16,13 +16,12 @@ JSON = click.option(
 
 
 def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    """The callback of an option that takes "A,B,.."."""
+    """The callback of an option that takes A,B,..."""
     return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 def encoding_options(skip_bad: str) -> Callable[[Any], Any]:
-    """``batch_size``, ``device``, ``half`` and ``skip_bad``, whose help says what becomes of an
-    unreadable image."""
+    """``batch_size``, ``device``, ``half`` and ``skip_bad``; the help of the last is given."""
     options = (
         click.option(
             "--batch-size",

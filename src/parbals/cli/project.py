@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from parbals.cli.look import export, salvage, status
 from parbals.cli.options import FOLDER, JSON, comma_list, encoding_options, use_compiled
 from parbals.cli.output import progress, say
 from parbals.strategies.table import DEFAULT
@@ -99,7 +100,6 @@ def init(
     """
     from parbals.features.encoders.base import Options
     from parbals.project.create import Roles, create_project
-    from parbals.project.features import Encoding
     from parbals.strategies.table import strategy_named
 
     strategy_named(strategy)
@@ -113,7 +113,7 @@ def init(
             encoder=encoder,
             encoding=encoding,
             split=split,
-            encode_with=Encoding(Options(device, half), batch_size, skip_bad),
+            encode_with=Options(device, half, batch_size, skip_bad),
             progress=show,
         )
     read_as = f" (read as {made.encoding})" if made.encoding else ""
@@ -157,14 +157,13 @@ def embed(
     \b
     Examples:
       parbals embed spam --encoder tfidf --columns subject,message
-      parbals embed spam --encoder minilm-l6-v2
+      parbals embed spam --encoder bert-base-uncased
     """
     from parbals.features.encoders.base import Options
     from parbals.project.create import embed_project
-    from parbals.project.features import Encoding
     from parbals.store.store import Store
 
-    how = Encoding(Options(device, half), batch_size, skip_bad)
+    how = Options(device, half, batch_size, skip_bad)
     with Store.open(folder) as store, progress() as show:
         n_features = embed_project(store, encoder, list(columns) or None, show, encode_with=how)
     record = {"features": n_features, "encoder": encoder}
@@ -304,4 +303,4 @@ def tell(
         click.echo(str(report))
 
 
-COMMANDS = (init, embed, next_, tell)
+COMMANDS = (init, embed, next_, tell, status, export, salvage)

@@ -43,7 +43,7 @@ def write_export(
     if not columns:
         raise InputError("An export needs at least one column.")
     check_columns(list(columns), "The export")
-    pa = need("pyarrow", "Writing Parquet files", "pyarrow>=15") if fmt == "parquet" else None
+    pa = need("pyarrow", "Writing Parquet files", "parbals[parquet]") if fmt == "parquet" else None
     with whole_file(path) as file:
         if fmt == "csv":
             return _write_csv(file, records, columns, bom)
@@ -104,7 +104,7 @@ def _write_parquet(
     pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> int:
     """Two passes over a spool on disk: one learns the type of each column, one writes slices."""
-    parquet = need("pyarrow.parquet", "Writing Parquet files", "pyarrow>=15")
+    parquet = need("pyarrow.parquet", "Writing Parquet files", "parbals[parquet]")
     kinds: dict[str, str] = dict.fromkeys(columns, "null")
     count = 0
     with tempfile.TemporaryFile() as spool:

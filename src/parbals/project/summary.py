@@ -76,7 +76,9 @@ def overview(store: Store) -> Overview:
         batches=store.n_batches,
         class_balance=balance,
         annotators=annotators,
-        report=latest and {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
+        report=None
+        if latest is None
+        else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
         agreement=agreement(people),
     )
 

@@ -1,8 +1,6 @@
-"""The network EfficientNet-Lite0 (Tan and Le 2019, without squeeze-and-excitation, with ReLU6), up
-to its last pool.
+"""EfficientNet-Lite0: Tan and Le 2019 without squeeze-and-excitation, with ReLU6.
 
-Only what the published weights need: parameter names are theirs, so that they load without
-renaming.
+Only what the published weights need: parameter names are theirs, so that they load as they are.
 """
 
 from typing import Any
@@ -27,18 +25,13 @@ _WIDTH = 1280
 
 
 class _Convolution(nn.Conv2d):
-    """A convolution padded as TensorFlow does: the output has ⌈side / stride⌉ pixels, the odd one
-    is added last."""
+    """Padded as TensorFlow does: ⌈side / stride⌉ pixels come out, the odd one is added last."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         kernel, stride = self.kernel_size[0], self.stride[0]
-        height, width = (
-            max((-(-n // stride) - 1) * stride + kernel - n, 0) for n in input.shape[-2:]
-        )
-        padded = functional.pad(
-            input, (width // 2, width - width // 2, height // 2, height - height // 2)
-        )
-        return super().forward(padded)
+        sides = [max((-(-n // stride) - 1) * stride + kernel - n, 0) for n in input.shape[-2:]]
+        padding = [share for n in reversed(sides) for share in (n // 2, n - n // 2)]
+        return super().forward(functional.pad(input, padding))
 
 
 def _convolution(n_in: int, n_out: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
@@ -58,10 +51,8 @@ class _Block(nn.Module):
         self.expands = expansion != 1
         if self.expands:
             self._expand_conv, self._bn0 = _convolution(n_in, wide, 1), _norm(wide)
-        self._depthwise_conv, self._bn1 = (
-            _convolution(wide, wide, kernel, stride, groups=wide),
-            _norm(wide),
-        )
+        self._depthwise_conv = _convolution(wide, wide, kernel, stride, groups=wide)
+        self._bn1 = _norm(wide)
         self._project_conv, self._bn2 = _convolution(wide, n_out, 1), _norm(n_out)
         self.is_residual = stride == 1 and n_in == n_out
 
@@ -73,20 +64,13 @@ class _Block(nn.Module):
 
 
 class Lite0(nn.Module):
-    """Images (B, 3, H, W) to features (B, 1280), and with ``classify`` to the logits of ImageNet's
-    1,000 classes."""
+    """Images (B, 3, H, W) to features (B, 1280); ``_fc`` makes ImageNet's 1,000 logits of them."""
 
     def __init__(self) -> None:
         super().__init__()
         self._conv_stem, self._bn0 = _convolution(3, 32, 3, 2), _norm(32)
         self._blocks = nn.ModuleList(
-            _Block(
-                kernel,
-                stride if repeat == 0 else 1,
-                expansion,
-                n_in if repeat == 0 else n_out,
-                n_out,
-            )
+            _Block(kernel, 1 if repeat else stride, expansion, n_out if repeat else n_in, n_out)
             for kernel, stride, expansion, n_in, n_out, repeats in _STAGES
             for repeat in range(repeats)
         )
@@ -98,6 +82,3 @@ class Lite0(nn.Module):
         for block in self._blocks:
             x = block(x)
         return functional.relu6(self._bn1(self._conv_head(x))).mean(dim=(2, 3))
-
-    def classify(self, x: torch.Tensor) -> Any:
-        return self._fc(self(x))

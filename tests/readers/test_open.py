@@ -11,15 +11,9 @@ from hypothesis import strategies as st
 
 from parbals.errors import InputError, LabelError
 from parbals.readers.cells import plain_value
-from parbals.readers.imports import (
-    NUMBERED,
-    classes_in,
-    feature_blocks,
-    id_column_of,
-    numeric_features,
-    open_source,
-    plan_items,
-)
+from parbals.readers.items import NUMBERED, classes_in, id_column_of, plan_items
+from parbals.readers.numbers import feature_blocks, numeric_features
+from parbals.readers.open import open_source
 
 ROWS = [
     {"id": "a", "text": "Grüße, „Welt“", "label": "ham"},
@@ -302,7 +296,7 @@ class TestItems:
         ]
 
     def test_classes_that_differ_only_in_capitals_are_refused(self, tmp_path):
-        said = r"items.csv, row 5, column 'y': the label 'Spam' differs from 'spam' in row 3 only in capitals.*--classes"
+        said = r"items.csv, row 5, column 'y': .* 'Spam' .* 'spam' in row 3 only .*--classes"
         with pytest.raises(LabelError, match=said):
             classes_in(self.source(tmp_path, "t,y\na,ham\nb,spam\nc,spam \nd,Spam\n"), "y")
 

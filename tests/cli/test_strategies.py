@@ -4,8 +4,8 @@ import json
 
 from click.testing import CliRunner
 
-from parbals.cli.catalogue import as_records
 from parbals.cli.main import parbals
+from parbals.cli.strategies import as_records
 from parbals.strategies.table import STRATEGIES
 
 

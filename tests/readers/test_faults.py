@@ -1,5 +1,4 @@
-"""Files that are damaged, ambiguous or made to harm: refused with the place, before anything is
-allocated or run."""
+"""Files that are damaged, ambiguous or made to harm: refused with the place, and nothing runs."""
 
 import io
 import os
@@ -15,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parbals.errors import InputError, LabelError, MissingDependencyError
-from parbals.readers import arrow
-from parbals.readers.imports import numeric_features, open_source, plan_items
+from parbals.readers import arrow, numpy_files
+from parbals.readers.items import plan_items
+from parbals.readers.numbers import numeric_features
+from parbals.readers.open import open_source
 
 
 def refused(path, *said, **options):
@@ -116,7 +117,7 @@ class TestItems:
     def test_a_label_outside_the_classes(self, tmp_path):
         with pytest.raises(
             LabelError,
-            match=r"row 3, column 'y': the label 'eggs' is not one of the classes \('ham', 'spam'\)",
+            match=r"row 3, column 'y': the label 'eggs' is not one of .* \('ham', 'spam'\)",
         ):
             list(
                 plan_items(
@@ -189,22 +190,23 @@ class TestArrays:
             archive.writestr("id.npy", content)
         refused(tmp_path / "x.npz", "empty")
 
-    def test_a_zip_member_that_expands_without_end(self, tmp_path):
-        """Zeros deflate a thousandfold; the size is in the directory, so nothing is unpacked to
-        refuse it."""
+    def test_a_zip_member_that_expands_without_end(self, tmp_path, monkeypatch):
+        """Zeros deflate a thousandfold; the directory says so, and nothing is unpacked."""
+        monkeypatch.setattr(numpy_files, "_BOMB_BYTES", 2**20)
         file = io.BytesIO()
         with (
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
             archive.open("X.npy", "w", force_zip64=True) as member,
         ):
-            rows = 300 * 2**20 // 8
+            rows = 3 * 2**20 // 8
             member.write(
                 npy_bytes(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, 1), }}")
             )
-            for _ in range(300):
-                member.write(bytes(2**20))
+            zeros = bytes(2**20)
+            for _ in range(3):
+                member.write(zeros)
         (tmp_path / "x.npz").write_bytes(file.getvalue())
-        assert (tmp_path / "x.npz").stat().st_size < 400_000
+        assert (tmp_path / "x.npz").stat().st_size < 4_000
         refused(tmp_path / "x.npz", "zip bomb")
 
     def test_a_zip_member_that_lies_about_its_size(self, tmp_path):
@@ -277,7 +279,7 @@ class TestFolders:
 
     def test_an_image_of_too_many_pixels_is_not_unpacked(self, tmp_path):
         image = pytest.importorskip("PIL.Image")
-        image.new("1", (20_000, 20_000)).save(tmp_path / "bomb.png")
+        image.new("1", (9_500, 9_500)).save(tmp_path / "bomb.png")
         assert (tmp_path / "bomb.png").stat().st_size < 100_000
         refused(tmp_path, "'bomb.png'")
 
@@ -359,13 +361,13 @@ def test_an_old_pyarrow_that_could_run_code_is_refused(tmp_path, monkeypatch):
 
 
 def test_reading_needs_no_jax_and_no_optional_package(tmp_path):
-    """Commands that need no model answer at once; optional packages are loaded by the files that
-    need them."""
+    """Commands without a model answer at once; optional packages wait for files that need them."""
     (tmp_path / "x.csv").write_text("id,label\n1,a\n")
     code = (
-        "import sys; from parbals.project import imports, exports, answer_files as a\n"
-        f"list(imports.plan_items(imports.open_source({str(tmp_path / 'x.csv')!r})))\n"
-        f"a.read_answers({str(tmp_path / 'x.csv')!r}, ['a', 'b'])\n"
+        "import sys; from parbals.project import exports\n"
+        "from parbals.readers import answers, items, open\n"
+        f"list(items.plan_items(open.open_source({str(tmp_path / 'x.csv')!r})))\n"
+        f"answers.read_answers({str(tmp_path / 'x.csv')!r}, ['a', 'b'])\n"
         "print(sorted({'jax', 'pyarrow', 'PIL', 'scipy', 'sklearn'} & sys.modules.keys()))"
     )
     assert (
@@ -378,10 +380,9 @@ def test_reading_needs_no_jax_and_no_optional_package(tmp_path):
 
 @pytest.mark.faults
 def test_a_million_rows_in_bounded_memory(tmp_path):
-    """The rows are streamed: ten times the rows, the same memory (the ids, kept to find repeats,
-    aside)."""
+    """Rows are streamed: ten times the rows, the same memory."""
     code = (
-        "import resource, sys; from parbals.readers.imports import open_source\n"
+        "import resource, sys; from parbals.readers.open import open_source\n"
         "n = sum(1 for _ in open_source(sys.argv[1]).rows())\n"
         "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )

@@ -1,5 +1,4 @@
-"""timm and open_clip: their configuration is understood; their models run where torchvision lets
-them be imported."""
+"""timm and open_clip: their configuration is read; their models run where they can be imported."""
 
 import importlib
 import json
@@ -9,16 +8,14 @@ import pytest
 
 from parbals.errors import InputError, MissingDependencyError
 from parbals.features.encoders import Options, load_encoder
+from parbals.features.encoders.image_libraries import open_clip_preprocess, timm_preprocess
 from parbals.features.encoders.images import CLIP, IMAGENET, Preprocess
-from parbals.features.encoders.open_clip_models import open_clip_preprocess
-from parbals.features.encoders.timm_models import timm_preprocess
 
 CPU = Options(device="cpu")
 
 
 def library(name):
-    """The library, or a skip that says why; both need torchvision, which must fit the installed
-    torch."""
+    """The library, or a skip that says why; both need a torchvision that fits torch."""
     try:
         return importlib.import_module(name)
     except (
@@ -65,7 +62,7 @@ def test_without_torchvision_both_packages_are_asked_for(name, module):
     ):
         pytest.skip(f"only where {module} is installed without torchvision")
     with pytest.raises(
-        MissingDependencyError, match=r"torchvision.*: pip install torch torchvision safetensors"
+        MissingDependencyError, match=r"torchvision.*: pip install 'parbals\[image-encoders\]'"
     ):
         load_encoder(name)
 
