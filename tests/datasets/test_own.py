@@ -90,7 +90,7 @@ class TestCells:
     def test_an_infinite_number(self, tmp_path, make_csv, row):
         said = self.refused(tmp_path, make_csv, row, "inf")
         assert said.startswith(
-            f"mine.csv, row {row}, column 'size' is inf, which is no usable number; correct"
+            f"mine.csv, row {row}, column 'size' is inf, which is not a usable number; correct"
         )
 
     def test_a_word_outside_the_pool_in_a_column_of_numbers(self, tmp_path, make_csv):

@@ -8,7 +8,7 @@ import pytest
 from machine_projects import alive
 
 from parbals.errors import InputError
-from parbals.machines.programs import program_name, split_command
+from parbals.machines.programs import Program, split_command
 
 GOOD = "for item in items(): say(item)\n"
 
@@ -213,7 +213,7 @@ def test_nothing_in_a_command_is_expanded(label, write, tmp_path):
 def test_names_come_from_the_script_rather_than_the_interpreter(tmp_path):
     script = tmp_path / "my rule.py"
     script.write_text("")
-    assert program_name([sys.executable, "-u", str(script), "x"]) == "my rule"
-    assert program_name(["python3", "-m", "tools.rule"]) == "tools.rule"
-    assert program_name(["/opt/bin/llm-label", "--fast"]) == "llm-label"
-    assert program_name(["python3", "-c", "pass"]) == "python3"
+    assert Program([sys.executable, "-u", str(script), "x"]).name == "my rule"
+    assert Program(["python3", "-m", "tools.rule"]).name == "tools.rule"
+    assert Program(["/opt/bin/llm-label", "--fast"]).name == "llm-label"
+    assert Program(["python3", "-c", "pass"]).name == "python3"

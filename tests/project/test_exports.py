@@ -16,14 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parbals.errors import InputError
-from parbals.project.exports import (
-    TEMPORARY_SUFFIX,
-    raw_cell,
-    safe_cell,
-    write_batch_csv,
-    write_export,
-)
-from parbals.readers.imports import open_source
+from parbals.files import TEMPORARY_SUFFIX
+from parbals.project.batch_files import write_batch_csv
+from parbals.project.exports import write_export
+from parbals.readers.cells import raw_cell, safe_cell
+from parbals.readers.open import open_source
 
 # Any text but NUL, which CSV cannot hold and imports refuse, and halves of surrogate pairs, which
 # are no characters.

@@ -30,10 +30,10 @@ def test_an_old_project_opens_with_all_it_held_and_goes_on(written):
         assert store.settings.strategy == "parbals-epig"
         assert store.settings.features.shape == (24, 23)
         seen = overview(store)
-        assert (seen["items"], seen["labelled"]) == (24, 9)
-        assert (seen["pending"], seen["batches"]) == ((1, 1) if is_first else (2, 2))
-        assert seen["class_balance"] == {"ham": 7, "spam": 2}
-        assert seen["report"]["n_labels"] == 9
+        assert (seen.items, seen.labelled) == (24, 9)
+        assert (seen.pending, seen.batches) == ((1, 1) if is_first else (2, 2))
+        assert seen.class_balance == {"ham": 7, "spam": 2}
+        assert seen.report["n_labels"] == 9
         out = set(store.pending())
         assert store.pending(annotator="machine:rule") == ([] if is_first else [7])
         assert store.take("ann", 10, 60.0) == [], "what was handed out as a file is not on the page"
@@ -42,7 +42,7 @@ def test_an_old_project_opens_with_all_it_held_and_goes_on(written):
         )
         assert store.pass_over(free, "unsure", annotator="ann") == "new"
         number, batch = choose_batch(store, 3)
-        assert number == seen["batches"] + 1
+        assert number == seen.batches + 1
         assert not (out | {free}) & set(batch.indices.tolist())
         assert store.check() == []
 

@@ -5,7 +5,6 @@ import time
 import pytest
 
 from parbals.errors import InputError
-from parbals.project.summary import overview, overview_lines
 from parbals.store.records import QueueCounts, Submission
 from parbals.store.store import Store
 
@@ -176,18 +175,7 @@ def test_calls_together_are_all_undone_by_any_other_error(store, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert store.current_labels() == {}
-    assert store.check() == [], "the witness was not told of an answer that is not there"
+    assert store.check() == [], "the journal was not told of an answer that is not there"
     store.close()
     with Store.open(tmp_path / "project") as again:
         assert again.submit([Submission(0, "ham")], annotator="ann").answers == (1,)
-
-
-def test_the_status_tells_what_waits_and_what_was_passed(store):
-    store.record_batch("random", 0, [(0, None, None)], {})
-    taken(store, "ann", 1)
-    store.pass_over(9, "skip", annotator="ann")
-    found = overview(store)
-    assert (found["pending"], found["queued"], found["passed"]) == (4, 2, 1)
-    first, second, *_ = overview_lines({**found, "strategy": "random"})
-    assert "2 out" in first
-    assert second == "2 waiting on the labelling page, 1 passed without a label"

@@ -97,7 +97,7 @@ def test_no_drafts_stay_behind_after_creating(store, folder):
         "project.sqlite3",
         "project.sqlite3-wal",
         "project.sqlite3-shm",
-        "project.witness",
+        "project.journal",
     }
 
 

@@ -181,9 +181,7 @@ def embed(
             raw,
             data_folder(folder, name),
             encoder,
-            options=Options(device, half),
-            batch_size=batch_size,
-            skip_bad=skip_bad,
+            options=Options(device, half, batch_size, skip_bad),
             progress=told,
         )
     if as_json:

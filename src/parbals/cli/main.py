@@ -1,7 +1,6 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
 import _thread
-import json
 import os
 import signal
 import sys
@@ -14,9 +13,11 @@ import click
 from parbals import __version__
 from parbals.cli.bench import bench
 from parbals.cli.data import data
+from parbals.cli.doctor import doctor
 from parbals.cli.label import label
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
+from parbals.cli.strategies import strategies
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 
 __all__ = ["main", "program"]
@@ -112,57 +113,7 @@ def demo(out: Path, seeds: int, rounds: int, batch_size: int) -> None:
     click.echo(f"\nThe report: {out / 'report.html'}")
 
 
-@parbals.command()
-@click.option("--json", "as_text", is_flag=True, help="Print JSON instead of tables.")
-@click.option("--no-speed", is_flag=True, help="Leave out the measurement of a few seconds.")
-def doctor(as_text: bool, no_speed: bool) -> None:
-    """What is installed, which device is used, and how fast it is here.
-
-    \b
-    Examples:
-      parbals doctor
-      parbals doctor --json > machine.json
-    """
-    from rich.console import Console
-
-    from parbals.cli.doctor import as_json, examine, tables
-
-    with Console(stderr=True).status("measuring ..."):
-        checkup = examine(with_speed=not no_speed)
-    if as_text:
-        click.echo(as_json(checkup))
-        return
-    console = Console(highlight=False)
-    for table in tables(checkup):
-        console.print(table, "")
-
-
-@parbals.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def strategies(as_json: bool) -> None:
-    """All strategies, what each needs, and what it costs; those of installed packages included.
-
-    \b
-    Examples:
-      parbals strategies
-      parbals strategies --json
-    """
-    from parbals.cli.catalogue import as_records, as_table
-
-    if as_json:
-        click.echo(json.dumps(as_records(), indent=2, ensure_ascii=False))
-        return
-    from rich.console import Console
-
-    # Wider than a narrow window rather than folded beyond recognition.
-    Console(highlight=False, width=116).print(as_table())
-    click.echo(
-        "N pool points, M target points, K posterior samples, C classes, D features, B batch, U "
-        "universes, L labelled\npoints, S sampled label configurations."
-    )
-
-
-for _command in (*COMMANDS, serve, label, data, bench):
+for _command in (*COMMANDS, serve, label, data, bench, doctor, strategies):
     parbals.add_command(_command)
 
 

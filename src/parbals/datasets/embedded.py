@@ -12,8 +12,8 @@ from parbals.datasets.base import Data, Part, Raw, halves, how_to_choose
 from parbals.datasets.files import read_matrix
 from parbals.errors import InputError
 from parbals.features.encoders.base import Options, slug
+from parbals.features.encoders.embedding import Embedded, UnreadableError, embed
 from parbals.features.encoders.row_file import read_sidecar
-from parbals.features.encoders.run import Embedded, UnreadableError, embed, find_unreadable
 from parbals.features.encoders.table import load_encoder
 from parbals.features.pca import PoolPCA
 
@@ -113,15 +113,13 @@ def embed_parts(
     encoder: str,
     *,
     options: Options | None = None,
-    batch_size: int = 32,
-    skip_bad: bool = False,
     progress: Callable[[str, str, int], None] = lambda part, stage, done: None,
 ) -> list[Embedded]:
     """Encode every part of a dataset into the file where :func:`embedded` looks for it; what is
     there is kept.
 
-    ``progress`` is told the part, the stage and how many rows are through. Where items of a part
-    cannot be read, those of the parts after it are looked at, too, before all of them are named.
+    ``progress`` is told the part, the stage and how many rows are through. Items that cannot be
+    read are named when all parts are done.
     """
     if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
         raise InputError(
@@ -143,35 +141,21 @@ def embed_parts(
     loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
     made: list[Embedded] = []
-    refused: UnreadableError | None = None
+    unreadable: list[str] = []
     for part in raw.parts.values():
-        items, target = _named(part), folder / cache_name(encoder, part.stem)
+        path = folder / cache_name(encoder, part.stem)
 
-        def told(stage: str, done: int, stem: str = part.stem) -> None:
+        def told(stage: str, done: int, total: int | None, stem: str = part.stem) -> None:
             progress(stem, stage, done)
 
-        if refused is not None:  # so that a person can replace the bad items of all parts at once
-            refused = refused.joined(
-                find_unreadable(loaded, encoder, items, len(part.y), target, progress=told)
-            )
-            continue
         try:
             made.append(
-                embed(
-                    loaded,
-                    encoder,
-                    items,
-                    len(part.y),
-                    target,
-                    batch_size=batch_size,
-                    skip_bad=skip_bad,
-                    progress=told,
-                )
+                embed(loaded, encoder, _named(part), len(part.y), path, options, progress=told)
             )
         except UnreadableError as error:
-            refused = error
-    if refused is not None:
-        raise refused
+            unreadable += error.clauses
+    if unreadable:  # of all parts at once
+        raise UnreadableError(*unreadable)
     return made
 
 

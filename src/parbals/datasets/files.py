@@ -143,7 +143,7 @@ def _check_header(
 
 def read_parquet(path: Path, columns: Sequence[str]) -> dict[str, list[Any]]:
     """Some columns of a Parquet file."""
-    from parbals.readers.imports import open_source
+    from parbals.readers.open import open_source
 
     source = open_source(path)
     _check_header(source.columns, columns, (), path.name)

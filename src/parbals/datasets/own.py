@@ -14,16 +14,11 @@ from parbals.datasets.embedded import tfidf_features
 from parbals.errors import InputError, LabelError
 from parbals.features.pca import PoolPCA
 from parbals.features.tabular import CellError, TabularFeatures, looks_like_id
-from parbals.readers.imports import (
-    Row,
-    Source,
-    classes_in,
-    numeric_features,
-    open_source,
-    plan_items,
-)
+from parbals.readers.items import classes_in, plan_items
+from parbals.readers.numbers import numeric_features
 from parbals.readers.numpy_files import open_npz
-from parbals.readers.source import where
+from parbals.readers.open import open_source
+from parbals.readers.source import Row, Source, where
 from parbals.validate import check_choice
 
 __all__ = ["DATASET", "load"]

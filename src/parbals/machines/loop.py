@@ -11,19 +11,18 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
-from typing import Any
 
 from parbals.errors import InputError, ParbalsError, ProjectError
 from parbals.files import locked
 from parbals.machines.asking import Asked, Asking
-from parbals.machines.exchanges import Annotator
+from parbals.machines.json_lines import Reply
 from parbals.machines.pace import Pace, Stop
-from parbals.machines.protocol import Reply
+from parbals.machines.programs import Program
 from parbals.store.records import Item, Submission
 from parbals.store.store import Store
 from parbals.strategies.table import UNIFORM
 
-__all__ = ["ENDINGS", "Result", "Rules", "Watcher", "label_items", "sole_run"]
+__all__ = ["ENDINGS", "Result", "Rules", "label_items", "sole_run"]
 
 ENDINGS = {
     "done": "every item is labelled, out, or abstained on",
@@ -40,8 +39,7 @@ _FRUITLESS = 2
 
 @dataclass(frozen=True)
 class Rules:
-    """How a run goes on and when it ends; ``strategy`` is 'project' (the project's own) or
-    'random'."""
+    """How a run goes on and when it ends; ``strategy`` is the 'project' 's own or 'random'."""
 
     batch_size: int = 20
     budget: int | None = None
@@ -72,31 +70,24 @@ class Result:
     fault: str | None = None
 
 
-@dataclass(frozen=True)
-class Watcher:
-    """Who is told: a stage in a few words, labels as they are stored, and sentences worth reading."""
-
-    stage: Callable[[str], None] = lambda text: None
-    stored: Callable[[int], None] = lambda n: None
-    say: Callable[[str], None] = lambda sentence: None
-
-
 def label_items(
     store: Store,
     name: str,
-    machine: Annotator,
+    program: Program,
     rules: Rules,
     stop: Stop,
-    watcher: Watcher,
-    **about: Any,
+    *,
+    say: Callable[[str], None],
+    progress: Callable[[str, int], None] = lambda stage, stored: None,
 ) -> Result:
-    """Let ``machine`` label as ``name``; ``about`` is remembered with the run.
+    """Let ``program`` label as ``name``; nothing stays out afterwards.
 
-    Nothing stays out afterwards.
+    ``say`` is given sentences worth reading, ``progress`` what is being done and how many labels
+    are stored.
     """
     with sole_run(store, name):
-        run = _Run(store, name, machine, rules, stop, watcher)
-        store.log("machine run", annotator=name, rules=asdict(rules), **about)
+        run = _Run(store, name, program, rules, stop, say, progress)
+        store.log("machine run", annotator=name, rules=asdict(rules), program=program.name)
         try:
             run.work()
         except BaseException:
@@ -130,29 +121,24 @@ class _Run:
         self,
         store: Store,
         name: str,
-        machine: Annotator,
+        program: Program,
         rules: Rules,
         stop: Stop,
-        watcher: Watcher,
+        say: Callable[[str], None],
+        progress: Callable[[str, int], None],
     ) -> None:
-        self.store, self.name, self.rules, self.stop, self.watcher = (
-            store,
-            name,
-            rules,
-            stop,
-            watcher,
-        )
+        self.store, self.name, self.rules, self.stop = store, name, rules, stop
+        self.say, self.progress = say, progress
         self.result = Result()
-        pace = Pace(rules.rate)
         self._asking = Asking(
-            machine,
+            program,
             store.classes,
             rules.retries,
             rules.timeout,
             rules.first_wait,
-            pace,
+            Pace(rules.rate),
             stop,
-            watcher.say,
+            say,
         )
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
         self._passed: set[int] = set() if rules.ask_again else _abstentions(store, name)
@@ -164,15 +150,14 @@ class _Run:
         queue = [p for p in earlier if p not in self._passed and p not in answered]
         self.give_back(set(earlier).difference(queue))
         if queue:
-            self.watcher.say(f"{len(queue)} items that an earlier run had out are asked first.")
+            self.say(f"{len(queue)} items that an earlier run had out are asked first.")
         fruitless, fault = 0, ""
         while True:
             ended = self._enough()
             if ended is None and not queue:
-                self.watcher.stage("choosing")
+                self._show("choosing")
                 queue = self._choose()
-                # Somebody may have asked to stop, or time may have run out, while the model was
-                # thinking.
+                # Time may have run out, or somebody asked to stop, while the model was thinking.
                 ended = self.stop.reason or (None if queue else "done")
             if (
                 ended == "done"
@@ -187,7 +172,7 @@ class _Run:
                 )
                 return
             positions, queue = queue[: self._size()], queue[self._size() :]
-            self.watcher.stage("asking")
+            self._show("asking")
             asked = self._asking.batch(self.store.items(positions), self._keep)
             self._count(asked)
             fruitless = 0 if asked.n_answered else fruitless + 1
@@ -195,6 +180,9 @@ class _Run:
             if not self.stop.reason and (asked.final or fruitless == _FRUITLESS):
                 self.result = replace(self.result, ended="failed", fault=fault)
                 return
+
+    def _show(self, stage: str) -> None:
+        self.progress(stage, self.result.stored)
 
     def give_back(self, positions: Collection[int]) -> None:
         """End the leases of these items, as far as they are still this annotator's."""
@@ -235,14 +223,13 @@ class _Run:
         if self.rules.until_advised and self.result.batches:
             from parbals.project.engine import learner_of
 
-            self.watcher.stage("reporting")
+            self._show("reporting")
             learner = learner_of(self.store)
             report = learner.report(self.rules.batch_size)
             self.store.save_report(report.as_dict(), len(learner.labelled))
-            # Without a gain there is no advice, only the remark that nothing is free: that is found
-            # when choosing.
+            # Without a gain there is no advice, only the remark that nothing is free.
             if report.stop and report.next_gain is not None:
-                self.watcher.say(report.advice)
+                self.say(report.advice)
                 return "advised"
         return None
 
@@ -252,7 +239,7 @@ class _Run:
         if given:
             stored = self._submit(given)
             self.result = replace(self.result, stored=self.result.stored + stored)
-            self.watcher.stored(stored)
+            self._show("asking")
         if silent:
             self.store.log(_ABSTAINED, annotator=self.name, positions=silent)
             self._passed.update(silent)
@@ -267,11 +254,10 @@ class _Run:
         try:
             new = self.store.submit(rows, annotator=self.name, source="machine").new
         except InputError as error:
-            if (
-                len(given) > 1
-            ):  # one of them cannot be stored, such as a label given under this name meanwhile
+            # One of them cannot be stored, such as a label given under this name meanwhile.
+            if len(given) > 1:
                 return sum(self._submit([pair]) for pair in given)
-            self.watcher.say(f"Not stored: {error}")
+            self.say(f"Not stored: {error}")
             self._passed.add(rows[0].position)
             self.give_back([rows[0].position])
             return 0
@@ -279,19 +265,19 @@ class _Run:
 
     def _count(self, asked: Asked) -> None:
         for item, reason in asked.failed:
-            self.watcher.say(f"No label for item {item.id!r}: {reason}; it is back in the pool.")
+            self.say(f"No label for item {item.id!r}: {reason}; it is back in the pool.")
         gone = [item.position for item, _ in asked.failed]
         self._passed.update(gone)
         self.give_back([*gone, *(item.position for item in asked.unasked)])
-        counted = replace(
+        self.result = replace(
             self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1
         )
-        self.result = counted
 
 
 def _abstentions(store: Store, name: str) -> set[int]:
-    found: set[int] = set()
-    for event in store.events():
-        if event.kind == _ABSTAINED and event.detail["annotator"] == name:
-            found.update(event.detail["positions"])
-    return found
+    return {
+        position
+        for event in store.events()
+        if event.kind == _ABSTAINED and event.detail["annotator"] == name
+        for position in event.detail["positions"]
+    }

@@ -2,40 +2,34 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, ProjectError
-from parbals.features.encoders.base import Encoder, Kind
+from parbals.features.encoders.base import Encoder, Kind, Options
+from parbals.features.encoders.embedding import Progress
 from parbals.project.features import (
     COLUMNS,
     GIVEN,
-    Encoding,
     encode_items,
     open_encoder,
     store_features,
 )
-from parbals.readers.imports import (
-    classes_in,
-    feature_blocks,
-    id_column_of,
-    open_source,
-    plan_items,
-)
+from parbals.readers.items import classes_in, id_column_of, plan_items
+from parbals.readers.numbers import feature_blocks
+from parbals.readers.open import open_source
 from parbals.readers.source import Source
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
 __all__ = ["Created", "Roles", "create_project", "embed_project"]
 
-Progress = Callable[[str, int], None]
-
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what; empty where the data themselves tell. The ``id`` "" numbers the rows."""
+    """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows."""
 
     text: tuple[str, ...] = ()
     image: str | None = None
@@ -68,8 +62,8 @@ def create_project(
     encoder: str | None = None,
     encoding: str | None = None,
     split: str | None = None,
-    encode_with: Encoding | None = None,
-    progress: Progress = lambda stage, done: None,
+    encode_with: Options | None = None,
+    progress: Progress = lambda stage, done, total: None,
 ) -> Created:
     """Read ``data`` into a new project; the folder appears only when everything is in it.
 
@@ -80,7 +74,7 @@ def create_project(
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
     source = open_source(data, encoding=encoding, split=split)
     known, columns = _encoder(source, roles, encoder)
-    how = encode_with or Encoding()
+    how = encode_with or Options()
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
     loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
     if classes is None:
@@ -134,11 +128,11 @@ def embed_project(
     columns: list[str] | None,
     progress: Progress,
     *,
-    encode_with: Encoding | None = None,
+    encode_with: Options | None = None,
 ) -> int:
     """Make the features of a project anew; returns their number. Labels and batches stay."""
     settings = store.settings
-    how = encode_with or Encoding()
+    how = encode_with or Options()
     chosen = columns or list(settings.encoded_columns or settings.columns)
     known = settings.columns or chosen
     for column in chosen:
@@ -160,7 +154,7 @@ def _embed(
     name: str,
     encoder: Encoder | None,
     columns: list[str],
-    how: Encoding,
+    how: Options,
     progress: Progress,
 ) -> int:
     settings = store.settings
@@ -173,7 +167,7 @@ def _embed(
         columns,
         Path(settings.media or "."),
         progress,
-        encoding=how,
+        options=how,
         workspace=store.folder,
     )
     written = store_features(store.folder, encoded.features)
@@ -235,7 +229,7 @@ def _fill(
             if label is not None:
                 labels.append(Submission(position, label))
             if position % 1000 == 0:
-                progress("reading", position)
+                progress("reading", position, source.n_rows)
             yield name, content
 
     store.add_items(rows())

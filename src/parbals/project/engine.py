@@ -1,15 +1,15 @@
-"""The model's side of a project: what to label next, how good it is, what it predicts. Loads JAX."""
+"""The model's side of a project: what to label next, and what it predicts. Loads JAX."""
 
 from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 
 import numpy as np
 
-from parbals.errors import InputError, ProjectError
+from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.report import Report
 from parbals.project.consensus import combined_labels
-from parbals.project.features import embed_advice, load_features, store_features
+from parbals.project.features import features_of, store_features
 from parbals.store.batches import TakenError
 from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
@@ -32,13 +32,8 @@ def learner_of(
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
     """
     settings = store.settings
-    if settings.features is None:
-        raise ProjectError(
-            f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
-        )
-    features = load_features(store.folder, settings.features, encoder=settings.encoder)
     learner = ActiveLearner(
-        features,
+        features_of(store),
         store.classes,
         strategy=settings.strategy,
         random_state=settings.seed,
@@ -139,22 +134,20 @@ def _only(batch: Batch, positions: list[int]) -> Batch:
 
 def refresh(
     store: Store,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     *,
     with_pending: bool = True,
     n_candidates: int = _CANDIDATES,
 ) -> Report:
-    """Compute and store the report and everybody's predictions, so that looking at them needs no
-    model.
+    """Compute and store the report and all predictions, so that looking at them needs no model.
 
     The gain of the next labels is what they add to those that are out; where hundreds are, that
     takes minutes, and without them (``with_pending``) it is what they add to the labels there are.
     It is the gain of the best of at most ``n_candidates`` items. The predictions remember the
     number of the answer that was the last one then.
     """
-    answers = store.revision()[
-        0
-    ]  # before the labels are read: what comes in between makes it stale
+    # Before the labels are read: what comes in between makes the predictions stale.
+    answers = store.revision()[0]
     learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
     if not with_pending:
@@ -162,7 +155,7 @@ def refresh(
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block)
-        progress(rows.stop)
+        progress("predicting", rows.stop, learner.pool.n_rows)
     old = store.settings.predictions
     written = store_features(store.folder, predictions, name="predictions")
     store.save_report(report.as_dict(), len(learner.labelled))

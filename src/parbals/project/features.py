@@ -11,7 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,20 +19,22 @@ from typing import Any, Protocol
 import numpy as np
 
 from parbals.arrays import release_pages
-from parbals.errors import InputError, ProjectDamagedError
-from parbals.features.encoders.base import Encoder, Kind, Options, cache_folder, slug
+from parbals.errors import InputError, ProjectDamagedError, ProjectError
+from parbals.features.encoders.base import Encoder, Kind, Options, slug
+from parbals.features.encoders.embedding import Progress, embed
 from parbals.features.encoders.row_file import sidecar_path
-from parbals.features.encoders.run import block_digests, embed
-from parbals.features.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals.features.encoders.table import load_encoder
+from parbals.features.scratch import ROWS, reduced_rows, scratch, standardised_rows
+from parbals.files import cache_folder
 from parbals.store.settings import MatrixFile
+from parbals.store.store import Store
 
 __all__ = [
     "Encoded",
-    "Encoding",
     "embed_advice",
     "encode",
     "encode_items",
+    "features_of",
     "load_features",
     "open_encoder",
     "store_features",
@@ -54,19 +56,6 @@ class Items(Protocol):
         """(id, columns) of every item, in order."""
 
 
-Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """How an encoder is run: device and precision, items at once, and whether unreadable images are
-    left blank."""
-
-    options: Options = field(default_factory=Options)
-    batch_size: int = 32
-    skip_bad: bool = False
-
-
 @dataclass(frozen=True)
 class Encoded:
     """Features (N, D) float32, in a file if they are many; and the positions of items that could
@@ -86,20 +75,25 @@ class Encoded:
                 path.unlink(missing_ok=True)
 
 
-def open_encoder(name: str, encoding: Encoding, kind: Kind | None = None) -> Encoder | None:
+def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encoder | None:
     """The encoder, loaded; None for ``columns``, which needs none."""
     if name == COLUMNS:
         return None
-    return load_encoder(name, encoding.options, kind, (COLUMNS,))
+    return load_encoder(name, options, kind, (COLUMNS,))
 
 
 def encode(
-    encoder: str, items: Items, n_items: int, columns: list[str], base: Path, progress: Progress
+    encoder: str,
+    items: Items,
+    n_items: int,
+    columns: list[str],
+    base: Path,
+    progress: Callable[[int], None],
 ) -> np.ndarray:
     """Features (N, D) float32 of the given columns; ``progress`` is told how many items are done."""
-    loaded = open_encoder(encoder, Encoding())
+    loaded = open_encoder(encoder, Options())
     encoded = encode_items(
-        encoder, loaded, items, n_items, columns, base, lambda stage, done: progress(done)
+        encoder, loaded, items, n_items, columns, base, lambda stage, done, total: progress(done)
     )
     encoded.forget()
     return encoded.features
@@ -112,9 +106,9 @@ def encode_items(
     n_items: int,
     columns: list[str],
     base: Path,
-    progress: Callable[[str, int], None],
+    progress: Progress,
     *,
-    encoding: Encoding | None = None,
+    options: Options | None = None,
     workspace: Path | None = None,
 ) -> Encoded:
     """Encode the given columns; ``workspace`` is a folder on a disk with room for the features, one
@@ -124,7 +118,6 @@ def encode_items(
     their variance and have length 3 on the average. They are first written to parbals' cache, where
     an interrupted run finds them again.
     """
-    how = encoding or Encoding()
     if encoder is None:
         encoded = Encoded(_numbers(items, n_items, columns, workspace, progress))
     elif encoder.reduced:
@@ -135,29 +128,18 @@ def encode_items(
         )
     else:
         contents = _contents(items, columns, base, encoder.kind)
-        digests = list(block_digests(contents, n_items, progress=progress))
-        key = hashlib.blake2b(
-            "\0".join([encoder.model, *digests]).encode(), digest_size=12
-        ).hexdigest()
+        # The same data, encoded again: where an interrupted run, or one that was refused, goes on.
+        parts = [encoder.model, str(base.resolve()), str(n_items), *columns]
+        key = hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
         target = cache_folder() / "embeddings" / f"{slug(name)[:60]}-{key}.npy"
         _sweep(target.parent)
-        made = embed(
-            encoder,
-            name,
-            contents,
-            n_items,
-            target,
-            batch_size=how.batch_size,
-            skip_bad=how.skip_bad,
-            digests=digests,
-            progress=progress,
-        )
+        made = embed(encoder, name, contents, n_items, target, options, progress=progress)
         unreadable = tuple(row for row, _ in made.skipped)
         rows = reduced_rows(
             np.load(target, mmap_mode="r", allow_pickle=False), _LENGTH, workspace, unreadable
         )
         encoded = Encoded(rows, unreadable, target)
-    progress("encoding", n_items)
+    progress("encoding", n_items, n_items)
     if encoded.features.shape[1] == 0:
         raise InputError(
             f"The encoder {name} found nothing to distinguish the items by in {', '.join(columns)}."
@@ -187,7 +169,7 @@ def _reduced(
     contents: Any,
     n_items: int,
     workspace: Path | None,
-    progress: Callable[[str, int], None],
+    progress: Progress,
 ) -> np.ndarray:
     """Rows of an encoder that learns from the items itself, each of length 3."""
     encoder.fit(contents, n_items)
@@ -199,7 +181,7 @@ def _reduced(
         rows[done : done + len(block)] = _LENGTH * found
         release_pages(rows)
         done += len(block)
-        progress("encoding", done)
+        progress("encoding", done, n_items)
     if rows is None:
         raise InputError("There are no items to encode.")
     return rows
@@ -210,13 +192,13 @@ def _numbers(
     n_items: int,
     columns: list[str],
     workspace: Path | None,
-    progress: Callable[[str, int], None],
+    progress: Progress,
 ) -> np.ndarray:
     """Numbers as they are, each column scaled to mean 0 and deviation 1."""
     rows = scratch((n_items, len(columns)), workspace, "<f8")
     for done, (name, content) in enumerate(items()):
         if done % ROWS == 0:
-            progress("encoding", done)
+            progress("encoding", done, n_items)
             release_pages(rows)
         for place, column in enumerate(columns):
             rows[done, place] = _number(content.get(column), name, column)
@@ -274,7 +256,10 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
 def embed_advice(folder: Path, encoder: str | None) -> str:
     """How features that are missing or damaged are made again."""
     if encoder == GIVEN:
-        return "put back a copy, or make the project anew with `parbals init` (its features came with the data)"
+        return (
+            "put back a copy, or make the project again with `parbals init` (its features came "
+            "with the data)"
+        )
     return f"run `parbals embed {folder} --encoder {encoder or 'NAME'}` to make the features again"
 
 
@@ -284,6 +269,16 @@ def _advice(folder: Path, file: str, encoder: str | None) -> str:
     if file.startswith("map-"):
         return "remove it, and the labelling page makes it again"
     return embed_advice(folder, encoder)
+
+
+def features_of(store: Store) -> np.ndarray:
+    """The features (N, D) of a project, memory-mapped."""
+    settings = store.settings
+    if settings.features is None:
+        raise ProjectError(
+            f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
+        )
+    return load_features(store.folder, settings.features, encoder=settings.encoder)
 
 
 def load_features(

@@ -122,6 +122,12 @@ class Batches:
             )
             return [position for (position,) in rows]
 
+    @property
+    def n_batches(self) -> int:
+        """How many batches were handed out."""
+        with self._db.reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM batches").fetchone()[0])
+
     def batches(self) -> list[BatchRecord]:
         """Every batch that was handed out, oldest first."""
         with self._db.reading() as connection:

@@ -13,14 +13,14 @@ from zlib import crc32
 from parbals.errors import LabelError, ParbalsError
 from parbals.store.answers import Answers
 from parbals.store.batches import Batches
-from parbals.store.database import Database, create_file
-from parbals.store.integrity import problems, read_meta
+from parbals.store.database import FILE_NAME, Database, create_file
+from parbals.store.integrity import Comparison, problems, read_meta
 from parbals.store.items import Items
+from parbals.store.journal import old_witness, salvage
 from parbals.store.passes import Passes
 from parbals.store.queue import Queue
 from parbals.store.records import Answer, Event, Report
 from parbals.store.rows import check_text, checksum, from_json, now, to_json
-from parbals.store.salvage import salvage
 from parbals.store.schema import check_version
 from parbals.store.settings import ProjectSettings, checked_settings
 
@@ -82,10 +82,9 @@ class Store(Items, Answers, Batches, Passes, Queue):
     def salvage(path: str | PathLike[str]) -> Iterator[Answer]:
         """The answers of a damaged project that can be read and proved, in the order given.
 
-        Works without SQLite, on whatever is left of the files, and changes nothing. Close the
-        project first.
+        From the journal, and from the database as far as it can be read; changes nothing.
         """
-        return salvage(Path(path))
+        return salvage(Path(path), Path(path) / FILE_NAME)
 
     def close(self) -> None:
         """Close the project; closing twice is fine."""
@@ -217,20 +216,22 @@ class Store(Items, Answers, Batches, Passes, Queue):
 
         Reads all of them.
         """
-        testimony = self._db.witness.read()
-        found: list[str] = []
+        size = self._db.journal.size()
+        faults: list[str] = []
         try:
             with self._db.reading() as connection:
                 connection.execute("BEGIN")
                 try:
-                    found.extend(
-                        problems(connection, check_version(connection), testimony, thorough=True)
-                    )
+                    faults += problems(connection, check_version(connection), thorough=True)
+                    lines, witness = self._db.journal.lines(size), old_witness(self.folder)
+                    if not faults:
+                        journal = Comparison(connection, self.identity, lines, witness)
+                        faults += [journal.problem] if journal.problem else []
                 finally:
                     connection.execute("COMMIT")
         except ParbalsError as error:
-            found.append(str(error))
-        return found
+            faults.append(str(error))
+        return faults
 
     def _meta(self) -> dict[str, Any]:
         with self._db.reading() as connection:

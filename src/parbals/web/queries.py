@@ -6,9 +6,8 @@ import numpy as np
 
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
-from parbals.project.agreement import agreement
-from parbals.project.consensus import combined_labels
 from parbals.project.features import load_features
+from parbals.project.summary import overview
 from parbals.store.records import Lease, Why
 from parbals.store.store import Store
 from parbals.strategies.table import STRATEGIES
@@ -179,34 +178,22 @@ def revision(store: Store) -> str:
 def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> LiveOut:
     """Progress, class balance, annotators, the latest report, the curve and agreement."""
     now = revision(store)  # first: what comes in between is then newer
-    votes = store.votes()
-    labels = combined_labels(votes)
-    balance = dict.fromkeys(store.classes, 0)
-    for label in labels.values():
-        balance[label] += 1
-    waiting, out = store.queued()
-    latest = store.latest_report()
-    people = store.annotators()
-    machines = {person.name for person in people if person.source == "machine"}
-    agreed = agreement(
-        {p: {a: label for a, label in by.items() if a not in machines} for p, by in votes.items()}
-    )
+    seen = overview(store)
+    agreement = seen.agreement
     return LiveOut(
         revision=now,
         unchanged=False,
         queue=queue,
-        labelled=len(labels),
-        n_items=store.n_items,
-        answers=sum(map(len, votes.values())),
-        out=len(out),
-        queued=len(waiting),
-        passed=len(store.passes().keys() - labels.keys()),
-        class_balance=balance,
-        annotators=people,
-        report=None
-        if latest is None
-        else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
+        labelled=seen.labelled,
+        n_items=seen.items,
+        answers=seen.answers,
+        out=seen.out,
+        queued=seen.queued,
+        passed=seen.passed,
+        class_balance=seen.class_balance,
+        annotators=seen.annotators,
+        report=seen.report,
         history=curve.renew(store),
-        agreement=agreed and replace(agreed, pairs=agreed.pairs[:_MOST_PAIRS]),
+        agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
         server=server,
     )

@@ -11,7 +11,7 @@ from pydantic import (
     StringConstraints,
 )
 
-from parbals.project.agreement import Agreement
+from parbals.project.consensus import Agreement
 from parbals.store.records import Annotator
 
 MOST_POSITION = 2**53 - 1
