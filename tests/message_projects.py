@@ -53,7 +53,7 @@ def copy_project(made, folder):
 def made_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     messages = write_messages(folder / "messages.csv")
-    arguments = ["init", str(folder / "spam"), str(messages), *ROLES]
+    arguments = ["init", str(folder / "spam"), str(messages), *ROLES, "--strategy", "margin"]
     result = CliRunner().invoke(parbals, arguments)
     assert result.exit_code == 0, (result.output, result.exception)
     return folder / "spam"
@@ -61,7 +61,7 @@ def made_once(tmp_path_factory):
 
 @pytest.fixture
 def project(run, messages, tmp_path, made_once):
-    """The project ``spam``, made of messages.csv."""
+    """The project ``spam``, made of messages.csv; its strategy is the quick ``margin``."""
     with Store.open(copy_project(made_once, tmp_path / "spam")) as store:
         store.update_settings(data=str(messages.resolve()), media=str(tmp_path.resolve()))
     return tmp_path / "spam"

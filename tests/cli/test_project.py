@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 from message_data import message, truth
+from message_projects import ROLES
 
+from parbals.cli.main import main
 from parbals.errors import InputError, LabelError, ProjectDamagedError, ProjectError
 from parbals.project.features import load_features
 from parbals.store.store import Store
@@ -66,24 +69,14 @@ class TestInit:
             Image.new("RGB", (20, 10), (30 * i, 0, 255 - 30 * i)).save(
                 tmp_path / "photos" / f"{i}.png"
             )
-        assert "8 items" in run("init", "p", "photos", "--classes", "red,blue")
+        arguments = ("--classes", "red,blue", "--strategy", "random")
+        assert "8 items" in run("init", "p", "photos", *arguments)
         run("next", "p", "-n", "3")
 
     def test_a_bad_cell_is_named_and_no_folder_is_left_behind(self, run, messages, tmp_path):
         text = messages.read_text().replace(",ham", ",eggs", 1)
         messages.write_text(text)
-        result = run(
-            "init",
-            "p",
-            messages,
-            "--text",
-            "message",
-            "--label",
-            "label",
-            "--classes",
-            "ham,spam",
-            fails=True,
-        )
+        result = run("init", "p", messages, *ROLES, fails=True)
         assert isinstance(result.exception, LabelError)
         assert "row 3" in str(result.exception)
         assert "'label'" in str(result.exception)
@@ -177,6 +170,8 @@ class TestInit:
 
 class TestRound:
     def test_next_fill_in_tell_status_export(self, run, project, tmp_path):
+        with Store.open(project) as store:
+            store.update_settings(strategy="parbals-epig")
         run("next", project, "-n", "6", "--out", "batch.csv")
         chosen = fill(tmp_path / "batch.csv")
         output = run("tell", project, "batch.csv")
@@ -206,17 +201,7 @@ class TestRound:
         assert json.loads(run("status", project, "--json"))["pending"] == 10
 
     def test_the_same_project_gives_the_same_batch(self, run, project, messages, tmp_path):
-        run(
-            "init",
-            "twin",
-            messages,
-            "--text",
-            "message",
-            "--label",
-            "label",
-            "--classes",
-            "ham,spam",
-        )
+        run("init", "twin", messages, *ROLES, "--strategy", "margin")
         batches = [
             json.loads(run("next", name, "-n", "5", "--json"))["ids"] for name in ("spam", "twin")
         ]
@@ -318,8 +303,10 @@ class TestRound:
         assert "1 features by columns" in run(
             "embed", project, "--encoder", "columns", "--columns", "length"
         )
-        with Store.open(project, read_only=True) as store:
+        with Store.open(project) as store:
             assert store.n_labelled == 6
+            assert store.settings.encoded_columns == ("length",)
+            store.update_settings(strategy="random")
         run("next", project, "-n", "2")
 
     def test_export_cannot_start_a_formula(self, run, tmp_path):
@@ -333,25 +320,26 @@ class TestRound:
 
 class TestHouse:
     def test_commands_that_only_look_do_not_load_jax(self, project):
-        code = (
-            "import sys; from parbals.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: "
-            "pass\nassert 'jax' not in sys.modules and 'sklearn' not in sys.modules, 'a model was "
-            "loaded'\n"
-        )
-        for arguments in (
-            ["status", str(project)],
-            ["export", str(project)],
-            ["--help"],
-            ["next", "--help"],
-        ):
-            done = subprocess.run(
-                [sys.executable, "-c", code, *arguments],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, done.stderr
+        looks = [["status", str(project)], ["export", str(project)], ["--help"], ["next", "--help"]]
+        code = f"""
+import sys
+from parbals.cli.main import main
+for arguments in {looks}:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code, arguments
+    loaded = {{"jax", "sklearn"}} & sys.modules.keys()
+    assert not loaded, (arguments, loaded)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
+    def test_compiled_programs_are_kept_on_disk(self, run, project, tmp_path):
+        run("next", project, "-n", "3")
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "cache")
+
+    @pytest.mark.full
     def test_the_second_next_compiles_nothing_new(self, project, tmp_path):
         environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
@@ -372,17 +360,15 @@ class TestHouse:
         assert "Example" in text
         assert "--json" in text
 
-    def test_no_project_there_is_exit_code_3(self, tmp_path):
-        done = subprocess.run(
-            [sys.executable, "-m", "parbals", "status", str(tmp_path / "none")],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 3
-        assert done.stderr.startswith("parbals: ")
-        assert len(done.stderr.strip().splitlines()) == 1
+    def test_no_project_there_is_exit_code_3(self, tmp_path, capsys):
+        with pytest.raises(SystemExit) as ended:
+            main(["status", str(tmp_path / "none")])
+        assert ended.value.code == 3
+        said = capsys.readouterr().err
+        assert said.startswith("parbals: ")
+        assert len(said.strip().splitlines()) == 1
 
+    @pytest.mark.full
     def test_four_at_once_all_get_items_of_their_own(self, project, tmp_path):
         environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
@@ -403,6 +389,7 @@ class TestHouse:
             ) as file:
                 assert [row["id"] for row in csv.DictReader(file)] == record["ids"]
 
+    @pytest.mark.full
     def test_ctrl_c_while_choosing_leaves_the_project_whole(self, project):
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "20"]
         process = subprocess.Popen(

@@ -127,7 +127,9 @@ def wait_for_labels(project, n):
             time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)]
+)
 def test_ctrl_c_stores_what_has_arrived_and_gives_the_rest_back(
     start, write, project, tmp_path, number
 ):
@@ -150,9 +152,8 @@ def test_kill_minus_nine_loses_nothing_and_running_again_goes_on(
     wait_for_labels(project, 2)
     process.kill()
     process.communicate()
-    os.kill(
-        int((tmp_path / "annotator.ready").read_text()), signal.SIGKILL
-    )  # it sleeps on, having no reason to end
+    # The program sleeps on, having no reason to end.
+    os.kill(int((tmp_path / "annotator.ready").read_text()), signal.SIGKILL)
     with Store.open(project) as store:
         before, out = store.current_labels(), store.pending()
         assert (len(before), len(out), store.check()) == (2, 4, [])
@@ -166,12 +167,14 @@ def test_kill_minus_nine_loses_nothing_and_running_again_goes_on(
 
 @pytest.mark.parametrize(
     "moments",
-    [(1, 4, 7), pytest.param(range(1, 56), marks=pytest.mark.faults)],
+    [
+        pytest.param((1, 4, 7), marks=pytest.mark.full),
+        pytest.param(range(1, 56), marks=pytest.mark.faults),
+    ],
     ids=["a few", "many"],
 )
 def test_kill_minus_nine_again_and_again(start, run, write, tmp_path, project, moments):
-    """Killed as soon as so many labels are stored: whatever was seen stored is there at the end,
-    once."""
+    """Killed as soon as so many labels are stored: what was stored is there once at the end."""
     folder = project if len(moments) < 10 else make_project(tmp_path / "larger", 60)
     body = "for item in items():\n  time.sleep(0.05)\n  say(item)\n"
     seen = {}

@@ -54,7 +54,7 @@ GRANTS = [("yes", "yes")] * 20 + [("no", "no")] * 15 + [("yes", "no")] * 5 + [("
 
 
 def votes(*columns):
-    """position → {annotator: label} from a list of labels an annotator; None where there is none."""
+    """position → {annotator: label} from a list of labels an annotator; None is no label."""
     names = "abcdefgh"
     rows = zip(*columns, strict=True)
     return {

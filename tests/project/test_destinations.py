@@ -1,4 +1,4 @@
-"""Files that next and export must not write over, and what is checked before items are handed out."""
+"""Files that commands must not write over, and what is checked before items are handed out."""
 
 import csv
 import json

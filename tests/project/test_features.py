@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from parbals.errors import InputError, ProjectDamagedError
-from parbals.project.features import encode, load_features, store_features
+from parbals.features.encoders.base import Options
+from parbals.project.features import encode_items, load_features, open_encoder, store_features
 
 TEXTS = ["win a prize", "claim the prize now", "see you at noon", "dinner at noon", ""]
 
@@ -15,9 +16,12 @@ def items(contents):
 
 def encoded(encoder, contents, columns, base=None):
     done = []
-    features = encode(encoder, items(contents), len(contents), columns, base, done.append)
-    assert done[-1] == len(contents)
-    return features
+    loaded = open_encoder(encoder, Options())
+    result = encode_items(
+        encoder, loaded, items(contents), len(contents), columns, base, lambda *at: done.append(at)
+    )
+    assert done[-1] == ("encoding", len(contents), len(contents))
+    return result.features
 
 
 def test_text_about_the_same_thing_is_close():

@@ -41,7 +41,7 @@ def test_an_old_project_opens_with_all_it_held_and_goes_on(written):
             position for position in range(24) if position not in out | store.votes().keys()
         )
         assert store.pass_over(free, "unsure", annotator="ann") == "new"
-        number, batch = choose_batch(store, 3)
+        number, batch = choose_batch(store, 3, strategy="margin")
         assert number == seen.batches + 1
         assert not (out | {free}) & set(batch.indices.tolist())
         assert store.check() == []

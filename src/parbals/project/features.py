@@ -32,7 +32,6 @@ from parbals.store.store import Store
 __all__ = [
     "Encoded",
     "embed_advice",
-    "encode",
     "encode_items",
     "features_of",
     "load_features",
@@ -58,8 +57,7 @@ class Items(Protocol):
 
 @dataclass(frozen=True)
 class Encoded:
-    """Features (N, D) float32, in a file if they are many; and the positions of items that could
-    not be read.
+    """Features (N, D) float32, in a file if they are many; positions of items not read are listed.
 
     Such an item's row is zero, the mean of all. ``forget`` removes what was kept so that an
     interrupted run could go on; call it when the features are stored.
@@ -82,23 +80,6 @@ def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encod
     return load_encoder(name, options, kind, (COLUMNS,))
 
 
-def encode(
-    encoder: str,
-    items: Items,
-    n_items: int,
-    columns: list[str],
-    base: Path,
-    progress: Callable[[int], None],
-) -> np.ndarray:
-    """Features (N, D) float32 of the given columns; ``progress`` is told how many items are done."""
-    loaded = open_encoder(encoder, Options())
-    encoded = encode_items(
-        encoder, loaded, items, n_items, columns, base, lambda stage, done, total: progress(done)
-    )
-    encoded.forget()
-    return encoded.features
-
-
 def encode_items(
     name: str,
     encoder: Encoder | None,
@@ -111,8 +92,7 @@ def encode_items(
     options: Options | None = None,
     workspace: Path | None = None,
 ) -> Encoded:
-    """Encode the given columns; ``workspace`` is a folder on a disk with room for the features, one
-    more time.
+    """Encode the given columns; ``workspace`` is a folder with room for the features once more.
 
     Rows of texts by tfidf have length 3. Those of other encoders are reduced by PCA to 99 % of
     their variance and have length 3 on the average. They are first written to parbals' cache, where
@@ -213,7 +193,7 @@ def _number(value: Any, name: str, column: str) -> float:
     if not np.isfinite(number):
         raise InputError(
             f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number; leave "
-            "the column out, or correct the data and make the project anew."
+            "the column out, or correct the data and make the project again."
         )
     return number
 
