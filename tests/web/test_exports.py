@@ -93,7 +93,7 @@ def slow(monkeypatch):
 
     def waiting(path, records, *rest):
         begun.set()
-        assert may.wait(60)
+        assert may.wait(300)
         return write(path, records, *rest)
 
     monkeypatch.setattr(downloads, "write_export", waiting)
@@ -106,10 +106,10 @@ def test_the_map_and_the_lists_do_not_wait_for_an_export(page, monkeypatch):
     async def story():
         app = app_of(page)
         export = asyncio.create_task(ask(app, "/api/export"))
-        await asyncio.to_thread(begun.wait, 60)
+        await asyncio.to_thread(begun.wait, 300)
         try:
             found = [
-                await asyncio.wait_for(ask(app, path), 20) for path in ("/api/items", "/api/map")
+                await asyncio.wait_for(ask(app, path), 300) for path in ("/api/items", "/api/map")
             ]
             assert not export.done()
         finally:
@@ -124,6 +124,7 @@ def test_the_map_and_the_lists_do_not_wait_for_an_export(page, monkeypatch):
 
 def test_an_export_that_nobody_waits_for_is_given_up(page, tmp_path, monkeypatch):
     begun, may = slow(monkeypatch)
+    monkeypatch.setattr(downloads, "_LOOK_SECONDS", 0.05)
     read = []
     every = downloads.export_records
     monkeypatch.setattr(
@@ -134,7 +135,7 @@ def test_an_export_that_nobody_waits_for_is_given_up(page, tmp_path, monkeypatch
 
     async def story():
         export = asyncio.create_task(ask(app_of(page), "/api/export", stays=False))
-        await asyncio.to_thread(begun.wait, 60)
+        await asyncio.to_thread(begun.wait, 300)
         await asyncio.sleep(3 * downloads._LOOK_SECONDS)  # it is looked whether somebody is there
         may.set()
         with pytest.raises(downloads.ProjectError, match="Nobody waits"):
