@@ -26,6 +26,7 @@ def sentence(store, why):
         ("coreset", 0.3, " far from everything that was chosen before."),
         ("margin", 0.25, " nearly equally likely, with a score of 0.25."),
         ("parbals-epig", 0.25, " to lower the loss by 0.25 (alone by 0.5)."),
+        ("parbals-epig", 0.4999, " is expected to lower the loss by 0.5."),
         ("parbals-epig", None, " do not repeat each other."),
         ("somebody-elses", 0.25, ", chosen by somebody-elses."),
     ],

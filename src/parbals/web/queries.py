@@ -138,10 +138,11 @@ def _sentence(why: Why) -> str:
         return f"{sentence}."
     if not strategy.conditions_model:
         return f"{sentence}, with a score of {why.score:.3g}."
-    alone = ""
-    if why.initial_score is not None and why.initial_score > why.score > 0:
-        alone = f" (alone by {why.initial_score:.2g})"
-    return f"{sentence}. It is expected to lower the loss by {why.score:.2g}{alone}."
+    gain = f"{why.score:.2g}"
+    alone = gain if why.initial_score is None else f"{why.initial_score:.2g}"
+    if float(alone) > float(gain) > 0:
+        gain += f" (alone by {alone})"
+    return f"{sentence}. It is expected to lower the loss by {gain}."
 
 
 class Curve:
