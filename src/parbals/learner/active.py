@@ -1,7 +1,7 @@
 """Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -118,13 +118,19 @@ class ActiveLearner:
         self._ledger.ask(positions)
         return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
 
-    def choose(self, n: int = 1, *, strategy: str | None = None) -> Batch:
-        """The batch that ``ask(n)`` would return, with its scores (indices are positions); nothing
-        becomes pending."""
+    def choose(
+        self, n: int = 1, *, strategy: str | None = None, leave_out: Collection[int] = ()
+    ) -> Batch:
+        """The batch that ``ask(n)`` would return (indices are positions); nothing becomes pending.
+
+        The positions ``leave_out`` are not chosen; unlike pending ones, no labels are expected of them.
+        """
         n = check_positive_int(n, "n")
         strategy = self.strategy if strategy is None else strategy
         strategy_named(strategy)
-        free = np.flatnonzero(self._ledger.free())
+        is_free = self._ledger.free()
+        is_free[list(leave_out)] = False
+        free = np.flatnonzero(is_free)
         if n > len(free):
             raise InputError(
                 f"{n} items were asked for and {len(free)} are free ({len(self.labelled)} "

@@ -29,7 +29,7 @@ __all__ = ["Created", "Roles", "create_project", "embed_project"]
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what; empty where the data themselves tell. The ``id`` "" numbers the rows."""
+    """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows."""
 
     text: tuple[str, ...] = ()
     image: str | None = None
@@ -133,8 +133,8 @@ def embed_project(
     """Make the features of a project anew; returns their number. Labels and batches stay."""
     settings = store.settings
     how = encode_with or Options()
-    chosen = columns or settings.get("encoded_columns") or settings.get("columns") or []
-    known = settings.get("columns") or chosen
+    chosen = columns or list(settings.encoded_columns or settings.columns)
+    known = settings.columns or chosen
     for column in chosen:
         if column not in known:
             raise InputError(f"The project has no column {column!r}; it has {', '.join(known)}.")
@@ -142,7 +142,7 @@ def embed_project(
     return _embed(
         store,
         encoder,
-        open_encoder(encoder, how, None if columns else settings.get("encoded_kind")),
+        open_encoder(encoder, how, None if columns else settings.encoded_kind),
         chosen,
         how,
         progress,
@@ -158,29 +158,29 @@ def _embed(
     progress: Progress,
 ) -> int:
     settings = store.settings
-    old = settings.get("features")
+    old = settings.features
     encoded = encode_items(
         name,
         encoder,
         lambda: _pairs(store),
         store.n_items,
         columns,
-        Path(settings.get("media") or "."),
+        Path(settings.media or "."),
         progress,
         options=how,
         workspace=store.folder,
     )
-    remembered = store_features(store.folder, encoded.features)
+    written = store_features(store.folder, encoded.features)
     store.update_settings(
-        features=remembered,
+        features=written,
         encoder=name,
         encoded_columns=columns,
         encoded_kind=None if encoder is None else encoder.kind,
         unreadable=list(encoded.unreadable),
     )
     encoded.forget()
-    if old is not None and old["file"] != remembered["file"]:
-        (store.folder / old["file"]).unlink(missing_ok=True)
+    if old is not None and old.file != written.file:
+        (store.folder / old.file).unlink(missing_ok=True)
     return int(encoded.features.shape[1])
 
 

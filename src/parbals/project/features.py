@@ -19,19 +19,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from parbals.arrays import release_pages
-from parbals.errors import InputError, ProjectDamagedError
+from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.features.encoders.base import Encoder, Kind, Options, slug
 from parbals.features.encoders.embedding import Progress, embed
 from parbals.features.encoders.row_file import sidecar_path
 from parbals.features.encoders.table import load_encoder
 from parbals.features.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals.files import cache_folder
+from parbals.store.settings import MatrixFile
+from parbals.store.store import Store
 
 __all__ = [
     "Encoded",
     "embed_advice",
-    "encode",
     "encode_items",
+    "features_of",
     "load_features",
     "open_encoder",
     "store_features",
@@ -55,8 +57,7 @@ class Items(Protocol):
 
 @dataclass(frozen=True)
 class Encoded:
-    """Features (N, D) float32, in a file if they are many; and the positions of items that could
-    not be read.
+    """Features (N, D) float32, in a file if they are many; positions of items not read are listed.
 
     Such an item's row is zero, the mean of all. ``forget`` removes what was kept so that an
     interrupted run could go on; call it when the features are stored.
@@ -79,23 +80,6 @@ def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encod
     return load_encoder(name, options, kind, (COLUMNS,))
 
 
-def encode(
-    encoder: str,
-    items: Items,
-    n_items: int,
-    columns: list[str],
-    base: Path,
-    progress: Callable[[int], None],
-) -> np.ndarray:
-    """Features (N, D) float32 of the given columns; ``progress`` is told how many items are done."""
-    loaded = open_encoder(encoder, Options())
-    encoded = encode_items(
-        encoder, loaded, items, n_items, columns, base, lambda stage, done, total: progress(done)
-    )
-    encoded.forget()
-    return encoded.features
-
-
 def encode_items(
     name: str,
     encoder: Encoder | None,
@@ -108,8 +92,7 @@ def encode_items(
     options: Options | None = None,
     workspace: Path | None = None,
 ) -> Encoded:
-    """Encode the given columns; ``workspace`` is a folder on a disk with room for the features, one
-    more time.
+    """Encode the given columns; ``workspace`` is a folder with room for the features once more.
 
     Rows of texts by tfidf have length 3. Those of other encoders are reduced by PCA to 99 % of
     their variance and have length 3 on the average. They are first written to parbals' cache, where
@@ -210,7 +193,7 @@ def _number(value: Any, name: str, column: str) -> float:
     if not np.isfinite(number):
         raise InputError(
             f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number; leave "
-            "the column out, or correct the data and make the project anew."
+            "the column out, or correct the data and make the project again."
         )
     return number
 
@@ -222,8 +205,8 @@ def _sweep(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def store_features(folder: Path, features: np.ndarray, name: str = "features") -> dict[str, Any]:
-    """Write a matrix, row block by row block, and return what the project must remember of them."""
+def store_features(folder: Path, features: np.ndarray, name: str = "features") -> MatrixFile:
+    """Write a matrix, row block by row block; what the project must remember of it."""
     digest = hashlib.blake2b(digest_size=16)
     temporary = folder / f".{name}.{os.getpid()}.tmp"
     try:
@@ -247,46 +230,59 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
         os.replace(temporary, folder / file_name)
     finally:
         temporary.unlink(missing_ok=True)
-    return {"file": file_name, "digest": digest.hexdigest(), "shape": list(features.shape)}
+    return MatrixFile(file_name, digest.hexdigest(), features.shape)
 
 
 def embed_advice(folder: Path, encoder: str | None) -> str:
     """How features that are missing or damaged are made again."""
     if encoder == GIVEN:
-        return "put back a copy, or make the project anew with `parbals init` (its features came with the data)"
+        return (
+            "put back a copy, or make the project again with `parbals init` (its features came "
+            "with the data)"
+        )
     return f"run `parbals embed {folder} --encoder {encoder or 'NAME'}` to make the features again"
 
 
-def _advice(folder: Path, remembered: dict[str, Any], encoder: str | None) -> str:
-    if remembered["file"].startswith("predictions-"):
-        return f"run `parbals export {folder} --renew` to predict anew"
-    if remembered["file"].startswith("map-"):
+def _advice(folder: Path, file: str, encoder: str | None) -> str:
+    if file.startswith("predictions-"):
+        return f"run `parbals export {folder} --renew` to predict again"
+    if file.startswith("map-"):
         return "remove it, and the labelling page makes it again"
     return embed_advice(folder, encoder)
 
 
+def features_of(store: Store) -> np.ndarray:
+    """The features (N, D) of a project, memory-mapped."""
+    settings = store.settings
+    if settings.features is None:
+        raise ProjectError(
+            f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
+        )
+    return load_features(store.folder, settings.features, encoder=settings.encoder)
+
+
 def load_features(
-    folder: Path, remembered: dict[str, Any], *, verify: bool = False, encoder: str | None = None
+    folder: Path, matrix: MatrixFile, *, verify: bool = False, encoder: str | None = None
 ) -> np.ndarray:
     """The memory-mapped matrix; with ``verify`` every byte is compared with what was written.
 
     ``encoder`` is the project's own, for the advice in an error.
     """
-    path = folder / remembered["file"]
-    advice = _advice(folder, remembered, encoder)
+    path = folder / matrix.file
+    advice = _advice(folder, matrix.file, encoder)
     try:
         features = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ProjectDamagedError(f"{path} is missing; {advice}.") from None
     except (ValueError, OSError, EOFError) as error:
         raise ProjectDamagedError(f"{path} is damaged ({error}); {advice}.") from None
-    if list(features.shape) != remembered["shape"] or features.dtype != np.dtype("<f4"):
+    if features.shape != matrix.shape or features.dtype != np.dtype("<f4"):
         raise ProjectDamagedError(f"{path} has another shape than was written; {advice}.")
     if verify:
         digest = hashlib.blake2b(digest_size=16)
         for start in range(0, len(features), ROWS):
             digest.update(np.ascontiguousarray(features[start : start + ROWS]).tobytes())
             release_pages(features)
-        if digest.hexdigest() != remembered["digest"]:
+        if digest.hexdigest() != matrix.digest:
             raise ProjectDamagedError(f"{path} is not what was written; {advice}.")
     return features

@@ -10,9 +10,9 @@ from parbals.errors import InputError
 from parbals.store.answers import HeldLabelError, Pen, RequestUsedError
 from parbals.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals.store.database import Database
-from parbals.store.integrity import PASS_COLUMNS
 from parbals.store.records import Lease, Pass, Undone
-from parbals.store.rows import check_position, check_text, checksum, now
+from parbals.store.rows import check_position, check_text, now
+from parbals.store.schema import COLUMNS
 
 __all__ = ["KINDS", "Passes"]
 
@@ -48,7 +48,7 @@ class Passes:
         if request_id is not None:
             check_text(request_id, "request_id")
         with self._db.transaction() as connection:
-            pen = Pen(connection, self._db.project, annotator, "person")
+            pen = Pen(self._db, connection, annotator, "person")
             position = check_position(position, pen.n_items, "position")
             before = _by_request(connection, request_id)
             if before is not None:
@@ -89,13 +89,12 @@ class Passes:
         if request_id is not None:
             check_text(request_id, "request_id")
         with self._db.transaction() as connection:
-            pen = Pen(connection, self._db.project, annotator, "person")
+            pen = Pen(self._db, connection, annotator, "person")
             position = check_position(position, pen.n_items, "position")
             undone = _undone_before(connection, pen, position, request_id)
             if undone is None:
                 undone = _take_back(connection, pen, position, request_id)
             lease = lease_to(connection, position, annotator, time.time() + lease_seconds)
-        self._db.testify(pen.first, bytes(pen.marks))
         return undone, lease
 
     def passes(self) -> dict[int, dict[str, str]]:
@@ -115,7 +114,8 @@ class Passes:
         """Every pass of an item, also those taken back, in the order given."""
         with self._db.reading() as connection:
             rows = connection.execute(
-                f"SELECT {PASS_COLUMNS} FROM passes WHERE position = ? ORDER BY pass", (position,)
+                f"SELECT {COLUMNS['passes']} FROM passes WHERE position = ? ORDER BY pass",
+                (position,),
             ).fetchall()
         return [Pass(*row) for row in rows]
 
@@ -142,10 +142,7 @@ def _by_request(connection: sqlite3.Connection, request: str | None) -> tuple[in
 def _append(pen: Pen, position: int, kind: str, request: str | None, comment: str | None) -> None:
     (number,) = pen.connection.execute("SELECT 1 + coalesce(max(pass), 0) FROM passes").fetchone()
     fields = (number, position, pen.annotator, kind, request, comment, now())
-    pen.connection.execute(
-        f"INSERT INTO passes ({PASS_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*fields, checksum(pen.project, "passes", fields)),
-    )
+    pen.database.insert("passes", fields)
 
 
 def _take_back(

@@ -10,23 +10,21 @@ from typing import Any, Self
 from uuid import uuid4
 from zlib import crc32
 
-from parbals.errors import InputError, LabelError, ParbalsError
+from parbals.errors import LabelError, ParbalsError
 from parbals.store.answers import Answers
 from parbals.store.batches import Batches
-from parbals.store.database import Database, create_file
-from parbals.store.integrity import problems, read_meta
+from parbals.store.database import FILE_NAME, Database, create_file
+from parbals.store.integrity import Comparison, problems, read_meta
 from parbals.store.items import Items
+from parbals.store.journal import old_witness, salvage
 from parbals.store.passes import Passes
 from parbals.store.queue import Queue
 from parbals.store.records import Answer, Event, Report
 from parbals.store.rows import check_text, checksum, from_json, now, to_json
-from parbals.store.salvage import salvage
 from parbals.store.schema import check_version
+from parbals.store.settings import ProjectSettings, checked_settings
 
 __all__ = ["Store"]
-
-_RESERVED = ("classes", "project")
-"""Kept beside the settings, but not settings."""
 
 
 class Store(Items, Answers, Batches, Passes, Queue):
@@ -62,7 +60,7 @@ class Store(Items, Answers, Batches, Passes, Queue):
     ) -> Self:
         """A new, empty project; a folder that already holds one is refused."""
         meta = {
-            **_check_settings(settings),
+            **checked_settings(settings),
             "classes": _check_classes(classes),
             "project": uuid4().hex,
         }
@@ -84,10 +82,9 @@ class Store(Items, Answers, Batches, Passes, Queue):
     def salvage(path: str | PathLike[str]) -> Iterator[Answer]:
         """The answers of a damaged project that can be read and proved, in the order given.
 
-        Works without SQLite, on whatever is left of the files, and changes nothing. Close the
-        project first.
+        From the journal, and from the database as far as it can be read; changes nothing.
         """
-        return salvage(Path(path))
+        return salvage(Path(path), Path(path) / FILE_NAME)
 
     def close(self) -> None:
         """Close the project; closing twice is fine."""
@@ -123,9 +120,9 @@ class Store(Items, Answers, Batches, Passes, Queue):
         return self._db.project
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> ProjectSettings:
         """The settings as they are now; change them with ``update_settings``."""
-        return {key: value for key, value in self._meta().items() if key not in _RESERVED}
+        return ProjectSettings.of(self._meta())
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -133,10 +130,9 @@ class Store(Items, Answers, Batches, Passes, Queue):
         return tuple(self._meta()["classes"])
 
     def update_settings(self, **changes: Any) -> None:
-        """Change or add settings; ``classes`` may grow but not shrink, since answers refer to them."""
-        changes = dict(changes)
+        """Change settings; ``classes`` may grow but not shrink, since answers refer to them."""
         classes = _check_classes(changes.pop("classes")) if "classes" in changes else None
-        _check_settings(changes)
+        changes = checked_settings(changes)
         with self._db.transaction() as connection:
             if classes is not None:
                 missing = [
@@ -220,20 +216,22 @@ class Store(Items, Answers, Batches, Passes, Queue):
 
         Reads all of them.
         """
-        testimony = self._db.witness.read()
-        found: list[str] = []
+        size = self._db.journal.size()
+        faults: list[str] = []
         try:
             with self._db.reading() as connection:
                 connection.execute("BEGIN")
                 try:
-                    found.extend(
-                        problems(connection, check_version(connection), testimony, thorough=True)
-                    )
+                    faults += problems(connection, check_version(connection), thorough=True)
+                    lines, witness = self._db.journal.lines(size), old_witness(self.folder)
+                    if not faults:
+                        journal = Comparison(connection, self.identity, lines, witness)
+                        faults += [journal.problem] if journal.problem else []
                 finally:
                     connection.execute("COMMIT")
         except ParbalsError as error:
-            found.append(str(error))
-        return found
+            faults.append(str(error))
+        return faults
 
     def _meta(self) -> dict[str, Any]:
         with self._db.reading() as connection:
@@ -247,15 +245,6 @@ def _write_meta(connection: sqlite3.Connection, project: str, values: dict[str, 
             "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
             (key, text, checksum(project, "meta", (key, text))),
         )
-
-
-def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    for key, value in settings.items():
-        check_text(key, "The name of a setting")
-        if key in _RESERVED:
-            raise InputError(f"A setting cannot be called {key!r}; choose another name.")
-        to_json(value, f"The setting {key!r}")
-    return settings
 
 
 def _check_classes(classes: Sequence[str]) -> list[str]:

@@ -56,7 +56,7 @@ def create(folder, data, settings=None, **options):
 
 def features(folder):
     with Store.open(folder) as store:
-        return load_features(folder, store.settings["features"], verify=True), store.settings
+        return load_features(folder, store.settings.features, verify=True), store.settings
 
 
 class TestCommands:
@@ -109,7 +109,7 @@ class TestFeatures:
         rows, settings = features(tmp_path / "p")
         np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-4)
         assert np.sqrt(np.square(rows).sum(axis=1).mean()) == pytest.approx(3.0, rel=1e-4)
-        assert settings["encoded_kind"] == "text"
+        assert settings.encoded_kind == "text"
         raw = Letters().encode(TEXTS)
         distances = [np.linalg.norm(x[:1] - x, axis=1) for x in (raw, rows)]
         assert np.corrcoef(*distances)[0, 1] > 0.99  # 99 % of the variance are kept
@@ -156,7 +156,7 @@ class TestUnreadable:
         (tmp_path / "photos" / "3.png").write_bytes(b"")
         create(tmp_path / "p", photos, encode_with=Options(skip_bad=True))
         rows, settings = features(tmp_path / "p")
-        assert settings["unreadable"] == [3]
+        assert settings.unreadable == (3,)
         np.testing.assert_allclose(rows[3], 0, atol=1e-5)
         assert np.abs(np.delete(rows, 3, axis=0)).max(axis=1).min() > 0.1
 
