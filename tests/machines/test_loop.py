@@ -1,16 +1,14 @@
 """Whole runs: who is asked, what ends a run, what the next run knows of it."""
 
 import json
-import threading
 import time
 
 import pytest
-from machine_projects import make_project
+from machine_projects import make_project, stopping_after
 from message_data import truth
 
 from parbals.errors import ProjectError
 from parbals.machines.loop import Rules, sole_run
-from parbals.machines.pace import Stop
 from parbals.project.engine import choose_batch
 from parbals.store.records import Submission
 from parbals.store.store import Store
@@ -211,53 +209,27 @@ def test_the_same_name_cannot_run_twice_at_once(label, write, project):
     assert label(write(GOOD)).result.ended == "done"
 
 
-def test_time_ends_a_run_and_keeps_what_came(label, write):
-    body = "for k, item in enumerate(items()):\n  if k == 2: time.sleep(60)\n  say(item)\n"
-    found = label(write(body), stop=Stop(max_seconds=4.0))
-    assert (found.result.ended, found.result.stored, found.result.failed, found.out) == (
-        "time",
-        2,
-        0,
-        [],
-    )
-
-
-def test_a_stop_keeps_what_came_and_gives_the_rest_back(label, write, tmp_path):
+@pytest.mark.parametrize("reason", ["interrupted", "time"])
+def test_a_stop_keeps_what_came_and_gives_the_rest_back(label, write, tmp_path, reason):
     body = """
 got = items()
 say(got[0])
 Path(__file__).with_suffix('.ready').write_text('')
-time.sleep(60)
+time.sleep(600)
 """
-    stop = Stop()
-
-    def ask_to_stop():
-        while not (tmp_path / "annotator.ready").exists():
-            threading.Event().wait(0.02)
-        stop.ask()
-
-    thread = threading.Thread(target=ask_to_stop)
-    thread.start()
-    found = label(write(body), stop=stop)
-    thread.join()
-    assert (found.result.ended, found.result.stored, found.result.failed, found.out) == (
-        "interrupted",
-        1,
-        0,
-        [],
-    )
+    with stopping_after(tmp_path / "annotator.ready", reason) as stop:
+        found = label(write(body), stop=stop)
+    assert (found.result.ended, found.result.stored, found.result.failed) == (reason, 1, 0)
+    assert found.out == []
 
 
-def test_a_rate_sends_smaller_parts(label, write):
+def test_a_rate_sends_smaller_parts(label, write, monkeypatch):
+    monkeypatch.setattr("parbals.machines.pace._MINUTE", 0.01)
     words = write("got = items()\nfor item in got: say(item, comment=str(len(got)))\n")
-    found = label(words, rate=3, batch_size=8, budget=3, stop=Stop(max_seconds=30))
-    assert found.result.stored == 3
-    limited = label(words, rate=2, batch_size=8, stop=Stop(max_seconds=2))
-    assert (limited.result.stored, limited.result.ended, limited.out) == (2, "time", [])
-    assert {answer.comment for answer in limited.answers[3:]} <= {
-        '{"comment":"3"}',
-        '{"comment":"2"}',
-    }
+    found = label(words, rate=3, batch_size=8)
+    assert found.result.stored == 12
+    sizes = sorted(answer.comment for answer in found.answers)
+    assert sizes == [f'{{"comment":"{n}"}}' for n in (1, 2, 2, *[3] * 9)], "3 + 3 + 2 and 3 + 1"
 
 
 def test_the_reports_advice_can_end_a_run(label, write, tmp_path):

@@ -124,7 +124,7 @@ class TestOtherFiles:
 class TestFilesOfTheProject:
     @pytest.mark.parametrize("command", ["next", "export"])
     @pytest.mark.parametrize(
-        "name", ["project.sqlite3", "project.sqlite3-wal", "project.witness", "page-token"]
+        "name", ["project.sqlite3", "project.sqlite3-wal", "project.journal", "page-token"]
     )
     def test_they_are_refused_whether_they_are_there_or_not(self, run, project, command, name):
         said = str(run(command, project, "--out", project / name, fails=True).exception)
