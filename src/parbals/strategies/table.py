@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from parbals.errors import InputError
 from parbals.plugins import load_entry, loadable_entries, other_entries
-from parbals.types import Batch
 
 if TYPE_CHECKING:
     from parbals.strategies.problem import Problem
+    from parbals.types import Batch
 
 __all__ = [
     "COLD_START",
@@ -66,7 +66,7 @@ class Strategy:
         style: colour, dashes, marker and width of its line in pictures; None takes a spare one.
     """
 
-    select: Callable[["Problem"], Batch]
+    select: Callable[["Problem"], "Batch"]
     title: str = ""
     about: str = "chosen by its score"
     needs_target: bool = False
@@ -84,13 +84,15 @@ class Strategy:
     style: tuple[str, str, str, float] | None = None
 
 
-def _at(place: str) -> Callable[["Problem"], Batch]:
+def _at(place: str) -> Callable[["Problem"], "Batch"]:
     """The function ``module:name`` of this folder, loaded when it is first called."""
     module, _, name = place.partition(":")
 
-    def select(problem: "Problem") -> Batch:
-        chosen: Batch = getattr(import_module(f"parbals.strategies.{module}"), name)(problem)
-        return chosen
+    def select(problem: "Problem") -> "Batch":
+        algorithm: Callable[[Problem], Batch] = getattr(
+            import_module(f"parbals.strategies.{module}"), name
+        )
+        return algorithm(problem)
 
     return select
 
