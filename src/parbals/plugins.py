@@ -1,5 +1,4 @@
-"""What other packages add to our tables, through entry points: found by name, loaded only when
-asked for."""
+"""What other packages add to our tables by entry points: found by name, loaded when asked for."""
 
 from collections.abc import Container
 from importlib.metadata import EntryPoint, entry_points
@@ -18,8 +17,7 @@ def other_entries(group: str, ours: Container[str]) -> dict[str, EntryPoint]:
 
 
 def load_entry(entry: EntryPoint, kind: type[T], what: str, shown: str) -> T:
-    """What an entry point names; ``what`` is called a strategy or the like, ``shown`` the class it
-    must be of."""
+    """What an entry point names; messages call it a ``what``, and its class ``shown``."""
     try:
         found = entry.load()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Explicit randomness: a seed goes in, generators come out, and no global state is read or written."""
+"""Explicit randomness: a seed in, generators out, and no global state read or written."""
 
 import hashlib
 from collections.abc import Iterable
@@ -62,8 +62,7 @@ def content_gumbels(seed: int, contents: list[bytes], occurrence: int, size: int
 
 
 def table_digest(blocks: Iterable[np.ndarray]) -> str:
-    """A digest of a matrix given in row blocks: the same numbers give the same digest, whatever
-    their precision."""
+    """A digest of a matrix given in row blocks; the same numbers give the same in any precision."""
     digest = hashlib.blake2b(digest_size=16)
     for block in blocks:
         digest.update(np.ascontiguousarray(block, np.float64).tobytes())

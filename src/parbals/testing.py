@@ -34,8 +34,7 @@ def make_inputs(
     n_target: int = 20,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Keyword arguments of :func:`parbals.select_batch`: a linear softmax model with K random
-    weight vectors.
+    """Arguments of :func:`parbals.select_batch`: a softmax model with K random weight vectors.
 
     Predictions, features and labels belong together, every class has labels, and no two points are
     alike.
@@ -75,8 +74,7 @@ class StrategyContract:
         return strategy_named(self.strategy)
 
     def choose(self, inputs: Mapping[str, Any], batch_size: int, **overrides: Any) -> Batch:
-        """The strategy's batch; a collapsed sample size on these tiny problems is not what is
-        tested."""
+        """The strategy's batch; a collapsed sample size is expected on these tiny problems."""
         arguments = {"random_state": 0, "options": self.options or None, **inputs, **overrides}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SampleCollapseWarning)

@@ -1,5 +1,4 @@
-"""Strange numbers, labels and shapes: refused with row and column, or a finite answer with distinct
-indices."""
+"""Strange numbers, labels and shapes: refused by row and column, or finite and distinct."""
 
 import warnings
 

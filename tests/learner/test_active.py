@@ -93,8 +93,7 @@ class TestFirstBatch:
         assert len(set(learner(strategy).ask(4).tolist())) == 4
 
     def test_under_the_prior_parbals_prefers_points_that_tell_about_many(self):
-        """One far cluster of 55 alike and five loners at the origin: the first item is one of the
-        many."""
+        """A far cluster of 55 and five loners at the origin: the first item is one of the many."""
         pool = np.concatenate([np.tile([3.0, 0.0], (55, 1)), np.zeros((5, 2))])
         pool[:55] += 0.01 * GENERATOR.standard_normal((55, 2))
         active = parbals.ActiveLearner(pool, [0, 1], random_state=0)

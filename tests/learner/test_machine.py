@@ -1,5 +1,4 @@
-"""A state machine drives ask, tell, forget, correct, save, load and crash against a plain
-dictionary."""
+"""A state machine: ask, tell, forget, correct, save, load and crash against a plain dictionary."""
 
 import tempfile
 from pathlib import Path

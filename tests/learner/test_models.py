@@ -122,8 +122,7 @@ def test_what_has_no_samples_is_refused_by_name_at_construction(name):
 
 
 class TestOwnObject:
-    """The model that is passed is a template: nothing that happens to it reaches a learner, nor the
-    other way."""
+    """The model that is passed is a template: it and the learner do not touch each other."""
 
     def test_two_learners_may_share_one_forest(self):
         forest = RandomForestClassifier(10, random_state=0)
@@ -216,7 +215,7 @@ def in_torch(probs):
         (
             lambda p: p[:, :, :2] / p[:, :, :2].sum(axis=2, keepdims=True),
             ShapeError,
-            "sample_proba returned 2 classes, and the learner has 3",
+            "sample_proba returned 2 classes instead of 3",
         ),
         (
             lambda p: p[:-1],

@@ -1,12 +1,11 @@
-"""The moves: the whitened target is the posterior, padding is invisible, the invariant law is
-right."""
+"""The moves: the whitened density is the posterior, padding is invisible, the law is right."""
 
 import jax
 import numpy as np
 import pytest
 from oracles.definition import log_posterior
 
-from parbals.posterior.hmc import make_target, move_population
+from parbals.posterior.hmc import move_population, whitened_posterior
 from parbals.posterior.likelihood import contrast_basis, log_likelihood_terms
 from parbals.posterior.reference import laplace_reference
 
@@ -30,15 +29,17 @@ def whitened_log_density(target, z, n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_whitened_target_is_the_posterior(n_classes):
-    """Differences of log density between particles equal those of the definition, also for rows
-    that arrived after the reference was built, and padding rows add nothing."""
+    """Differences of log density equal those of the definition; padding rows add nothing.
+
+    Also for rows that arrived after the reference was built.
+    """
     X, y = labelled(12, 3, n_classes)
     reference = laplace_reference(X[:8], y[:8], n_classes, 1.3)
     z = np.random.default_rng(1).standard_normal((4, n_classes - 1, 6)).astype(np.float32)
     weights = np.einsum("cj,djk->kcd", contrast_basis(n_classes), reference.colour(z))
     expected = log_posterior(weights, X[:, :-1], y, 1.3)
     for n_rows in (12, 16, 64):
-        ours = whitened_log_density(make_target(reference, X, y, n_rows), z, n_classes)
+        ours = whitened_log_density(whitened_posterior(reference, X, y, n_rows), z, n_classes)
         np.testing.assert_allclose(ours - ours[0], expected - expected[0], atol=2e-4)
 
 
@@ -48,10 +49,10 @@ def test_padding_does_not_change_the_moves(n_rows):
     reference = laplace_reference(X, y, 2, 1.0)
     z = np.random.default_rng(1).standard_normal((4, 1, 50)).astype(np.float32)
     moved = move_population(
-        jax.random.key(0), z, make_target(reference, X, y, n_rows), 0.3, 3, -1.0, n_classes=2
+        jax.random.key(0), z, whitened_posterior(reference, X, y, n_rows), 0.3, 3, -1.0, n_classes=2
     )
     same = move_population(
-        jax.random.key(0), z, make_target(reference, X, y, 10), 0.3, 3, -1.0, n_classes=2
+        jax.random.key(0), z, whitened_posterior(reference, X, y, 10), 0.3, 3, -1.0, n_classes=2
     )
     np.testing.assert_allclose(moved.whitened, same.whitened, atol=1e-4)
     assert float(moved.correlation) == pytest.approx(float(same.correlation), abs=1e-3)
@@ -64,7 +65,7 @@ def test_without_labels_one_quarter_turn_forgets_everything():
     moved = move_population(
         jax.random.key(0),
         z,
-        make_target(reference, np.empty((0, 400)), np.empty(0), 16),
+        whitened_posterior(reference, np.empty((0, 400)), np.empty(0), 16),
         1.5,
         6,
         -1.0,
@@ -80,7 +81,7 @@ def test_the_step_size_finds_its_acceptance():
     X, y = labelled(100, 10, scale=3.0)
     reference = laplace_reference(X, y, 2, 3.0)
     z = np.random.default_rng(1).standard_normal((11, 1, 400)).astype(np.float32)
-    target = make_target(reference, X, y, 128)
+    target = whitened_posterior(reference, X, y, 128)
     for start in (1e-3, 1.5):
         moved = move_population(jax.random.key(0), z, target, start, 30, -1.0, n_classes=2)
         assert 0.6 < float(moved.acceptance) <= 1.0

@@ -1,5 +1,4 @@
-"""Simulation-based calibration: parameters drawn from the prior rank uniformly among posterior
-draws."""
+"""Simulation-based calibration: draws from the prior rank uniformly among posterior draws."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Bugs planted in the real source, one at a time: the check that passes without them catches each."""
+"""Bugs planted in the source, one at a time: the check that passes without them catches each."""
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +12,7 @@ from parbals.posterior import estimator, hmc, likelihood, predictive, smc
 
 
 def posterior_check():
-    """Smallest p-value of three comparisons with quadrature: a fit, one more label, five more
-    labels."""
+    """Smallest p-value of three comparisons with quadrature: a fit, one more label, five more."""
     rng = np.random.default_rng(0)
     X = 1.5 * rng.standard_normal((18, 1))
     y = (rng.random(18) < 1 / (1 + np.exp(-2.0 * X[:, 0] - 1.0))).astype(int)
@@ -57,43 +56,43 @@ def prior_too_wide(patch):
 
 
 def dropped_row(patch):
-    real = smc.make_target
+    real = smc.whitened_posterior
 
     def target(*arguments):
         t = real(*arguments)
         return t._replace(present=t.present.at[0].set(0.0))
 
-    patch.setattr(smc, "make_target", target)
+    patch.setattr(smc, "whitened_posterior", target)
 
 
 def prior_slope_forgotten(patch):
-    real = smc.make_target
+    real = smc.whitened_posterior
 
     def target(*arguments):
         t = real(*arguments)
         return t._replace(slope=jnp.zeros_like(t.slope))
 
-    patch.setattr(smc, "make_target", target)
+    patch.setattr(smc, "whitened_posterior", target)
 
 
 def slope_of_wrong_sign(patch):
-    real = smc.make_target
+    real = smc.whitened_posterior
 
     def target(*arguments):
         t = real(*arguments)
         return t._replace(slope=-t.slope)
 
-    patch.setattr(smc, "make_target", target)
+    patch.setattr(smc, "whitened_posterior", target)
 
 
 def curvature_counted_twice(patch):
-    real = smc.make_target
+    real = smc.whitened_posterior
 
     def target(*arguments):
         t = real(*arguments)
         return t._replace(curvature=2.0 * t.curvature)
 
-    patch.setattr(smc, "make_target", target)
+    patch.setattr(smc, "whitened_posterior", target)
 
 
 def laplace_passed_off(patch):

@@ -1,4 +1,4 @@
-"""GLISTER: its gain is that of an explicit gradient step, and ranks candidates as retraining does."""
+"""GLISTER: its gain is that of an explicit gradient step, and ranks as retraining does."""
 
 import numpy as np
 import pytest

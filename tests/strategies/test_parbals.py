@@ -54,7 +54,7 @@ def test_the_universe_average_converges_to_the_exact_expectation(n_classes, chos
 
 
 def test_sub_optimality_stays_below_the_bound_and_shrinks_with_universes():
-    """Prop. 3: with probability 1-δ the cost is within 2 ln|Y| √((ln|D| + ln 1/δ) / 2m) of optimal."""
+    """Prop. 3: with chance 1-δ the cost is within 2 ln|Y| √((ln|D| + ln 1/δ) / 2m) of optimal."""
     pool, target = random_probs(5, 10, 12, 2, 2.0), random_probs(6, 5, 12, 2, 2.0)
     first = int(parbals.epig(pool, target).argmax())
     exact = expected_epig(pool, target, [first])
@@ -73,7 +73,7 @@ def test_sub_optimality_stays_below_the_bound_and_shrinks_with_universes():
 
 
 def test_pseudo_labels_carry_the_joint_dependence():
-    """Two near-duplicates agree as often as one parameter draw makes them, not as two coins would."""
+    """Near-duplicates agree as often as one parameter draw makes them, not as two coins would."""
     pool = random_probs(5, 2, 50, 2, 4.0)
     pool[1] = 0.999 * pool[0] + 0.001 * pool[1]
     universes = ReweightedUniverses(pool, pool, np.full(50, 1 / 50), 20_000, seed=0)
@@ -99,8 +99,7 @@ def test_exact_duplicates_have_labels_of_their_own():
 
 
 def test_pseudo_labels_stay_fixed_during_a_batch(samples, monkeypatch):
-    """Each universe's labelling belongs to the pool: the order in which points are asked does not
-    change it."""
+    """A universe's labelling belongs to the pool: the order of asking does not change it."""
     pool, target = samples
     universes = ReweightedUniverses(pool, target, np.full(80, 1 / 80), 10, seed=3)
     forwards, backwards = PseudoLabels(seed=3), PseudoLabels(seed=3)

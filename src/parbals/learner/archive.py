@@ -6,9 +6,8 @@ No pickle; nothing in it can run.
     X_pool.npy      features as they were given, unless left out
     X_target.npy
 
-Written to a temporary file beside the target, flushed to disk, and moved into place: the old file
-or the new one, never half of either. Every member carries a checksum (that of the zip format),
-verified on loading.
+Written whole or not at all; every member carries the checksum of the zip format, verified on
+loading.
 """
 
 import json
@@ -20,8 +19,8 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.files import replacing
+from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
-from parbals.learner.table import FeatureTable
 from parbals.randomness import table_digest
 
 __all__ = ["load_learner", "save_learner"]
@@ -69,8 +68,7 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
 
 
 def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) -> Any:
-    """Read a learner back; features that were left out, and a model of the user's own, must be
-    passed again."""
+    """Read a learner back; features left out and a model of one's own are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
             document = json.loads(archive.read("learner.json"))

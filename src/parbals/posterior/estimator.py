@@ -32,8 +32,7 @@ _INFERENCES = ("smc", "nuts", "laplace")
 
 
 class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
-    """Softmax regression whose every class weight and bias has an independent N(0, prior_scale²)
-    prior.
+    """Softmax regression; every class weight and bias has an independent N(0, prior_scale²) prior.
 
     Two classes use the exactly equivalent half-size model (see
     :mod:`parbals.posterior.likelihood`). There may be more features than labels, a single label, or
@@ -86,8 +85,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return self
 
     def fit_prior(self, n_features: int) -> Self:
-        """Draw from the prior: the model before any label, for features (N, n_features); needs
-        ``classes``."""
+        """Draw from the prior, the model before any label; needs ``classes``."""
         self._check_settings()
         if self.classes is None:
             raise InputError(
@@ -120,7 +118,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return model
 
     def sample_proba(self, X: Any) -> np.ndarray:
-        """(N, K, C) float32: p_k(y | x) of every posterior draw. Weigh them by ``sample_weights``."""
+        """(N, K, C) float32: p_k(y | x) of every posterior draw; ``sample_weights`` weigh them."""
         return sample_proba(self._design(X), self._coefficients, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -155,8 +153,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     @property
     def population(self) -> Population | None:
-        """The particles behind an "smc" model, for algorithms that condition many hypothetical
-        copies."""
+        """The particles of an "smc" model, for algorithms that condition hypothetical copies."""
         check_is_fitted(self)
         return self._state if isinstance(self._state, Population) else None
 

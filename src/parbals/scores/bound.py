@@ -127,12 +127,11 @@ def argmax_certified(
     score: Callable[[int, np.ndarray], np.ndarray],
     first: int = 256,
 ) -> Certified:
-    """The free candidate with the largest Σ_g shares[g] · score_g, exactly; the lowest index among
-    equals.
+    """The free candidate with the largest Σ_g shares[g] · score_g; among equals the lowest index.
 
     The ``first`` candidates in the order of the bound are scored under every posterior g and give a
     value to beat. The others are scored under one posterior after another: each exact value takes
-    the place of its bound, and whoever can no longer win is dropped.
+    the place of its bound, and candidates that can no longer win are dropped.
 
     Args:
         bounds: (G, N) upper bounds on each posterior's scores.
