@@ -57,7 +57,7 @@ def draw_labels(rng, W, X):
     return np.minimum((rng.random((len(X), 1)) > cumulative).sum(axis=1), len(W) - 1)
 
 
-def grid_posterior(data, n_slope=3001, n_bias=801):
+def grid_posterior(data, n_slope=1501, n_bias=401):
     """One feature, two classes: weights on a grid of (slope, bias) of the log odds.
 
     The log odds are (w₁ - w₀)·x, and each coordinate of the difference is N(0, 2σ²). The slope is

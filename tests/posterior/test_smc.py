@@ -10,6 +10,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.posterior.smc import condition_population, draw_population, systematic_resample
 
 X_TEST = np.array([[-2.0], [-0.5], [0.3], [1.0], [3.0]])
+N_SAMPLES = 2000
 
 
 def one_feature(n=12, scale=1.0, prior_scale=1.0, seed=0):
@@ -21,7 +22,7 @@ def one_feature(n=12, scale=1.0, prior_scale=1.0, seed=0):
 
 def model(data, **options):
     options = {
-        "n_samples": 4000,
+        "n_samples": N_SAMPLES,
         "prior_scale": data.prior_scale,
         "classes": [0, 1],
         "random_state": 0,
@@ -54,6 +55,17 @@ def test_predictions_equal_quadrature(n, scale, prior_scale):
     assert agrees_with_quadrature(model(data), data).p_value > ALPHA
 
 
+@pytest.mark.filterwarnings("ignore::parbals.errors.PosteriorWarning")
+def test_nuts_equals_quadrature():
+    """Its draws are not independent: as many as their effective number count."""
+    data = one_feature(12)
+    fitted = model(data, inference="nuts")
+    exact = exact_moments(data)
+    probs = fitted.sample_proba(data.X_test)[:, :, 1].astype(np.float64)
+    z = (probs.mean(axis=1) - exact.mean) / exact.sd
+    assert np.abs(z).max() < 5 / np.sqrt(fitted.diagnostics_.effective_sample_size)
+
+
 def test_laplace_would_not_pass():
     """The check has power: a Gaussian at the mode is refused."""
     data = one_feature(12, 3.0, 1.0)
@@ -82,13 +94,13 @@ def test_one_label_is_a_reweighting():
     np.testing.assert_allclose(conditioned.sample_weights, likelihood / likelihood.sum(), rtol=1e-4)
     assert (conditioned.sample_proba(X_TEST) == fitted.sample_proba(X_TEST)).all()
     assert conditioned.diagnostics_.n_reweighted == 1
-    assert conditioned.diagnostics_.effective_sample_size < 4000
+    assert conditioned.diagnostics_.effective_sample_size < N_SAMPLES
 
 
 def test_a_worn_population_is_resampled_and_moved():
     data = one_feature(6)
     conditioned = model(data).condition(np.repeat([[2.0]], 6, axis=0), [1, 0, 1, 1, 0, 1])
-    np.testing.assert_allclose(conditioned.sample_weights, 1 / 4000)
+    np.testing.assert_allclose(conditioned.sample_weights, 1 / N_SAMPLES)
     assert conditioned.diagnostics_.n_reweighted == 0
     assert conditioned.diagnostics_.n_moves > 0
 
@@ -98,7 +110,7 @@ def test_conditioning_keeps_the_old_population():
         add_bias(np.random.default_rng(0).standard_normal((10, 3))),
         np.arange(10, dtype=np.int32) % 2,
     )
-    population = draw_population(0, X, y, 2, 1.0, 150)
+    population = draw_population(0, X, y, 2, 1.0, 64)
     before = population.whitened.copy(), population.log_weights.copy()
     conditioned = condition_population(population, X[:2], y[:2], seed=0)
     assert len(conditioned.X) == 12
