@@ -215,6 +215,7 @@ class ParticleUniverses:
             _MOST_MOVES,
             np.float32(_MOVED_ENOUGH),
             n_classes=self._n_classes,
+            short_share=0.0,  # named, so that a fit and a universe of one size share a program
         )
         return replace(
             worn,
