@@ -94,9 +94,9 @@ class TestFirstBatch:
 
     def test_under_the_prior_parbals_prefers_points_that_tell_about_many(self):
         """A far cluster of 55 and five loners at the origin: the first item is one of the many."""
-        pool = np.concatenate([np.tile([3.0, 0.0], (55, 1)), np.zeros((5, 2))])
-        pool[:55] += 0.01 * GENERATOR.standard_normal((55, 2))
-        active = parbals.ActiveLearner(pool, [0, 1], random_state=0)
+        pool = np.concatenate([np.tile([3.0, 0.0, 0.0], (55, 1)), np.zeros((5, 3))])
+        pool[:55] += 0.01 * GENERATOR.standard_normal((55, 3))
+        active = parbals.ActiveLearner(pool, [0, 1], random_state=0, n_samples=64)
         assert active.ask(1)[0] < 55
 
     def test_one_class_so_far_is_no_obstacle(self):
@@ -119,7 +119,7 @@ class TestNames:
 
     @pytest.mark.parametrize("classes", [["a", "b"], [0, 1], [False, True], [10, 20, 30]])
     def test_labels_are_strings_ints_or_bools(self, classes):
-        active = parbals.ActiveLearner(X, classes, strategy="random", random_state=0)
+        active = parbals.ActiveLearner(X, classes, strategy="random", random_state=0, n_samples=64)
         active.tell(np.arange(len(classes)), classes)
         assert list(active.labels.values()) == classes
         assert active.predict_proba(X[:2]).shape == (2, len(classes))

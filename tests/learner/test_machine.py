@@ -119,7 +119,7 @@ def run(examples, steps):
 
 
 def test_a_small_dose():
-    run(40, 30)
+    run(20, 25)
 
 
 @pytest.mark.faults
