@@ -141,7 +141,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 
 def fitted(X, **options):
-    model = parbals.BayesianLogisticRegression(n_samples=64, random_state=0, **options)
+    model = parbals.BayesianLogisticRegression(n_samples=128, random_state=0, **options)
     return model.fit(X[:20], Y[:20])
 
 

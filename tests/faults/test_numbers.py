@@ -36,7 +36,7 @@ DIAGONAL = list(zip(STRATEGIES, cycle(FEATURES), cycle(("smc", "laplace"))))
 def chosen(X, strategy, inference="smc", n_labels=10, batch_size=5):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ParbalsWarning)  # it came, which is what matters here
-        model = parbals.BayesianLogisticRegression(64, inference=inference, random_state=0)
+        model = parbals.BayesianLogisticRegression(128, inference=inference, random_state=0)
         model.fit(X[:n_labels], Y[:n_labels])
         return parbals.select_batch_from_model(
             model,
@@ -82,7 +82,7 @@ def test_numbers_that_cannot_be_used_are_named(value):
 )
 def test_many_classes_most_of_them_unseen(n_classes):
     active = parbals.ActiveLearner(
-        BASE, list(range(n_classes)), n_samples=64, strategy="bald", random_state=0
+        BASE, list(range(n_classes)), n_samples=128, strategy="bald", random_state=0
     )
     active.tell([0, 1], [0, n_classes - 1])
     assert len(set(active.ask(5).tolist())) == 5
@@ -91,7 +91,7 @@ def test_many_classes_most_of_them_unseen(n_classes):
 
 @pytest.mark.parametrize("n_free", [4, 5, 6])
 def test_pools_smaller_equal_and_one_larger_than_the_batch(n_free):
-    active = parbals.ActiveLearner(BASE[:n_free], [0, 1], random_state=0, n_samples=64)
+    active = parbals.ActiveLearner(BASE[:n_free], [0, 1], random_state=0, n_samples=128)
     if n_free < 5:
         with pytest.raises(InputError, match="4 are free"):
             active.ask(5)
@@ -103,7 +103,7 @@ def test_pools_smaller_equal_and_one_larger_than_the_batch(n_free):
 @pytest.mark.parametrize("labels", ["none", "one", "single class", "separable"])
 def test_few_labels_and_separable_data_give_finite_predictions(labels, prior_scale):
     active = parbals.ActiveLearner(
-        BASE, [0, 1], prior_scale=prior_scale, n_samples=64, strategy="margin", random_state=0
+        BASE, [0, 1], prior_scale=prior_scale, n_samples=128, strategy="margin", random_state=0
     )
     rows = {
         "none": [],

@@ -22,7 +22,7 @@ def simulated(seed, n_labels, n_pool=200, d=3):
 
     (X, y), (X_target, y_target) = drawn(n_pool), drawn(300)
     active = parbals.ActiveLearner(
-        X, [0, 1], X_target, strategy="random", random_state=seed, n_samples=64
+        X, [0, 1], X_target, strategy="random", random_state=seed, n_samples=128
     )
     active.tell(np.arange(n_labels), y[:n_labels])
     return active, X_target, y_target
@@ -84,7 +84,7 @@ def test_it_counts_reads_well_and_becomes_json():
 
 def test_before_any_label_it_reports_the_prior():
     active = parbals.ActiveLearner(
-        np.random.default_rng(0).standard_normal((60, 3)), ["a", "b"], random_state=0, n_samples=64
+        np.random.default_rng(0).standard_normal((60, 3)), ["a", "b"], random_state=0, n_samples=128
     )
     report = active.report(2)
     assert report.expected_error.low < 0.5 < report.expected_error.high + 0.1

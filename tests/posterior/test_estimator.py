@@ -23,7 +23,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 def small(**options):
     """Every test of this file asks for the same number of draws: one compiled program for all."""
-    return Model(**{"n_samples": 64, "random_state": 0} | options)
+    return Model(**{"n_samples": 128, "random_state": 0} | options)
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +71,11 @@ def test_any_shape_is_a_model(n, d, n_classes):
     data, labels = rng.standard_normal((n, d)), rng.integers(0, max(1, n_classes - 1), n)
     model = small(classes=np.arange(n_classes)).fit(data, labels)
     samples = model.sample_proba(rng.standard_normal((4, d)))
-    assert samples.shape == (4, 64, n_classes)
+    assert samples.shape == (4, 128, n_classes)
     assert np.isfinite(samples).all()
     np.testing.assert_allclose(samples.sum(axis=2), 1.0, atol=1e-5)
-    assert model.coef_samples_.shape == (64, n_classes, d)
-    assert model.intercept_samples_.shape == (64, n_classes)
+    assert model.coef_samples_.shape == (128, n_classes, d)
+    assert model.intercept_samples_.shape == (128, n_classes)
 
 
 @pytest.mark.parametrize("prior_scale", [0.1, 1.0, 100.0])
@@ -273,7 +273,7 @@ def test_the_weights_cannot_be_changed_from_outside(fitted):
     with pytest.raises(ValueError, match="read-only"):
         fitted.sample_weights[0] = 1.0
     assert fitted.sample_weights.sum() == pytest.approx(1.0)
-    assert fitted.condition(X[:2], Y[:2]).sample_weights.shape == (64,)
+    assert fitted.condition(X[:2], Y[:2]).sample_weights.shape == (128,)
 
 
 def test_conditioning_takes_a_column_of_labels_as_fitting_does(fitted):

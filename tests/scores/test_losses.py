@@ -30,7 +30,7 @@ def expected_gain(p, q, w, loss):
 
 
 @pytest.mark.parametrize("loss", ["log", "error"])
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("sharpness", [1.0, 8.0])
 def test_gains_equal_the_drop_in_bayes_risk(loss, n_classes, sharpness):
     pool, target = (

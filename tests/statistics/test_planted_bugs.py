@@ -118,7 +118,7 @@ BUGS = [
     prior_too_wide,
     dropped_row,
     prior_slope_forgotten,
-    slope_of_wrong_sign,
+    pytest.param(slope_of_wrong_sign, marks=pytest.mark.full),  # it never settles
     curvature_counted_twice,
     laplace_passed_off,
     weights_ignored,
