@@ -26,11 +26,8 @@ def seed_from(random_state: Seed) -> int:
         return int(random_state.integers(2**63 - 1))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    if (
-        isinstance(random_state, Integral)
-        and not isinstance(random_state, bool)
-        and random_state >= 0
-    ):
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if whole and random_state >= 0:
         return int(random_state)
     raise InputError(
         f"random_state is {random_state!r}; pass a non-negative integer, a NumPy random generator, "

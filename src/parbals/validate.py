@@ -34,8 +34,7 @@ __all__ = [
 
 _SLAB = 256
 """Points whose values are checked at once, so that the sums stay in cache."""
-# Probabilities come from other people's models: float16 softmax outputs are off by up to a few
-# 1e-3.
+# Probabilities come from other people's models: float16 softmax outputs are off by a few 1e-3.
 _SUM_TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-3}
 # Squares and float32 products of anything larger could overflow.
 _LARGEST = 1e15
@@ -160,11 +159,7 @@ def check_batch_size(batch_size: Any, available: int) -> int:
 
 def check_pending(pending: Any, n_pool: int) -> np.ndarray:
     """Distinct pool positions that are already out for labelling."""
-    return (
-        np.empty(0, np.int64)
-        if pending is None
-        else check_positions(pending, n_pool, "pending", "the pool")
-    )
+    return check_positions([] if pending is None else pending, n_pool, "pending", "the pool")
 
 
 def check_positions(

@@ -217,9 +217,10 @@ def test_the_result_explains_itself(samples):
 
 def test_a_collapsed_sample_size_is_reported():
     pool = linear_probs(1, 60, 30, 2, scale=6.0)
-    with pytest.warns(SampleCollapseWarning, match="effective sample size fell to"):
+    with pytest.warns(SampleCollapseWarning, match="effective sample size fell to") as caught:
         batch = parbals.select_batch(pool, pool, 12, random_state=0)
     assert batch.notes
+    assert caught[0].filename == __file__  # the line that asked, not one of ours
 
 
 def test_identical_universes_are_scored_once(samples):

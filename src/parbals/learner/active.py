@@ -314,7 +314,7 @@ class ActiveLearner:
         labelled = Labelled(numbers, self.pool_rows(known)) if len(known) else Labelled()
         pool = self.pool_rows(positions)
         if not entry.uses_predictions:
-            return choose_batch(terms, None, pool, labelled=labelled)
+            return choose_batch(terms, None, pool, None, labelled)
         return choose_batch(terms, self.fitted(), pool, self.target_rows(), labelled)
 
     def _training_set(self) -> tuple[np.ndarray, np.ndarray]:

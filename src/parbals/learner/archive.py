@@ -81,9 +81,7 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
         raise InputError(f"There is no file {path}.") from None
     except InputError:
         raise
-    except (
-        Exception
-    ) as error:  # a flipped byte can surface anywhere in the readers of zip, JSON and arrays
+    except Exception as error:  # a flipped byte can surface anywhere in the readers
         raise InputError(f"{path} is damaged or is not a saved learner ({error}).") from None
     if document["own_model"] is not None and model is None:
         raise InputError(
@@ -105,10 +103,9 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
             raise InputError(
                 f"The features of the {name} are not those that {path} was saved with."
             )
-    if (
-        learner.pool.names is None and document.get("columns") is not None
-    ):  # older files do not hold them
-        learner.pool.names = tuple(document["columns"])
+    columns = document.get("columns")  # older files do not hold them
+    if learner.pool.names is None and columns is not None:
+        learner.pool.names = tuple(columns)
     learner._ledger.replay([Event(*event) for event in document["events"]])
     return learner
 
@@ -154,11 +151,8 @@ def _digest(table: FeatureTable) -> str:
 
 def _plain_ids(ids: list[Any] | None) -> list[Any] | None:
     for name in ids or []:
-        plain = all(
-            isinstance(part, str | int | float)
-            for part in (name if isinstance(name, tuple) else (name,))
-        )
-        if not plain:
+        parts = name if isinstance(name, tuple) else (name,)
+        if not all(isinstance(part, str | int | float) for part in parts):
             raise InputError(
                 f"The id {name!r} cannot be saved; use strings, numbers or tuples of them."
             )

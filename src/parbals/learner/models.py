@@ -83,11 +83,8 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
         return model
     _refuse_without_samples(model)
     members = getattr(model, "estimators_", None) is not None or hasattr(model, "n_estimators")
-    if (
-        hasattr(model, "fit")
-        and hasattr(model, "predict_proba")
-        and (members or hasattr(model, "estimators"))
-    ):
+    members = members or hasattr(model, "estimators")
+    if members and hasattr(model, "fit") and hasattr(model, "predict_proba"):
         return EnsembleModel(model, n_classes)
     raise InputError(
         f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C) "
@@ -146,17 +143,12 @@ def _refuse_without_samples(model: Any) -> None:
     if getattr(model, "voting", None) == "hard":
         raise InputError(f'{name} votes without probabilities; pass voting="soft".')
     named = getattr(model, "estimators", None)
-    members = (
-        [pair[-1] for pair in named if isinstance(pair, tuple)] if isinstance(named, list) else []
-    )
+    pairs = [pair for pair in named if isinstance(pair, tuple)] if isinstance(named, list) else []
+    members = [pair[-1] for pair in pairs]
     if hasattr(model, "n_estimators"):
         members.append(getattr(model, "estimator", None))
     for member in members:
-        if (
-            member is not None
-            and not isinstance(member, str)
-            and not hasattr(member, "predict_proba")
-        ):
+        if not (member is None or isinstance(member, str) or hasattr(member, "predict_proba")):
             raise InputError(
                 f"{type(member).__name__}, a member of {name}, has no predict_proba; use members "
                 "that have one, such as trees or logistic regression."

@@ -78,10 +78,8 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not known is None."""
-        plain = {
-            **asdict(self),
-            "class_balance": {str(c): n for c, n in self.class_balance.items()},
-        }
+        balance = {str(c): n for c, n in self.class_balance.items()}
+        plain = {**asdict(self), "class_balance": balance}
         for name in ("expected_error", "expected_log_loss"):
             if not getattr(self, name).known:
                 plain[name] = None
@@ -155,8 +153,8 @@ def _estimates(
     ):
         of_sample = values.mean(axis=0)
         deviation = np.sqrt(np.maximum(variance, 0.0).sum(axis=0)) / n_targets
-        found = np.clip(of_sample[drawn] + deviation[drawn] * part, least, most)
-        low, high = np.quantile(found, [0.05, 0.95])
+        measured = np.clip(of_sample[drawn] + deviation[drawn] * part, least, most)
+        low, high = np.quantile(measured, [0.05, 0.95])
         results.append(Estimate(float(weights @ of_sample), float(low), float(high)))
     return results[0], results[1]
 

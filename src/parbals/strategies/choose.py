@@ -68,8 +68,8 @@ def choose_batch(
     terms: Mapping[str, Any],
     model: Any,
     X_pool: np.ndarray,
-    X_target: np.ndarray | None = None,
-    labelled: Labelled = Labelled(),  # noqa: B008
+    X_target: np.ndarray | None,
+    labelled: Labelled,
 ) -> Batch:
     """A batch from features that have been checked, and from a model whose samples can be trusted.
 
@@ -78,7 +78,7 @@ def choose_batch(
     entry = strategy_named(terms["strategy"])
     weights = getattr(model, "sample_weights", None)
     if not entry.uses_predictions:
-        weights = np.ones(1) if weights is None else weights
+        weights = check_weights(weights, 1 if weights is None else len(weights))
         return solve(terms, weights, pool_features=X_pool, labelled=labelled)
     population = getattr(model, "population", None)
     if entry.conditions_model and population is not None:

@@ -4,10 +4,10 @@ For each class c all points, labelled and unlabelled, are sorted by the margin p
 into a path (two classes share one). A *cut* is a pair of consecutive labelled points of which
 exactly one belongs to c; the unlabelled points between them are its stretch. Then, point by point:
 
-1. Bisect: the middle of the shortest stretch that nobody has touched yet, over all paths. 2. When
-all have been touched, extend: the point nearest along its path to the middle of a cut. 3. While all
-labels agree there is no cut: the middle of the longest untouched stretch between labelled points
-   or path ends, to find one.
+1. Bisect: the middle of the shortest stretch that has not been touched yet, over all paths.
+2. When all have been touched, extend: the point nearest along its path to the middle of a cut.
+3. While all labels agree there is no cut: the middle of the longest untouched stretch between
+   labelled points or path ends, to find one.
 
 The labels of a batch arrive together, so inside it nothing is revealed: a stretch whose middle was
 chosen (or is pending) no longer lies between two known labels, and only labels given before are
@@ -126,10 +126,8 @@ def _distance_to_middles(
         places = np.flatnonzero(path.pool >= 0)
         points = path.pool[places]
         after = np.searchsorted(middles, places)
-        right, left = (
-            middles[np.minimum(after, len(middles) - 1)],
-            middles[np.maximum(after - 1, 0)],
-        )
+        right = middles[np.minimum(after, len(middles) - 1)]
+        left = middles[np.maximum(after - 1, 0)]
         gaps = np.minimum(np.abs(places - right), np.abs(places - left))
         nearer = gaps < distance[points]
         distance[points[nearer]] = gaps[nearer]
