@@ -1,4 +1,4 @@
-"""Strategies: a problem in, a batch out; ``table`` lists them. For one of your own, import from here:
+"""Strategies: a problem in, a batch out; ``table`` lists them. For one of your own:
 
 from parbals.strategies import Batch, Problem, Strategy, batch_of
 """
