@@ -28,14 +28,14 @@ __all__ = ["Store"]
 
 
 class Store(Items, Answers, Batches, Passes, Queue):
-    """A labelling project in a folder: the only writer, used from one thread; many processes may
-    have one open.
+    """A labelling project in a folder, used from one thread; many processes may have it open.
 
     What it promises:
 
     * P1 A call that has returned is on disk. It survives the death of the process, and power loss
-      (SQLite, write-ahead log, synchronous FULL). A call that raised has stored nothing, or its
-      caller is told that it was not confirmed; repeating it is safe.
+      (SQLite, write-ahead log, synchronous FULL); answers and passes are in the journal as well. A
+      call that raised has stored nothing, or its caller is told that it was not confirmed;
+      repeating it is safe.
     * P2 There is one answer per item, annotator and revision. Repeating a request with its id
       changes nothing.
     * P3 A later answer never silently replaces an earlier one: it must be asked for, and history
@@ -205,8 +205,7 @@ class Store(Items, Answers, Batches, Passes, Queue):
         return (*rows, self.settings_mark())
 
     def settings_mark(self) -> int:
-        """A number that changes whenever the settings do; asking for it costs less than reading
-        them."""
+        """A number that changes whenever the settings do; it costs less than reading them."""
         with self._db.reading() as connection:
             proofs = connection.execute("SELECT checksum FROM meta ORDER BY key").fetchall()
         return crc32("".join(proof for (proof,) in proofs).encode())
