@@ -9,7 +9,8 @@ PYTEST_ARGS ?=
 TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test lint format test-statistics test-faults test-encoders test-browser pictures bench clean
+.PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
+	pictures bench clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,8 +21,11 @@ demo: $(VENV)/.installed  ## the whole story on real data: parbals-demo/report.h
 doctor: $(VENV)/.installed  ## what is installed, what is fast
 	$(BIN)/parbals doctor
 
-test: lint  ## lint, types, layers and the fast tests
+test: lint  ## lint, types, layers and the fast tests: before every push
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
+
+test-all: lint  ## the same with every variant of every test; what CI runs
+	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
 	$(BIN)/ruff check .

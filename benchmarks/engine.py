@@ -111,7 +111,8 @@ def _parser() -> argparse.ArgumentParser:
         "--rivals",
         type=_rivals,
         metavar="NAMES",
-        help=f"what to compare with, of {','.join(RIVALS)}; or none (default: all; with --quick pymc,numpyro-jit)",
+        help=f"what to compare with, of {','.join(RIVALS)}; or none "
+        "(default: all; with --quick pymc,numpyro-jit)",
     )
     parser.add_argument(
         "--cores", type=_positive, default=2, help="cores to use (2; more is for your curiosity)"

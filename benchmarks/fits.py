@@ -1,4 +1,4 @@
-"""(a) One posterior fit: how long it takes, and how many independent draws its K draws are worth."""
+"""(a) One posterior fit: how long it takes, and how many independent draws it is worth."""
 
 from statistics import median
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ GOAL = 30.0
 
 
 class Fit(NamedTuple):
-    """Seconds of one fit, and the mean and deviation of p(y=1) over its draws at the target points."""
+    """Seconds of one fit; mean and deviation of p(y=1) over its draws at the target points."""
 
     seconds: float
     sampling_seconds: float | None
@@ -59,7 +59,8 @@ def run(bench: Bench) -> Section:
     section.notes += [
         f"NUTS in each library: {sizes.n_chains} chains × ({sizes.tune} tuning + {sizes.draws} "
         "draws); "
-        'inference="nuts" tunes for 400. First fit: in a fresh process, modules loaded, nothing compiled.',
+        'inference="nuts" tunes for 400. First fit: in a fresh process, modules loaded, nothing '
+        "compiled.",
         "RMS errors are those of the predictive mean and of the posterior deviation of p(y=1) at "
         f"{sizes.n_target:,} fresh points, against {sizes.n_chains} × {sizes.reference[1]:,} draws "
         "of BlackJAX in double precision. Worth: the number of independent draws whose mean would "

@@ -75,7 +75,7 @@ def _distinct_cores(processors: list[int]) -> list[int]:
 
 
 class Worker:
-    """A fresh process that runs importable functions one at a time and sends back what they return."""
+    """A fresh process that runs importable functions one at a time and returns their results."""
 
     def __init__(self, environment: dict[str, str] | None = None) -> None:
         context = multiprocessing.get_context("spawn")

@@ -86,7 +86,7 @@ def run(bench: Bench) -> Section:
 
 
 def measure(n_classes: int, sizes: Sizes) -> Peak:
-    """A batch in this fresh process, and for two classes another (many classes take minutes each)."""
+    """A batch in this fresh process, and for two classes another (many classes take minutes)."""
     import parbals
 
     problem = make_problem("unit", sizes, n_classes)

@@ -44,7 +44,8 @@ def main() -> int:
         lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
     print("\n".join(lines))
     if options.items >= 1_000_000:
-        text = f"# A project of a million items\n\n{options.features} float32 features; time and peak resident memory.\n"
+        text = "# A project of a million items\n\n"
+        text += f"{options.features} float32 features; time and peak resident memory.\n"
         text += (
             "Written by `python benchmarks/million.py`; do not edit.\n\n" + "\n".join(lines) + "\n"
         )

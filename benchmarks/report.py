@@ -179,7 +179,8 @@ def write_report(
 
 
 def _heading(facts: dict[str, Any]) -> str:
-    return f"{facts['date']}, {facts['cores_used']} cores of {facts['processor']}, sizes: {facts['sizes']}"
+    cores = f"{facts['cores_used']} cores of {facts['processor']}"
+    return f"{facts['date']}, {cores}, sizes: {facts['sizes']}"
 
 
 def _ratio_rows(sections: Iterable[Section]) -> list[tuple[str, ...]]:

@@ -11,8 +11,8 @@ from parbals.errors import InputError, LabelError
 def table(tmp_path, make_csv):
     rng = np.random.default_rng(0)
     rows = [
-        [f"c{i}", rng.integers(18, 80), rng.choice(["red", "blue"]), f"please {('pay', 'call')[i % 2]} today {i % 5}",
-         ("no", "yes")[i % 2]]
+        [f"c{i}", rng.integers(18, 80), rng.choice(["red", "blue"]),
+         f"please {('pay', 'call')[i % 2]} today {i % 5}", ("no", "yes")[i % 2]]
         for i in range(100)
     ]  # fmt: skip
     make_csv(tmp_path / "people.csv", rows, ["customer", "age", "colour", "note", "bought"])
@@ -37,7 +37,7 @@ def test_the_seed_divides(table):
 def test_text_is_read_where_it_is_named(table):
     data = load(table, label="bought", text="note")
     assert data.X_pool.shape[1] >= 3
-    with pytest.raises(InputError, match=r"'story' is none; there are: 'customer', 'age'"):
+    with pytest.raises(InputError, match=r"'story' is not a column; there are: 'customer', 'age'"):
         load(table, label="bought", text="story")
 
 

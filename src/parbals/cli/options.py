@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-__all__ = ["FOLDER", "JSON", "comma_list", "encoding_options", "use_compiled"]
+__all__ = ["FOLDER", "JSON", "comma_list", "encoder_options", "use_compiled"]
 
 FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
@@ -20,7 +20,7 @@ def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ..
     return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def encoding_options(skip_bad: str) -> Callable[[Any], Any]:
+def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
     """``batch_size``, ``device``, ``half`` and ``skip_bad``; the help of the last is given."""
     options = (
         click.option(

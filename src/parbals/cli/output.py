@@ -1,4 +1,4 @@
-"""What every command says, and how: text or JSON on standard output, one progress bar for people."""
+"""How every command speaks: text or JSON on standard output, one progress bar for people."""
 
 import json
 import sys

@@ -6,13 +6,13 @@ from pathlib import Path
 import click
 
 from parbals.cli.look import export, salvage, status
-from parbals.cli.options import FOLDER, JSON, comma_list, encoding_options, use_compiled
+from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options, use_compiled
 from parbals.cli.output import progress, say
 from parbals.strategies.table import DEFAULT
 
 __all__ = ["COMMANDS"]
 
-_ENCODING = encoding_options("Leave unreadable images blank instead of stopping at them.")
+_ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of stopping at them.")
 
 
 @click.command()
@@ -65,7 +65,7 @@ _ENCODING = encoding_options("Leave unreadable images blank instead of stopping 
     type=click.IntRange(0),
     help="Makes every batch reproducible.",
 )
-@_ENCODING
+@_ENCODER_OPTIONS
 @JSON
 def init(
     folder: Path,
@@ -140,7 +140,7 @@ def init(
     metavar="COLS",
     help="Columns to encode; by default as last time.",
 )
-@_ENCODING
+@_ENCODER_OPTIONS
 @JSON
 def embed(
     folder: Path,

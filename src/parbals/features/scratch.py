@@ -52,11 +52,7 @@ def reduced_rows(
     if len(raw) < 2:
         return np.asarray(raw, np.float32)
     blocks = list(block_rows(len(raw), ROWS))
-    step, sample = -(-len(raw) // _LEARN_FROM), []
-    for block in blocks:  # one stride over a mapped file would map all of it
-        sample.append(np.array(raw[block][-block.start % step :: step]))
-        release_pages(raw)
-    pca = PoolPCA(0.99).fit(np.concatenate(sample))
+    pca = PoolPCA(0.99).fit(_sample(raw, -(-len(raw) // _LEARN_FROM)))
     rows, total = scratch((len(raw), pca.n_components_), folder), 0.0
     for block in blocks:
         rows[block] = pca.transform(raw[block])
@@ -69,6 +65,15 @@ def reduced_rows(
         rows[block] *= factor
         release_pages(rows)
     return rows
+
+
+def _sample(raw: np.ndarray, step: int) -> np.ndarray:
+    """Every ``step``-th row, block by block: one stride over a mapped file would map all of it."""
+    parts = []
+    for block in block_rows(len(raw), ROWS):
+        parts.append(np.array(raw[block][-block.start % step :: step]))
+        release_pages(raw)
+    return np.concatenate(parts)
 
 
 def standardised_rows(raw: np.ndarray, folder: Path | None) -> np.ndarray:
