@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.files import sync_folder
-from parbals.store.integrity import Comparison, problems, read_meta
+from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS, MIGRATIONS, check_version, upgrade
@@ -179,7 +179,7 @@ class Database:
 
     def _reader(self) -> sqlite3.Connection:
         """A read-only connection to a sound project."""
-        size = self.journal.size()
+        size, witness = self.journal.size(), old_witness(self.folder)
         try:
             connection = self._connect("mode=ro")
         except sqlite3.OperationalError as error:
@@ -199,14 +199,12 @@ class Database:
             problem = next(problems(connection, self.version), None)
             if problem is None:
                 self.project = read_meta(connection)[0]["project"]
-                witness = old_witness(self.folder)
                 lines = self.journal.lines(size)
-                journal = Comparison(connection, self.project, lines, witness)
-                problem = journal.problem
+                problem, missing = compare(connection, self.project, lines, witness)
             if problem is not None:
                 raise ProjectDamagedError(damaged(self.file, problem))
             if not self.read_only:
-                self._complete(connection, journal.missing)
+                self._complete(connection, missing)
             connection.execute("COMMIT")
         except BaseException:
             connection.close()

@@ -14,7 +14,7 @@ from parbals.errors import LabelError, ParbalsError
 from parbals.store.answers import Answers
 from parbals.store.batches import Batches
 from parbals.store.database import FILE_NAME, Database, create_file
-from parbals.store.integrity import Comparison, problems, read_meta
+from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.items import Items
 from parbals.store.journal import old_witness, salvage
 from parbals.store.passes import Passes
@@ -215,17 +215,17 @@ class Store(Items, Answers, Batches, Passes, Queue):
 
         Reads all of them.
         """
-        size = self._db.journal.size()
+        size, witness = self._db.journal.size(), old_witness(self.folder)
         faults: list[str] = []
         try:
             with self._db.reading() as connection:
                 connection.execute("BEGIN")
                 try:
                     faults += problems(connection, check_version(connection), thorough=True)
-                    lines, witness = self._db.journal.lines(size), old_witness(self.folder)
+                    lines = self._db.journal.lines(size)
                     if not faults:
-                        journal = Comparison(connection, self.identity, lines, witness)
-                        faults += [journal.problem] if journal.problem else []
+                        lost, _ = compare(connection, self.identity, lines, witness)
+                        faults += [lost] if lost else []
                 finally:
                     connection.execute("COMMIT")
         except ParbalsError as error:
