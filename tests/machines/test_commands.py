@@ -67,7 +67,7 @@ REFUSED = {
     "no rate": ["--with", "python3", "--rate", "0"],
     "negative retries": ["--with", "python3", "--retries", "-1"],
     "no time": ["--with", "python3", "--timeout", "0"],
-    "a time that is no number": ["--with", "python3", "--timeout", "nan"],
+    "a time that is not a number": ["--with", "python3", "--timeout", "soon"],
     "endless time": ["--with", "python3", "--max-seconds", "inf"],
     "an unknown strategy": ["--with", "python3", "--strategy", "best"],
 }

@@ -130,7 +130,7 @@ def embed_project(
     *,
     encode_with: Options | None = None,
 ) -> int:
-    """Make the features of a project anew; returns their number. Labels and batches stay."""
+    """Make the features of a project again; their number. Labels and batches stay."""
     settings = store.settings
     how = encode_with or Options()
     chosen = columns or list(settings.encoded_columns or settings.columns)
@@ -185,7 +185,7 @@ def _embed(
 
 
 def _kind(source: Source, roles: Roles) -> Kind | None:
-    """What the encoded columns hold, where that is known beforehand."""
+    """What the encoded columns hold, where that is known already."""
     if roles.text:
         return "text"
     return "image" if roles.image or (source.kind == "images" and not roles.features) else None

@@ -1,5 +1,4 @@
-"""Features of a project: one memory-mapped float32 matrix beside the database, named by its
-content.
+"""Features of a project: a memory-mapped float32 matrix beside the database.
 
 Encoders turn the items' columns into rows of it: those of :mod:`parbals.features.encoders`, of
 which ``tfidf`` (text) and ``pixels`` (images) need no download, and ``columns``, which takes
@@ -156,9 +155,9 @@ def _reduced(
     walk, done = contents(), 0
     rows = None
     while block := [encoder.prepare(item) for _, item in islice(walk, ROWS)]:
-        found = encoder.encode(block)
-        rows = scratch((n_items, found.shape[1]), workspace) if rows is None else rows
-        rows[done : done + len(block)] = _LENGTH * found
+        codes = encoder.encode(block)
+        rows = scratch((n_items, codes.shape[1]), workspace) if rows is None else rows
+        rows[done : done + len(block)] = _LENGTH * codes
         release_pages(rows)
         done += len(block)
         progress("encoding", done, n_items)

@@ -44,8 +44,7 @@ class Pen:
         self.next = 1 + int(last)
 
     def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
-        """Number, revision, label and comment of the annotator's last answer for an item; zeros
-        where there is none."""
+        """Number, revision, label and comment of the annotator's last answer; zeros if none."""
         row = self.connection.execute(
             "SELECT answer, revision, label, comment FROM answers WHERE position = ? AND annotator "
             "= ? ORDER BY revision DESC LIMIT 1",
@@ -70,8 +69,7 @@ class Pen:
         return read_item(self.connection, self.database.project, position).id
 
     def end_lease(self, position: int, wanted: int) -> None:
-        """The annotator is done with an item; on the page it waits for others until it has the
-        answers wanted."""
+        """The annotator is done with an item; on the page it may wait for more answers."""
         mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
         if count_labels(self.connection, position) < wanted:
             statements = [
@@ -103,7 +101,7 @@ class Answers:
         nothing. Another label for an item the annotator has answered is refused unless ``revise``,
         which keeps the earlier one as history; with it, another comment on the same label is a
         revision as well (no comment leaves the one there is). After a withdrawal the annotator may
-        answer anew. An item's lease ends if it is this annotator's or nobody's; an item of the
+        answer again. An item's lease ends if it is this annotator's or nobody's; an item of the
         page's queue stays there, free for others, while it has fewer labels than the setting
         ``answers_wanted``.
         """
@@ -146,16 +144,14 @@ class Answers:
         return pen.next - first
 
     def current_labels(self) -> dict[int, dict[str, str]]:
-        """Position → {annotator: label}, without withdrawn ones; positions ascend, annotators as
-        their labels came."""
+        """Position → {annotator: label} of what holds now; annotators as their labels came."""
         labels: dict[int, dict[str, str]] = {}
         for position, annotator, label, _ in self._current():
             labels.setdefault(position, {})[annotator] = label
         return labels
 
     def votes(self) -> dict[int, dict[str, str]]:
-        """As ``current_labels``, but machines' labels only where no person has answered: what
-        decides an item."""
+        """What decides an item: as ``current_labels``, machines only where no person answered."""
         people: dict[int, dict[str, str]] = {}
         machines: dict[int, dict[str, str]] = {}
         for position, annotator, label, source in self._current():

@@ -18,8 +18,7 @@ _TWICE = "is in the batch twice"
 
 
 class TakenError(InputError):
-    """An item of the batch was answered or handed out before the batch was stored; choosing anew
-    helps."""
+    """An item of the batch was answered or handed out before it was stored; choose again."""
 
 
 class Batches:
@@ -38,14 +37,13 @@ class Batches:
         expires: float | None = None,
         queued: bool = False,
     ) -> int:
-        """Store a batch of (position, score, initial score), best first, and lease its items;
-        returns its number.
+        """Store a batch of (position, score, initial score), best first; its number.
 
-        Items that have a label or are out already are refused. ``expires`` is a time as
-        ``time.time()`` gives it; without one an item is out until it is answered or given back. A
-        ``queued`` batch waits on the labelling page for whoever asks; items that were answered or
-        handed out while it was being chosen are left out of it, and the ranks of the others count
-        without them.
+        Its items are leased; those that have a label or are out already are refused. ``expires`` is
+        a time as ``time.time()`` gives it; without one an item is out until it is answered or given
+        back. A ``queued`` batch waits on the labelling page for anybody; items that were answered
+        or handed out while it was being chosen are left out of it, and the ranks of the others
+        count without them.
         """
         check_text(strategy, "strategy")
         if annotator is not None:

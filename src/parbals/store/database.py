@@ -1,5 +1,4 @@
-"""The connection under the store: opening, transactions, and what SQLite says turned into one clear
-sentence."""
+"""The connection under the store: opening, transactions, clear errors, and the journal."""
 
 import os
 import sqlite3
@@ -10,11 +9,11 @@ from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.files import sync_folder
-from parbals.store.integrity import Comparison, problems, read_meta
+from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS, MIGRATIONS, check_version, upgrade
-from parbals.store.sqlite_errors import BUSY_SECONDS, damaged, explained, primary_code
+from parbals.store.sqlite import configure, damaged, explained, patiently, primary_code
 
 __all__ = ["FILE_NAME", "Database", "create_file"]
 
@@ -26,7 +25,7 @@ class Database:
 
     A connection is opened for writing only after a read-only one has found the project sound, so
     that looking at a damaged project changes nothing. Files that were moved away or replaced are
-    noticed at the next call, which opens them anew.
+    noticed at the next call, which opens them again.
     """
 
     def __init__(self, folder: Path, *, read_only: bool) -> None:
@@ -61,7 +60,7 @@ class Database:
             return
         with self._errors():
             connection = self._ready()
-            _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
             self._lines = lines = list[bytes]()
             try:
                 yield connection
@@ -157,12 +156,9 @@ class Database:
             )
         try:
             reader = self._reader()
-        except (
-            UnicodeDecodeError
-        ):  # SQLite quotes the damaged text, and Python cannot read the quotation
-            raise ProjectDamagedError(
-                damaged(self.file, "its tables are not those of a project")
-            ) from None
+        except UnicodeDecodeError:  # SQLite quotes damaged text, which Python cannot read
+            problem = "its tables are not those of a project"
+            raise ProjectDamagedError(damaged(self.file, problem)) from None
         if self.read_only and self.version < len(MIGRATIONS):
             reader.close()
             raise ProjectError(
@@ -176,14 +172,14 @@ class Database:
                 self._connection = connection = self._connect("mode=rw")
                 if self.version < len(MIGRATIONS):
                     upgrade(connection)
-                _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
+                patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 self.version = len(MIGRATIONS)
         self._files = self._identity()
         self.index_checked = False
 
     def _reader(self) -> sqlite3.Connection:
-        """A read-only connection to a project that was found sound."""
-        size = self.journal.size()
+        """A read-only connection to a sound project."""
+        size, witness = self.journal.size(), old_witness(self.folder)
         try:
             connection = self._connect("mode=ro")
         except sqlite3.OperationalError as error:
@@ -195,7 +191,7 @@ class Database:
                 raise
             connection = self._connect("immutable=1")
         try:
-            _patiently(lambda: connection.execute("BEGIN"))
+            patiently(lambda: connection.execute("BEGIN"))
             try:
                 self.version = check_version(connection)
             except ProjectError as error:
@@ -203,14 +199,12 @@ class Database:
             problem = next(problems(connection, self.version), None)
             if problem is None:
                 self.project = read_meta(connection)[0]["project"]
-                witness = old_witness(self.folder)
                 lines = self.journal.lines(size)
-                journal = Comparison(connection, self.project, lines, witness)
-                problem = journal.problem
+                problem, missing = compare(connection, self.project, lines, witness)
             if problem is not None:
                 raise ProjectDamagedError(damaged(self.file, problem))
             if not self.read_only:
-                self._complete(connection, journal.missing)
+                self._complete(connection, missing)
             connection.execute("COMMIT")
         except BaseException:
             connection.close()
@@ -237,18 +231,17 @@ class Database:
             f"{self.file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None
         )
         try:
-            _configure(connection)
+            configure(connection)
             # The first read opens the -wal file; the last process to close may hold everything for
             # a moment.
-            _patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
+            patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _identity(self) -> tuple[object, ...]:
-        """Which files the connection has: SQLite goes on writing to a file that was removed, where
-        nobody finds it."""
+        """Which files the connection has: SQLite goes on writing to one that was removed."""
         files: list[object] = []
         for path in (str(self.file), f"{self.file}-wal"):
             try:
@@ -267,8 +260,7 @@ class Database:
 
 
 def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a whole project file under another name, then put it in place; a crash leaves no half
-    project."""
+    """Make a whole project under another name, then put it in place: never half a project."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -284,13 +276,11 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
     try:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            _configure(connection)
+            configure(connection)
             upgrade(connection)
             fill(connection)
         try:
-            os.link(
-                draft, file
-            )  # unlike a rename, never replaces a project that another process made meanwhile
+            os.link(draft, file)  # unlike a rename, never replaces one that was made meanwhile
         except FileExistsError:
             raise ProjectError(f"{file} is already there; open that project instead.") from None
         except OSError:  # a file system without links
@@ -304,32 +294,3 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
         for path in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
-
-
-def _configure(connection: sqlite3.Connection) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(
-        "PRAGMA fullfsync = ON"
-    )  # macOS: a plain fsync leaves data in the drive's cache
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute(
-        "PRAGMA trusted_schema = OFF"
-    )  # a file from elsewhere cannot call functions from its schema
-    connection.execute("PRAGMA cache_size = -32768")
-    connection.execute(
-        "PRAGMA journal_size_limit = 16777216"
-    )  # a large import leaves a large -wal file otherwise
-
-
-def _patiently(action: Callable[[], object]) -> None:
-    """SQLite does not wait by itself while another process recovers or closes the project."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            action()
-            return
-        except sqlite3.OperationalError as error:
-            if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)

@@ -10,7 +10,7 @@ from parbals.store.journal import proved_start
 from parbals.store.rows import checksum, from_json
 from parbals.store.schema import COLUMNS, schema_of, schema_rows
 
-__all__ = ["Comparison", "problems", "read_meta"]
+__all__ = ["compare", "problems", "read_meta"]
 
 
 def problems(
@@ -140,67 +140,52 @@ def _item_problems(connection: sqlite3.Connection, project: str) -> Iterator[str
             yield f"item {position} does not pass its checksum"
 
 
-class Comparison:
-    """A sound database beside what the journal, and the witness of an older parbals, say of it.
+def compare(
+    connection: sqlite3.Connection,
+    project: str,
+    lines: Iterable[bytes],
+    witness: tuple[str, bytes] | None,
+) -> tuple[str | None, dict[str, list[int]]]:
+    """A sound database beside its journal: what it has lost, and the rows that the journal lacks.
 
-    Attributes:
-        problem: what was confirmed and is not in the database; None if all is there.
-        missing: numbers of the rows of each table that the journal lacks.
+    ``witness`` is what an older parbals kept instead of a journal.
     """
-
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        project: str,
-        lines: Iterable[bytes],
-        witness: tuple[str, bytes] | None,
-    ) -> None:
-        self._project = project
-        self._rows = {table: array("Q") for table in COLUMNS}
-        for table in tables_of(connection):
-            query = f"SELECT checksum FROM {table} ORDER BY rowid"
-            self._rows[table].extend(int(proof, 16) for (proof,) in connection.execute(query))
-        self._seen = {table: bytearray(len(rows)) for table, rows in self._rows.items()}
-        self.problem = next(self._problems(lines, witness), None)
-        self.missing = {
-            table: [number for number, is_seen in enumerate(seen, 1) if not is_seen]
-            for table, seen in self._seen.items()
-        }
-
-    def _problems(self, lines: Iterable[bytes], witness: tuple[str, bytes] | None) -> Iterator[str]:
-        most = {table: len(rows) for table, rows in self._rows.items()}
-        for line in lines:
-            start = proved_start(line)
-            if start is None:
-                continue
-            rows = self._rows[start.table]
-            if start.project != self._project:
-                yield _foreign("project.journal")
-            elif start.number > len(rows):
-                most[start.table] = max(most[start.table], start.number)
-            elif rows[start.number - 1] != start.checksum:
-                yield _other("project.journal", start.table, start.number)
-            else:
-                self._seen[start.table][start.number - 1] = 1
-        for table, count in most.items():
-            if count > len(self._rows[table]):
-                yield _lost("project.journal", table, count, len(self._rows[table]))
-        if witness is not None:
-            project, marks = witness
-            rows = self._rows["answers"]
-            if project != self._project:
-                yield _foreign("project.witness")
-            for number, (mark, row) in enumerate(zip(marks, rows, strict=False), 1):
-                if mark not in (0, row >> 56 or 1):
-                    yield _other("project.witness", "answers", number)
-            if len(marks) > len(rows):
-                yield _lost("project.witness", "answers", len(marks), len(rows))
-
-
-def tables_of(connection: sqlite3.Connection) -> list[str]:
-    """The tables of answers and passes that there are: schema 1 had no passes."""
     names = {name for _, name, _, _ in schema_rows(connection)}
-    return [table for table in COLUMNS if table in names]
+    rows = {table: array("Q") for table in COLUMNS}
+    for table in names.intersection(rows):  # schema 1 had no passes
+        query = f"SELECT checksum FROM {table} ORDER BY rowid"
+        rows[table].extend(int(proof, 16) for (proof,) in connection.execute(query))
+    seen = {table: bytearray(len(marks)) for table, marks in rows.items()}
+    most = {table: len(marks) for table, marks in rows.items()}
+    for start in filter(None, map(proved_start, lines)):
+        marks = rows[start.table]
+        if start.project != project:
+            return _foreign("project.journal"), {}
+        if start.number > len(marks):
+            most[start.table] = max(most[start.table], start.number)
+        elif marks[start.number - 1] != start.checksum:
+            return _other("project.journal", start.table, start.number), {}
+        else:
+            seen[start.table][start.number - 1] = 1
+    if witness is not None:
+        if witness[0] != project:
+            return _foreign("project.witness"), {}
+        for number, (mark, row) in enumerate(zip(witness[1], rows["answers"], strict=False), 1):
+            if mark not in (0, row >> 56 or 1):
+                return _other("project.witness", "answers", number), {}
+        most["answers"] = max(most["answers"], len(witness[1]))
+    for table, count in most.items():
+        if count > len(rows[table]):
+            return (
+                f"{count} {table} were confirmed but only {len(rows[table])} are there, so "
+                "project.sqlite3-wal is missing or damaged (put it back; or, if the project was "
+                "put back from an older copy on purpose, move project.journal or project.witness "
+                "away)"
+            ), {}
+    return None, {
+        table: [number for number, is_seen in enumerate(flags, 1) if not is_seen]
+        for table, flags in seen.items()
+    }
 
 
 def _foreign(file: str) -> str:
@@ -210,13 +195,5 @@ def _foreign(file: str) -> str:
 def _other(file: str, table: str, number: int) -> str:
     return (
         f"{file} knows another row {number} of {table} (if the project was put back from a copy on "
-        f"purpose, move {file} away)"
-    )
-
-
-def _lost(file: str, table: str, confirmed: int, there: int) -> str:
-    return (
-        f"{confirmed} {table} were confirmed but only {there} are there, so project.sqlite3-wal is "
-        "missing or damaged (put it back; or, if the project was put back from an older copy on "
         f"purpose, move {file} away)"
     )

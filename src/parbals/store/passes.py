@@ -34,8 +34,7 @@ class Passes:
         request_id: str | None = None,
         comment: str | None = None,
     ) -> str:
-        """Store that an annotator does not label an item: 'new', 'repeated' or 'revised' (kind or
-        comment).
+        """Store that an annotator does not label an item: 'new', 'repeated' or 'revised'.
 
         The item goes back into the queue for others and is not offered to this annotator again.
         Whoever has labelled it must take the label back first.
@@ -78,8 +77,7 @@ class Passes:
     def undo(
         self, position: int, annotator: str, *, lease_seconds: float, request_id: str | None = None
     ) -> tuple[Undone, Lease]:
-        """Take back what an annotator last said about an item, their label or else their pass, and
-        lease it to them.
+        """Take back an annotator's label of an item, or else their pass, and lease it to them.
 
         History keeps both. The same ``request_id`` again takes back nothing more.
         """
@@ -98,17 +96,16 @@ class Passes:
         return undone, lease
 
     def passes(self) -> dict[int, dict[str, str]]:
-        """Position → {annotator: 'skip' or 'unsure'}, of annotators who have not labelled the item
-        since."""
-        found: dict[int, dict[str, str]] = {}
+        """Position → {annotator: 'skip' or 'unsure'} of those who have not labelled it since."""
+        passes: dict[int, dict[str, str]] = {}
         with self._db.reading() as connection:
             rows = connection.execute(
                 f"SELECT position, annotator, kind FROM ({CURRENT_PASSES}) AS p WHERE {PASSED} AND "
                 f"NOT {has_label('p.position', 'p.annotator')} ORDER BY position, pass"
             )
             for position, annotator, kind in rows:
-                found.setdefault(position, {})[annotator] = kind
-        return found
+                passes.setdefault(position, {})[annotator] = kind
+        return passes
 
     def pass_history(self, position: int) -> list[Pass]:
         """Every pass of an item, also those taken back, in the order given."""
@@ -133,10 +130,10 @@ def _latest(
 
 
 def _by_request(connection: sqlite3.Connection, request: str | None) -> tuple[int, str, str] | None:
-    found: tuple[int, str, str] | None = connection.execute(
+    row: tuple[int, str, str] | None = connection.execute(
         "SELECT position, annotator, kind FROM passes WHERE request = ?", (request,)
     ).fetchone()
-    return found
+    return row
 
 
 def _append(pen: Pen, position: int, kind: str, request: str | None, comment: str | None) -> None:

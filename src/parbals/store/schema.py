@@ -95,8 +95,7 @@ _VERSION_1 = (
 )
 
 _VERSION_2 = (
-    # 1: the item waits for whoever asks on the labelling page; 0: it is out with one person, as a
-    # file.
+    # 1: the item waits for anybody on the labelling page; 0: it is out with one person, as a file.
     "ALTER TABLE leases ADD COLUMN queued INTEGER NOT NULL DEFAULT 0",
     """CREATE TABLE passes(
         pass INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -14,7 +14,7 @@ from parbals.errors import LabelError, ParbalsError
 from parbals.store.answers import Answers
 from parbals.store.batches import Batches
 from parbals.store.database import FILE_NAME, Database, create_file
-from parbals.store.integrity import Comparison, problems, read_meta
+from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.items import Items
 from parbals.store.journal import old_witness, salvage
 from parbals.store.passes import Passes
@@ -28,14 +28,14 @@ __all__ = ["Store"]
 
 
 class Store(Items, Answers, Batches, Passes, Queue):
-    """A labelling project in a folder: the only writer, used from one thread; many processes may
-    have one open.
+    """A labelling project in a folder, used from one thread; many processes may have it open.
 
     What it promises:
 
     * P1 A call that has returned is on disk. It survives the death of the process, and power loss
-      (SQLite, write-ahead log, synchronous FULL). A call that raised has stored nothing, or its
-      caller is told that it was not confirmed; repeating it is safe.
+      (SQLite, write-ahead log, synchronous FULL); answers and passes are in the journal as well. A
+      call that raised has stored nothing, or its caller is told that it was not confirmed;
+      repeating it is safe.
     * P2 There is one answer per item, annotator and revision. Repeating a request with its id
       changes nothing.
     * P3 A later answer never silently replaces an earlier one: it must be asked for, and history
@@ -205,8 +205,7 @@ class Store(Items, Answers, Batches, Passes, Queue):
         return (*rows, self.settings_mark())
 
     def settings_mark(self) -> int:
-        """A number that changes whenever the settings do; asking for it costs less than reading
-        them."""
+        """A number that changes whenever the settings do; it costs less than reading them."""
         with self._db.reading() as connection:
             proofs = connection.execute("SELECT checksum FROM meta ORDER BY key").fetchall()
         return crc32("".join(proof for (proof,) in proofs).encode())
@@ -216,17 +215,17 @@ class Store(Items, Answers, Batches, Passes, Queue):
 
         Reads all of them.
         """
-        size = self._db.journal.size()
+        size, witness = self._db.journal.size(), old_witness(self.folder)
         faults: list[str] = []
         try:
             with self._db.reading() as connection:
                 connection.execute("BEGIN")
                 try:
                     faults += problems(connection, check_version(connection), thorough=True)
-                    lines, witness = self._db.journal.lines(size), old_witness(self.folder)
+                    lines = self._db.journal.lines(size)
                     if not faults:
-                        journal = Comparison(connection, self.identity, lines, witness)
-                        faults += [journal.problem] if journal.problem else []
+                        lost, _ = compare(connection, self.identity, lines, witness)
+                        faults += [lost] if lost else []
                 finally:
                     connection.execute("COMMIT")
         except ParbalsError as error:
