@@ -68,12 +68,12 @@ def choose_batch(
     terms: Mapping[str, Any],
     model: Any,
     X_pool: np.ndarray,
-    X_target: np.ndarray | None,
+    X_target: Any,
     labelled: Labelled,
 ) -> Batch:
     """A batch from features that have been checked, and from a model whose samples can be trusted.
 
-    ``model`` may be None, and ``X_target`` too, for a strategy that uses no predictions.
+    Both ``model`` and ``X_target`` (M, D) may be None for a strategy that uses no predictions.
     """
     entry = strategy_named(terms["strategy"])
     weights = getattr(model, "sample_weights", None)
