@@ -97,7 +97,7 @@ def test_more_labels_than_messages_are_refused(tmp_path, capsys):
 def test_ctrl_c_inside_a_callback_of_the_garbage_collector_ends_the_command():
     code = (
         "import gc, os, signal, sys, time\n"
-        "from parbals import cli\n"
+        "from parbals.cli import main as cli\n"
         "def press(phase, info):\n"
         "    gc.callbacks.remove(press)\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from parbals.cli import main
+from parbals.cli.main import main
 from parbals.demo import story
 from parbals.errors import ParbalsError
 
