@@ -103,14 +103,15 @@ def init(
     from parbals.project.create import Roles, create_project
     from parbals.strategies.table import DEFAULT, strategy_named
 
-    chooser = strategy_named(strategy or DEFAULT)
+    strategy = strategy or DEFAULT
+    strategy_named(strategy)
     with progress() as show:
         made = create_project(
             folder,
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": chooser.name, "seed": seed},
+            {"strategy": strategy, "seed": seed},
             encoder=encoder,
             encoding=encoding,
             split=split,
