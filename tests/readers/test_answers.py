@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parbals.errors import InputError, LabelError
-from parbals.project.exports import write_batch_csv
+from parbals.project.batch_files import write_batch_csv
 from parbals.readers.answers import read_answers
 from parbals.readers.open import open_source
 

@@ -8,7 +8,6 @@ import click
 from parbals.cli.look import export, salvage, status
 from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options, use_compiled
 from parbals.cli.output import progress, say
-from parbals.strategies.table import DEFAULT
 
 __all__ = ["COMMANDS"]
 
@@ -57,7 +56,9 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
 )
 @click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
-@click.option("--strategy", default=DEFAULT, show_default=True, help="See `parbals strategies`.")
+@click.option(
+    "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
+)
 @click.option(
     "--seed",
     default=0,
@@ -79,7 +80,7 @@ def init(
     encoder: str | None,
     encoding: str | None,
     split: str | None,
-    strategy: str,
+    strategy: str | None,
     seed: int,
     batch_size: int,
     device: str | None,
@@ -100,8 +101,9 @@ def init(
     """
     from parbals.features.encoders.base import Options
     from parbals.project.create import Roles, create_project
-    from parbals.strategies.table import strategy_named
+    from parbals.strategies.table import DEFAULT, strategy_named
 
+    strategy = strategy or DEFAULT
     strategy_named(strategy)
     with progress() as show:
         made = create_project(
