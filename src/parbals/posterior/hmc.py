@@ -31,7 +31,13 @@ from jaxtyping import Array, Float, Int, Key
 from parbals.posterior.likelihood import log_likelihood_terms
 from parbals.posterior.reference import Reference
 
-__all__ = ["MoveResult", "WhitenedPosterior", "move_population", "whitened_posterior"]
+__all__ = [
+    "MoveResult",
+    "WhitenedPosterior",
+    "move_population",
+    "whitened_posterior",
+    "with_labels",
+]
 
 _ACCEPTANCE = 0.8
 """What the step size is adapted to."""
@@ -96,6 +102,27 @@ def whitened_posterior(
     numbers = (padded @ reference.factor, padded @ reference.mean, present, kappa, slope)
     design, offset, mask, curved, slopes = jax.device_put([a.astype(np.float32) for a in numbers])
     return WhitenedPosterior(design, offset, jax.device_put(all_labels), mask, curved, slopes)
+
+
+def with_labels(
+    posterior: WhitenedPosterior,
+    reference: Reference,
+    n_known: int,
+    X_new: np.ndarray,
+    labels_new: np.ndarray,
+) -> WhitenedPosterior:
+    """The posterior that also knows new rows (n_new, D+1), in place of padding rows.
+
+    Whitening the known rows again would be the dearest part of a few moves.
+    """
+    rows = slice(n_known, n_known + len(X_new))
+    design, offset, labels, present = (np.array(part) for part in posterior[:4])
+    design[rows] = X_new @ reference.factor
+    offset[rows] = X_new @ reference.mean
+    labels[rows], present[rows] = labels_new, 1.0
+    return posterior._replace(
+        **jax.device_put({"design": design, "offset": offset, "labels": labels, "present": present})
+    )
 
 
 @partial(jax.jit, static_argnames=("n_classes",))

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
-from parbals.posterior.hmc import move_population, whitened_posterior
+from parbals.posterior.hmc import move_population, whitened_posterior, with_labels
 from parbals.posterior.likelihood import contrast_basis, softmax
 from parbals.posterior.smc import Population, condition, jax_key, systematic_resample
 from parbals.randomness import content_gumbels, derive_generator
@@ -164,7 +164,10 @@ class ParticleUniverses:
         reference, self._n_classes = population.reference, population.n_classes
         self._generator = derive_generator(seed, "universes")
         self._pool = model.pool
-        self._rows = bucket(len(population.X) + n_more)
+        self._n_known = len(population.X)
+        self._posterior = whitened_posterior(
+            reference, population.X, population.labels, bucket(self._n_known + n_more)
+        )
         n_free = 1 if self._n_classes == 2 else self._n_classes
         n_targets = self._n_targets = len(model.target)
         block = pool_block(len(model.pool), n_targets, n_free)
@@ -207,10 +210,12 @@ class ParticleUniverses:
     def _moved(self, worn: Population) -> Population:
         """Resampled, and moved a few times under the posterior that includes the pseudo-labels."""
         ancestors = systematic_resample(self._generator, worn.weights, worn.n_samples)
+        known = self._n_known
+        X_new, labels_new = worn.X[known:], worn.labels[known:]
         result = move_population(
             jax_key(self._generator),
             np.ascontiguousarray(worn.whitened[:, :, ancestors]),
-            whitened_posterior(worn.reference, worn.X, worn.labels, self._rows),
+            with_labels(self._posterior, worn.reference, known, X_new, labels_new),
             np.float32(worn.step_size),
             _MOST_MOVES,
             np.float32(_MOVED_ENOUGH),
