@@ -13,6 +13,7 @@ import click
 
 from parbals.cli.options import FOLDER, JSON, use_compiled
 from parbals.cli.output import progress, say
+from parbals.strategies.table import UNIFORM
 
 if TYPE_CHECKING:
     from parbals.machines.pace import Stop
@@ -73,7 +74,7 @@ _SECONDS = click.FloatRange(0, 1e9, min_open=True)
     "--strategy",
     default="project",
     show_default=True,
-    type=click.Choice(["project", "random"]),
+    type=click.Choice(["project", UNIFORM]),
     help="How items are chosen: as the project does, or at random.",
 )
 @click.option(

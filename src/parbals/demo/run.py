@@ -12,12 +12,12 @@ from parbals.bench.run import draw_targets, run_one
 from parbals.bench.spec import Budget
 from parbals.datasets.sms_spam import CLASSES, Messages, load, load_messages, split_messages
 from parbals.features.text import TextFeatures
-from parbals.strategies.table import DEFAULT, UNIFORM, strategy_title
+from parbals.strategies.table import DEFAULT, ONE_BY_ONE, UNIFORM, strategy_title
 from parbals.types import Batch
 
 __all__ = ["SIMILAR", "STRATEGIES", "Demo", "FirstBatch", "judge_batch", "run_demo"]
 
-STRATEGIES = (UNIFORM, "epig", DEFAULT)
+STRATEGIES = (UNIFORM, ONE_BY_ONE, DEFAULT)
 SIMILAR = 0.5
 """Two messages whose wordings have at least this cosine similarity are called near-duplicates."""
 _JUDGE_UNIVERSES = 10

@@ -4,7 +4,7 @@ import numpy as np
 
 from parbals.bench.report.stats import mean_interval
 from parbals.demo.run import STRATEGIES, Demo
-from parbals.strategies.table import DEFAULT, strategy_title
+from parbals.strategies.table import DEFAULT, ONE_BY_ONE, strategy_title
 
 __all__ = ["curve_sentences", "worth_sentences"]
 
@@ -17,9 +17,9 @@ def worth_sentences(demo: Demo) -> list[str]:
         "twice."
         for strategy, batch in demo.first.items()
     ]
-    ours, one_by_one = demo.first[DEFAULT], demo.first["epig"]
+    ours, one_by_one = demo.first[DEFAULT], demo.first[ONE_BY_ONE]
     if one_by_one.joint > 0:
-        titles = strategy_title(DEFAULT), strategy_title("epig")
+        titles = strategy_title(DEFAULT), strategy_title(ONE_BY_ONE)
         sentences.append(
             f"The {titles[0]} batch tells {ours.joint / one_by_one.joint:.1f} times as much as the "
             f"{titles[1]} batch, for the same labelling work."

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COLD_START",
     "DEFAULT",
+    "ONE_BY_ONE",
     "QUICK",
     "STRATEGIES",
     "UNIFORM",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 DEFAULT = "parbals-epig"
+ONE_BY_ONE = "epig"
+"""What the default is without looking at the batch: it scores every item by itself."""
 COLD_START = "coreset"
 """Chooses where a strategy needs labels or predictions and there are none yet."""
 QUICK = "power-epig"

@@ -13,7 +13,14 @@ from parbals.bench.report.stats import Standing, compare
 from parbals.bench.spec import ALL_CLASSES, Budget, Settings
 from parbals.datasets.table import DATASETS
 from parbals.errors import InputError
-from parbals.strategies.table import DEFAULT, STRATEGIES, UNIFORM, Strategy, strategy_named
+from parbals.strategies.table import (
+    DEFAULT,
+    ONE_BY_ONE,
+    STRATEGIES,
+    UNIFORM,
+    Strategy,
+    strategy_named,
+)
 
 __all__ = [
     "KINDS",
@@ -47,7 +54,7 @@ class Line:
 
 
 OURS = Line(DEFAULT)
-SEQUENTIAL = Line("epig")
+SEQUENTIAL = Line(ONE_BY_ONE)
 """What ParBaLS EPIG is with one label at a time: the comparison that shows what batches cost."""
 
 
