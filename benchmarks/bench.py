@@ -1,5 +1,4 @@
-"""What the parts of the benchmark share during a run: workers, progress, and which packages are
-here."""
+"""What the parts of the benchmark share during a run: workers and progress."""
 
 import os
 import shutil

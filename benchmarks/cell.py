@@ -1,9 +1,8 @@
-"""How long do the runs of one cell take, one after the other and side by side? On a GPU they share
-it.
+"""How long do the runs of one cell take, one after the other and side by side?
 
-    python benchmarks/cell.py                                  # made-up data of Airline's size, 8
-    runs of ParBaLS EPIG python benchmarks/cell.py --runs 16 --workers 1,4,16 python
-    benchmarks/cell.py --smoke
+    python benchmarks/cell.py          # made-up data of Airline's size, 8 runs of ParBaLS EPIG
+    python benchmarks/cell.py --runs 16 --workers 1,4,16
+    python benchmarks/cell.py --smoke
 
 Programs are compiled before the clock starts, as `parbals bench run` does with the first run of a
 cell. The results are compared: side by side every run must choose what it chooses alone.
@@ -66,16 +65,14 @@ def main():
             folder = Path(place) / str(n_workers)
             seconds = _timed(runs, loader, n_workers, folder)
             records = {record.key: record for record in ResultsFolder(folder).records()}
-            alone = sum(
-                sum(sum(stage) for stage in record.seconds.values()) for record in records.values()
-            )
+            alone = sum(record.total_seconds for record in records.values())
             chosen.append({key: record.chosen for key, record in records.items()})
             print(
                 f"| {n_workers} | {seconds:.1f} s | {alone / len(runs):.1f} s | "
                 f"{60 * len(runs) / seconds:.1f} |",
                 flush=True,
             )
-    same = sum(found == chosen[0][key] for other in chosen[1:] for key, found in other.items())
+    same = sum(items == chosen[0][key] for other in chosen[1:] for key, items in other.items())
     print(
         f"\n{same} of {len(runs) * (len(chosen) - 1)} runs chose the same items as in the first "
         "line."

@@ -1,8 +1,7 @@
-"""Why do a few of our figures differ from the paper's? One change at a time, on the tabular sets at
-100 + 10×20.
+"""Why do a few of our figures differ from the paper's? One change at a time, at 100 + 10×20.
 
-    python benchmarks/differences.py --data ~/data --workers 8             # every experiment, ten
-    seeds python benchmarks/differences.py --data ~/data --only edges --seeds 3
+    python benchmarks/differences.py --data ~/data --workers 8     # every experiment, ten seeds
+    python benchmarks/differences.py --data ~/data --only edges --seeds 3
 
 as-run     the protocol as it is
 pool       all pool points are candidates, not 10,000 of them

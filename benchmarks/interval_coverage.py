@@ -87,7 +87,8 @@ def one_run(data: str, strategy: str, seed: int) -> list[tuple[float, float, flo
 
 
 def _messages() -> tuple[np.ndarray, np.ndarray]:
-    from parbals.demo.data import TextFeatures, load_messages
+    from parbals.datasets.sms_spam import load_messages
+    from parbals.features.text import TextFeatures
 
     messages = load_messages()
     return TextFeatures().fit(messages.texts).transform(messages.texts), (

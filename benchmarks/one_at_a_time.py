@@ -1,5 +1,4 @@
-"""What do batches cost? The committed results of batches of 20 less those of EPIG with one label at
-a time.
+"""What do batches cost? Results of batches of 20 less those of EPIG with one label at a time.
 
     python benchmarks/one_at_a_time.py
     python benchmarks/one_at_a_time.py my-results
@@ -14,11 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from parbals.bench.packed import open_results
-from parbals.bench.report.collect import collect
-from parbals.bench.report.findings import batch_gaps
+from parbals.bench.report.page import read_results
 from parbals.bench.report.stats import mean_interval
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "records.parbals.xz"
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "records.tar.xz"
 
 
 def main():
@@ -28,17 +26,17 @@ def main():
     parser.add_argument(
         "results", nargs="?", type=Path, default=RESULTS, help="a results folder or packed file"
     )
-    settings = collect(open_results(parser.parse_args().results).records())
-    for line, found in batch_gaps(settings).items():
-        for setting, gap in found:
-            _tell(line.name, setting.name, gap)
-        if len({len(gap) for _, gap in found}) == 1:
-            _tell(line.name, "all datasets", np.mean([gap for _, gap in found], axis=0))
+    results = read_results(open_results(parser.parse_args().results))
+    for line, gaps in results.batch_gaps.items():
+        for task, gap in gaps:
+            _print(line.title, task.title, gap)
+        if len({len(gap) for _, gap in gaps}) == 1:
+            _print(line.title, "all datasets", np.mean([gap for _, gap in gaps], axis=0))
 
 
-def _tell(name, dataset, gap):
-    found = mean_interval(100.0 * gap)
-    print(f"{name:14} {dataset:14} {found.mean:+.2f} ± {found.half_width:.2f}")
+def _print(name, dataset, gap):
+    interval = mean_interval(100.0 * gap)
+    print(f"{name:14} {dataset:14} {interval.mean:+.2f} ± {interval.half_width:.2f}")
 
 
 if __name__ == "__main__":

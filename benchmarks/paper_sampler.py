@@ -1,13 +1,11 @@
-"""Does the sampler explain where our figures differ from the paper's? The same experiment with
-PyMC's short chains.
+"""Does the sampler explain where our figures differ from the paper's? PyMC's short chains.
 
 One run as in ``parbals.bench.run``: the same data, initial sets, candidates and strategies,
 but every posterior is PyMC's default NUTS on the model as the paper states it, four chains of 100
 tuning steps and 100 draws. Prints the final test accuracy of every run and their mean with the
 half-width of its 95 % interval.
 
-    python benchmarks/paper_sampler.py --data ~/data --dataset airline --strategies bald,confidence
-    --seeds 5
+    python benchmarks/paper_sampler.py --data ~/data --strategies bald,confidence --seeds 5
 """
 
 import argparse
@@ -71,14 +69,14 @@ def main():
     parser.add_argument("--json", type=Path, help="also write the accuracies here")
     given = parser.parse_args()
     data, budget = load_data(given.dataset, folder=given.data), Budget.parse(given.budget)
-    found = {}
+    accuracies = {}
     for strategy in given.strategies.split(","):
         for seed in range(given.seeds):
-            found.setdefault(strategy, []).append(one_run(data, budget, strategy, seed))
-            print(f"{strategy} seed {seed}: {100 * found[strategy][-1][-1]:.2f} %", flush=True)
+            accuracies.setdefault(strategy, []).append(one_run(data, budget, strategy, seed))
+            print(f"{strategy} seed {seed}: {100 * accuracies[strategy][-1][-1]:.2f} %", flush=True)
             if given.json:
-                given.json.write_text(json.dumps(found))
-        finals = 100 * np.array(found[strategy])[:, -1]
+                given.json.write_text(json.dumps(accuracies))
+        finals = 100 * np.array(accuracies[strategy])[:, -1]
         if len(finals) > 1:
             summary = mean_interval(finals)
             print(f"{strategy}: {summary.mean:.2f} ± {summary.half_width:.2f} %", flush=True)

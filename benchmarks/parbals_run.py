@@ -1,9 +1,8 @@
-"""What one ParBaLS run costs, stage by stage: seconds of compiling apart from seconds of computing,
-and peak memory.
+"""What one ParBaLS run costs, stage by stage: compiling apart from computing, and peak memory.
 
-    python benchmarks/parbals_run.py                       made-up data of the paper's sizes; writes
-    PARBALS_RUN.md python benchmarks/parbals_run.py --dataset airline --data ~/data python
-    benchmarks/parbals_run.py --smoke               tiny sizes: does it work? The times mean nothing
+    python benchmarks/parbals_run.py            # made-up data of the paper's sizes; PARBALS_RUN.md
+    python benchmarks/parbals_run.py --dataset airline --data ~/data
+    python benchmarks/parbals_run.py --smoke    # tiny sizes: does it work? The times mean nothing
 
 A run is what `parbals bench run` computes: 100 labels, then 10 batches of 20 chosen by ParBaLS EPIG
 with 10 universes and 400 samples from 10,000 candidates for 1,000 targets. Every run has a fresh
@@ -55,8 +54,7 @@ class Cost(NamedTuple):
 
 
 class Stopwatch:
-    """Seconds and compile seconds of nested stages; each second counts for the innermost stage
-    alone."""
+    """Seconds and compile seconds of nested stages; each second counts for the innermost alone."""
 
     def __init__(self) -> None:
         import jax
@@ -141,8 +139,7 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
 
 
 def made_up_data(name: str, smoke: bool) -> Any:
-    """Rows as encoder embeddings have them: a decaying spectrum, norm 1; labels from a logistic
-    model."""
+    """Rows as embeddings have them: a decaying spectrum, norm 1; labels from a logistic model."""
     import numpy as np
 
     from parbals.datasets.base import Data
@@ -227,11 +224,11 @@ def main(arguments: list[str] | None = None) -> int:
         load = ", ".join(str(value) for value in facts["load_before"])
         head = f"""# What one ParBaLS run costs
 
-{options.cores} cores of {facts["processor"]}, load average before the run {load}; commit {facts["commit"]}.
-One run is 100 + 10×20 labels with 10,000 candidates, 1,000 targets, 400 samples and 10 universes.
-Compiling is counted apart, in the stage that needed it; a process that finds its programs in the cache of
-`parbals bench` does not pay for most of it. Every call waits for its arrays, which a plain run does not.
-Written by `python benchmarks/parbals_run.py`; do not edit.
+{options.cores} cores of {facts["processor"]}, load average before the run {load};
+commit {facts["commit"]}. One run is 100 + 10×20 labels with 10,000 candidates, 1,000 targets, 400
+samples and 10 universes. Compiling is counted apart, in the stage that needed it; a process that
+finds its programs in the cache of `parbals bench` does not pay for most of it. Every call waits for
+its arrays, which a plain run does not. Written by `python benchmarks/parbals_run.py`; do not edit.
 
 """
         (folder / "PARBALS_RUN.md").write_text(head + "\n".join(parts), encoding="utf-8")

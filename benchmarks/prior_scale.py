@@ -1,5 +1,6 @@
-"""Would choosing the prior's scale by its evidence make the expected error honest? SMS spam,
-labelled at random.
+"""Would choosing the prior's scale by its evidence make the expected error honest?
+
+SMS spam, labelled at random.
 
     python benchmarks/prior_scale.py            # 42 labels, five seeds
     python benchmarks/prior_scale.py --labels 100 --seeds 10
@@ -22,8 +23,7 @@ SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def log_evidence(X, y, prior_scale):
-    """Laplace: log p(y, w*) + D/2 log 2π - ½ log det H, where w is the difference of the two
-    classes' weights."""
+    """Laplace: log p(y, w*) + D/2 log 2π - ½ log det H; w is the difference of both weights."""
     scale = np.sqrt(2.0) * prior_scale
     design = np.column_stack([X, np.ones(len(X))]).astype(float)
     w = (
@@ -33,8 +33,7 @@ def log_evidence(X, y, prior_scale):
     )
     logits = design @ w
     fit = log_expit(np.where(y == 1, logits, -logits)).sum()
-    # log det(I + scale² XᵀSX) by the n × n matrix: the prior's and the Gaussian's normalisers
-    # cancel otherwise.
+    # log det(I + scale² XᵀSX) by the n × n matrix; the other normalisers cancel.
     root = np.sqrt(expit(logits) * expit(-logits))[:, None] * design
     half_log_det = 0.5 * np.linalg.slogdet(np.eye(len(y)) + scale**2 * root @ root.T)[1]
     return fit - 0.5 * (w @ w) / scale**2 - half_log_det
@@ -56,13 +55,11 @@ def main():
             known, unseen = order[: given.labels], order[given.labels :]
             model = BayesianLogisticRegression(n_samples=400, prior_scale=scale, random_state=seed)
             probs = model.fit(X[known], y[known]).predict_proba(X[unseen])
-            expected, found = (
-                1.0 - probs.max(axis=1).mean(),
-                np.mean(probs.argmax(axis=1) != y[unseen]),
-            )
-            rows.append((log_evidence(X[known], y[known], scale), expected, found))
-        evidence, expected, found = np.mean(rows, axis=0)
-        print(f"| {scale:g} | {evidence:.1f} | {expected:.1%} | {found:.1%} |", flush=True)
+            expected = 1.0 - probs.max(axis=1).mean()
+            errors = np.mean(probs.argmax(axis=1) != y[unseen])
+            rows.append((log_evidence(X[known], y[known], scale), expected, errors))
+        evidence, expected, errors = np.mean(rows, axis=0)
+        print(f"| {scale:g} | {evidence:.1f} | {expected:.1%} | {errors:.1%} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -42,8 +42,7 @@ def bald(pool, w=None):
 
 
 def expected_epig(pool, target, chosen, w=None):
-    """E over the labels of ``chosen`` (every labelling enumerated) of EPIG given those labels,
-    (N,)."""
+    """(N,) expectation, over every labelling of ``chosen``, of EPIG given those labels."""
     w = np.full(pool.shape[1], 1 / pool.shape[1]) if w is None else np.asarray(w) / np.sum(w)
     total = np.zeros(len(pool))
     for labels in itertools.product(range(pool.shape[2]), repeat=len(chosen)):
@@ -62,7 +61,7 @@ def random_probs(seed, n, k, c, sharpness=1.0, dtype=np.float64):
 
 
 def linear_probs(seed, n, k, c, d=4, scale=2.0):
-    """Predictive samples of a random linear softmax model: points share the posterior's directions."""
+    """Predictive samples of a random linear softmax model, which points share."""
     rng = np.random.default_rng(seed)
     logits = np.einsum(
         "nd,kdc->nkc", rng.standard_normal((n, d)), scale * rng.standard_normal((k, d, c))

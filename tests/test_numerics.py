@@ -1,34 +1,11 @@
-"""Padding, precision and safe logarithms."""
+"""Precision and safe logarithms."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from parbals.arrays import (
-    block_rows,
-    bucket,
-    effective_sample_size,
-    normalise_log_weights,
-    pad_rows,
-)
-from parbals.numerics import entropy, safe_reciprocal, working_precision
-
-
-def test_growing_by_one_row_changes_the_bucket_a_handful_of_times():
-    sizes = [bucket(n) for n in range(257)]
-    assert all(size >= n for n, size in enumerate(sizes))
-    assert len(set(sizes)) == 5
-
-
-def test_padding_appends_zeros_only():
-    padded = pad_rows(np.ones((3, 2)), 5)
-    assert padded.tolist() == [[1, 1]] * 3 + [[0, 0]] * 2
-
-
-@pytest.mark.parametrize(("n", "block"), [(0, 4), (1, 4), (4, 4), (9, 4)])
-def test_blocks_cover_every_row_once(n, block):
-    covered = [i for rows in block_rows(n, block) for i in range(rows.start, rows.stop)]
-    assert covered == list(range(n))
+from parbals.numerics import entropy, safe_reciprocal, use_disk_cache, working_precision
 
 
 def test_impossible_events_contribute_nothing():
@@ -37,18 +14,22 @@ def test_impossible_events_contribute_nothing():
     assert entropy(jnp.array([0.5, 0.5])) == pytest.approx(np.log(2))
 
 
-def test_weights_from_very_small_likelihoods():
-    weights = normalise_log_weights(np.array([-1e4, -1e4 - np.log(3), -np.inf]))
-    np.testing.assert_allclose(weights, [0.75, 0.25, 0.0])
-
-
-def test_effective_sample_size_counts_equal_weights():
-    assert effective_sample_size(np.array([0.25] * 4)) == pytest.approx(4)
-    assert effective_sample_size(np.array([1.0, 0, 0, 0])) == pytest.approx(1)
-    assert effective_sample_size(np.array([2.0, 2.0, 0, 0])) == pytest.approx(2)
-
-
 def test_double_precision_is_scoped_to_the_call():
     with working_precision(np.dtype(np.float64)):
         assert jnp.zeros(1).dtype == jnp.float64
     assert jnp.zeros(1).dtype == jnp.float32
+
+
+def test_compiled_programs_can_be_kept_in_a_folder(tmp_path):
+    names = (
+        "jax_compilation_cache_dir",
+        "jax_persistent_cache_min_compile_time_secs",
+        "jax_persistent_cache_min_entry_size_bytes",
+    )
+    before = {name: getattr(jax.config, name) for name in names}
+    use_disk_cache(tmp_path)
+    try:
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path)
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)

@@ -12,7 +12,7 @@ from sklearn.linear_model import BayesianRidge
 
 
 class FourierProcess:
-    """Squared-exponential process by random Fourier features, Bayesian linear regression on them."""
+    """A squared-exponential process: Bayesian linear regression on random Fourier features."""
 
     def __init__(
         self, n_classes: int, length_scale: float = 1.0, n_features: int = 200, n_samples: int = 200

@@ -23,42 +23,30 @@ class DropoutNetwork:
         n_samples: int = 100,
         seed: int = 0,
     ) -> None:
-        self.n_classes, self.width, self.keep, self.n_samples, self.seed = (
-            n_classes,
-            width,
-            keep,
-            n_samples,
-            seed,
-        )
+        self.n_classes, self.width, self.keep = n_classes, width, keep
+        self.n_samples, self.seed = n_samples, seed
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         generator = torch.Generator().manual_seed(self.seed)
         torch.manual_seed(self.seed)
-        self.first, self.second = (
-            nn.Linear(X.shape[1], self.width),
-            nn.Linear(self.width, self.n_classes),
-        )
-        inputs, targets = (
-            torch.as_tensor(X, dtype=torch.float32),
-            torch.as_tensor(y, dtype=torch.long),
-        )
+        self.first = nn.Linear(X.shape[1], self.width)
+        self.second = nn.Linear(self.width, self.n_classes)
+        inputs = torch.as_tensor(X, dtype=torch.float32)
+        labels = torch.as_tensor(y, dtype=torch.long)
         optimiser = torch.optim.Adam(
             [*self.first.parameters(), *self.second.parameters()], lr=0.02, weight_decay=1e-3
         )
         for _ in range(200):
-            mask = (
-                torch.rand(len(inputs), self.width, generator=generator) < self.keep
-            ) / self.keep
-            loss = nn.functional.cross_entropy(
-                self.second(torch.relu(self.first(inputs)) * mask), targets
-            )
+            logits = self.second(torch.relu(self.first(inputs)) * self._masks(len(X), generator))
+            loss = nn.functional.cross_entropy(logits, labels)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-        self.masks = (
-            torch.rand(self.n_samples, self.width, generator=generator) < self.keep
-        ) / self.keep
+        self.masks = self._masks(self.n_samples, generator)
         return self
+
+    def _masks(self, n: int, generator: torch.Generator) -> torch.Tensor:
+        return (torch.rand(n, self.width, generator=generator) < self.keep) / self.keep
 
     @torch.no_grad()
     def sample_proba(self, X: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """A random forest needs no adapter of yours: its trees are the samples."""
 
+from collections.abc import Callable
+
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
@@ -7,7 +9,7 @@ import parbals
 
 
 def label_with_a_forest(
-    X: np.ndarray, answer, classes: list, rounds: int = 5
+    X: np.ndarray, answer: Callable, classes: list, rounds: int = 5
 ) -> parbals.ActiveLearner:
     """Ask for ten items a round; ``answer(positions)`` gives their labels."""
     forest = RandomForestClassifier(300, min_samples_leaf=2, random_state=0)

@@ -36,13 +36,11 @@ class MissingDependencyError(ParbalsError, ImportError):
 
 
 class ProjectError(ParbalsError):
-    """A project is missing, locked, read-only, full or not ours; nothing was confirmed that is not
-    stored."""
+    """A project is missing, locked, read-only, full or not ours; what was confirmed is stored."""
 
 
 class ProjectDamagedError(ParbalsError):
-    """A project's files are damaged; what is readable can still be taken out with `parbals
-    salvage`."""
+    """A project's files are damaged; `parbals salvage` takes out what is readable."""
 
 
 class ParbalsWarning(UserWarning):

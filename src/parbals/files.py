@@ -30,8 +30,7 @@ TEMPORARY_SUFFIX = ".parbals-tmp"
 
 @contextmanager
 def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """As :func:`replacing`, but "-" is standard output, and what the system refuses becomes one
-    sentence."""
+    """As :func:`replacing`; "-" is standard output, and a system error becomes one sentence."""
     if str(path) == "-":
         with tempfile.TemporaryFile() as file:
             yield file
@@ -39,16 +38,15 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         return
-    target = Path(os.path.realpath(path))  # a link stays a link, and its target is replaced
-    if (
-        target.exists() and not target.is_file()
-    ):  # moving a file over /dev/null would remove the device
+    destination = Path(os.path.realpath(path))  # a link stays a link, and its file is replaced
+    # Moving a file over /dev/null would remove the device.
+    if destination.exists() and not destination.is_file():
         raise InputError(
             f"{path} is not a file, so it cannot be replaced; give a file name, or - for standard "
             "output."
         )
     try:
-        with replacing(target) as file:
+        with replacing(destination) as file:
             yield file
     except OSError as error:
         reason = error.strerror or error
@@ -58,35 +56,31 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block ends well.
 
-    It is written beside the target, forced to disk, and moved over it in one step. Whoever looks
-    sees the old file or the new one. A process that is killed leaves at most a file ending in
+    It is written beside ``path``, forced to disk, and moved over it in one step: readers see the
+    old file or the new one. A process that is killed leaves at most a file ending in
     :data:`TEMPORARY_SUFFIX`, safe to delete.
     """
-    temporary = target.parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+    temporary = path.parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     try:
         with temporary.open("xb") as file:
-            if target.exists():
-                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            if path.exists():
+                os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
-        sync_folder(target.parent)
+        os.replace(temporary, path)
+        sync_folder(path.parent)
     except BaseException:
-        _discard(temporary)
+        with suppress(OSError):
+            temporary.unlink()
         raise
 
 
-def _discard(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()
-
-
 def sync_folder(folder: Path) -> None:
-    """The new name itself must reach the disk. Windows cannot open a folder, and does not need it."""
+    """Make a new name reach the disk. Windows cannot open a folder, and does not need it."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -99,8 +93,8 @@ def sync_folder(folder: Path) -> None:
 def locked(path: Path, busy: ParbalsError) -> Iterator[IO[bytes]]:
     """Hold ``path`` for this process alone, or raise ``busy`` at once where another one holds it.
 
-    The file is made if it is not there and stays; the operating system lets go when the process ends,
-    however it ends. What the system refuses (a read-only folder) is raised as it is.
+    The file is made if it is not there and stays; the operating system lets go when the process
+    ends, however it ends. What the system refuses (a read-only folder) is raised as it is.
     """
     number = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     with open(number, "r+b") as file:

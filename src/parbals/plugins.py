@@ -1,7 +1,7 @@
-"""What other packages add to our tables, through entry points: found by name, loaded only when
-asked for."""
+"""What other packages add to our tables by entry points: found by name, loaded when asked for."""
 
 from collections.abc import Container
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
@@ -18,30 +18,27 @@ def other_entries(group: str, ours: Container[str]) -> dict[str, EntryPoint]:
 
 
 def load_entry(entry: EntryPoint, kind: type[T], what: str, shown: str) -> T:
-    """What an entry point names; ``what`` is called a strategy or the like, ``shown`` the class it
-    must be of."""
+    """What an entry point names; messages call it a ``what``, and its class ``shown``."""
     try:
-        found = entry.load()
+        loaded = entry.load()
     except Exception as error:
         raise InputError(
             f"The {what} {entry.name!r} ({entry.value}) cannot be loaded: {error}."
         ) from error
-    if not isinstance(found, kind):
+    if not isinstance(loaded, kind):
         raise InputError(
-            f"The {what} {entry.name!r} ({entry.value}) is a {type(found).__name__}; its entry "
+            f"The {what} {entry.name!r} ({entry.value}) is a {type(loaded).__name__}; its entry "
             f"point must name a {shown}."
         )
-    return found
+    return loaded
 
 
 def loadable_entries(
     entries: dict[str, EntryPoint], kind: type[T], what: str, shown: str
 ) -> dict[str, T]:
     """All that can be loaded: one that cannot stops nothing but itself."""
-    found: dict[str, T] = {}
+    loaded: dict[str, T] = {}
     for name, entry in entries.items():
-        try:
-            found[name] = load_entry(entry, kind, what, shown)
-        except InputError:
-            continue
-    return found
+        with suppress(InputError):
+            loaded[name] = load_entry(entry, kind, what, shown)
+    return loaded

@@ -1,4 +1,4 @@
-"""Explicit randomness: a seed goes in, generators come out, and no global state is read or written."""
+"""Explicit randomness: a seed in, generators out, and no global state read or written."""
 
 import hashlib
 from collections.abc import Iterable
@@ -26,11 +26,8 @@ def seed_from(random_state: Seed) -> int:
         return int(random_state.integers(2**63 - 1))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    if (
-        isinstance(random_state, Integral)
-        and not isinstance(random_state, bool)
-        and random_state >= 0
-    ):
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if whole and random_state >= 0:
         return int(random_state)
     raise InputError(
         f"random_state is {random_state!r}; pass a non-negative integer, a NumPy random generator, "
@@ -62,8 +59,7 @@ def content_gumbels(seed: int, contents: list[bytes], occurrence: int, size: int
 
 
 def table_digest(blocks: Iterable[np.ndarray]) -> str:
-    """A digest of a matrix given in row blocks: the same numbers give the same digest, whatever
-    their precision."""
+    """A digest of a matrix given in row blocks; the same numbers give the same in any precision."""
     digest = hashlib.blake2b(digest_size=16)
     for block in blocks:
         digest.update(np.ascontiguousarray(block, np.float64).tobytes())

@@ -60,9 +60,9 @@ class Batch:
         A redundancy stands as – where the weights have left fewer than 50 effective samples (or
         half of fewer than 100): the number, in ``redundancy``, is then noise.
         """
-        told = self.effective_sample_size >= min(_TOO_FEW, self.n_samples / 2)
+        enough = self.effective_sample_size >= min(_TOO_FEW, self.n_samples / 2)
         title = f"{self.strategy}: {len(self)} items"
-        if not told.all():
+        if not enough.all():
             title += " (–: too few effective samples to tell)"
         lines = [title, "   item      score   at start  redundancy  eff. samples"]
         lines += [
@@ -73,7 +73,7 @@ class Batch:
                 self.initial_scores,
                 self.redundancy,
                 self.effective_sample_size,
-                told,
+                enough,
                 strict=True,
             )
         ]

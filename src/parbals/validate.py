@@ -4,7 +4,6 @@ Checks run before anything is computed or changed, and return the input in the f
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Number, Real
 from typing import Any
 
@@ -26,6 +25,7 @@ __all__ = [
     "check_positive_int",
     "check_probs",
     "check_same_samples",
+    "check_samples",
     "check_weights",
     "classes_shown",
     "column_names",
@@ -34,8 +34,7 @@ __all__ = [
 
 _SLAB = 256
 """Points whose values are checked at once, so that the sums stay in cache."""
-# Probabilities come from other people's models: float16 softmax outputs are off by up to a few
-# 1e-3.
+# Probabilities come from other people's models: float16 softmax outputs are off by a few 1e-3.
 _SUM_TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-3}
 # Squares and float32 products of anything larger could overflow.
 _LARGEST = 1e15
@@ -85,26 +84,28 @@ def check_probs(probs: Any, name: str = "probs") -> np.ndarray:
 
 
 def _extremes(array: np.ndarray) -> tuple[float, float, float]:
-    """Smallest and largest sum over classes, and smallest entry, of (N, K, C); NaN or ±inf make a
-    sum non-finite.
+    """Smallest and largest sum over classes, and smallest entry, of (N, K, C).
 
-    Two threads: NumPy reads on one core only, and this is the one part of scoring that does not
-    scale. Adding class by class is ten times faster than summing a short axis (and a BLAS product
-    would leave its threads spinning in the way of the scoring that follows).
+    NaN or ±inf make a sum non-finite. Adding class by class is ten times faster than summing a
+    short axis (and a BLAS product would leave its threads spinning in the way of the scoring).
     """
-
-    def of_slab(slab: np.ndarray) -> tuple[float, float, float]:
+    parts = []
+    for start in range(0, len(array), _SLAB):
+        slab = array[start : start + _SLAB]
         sums = slab[:, :, 0] + slab[:, :, 1]
         for c in range(2, slab.shape[2]):
             sums += slab[:, :, c]
-        return sums.min(), sums.max(), slab.min()
-
-    slabs = [array[i : i + _SLAB] for i in range(0, len(array), _SLAB)]
-    if len(slabs) == 1:
-        return of_slab(array)
-    with ThreadPoolExecutor(2) as threads:
-        low, high, least = np.array(list(threads.map(of_slab, slabs))).T
+        parts.append((sums.min(), sums.max(), slab.min()))
+    low, high, least = np.array(parts).T
     return low.min(), high.max(), least.min()
+
+
+def check_samples(
+    probs: Any, weights: Any, name: str = "pool_probs"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predictive samples (N, K, C) and their normalised weights (K,)."""
+    array = check_probs(probs, name)
+    return array, check_weights(weights, array.shape[1])
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
@@ -158,11 +159,7 @@ def check_batch_size(batch_size: Any, available: int) -> int:
 
 def check_pending(pending: Any, n_pool: int) -> np.ndarray:
     """Distinct pool positions that are already out for labelling."""
-    return (
-        np.empty(0, np.int64)
-        if pending is None
-        else check_positions(pending, n_pool, "pending", "the pool")
-    )
+    return check_positions([] if pending is None else pending, n_pool, "pending", "the pool")
 
 
 def check_positions(

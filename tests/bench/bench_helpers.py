@@ -9,11 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from parbals.bench.executors import Outcome
-from parbals.bench.loading import load_data
-from parbals.bench.records import METRICS, RunRecord, write_line
+from parbals.bench.folder import ResultsFolder
+from parbals.bench.grid import read_suite
+from parbals.bench.metrics import METRICS
+from parbals.bench.records import RunRecord, write_line
 from parbals.bench.spec import Budget, Run, Settings
+from parbals.errors import InputError
 
 TINY = {"n_samples": 32, "n_candidates": 40, "n_targets": 20, "n_universes": 2}
+SMALL_SETTINGS = Settings(**TINY)
 TINY_SUITE = """
 name = "tiny"
 title = "A tiny suite"
@@ -24,6 +28,13 @@ budgets = ["10+2x3"]
 strategies = ["random", "confidence", "parbals-epig"]
 seeds = 3
 """
+OWN_DATA = "size,verdict\n" + "".join(
+    f"{i % 7},{'no' if i % 7 < 3 else 'yes'}\n" for i in range(100)
+)
+OWN_SUITE = (
+    TINY_SUITE.replace("breast-cancer", "mine").replace("parbals-epig", "margin")
+    + '[data.mine]\npath = "mine.csv"\nlabel = "verdict"\n'
+)
 
 
 @dataclass(frozen=True)
@@ -38,10 +49,20 @@ class TinyData:
 
 
 def tiny_data(n_classes=2):
+    """60 pool, 40 target and 20 test points with 7 columns, as many as ``OWN_DATA`` has.
+
+    So all tests, and the processes they start, run the same few compiled programs.
+    """
     generator = np.random.default_rng(0)
-    y = generator.integers(n_classes, size=140)
-    X = generator.standard_normal((140, 4)) + 2.0 * np.eye(n_classes, 4)[y]
+    y = generator.integers(n_classes, size=120)
+    X = generator.standard_normal((120, 7), np.float32) + 2.0 * np.eye(n_classes, 7, dtype="f4")[y]
     return TinyData("tiny", tuple("abcd"[:n_classes]), X[:60], y[:60], X[60:100], X[100:], y[100:])
+
+
+def load_tiny(reference):
+    if reference == "nowhere":
+        raise InputError("There is no dataset 'nowhere'.")
+    return tiny_data()
 
 
 def record_of(run, final=0.9, seconds=0.5, start=0.7, data="digest"):
@@ -74,11 +95,33 @@ def records_of(values, dataset="airline", budget="100+10x20", **more):
     ]
 
 
-class Canned:
-    """Gives every run a record written by hand, and counts them; no model, so that files can be
-    tested thoroughly."""
+def results_of(records, metric="accuracy"):
+    """What a report would say of records, in the paper's settings."""
+    from parbals.bench.report.results import Results  # loads Matplotlib, which no worker needs
 
-    n_parallel = 1
+    suite = read_suite(TINY_SUITE.replace("settings =", "#"))
+    return Results(suite, tuple(records), METRICS[metric])
+
+
+def folder_of(path, records, suite=TINY_SUITE):
+    """A results folder that holds the records."""
+    folder = ResultsFolder(path)
+    folder.save_suite(suite)
+    files = {}
+    for record in records:
+        files.setdefault(record.run.cell, []).append(f"{write_line(record)}\n")
+    for cell, lines in files.items():
+        (folder.runs / f"{cell}.jsonl").write_text("".join(lines), "utf-8")
+    return folder
+
+
+def without_seconds(folder):
+    """What must be the same whenever and wherever the runs of a folder are computed."""
+    return {record.key: record.without_seconds() for record in folder.records()}
+
+
+class Canned:
+    """Loads the data but has no model: every run has a record written by hand."""
 
     def __init__(self, data="digest"):
         self.computed, self.data = [], data
@@ -86,7 +129,8 @@ class Canned:
     def results(self, runs, loader):
         for run in runs:
             self.computed.append(run)
-            yield Outcome(run, write_line(record_of(run, data=self.data)), seconds=1.0)
+            loader(run.reference)
+            yield Outcome(run, write_line(record_of(run, data=self.data)))
 
 
 def load_or_die(reference, marker):
@@ -95,23 +139,19 @@ def load_or_die(reference, marker):
     if not marker.exists():
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return load_data(reference)
+    return load_tiny(reference)
 
 
 def always_die(reference):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-SMALL_SETTINGS = Settings(**TINY)
-
-
 def load_when_told(reference, started, go_on):
-    """Says that it was asked, and then waits for a file: what happens meanwhile happens in the
-    middle of a run."""
+    """Says that it was asked, then waits for a file: what happens meanwhile happens mid-run."""
     Path(started).touch()
     while not Path(go_on).exists():
         time.sleep(0.02)
-    return load_data(reference)
+    return load_tiny(reference)
 
 
 def never_load(reference):

@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from bench_helpers import TINY_SUITE
+from bench_helpers import OWN_DATA, OWN_SUITE, TINY_SUITE, Canned
 from click.testing import CliRunner
 
+from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.cli.bench import bench
 from parbals.errors import InputError
@@ -19,76 +20,65 @@ def call(*arguments):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
+    """Three runs on data of one's own, computed by a process of their own."""
     folder = tmp_path_factory.mktemp("bench")
-    (folder / "tiny.toml").write_text(TINY_SUITE)
-    result = call(
-        "run",
-        "--suite",
-        folder / "tiny.toml",
-        "--out",
-        folder / "out",
-        "--workers",
-        1,
-        "--seeds",
-        1,
-        "--json",
-    )
+    (folder / "mine.csv").write_text(OWN_DATA)
+    (folder / "own.toml").write_text(OWN_SUITE)
+    where = ("--suite", folder / "own.toml", "--out", folder / "out")
+    result = call("run", *where, "--workers", 1, "--seeds", 1, "--json")
     assert result.exit_code == 0, result.output
     return folder, json.loads(result.stdout)
 
 
 def test_run_status_report(ran):
-    folder, told = ran
-    assert (told["runs"], told["computed"], told["failed"]) == (3, 3, 0)
+    folder, record = ran
+    assert (record["runs"], record["computed"], record["failed"]) == (3, 3, 0)
 
     status = json.loads(call("status", folder / "out", "--json").stdout)
     assert (status["done"], status["runs"]) == (3, 9)
-    assert status["settings"] == [
-        {"dataset": "breast-cancer", "budget": "10+2x3", "done": 3, "runs": 9}
-    ]
+    assert status["settings"] == [{"dataset": "mine", "budget": "10+2x3", "done": 3, "runs": 9}]
     assert status["process_seconds_left"] > 0
-    assert "3 of 9 runs are done" in call("status", folder / "out").output
+    text = call("status", folder / "out").output
+    assert "mine     10+2x3       3       9" in text
+    assert "3 of 9 runs are done" in text
 
     report = json.loads(call("report", folder / "out", "--json").stdout)
     assert report["report"].endswith("report.html")
-    by_loss = call(
-        "report", folder / "out", "--metric", "log-loss", "--out", folder / "loss", "--no-pictures"
-    )
-    assert by_loss.exit_code == 0
+    loss = ("--metric", "log-loss", "--out", folder / "loss", "--no-pictures")
+    assert call("report", folder / "out", *loss).exit_code == 0
     assert "Final log loss" in (folder / "loss" / "report.html").read_text("utf-8")
-    assert "no metric 'recall'" in str(
-        call("report", folder / "out", "--metric", "recall").exception
-    )
-    assert (
-        "Next: parbals bench report"
-        in call(
-            "run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1
-        ).output
-    )
+    refused = call("report", folder / "out", "--metric", "recall").exception
+    assert "no metric 'recall'" in str(refused)
 
 
 def test_running_again_computes_nothing(ran):
     folder, _ = ran
-    again = call(
-        "run", "--suite", folder / "tiny.toml", "--out", folder / "out", "--seeds", 1, "--json"
-    )
-    assert json.loads(again.stdout)["computed"] == 0
+    where = ("--suite", folder / "own.toml", "--out", folder / "out", "--seeds", 1)
+    assert json.loads(call("run", *where, "--json").stdout)["computed"] == 0
+    assert "Next: parbals bench report" in call("run", *where).output
 
 
-def test_data_of_ones_own_and_results_of_another_suite(tmp_path):
-    rows = "".join(f"{i % 7},{'no' if i % 7 < 3 else 'yes'}\n" for i in range(60))
-    (tmp_path / "mine.csv").write_text("size,verdict\n" + rows)
-    named = '\n[data.mine]\npath = "mine.csv"\nlabel = "verdict"\n'
-    (tmp_path / "own.toml").write_text(TINY_SUITE.replace("breast-cancer", "mine") + named)
-    out = tmp_path / "out"
-    options = ("--out", out, "--workers", 1, "--strategies", "random", "--seeds", 1)
-    result = call("run", "--suite", tmp_path / "own.toml", *options)
-    assert "1 of 1 runs are done" in result.output, result.output
+def test_results_of_another_suite_are_mentioned(tmp_path, monkeypatch):
+    monkeypatch.setattr("parbals.cli.bench._executor", lambda workers, scheduler: Canned())
     (tmp_path / "tiny.toml").write_text(TINY_SUITE)
-    assert "1 results in" in call("run", "--suite", tmp_path / "tiny.toml", *options).stderr
+    (tmp_path / "other.toml").write_text(TINY_SUITE.replace("breast-cancer", "digits"))
+    options = ("--out", tmp_path / "out", "--strategies", "random", "--seeds", 1)
+    first = call("run", "--suite", tmp_path / "tiny.toml", *options)
+    assert "1 of 1 runs are done, 1 of them computed now." in first.output
+    assert "1 results in" in call("run", "--suite", tmp_path / "other.toml", *options).stderr
 
 
-def test_whoever_is_writing_keeps_the_suite(ran, tmp_path):
+def test_what_fails_is_said_and_the_exit_code_tells(tmp_path, monkeypatch):
+    monkeypatch.setattr("parbals.cli.bench._executor", lambda workers, scheduler: InProcess())
+    (tmp_path / "own.toml").write_text(OWN_SUITE)  # and its mine.csv is not there
+    where = ("--suite", tmp_path / "own.toml", "--out", tmp_path / "out")
+    result = call("run", *where, "--seeds", 1)
+    assert result.exit_code == 1
+    assert "0 of 3 runs are done" in result.stdout
+    assert "Not done: mine cannot be loaded" in result.stderr
+
+
+def test_a_process_that_is_writing_keeps_its_suite(ran, tmp_path):
     folder, _ = ran
     (tmp_path / "other.toml").write_text(TINY_SUITE.replace("seeds = 3", "seeds = 1"))
     before = (folder / "out" / "suite.toml").read_text("utf-8")

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from bench_helpers import TINY_SUITE, Canned, record_of, runs_of
+from bench_helpers import TINY_SUITE, Canned, load_tiny, record_of, runs_of
 
-from parbals.bench.executors import Clock, InProcess, Outcome
+from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
-from parbals.bench.grid import load_suite, read_suite, run_grid
+from parbals.bench.grid import load_suite, read_suite, run_grid, seconds_left
 from parbals.bench.loading import load_data
 from parbals.bench.records import read_line, write_line
 from parbals.bench.spec import Budget, Run, Settings
@@ -30,7 +30,7 @@ def suite():
 def filled(tmp_path, suite):
     folder = ResultsFolder(tmp_path / "results")
     folder.save_suite(suite.text)
-    assert run_grid(suite.runs, folder, load_data, Canned()) == []
+    assert run_grid(suite.runs, folder, load_tiny, Canned()) == []
     return folder
 
 
@@ -95,7 +95,7 @@ class TestSuites:
             ),
             (
                 "[[grid]]\ndatasets=['a']\nbudgets=['1x1']\nstrategies=['epig']\nseeds=1",
-                "is no budget",
+                "is not a budget",
             ),
             ("[settings]\nn_samples = -1", "n_samples is -1"),
             ("[settings]\nsamples = 1", "unknown name 'samples'"),
@@ -165,14 +165,14 @@ class TestKeys:
 class TestResuming:
     def test_a_finished_grid_computes_nothing(self, filled, suite):
         again = Canned()
-        assert run_grid(suite.runs, filled, load_data, again) == []
+        assert run_grid(suite.runs, filled, load_tiny, again) == []
         assert again.computed == []
 
     def test_only_missing_runs_are_computed(self, tmp_path, suite):
         folder = ResultsFolder(tmp_path)
-        run_grid(suite.runs[:4], folder, load_data, Canned())
+        run_grid(suite.runs[:4], folder, load_tiny, Canned())
         rest = Canned()
-        run_grid(suite.runs, folder, load_data, rest)
+        run_grid(suite.runs, folder, load_tiny, rest)
         assert rest.computed == list(suite.runs[4:])
 
     def test_a_line_cut_anywhere_is_noticed_and_computed_again(self, filled, suite):
@@ -183,46 +183,46 @@ class TestResuming:
         last = whole[name].rstrip(b"\n").rfind(b"\n") + 1
         for cut in [*range(last + 1, len(whole[name]), 97), len(whole[name]) - 2]:
             (filled.runs / name).write_bytes(whole[name][:cut])
-            assert len(filled.damages()) == 1
-            assert len(filled.records()) == len(suite.runs) - 1
+            records, damages = filled.read()
+            assert (len(records), len(damages)) == (len(suite.runs) - 1, 1)
             healer = Canned()
-            run_grid(suite.runs, filled, load_data, healer)
+            run_grid(suite.runs, filled, load_tiny, healer)
             assert len(healer.computed) == 1
             assert lines_of(filled) == whole
-            assert filled.damages() == []
+            assert filled.read()[1] == []
 
     def test_only_the_end_of_the_line_is_missing(self, filled, suite):
         whole = lines_of(filled)
         name = sorted(whole)[0]
         (filled.runs / name).write_bytes(whole[name][:-1])
         healer = Canned()
-        run_grid(suite.runs, filled, load_data, healer)
+        run_grid(suite.runs, filled, load_tiny, healer)
         assert healer.computed == []
         assert lines_of(filled) == whole
 
     def test_a_changed_digit_is_noticed(self, filled, suite):
         path = sorted(filled.runs.glob("*.jsonl"))[0]
         path.write_text(path.read_text().replace("0.9", "0.8", 1))
-        assert "line 1" in str(filled.damages()[0])
+        assert "line 1" in str(filled.read()[1][0])
         healer = Canned()
-        run_grid(suite.runs, filled, load_data, healer)
+        run_grid(suite.runs, filled, load_tiny, healer)
         assert len(healer.computed) == 1
-        assert filled.damages() == []
-        assert len(filled.records()) == len(suite.runs)
+        records, damages = filled.read()
+        assert (len(records), damages) == (len(suite.runs), [])
 
     def test_data_that_changed_in_between_are_not_mixed_in(self, tmp_path, suite):
         """The name of a dataset stays when its files or its features change."""
         folder = ResultsFolder(tmp_path)
-        run_grid(suite.runs[:4], folder, load_data, Canned())
+        run_grid(suite.runs[:4], folder, load_tiny, Canned())
         before = lines_of(folder)
-        failures = run_grid(suite.runs, folder, load_data, Canned(data="other"))
+        failures = run_grid(suite.runs, folder, load_tiny, Canned(data="other"))
         assert len(failures) == len(suite.runs) - 4
         assert "breast-cancer is not the same data" in failures[0].reason
         assert lines_of(folder) == before
 
     def test_two_processes_cannot_write_at_once(self, filled, suite):
         with filled.writing(), pytest.raises(InputError, match="Another process is writing"):
-            run_grid(suite.runs, filled, load_data, Canned())
+            run_grid(suite.runs, filled, load_tiny, Canned())
 
     def test_a_folder_without_results_says_so(self, tmp_path):
         with pytest.raises(InputError, match="holds no results"):
@@ -253,12 +253,27 @@ class TestFailures:
 
 def test_the_time_left_comes_from_runs_of_the_same_cell():
     slow, quick = runs_of(strategy="parbals-epig"), runs_of(strategy="random")
-    clock = Clock([*slow, *quick], {}, n_parallel=1)
-    assert clock.now().seconds_left is None
-    clock.tick(Outcome(slow[0], "line", seconds=10.0))
-    clock.tick(Outcome(quick[0], "line", seconds=1.0))
-    assert clock.now().seconds_left == pytest.approx(2 * 10.0 + 2 * 1.0)
-    assert (clock.now().done, clock.now().total) == (2, 6)
+    other = runs_of("yelp", strategy="random", seeds=[0])  # as long as Random elsewhere
+    runs = [*slow, *quick, *other]
+    assert seconds_left(runs, []) is None
+    # 11 fits, 11 predictions and 10 batches
+    records = [record_of(slow[0], seconds=10.0), record_of(quick[0], seconds=1.0)]
+    assert seconds_left(runs, records) == pytest.approx(32 * (2 * 10.0 + 2 * 1.0 + 1.0))
+    assert seconds_left(quick[:1], records) == 0.0
+
+
+def test_progress_counts_what_is_done_and_what_failed(tmp_path, suite):
+    seen = []
+    run_grid(suite.runs[:2], ResultsFolder(tmp_path), load_tiny, Canned())
+    run_grid(
+        suite.runs[:4],
+        ResultsFolder(tmp_path),
+        load_tiny,
+        Canned(data="other"),
+        lambda *progress: seen.append(progress),
+    )
+    assert [part[:3] for part in seen] == [("runs", 2, 4)] * 3
+    assert seen[-1][3].endswith(" · 2 failed")
 
 
 def test_damaged_and_foreign_lines_are_refused():

@@ -14,8 +14,8 @@ from parbals.bench.report.stats import (
     labels_saved,
     leaderboard,
     mean_interval,
-    welch_p,
-    welch_p_of,
+    welch,
+    welch_of_intervals,
 )
 
 samples = st.lists(st.integers(0, 1000).map(lambda n: n / 10), min_size=2, max_size=12).filter(
@@ -37,7 +37,7 @@ def test_the_interval_is_scipys(values):
 @settings(max_examples=50, deadline=None)
 @given(samples, samples)
 def test_welch_is_scipys(a, b):
-    assert welch_p(a, b) == pytest.approx(
+    assert welch(a, b) == pytest.approx(
         scipy_stats.ttest_ind(a, b, equal_var=False).pvalue, abs=1e-12
     )
 
@@ -45,7 +45,9 @@ def test_welch_is_scipys(a, b):
 @settings(max_examples=50, deadline=None)
 @given(samples, samples)
 def test_welch_from_intervals_is_welch_from_values(a, b):
-    assert welch_p_of(mean_interval(a), mean_interval(b)) == pytest.approx(welch_p(a, b), abs=1e-12)
+    assert welch_of_intervals(mean_interval(a), mean_interval(b)) == pytest.approx(
+        welch(a, b), abs=1e-12
+    )
 
 
 def test_an_interval_by_hand():
@@ -57,14 +59,14 @@ def test_an_interval_by_hand():
 
 def test_one_seed_has_no_interval_and_no_test():
     assert math.isnan(mean_interval([0.9]).half_width)
-    assert math.isnan(welch_p([0.9], [0.8, 0.7]))
+    assert math.isnan(welch([0.9], [0.8, 0.7]))
     standings = compare({"a": [0.9], "b": [0.8]})
     assert (standings["a"].is_top, standings["b"].is_top) == (True, False)
 
 
 def test_equal_numbers_do_not_differ_and_constant_ones_do():
-    assert welch_p([0.97] * 3, [0.97] * 3) == 1.0
-    assert welch_p([0.97] * 3, [0.98] * 3) == 0.0
+    assert welch([0.97] * 3, [0.97] * 3) == 1.0
+    assert welch([0.97] * 3, [0.98] * 3) == 0.0
 
 
 def test_who_is_best_and_who_is_among_the_top():

@@ -41,8 +41,7 @@ if find_spec("playwright") is None:
 
 @pytest.fixture(scope="module")
 def browser():
-    """One Chromium for a file of tests; closed with it, since Playwright keeps an event loop
-    running meanwhile."""
+    """One Chromium for a file of tests: Playwright runs an event loop until it is closed."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (apt-get install chromium)")
     playwright = pytest.importorskip(
@@ -86,8 +85,7 @@ def projects(tmp_path_factory):
 
 @pytest.fixture
 def serve(projects, tmp_path):
-    """``serve("text")``: a fresh copy of a project with its server running; ``prepare(folder)`` may
-    change it first."""
+    """``serve("text")``: a copy of a project, changed by ``prepare(folder)``, and its server."""
     import served
 
     running = []

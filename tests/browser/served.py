@@ -1,4 +1,4 @@
-"""Real projects, and the real server in a process of its own that can be killed and started again."""
+"""Real projects, and the real server as a process that can be killed and started again."""
 
 import csv
 import os
@@ -27,8 +27,7 @@ _SETTINGS = {"strategy": "parbals-epig", "seed": 0}
 
 
 def text_project(folder, n=60, classes=("ham", "spam"), queued=range(20, 60), texts=None):
-    """Made-up messages; those at ``queued`` wait on the page already, so that no test has to wait
-    for a model."""
+    """Made-up messages; those at ``queued`` wait on the page, so that no test waits for a model."""
     data = folder.with_suffix(".csv")
     rows = {number: message(number) for number in range(n)} | dict(texts or {})
     with open(data, "w", newline="", encoding="utf-8") as file:
@@ -48,7 +47,7 @@ def queue_up(folder, positions):
 
 
 def label_some(folder, positions, people=("Grace",), wrong=()):
-    """Labels of earlier days; ``wrong`` positions get the other label from everybody but the first."""
+    """Labels of earlier days; all people but the first give ``wrong`` positions the other label."""
     from parbals.store.records import Submission
 
     with Store.open(folder) as store:
@@ -130,15 +129,8 @@ class Served:
         """Start the server and wait until it has printed its link."""
         self.log = self.folder.with_name(f"{self.folder.name}-server.log")
         program = "from parbals.cli.serve import serve; serve()"
-        command = [
-            sys.executable,
-            "-c",
-            program,
-            str(self.folder),
-            "--no-browser",
-            "--port",
-            str(self.port),
-        ]
+        options = ["--no-browser", "--port", str(self.port)]
+        command = [sys.executable, "-c", program, str(self.folder), *options]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 command,
@@ -147,7 +139,7 @@ class Served:
                 start_new_session=True,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
-        for _ in range(600):
+        for _ in range(3000):
             found = re.search(r"http://\S+", self.log.read_text("utf-8"))
             if found:
                 self.link = found[0]

@@ -1,4 +1,4 @@
-"""axe-core finds nothing serious on any page, in both schemes, and the keyboard reaches everything."""
+"""axe-core finds nothing serious on any page, in both schemes; the keyboard reaches everything."""
 
 import pytest
 import served

@@ -1,5 +1,4 @@
-"""No label is lost and none is doubled, whatever happens to the server, the network, the tabs and
-the laptop."""
+"""No label is lost or doubled, whatever happens to the server, the network and the laptop."""
 
 import re
 
@@ -306,7 +305,8 @@ def test_a_browser_that_keeps_nothing_is_told_to_stay(serve, person):
     ada = person(server)
     ada.item()
     ada.page.evaluate(
-        "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }; }"
+        "() => { Storage.prototype.setItem = "
+        "() => { throw new DOMException('full', 'QuotaExceededError'); }; }"
     )
     stored = ada.label("1")
     ada.saved()

@@ -1,5 +1,4 @@
-"""The pictures of the documentation, taken from the page at work on the text messages that ship
-with the package.
+"""The documentation's pictures: the page at work on the messages that ship with the package.
 
 They go to the folder named by PARBALS_PICTURES (``make pictures`` sets it to docs/pictures), else
 nowhere.
@@ -21,9 +20,8 @@ STEPS = (6, 12, 20, 30, 42)  # labels when a report was made
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory):
-    """A project of real messages, labelled by two people, with the reports that came of it; its
-    server."""
-    from parbals.demo.data import load_messages
+    """The server of a project of real messages, labelled by two people, with its reports."""
+    from parbals.datasets.sms_spam import load_messages
     from parbals.project.create import Roles, create_project
     from parbals.project.engine import refresh
     from parbals.store.records import Submission
@@ -57,7 +55,8 @@ def messages(tmp_path_factory):
             refresh(store)
         store.update_settings(
             highlight=["free", "win*", "prize*", "claim", "call", "text"],
-            guidelines="Spam is whatever is sent to sell, to lure or to defraud.\nWhat friends write is ham.",
+            guidelines="Spam is what is sent to sell, to lure or to defraud.\n"
+            "What friends write is ham.",
         )
         spam = [p for p in range(60, N_ITEMS) if found.labels[p] == "spam"][:6]
         store.record_batch(

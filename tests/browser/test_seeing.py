@@ -35,8 +35,7 @@ def test_progress_balance_error_and_advice_appear_by_themselves(labelled, person
 
 
 def leftmost(tab, canvas):
-    """Where on the canvas the item lies that is farthest to the left; the map keeps 12 pixels free
-    at its edges."""
+    """Where the leftmost item lies on the canvas; the map keeps 12 pixels free at its edges."""
     points = tab.evaluate("fetch('/api/map').then(reply => reply.json())")["points"]
     _, y = min(zip(points["x"], points["y"], strict=True))
     box = canvas.bounding_box()
@@ -45,8 +44,7 @@ def leftmost(tab, canvas):
 
 
 def point_at_leftmost(tab, canvas, tip):
-    """Point at that item as people do: if the map was drawn anew meanwhile, look and point once
-    more."""
+    """Point at that item as people do: if the map was drawn again meanwhile, look once more."""
     for _ in range(5):
         tab.mouse.move(1, 1)
         spot = leftmost(tab, canvas)
@@ -145,7 +143,8 @@ def test_an_export_that_takes_long_is_waited_for_and_seen_to_be_made(labelled, p
     # What is slow for every other request is a fifth of a second here; the export comes after a
     # full one.
     ada.page.evaluate(
-        "() => { const real = AbortSignal.timeout; AbortSignal.timeout = () => real.call(AbortSignal, 200); }"
+        "() => { const real = AbortSignal.timeout; "
+        "AbortSignal.timeout = () => real.call(AbortSignal, 200); }"
     )
     held = []
     ada.context.route(re.compile("/api/export"), lambda route: held.append(route))
@@ -184,7 +183,7 @@ def test_as_many_answers_can_be_wanted_as_the_server_allows(labelled, person):
     form.get_by_role("button", name="Save").click()
     ada.says("The settings are saved")
     with Store.open(labelled.folder, read_only=True) as store:
-        assert store.settings["answers_wanted"] == 100
+        assert store.settings.answers_wanted == 100
     form.get_by_label("Answers wanted").fill("101")
     form.get_by_role("button", name="Save").click()
     assert form.get_by_label("Answers wanted").evaluate("field => field.validity.rangeOverflow")
@@ -198,7 +197,7 @@ def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
     form.get_by_role("button", name="Save").click()
     ada.says("The settings are saved")
     with Store.open(labelled.folder, read_only=True) as store:
-        assert store.settings["highlight"] == ["dinner", "mee*", "noon"]
+        assert store.settings.highlight == ("dinner", "mee*", "noon")
     grace = person(labelled, "Grace")
     grace.item()
     grace.press("g")

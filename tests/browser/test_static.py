@@ -2,11 +2,16 @@
 
 import re
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
-STATIC = resources.files("parbals.web").joinpath("static")
-FILES = {file.name: file.read_text("utf-8") for file in STATIC.iterdir()}
+STATIC = Path(str(resources.files("parbals.web"))) / "static"
+FILES = {
+    path.relative_to(STATIC).as_posix(): path.read_text("utf-8")
+    for path in STATIC.rglob("*")
+    if path.is_file()
+}
 SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
 
 
@@ -29,9 +34,9 @@ def test_the_page_has_no_inline_script_style_or_handler():
 
 
 def test_every_file_that_is_named_exists_and_every_module_is_used():
-    named = set(re.findall(r"/static/([\w.-]+)", FILES["index.html"]))
+    named = set(re.findall(r"/static/([\w./-]+)", FILES["index.html"]))
     for name, text in SCRIPTS.items():
-        imported = set(re.findall(r"from \"\./([\w.-]+)\"", text))
+        imported = {f"js/{module}" for module in re.findall(r"from \"\./([\w.-]+)\"", text)}
         assert imported <= set(FILES), name
         named |= imported
     assert named == set(FILES) - {"index.html"}
@@ -42,8 +47,6 @@ def test_what_a_module_imports_is_exported(name):
     for names, module in re.findall(r"import \{([^}]+)\} from \"\./([\w.-]+)\"", SCRIPTS[name]):
         for wanted in (part.strip().split(" as ")[0] for part in names.split(",")):
             assert re.search(
-                rf"export (?:async )?(?:function|class|const|let) {wanted}\b", SCRIPTS[module]
-            ), (
-                wanted,
-                module,
-            )
+                rf"export (?:async )?(?:function|class|const|let) {wanted}\b",
+                SCRIPTS[f"js/{module}"],
+            ), (wanted, module)

@@ -1,27 +1,18 @@
 """The doctor: finds what is there, says how to get what is not, and measures."""
 
-import io
 import json
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from parbals import __version__
 from parbals.cli import doctor
-from parbals.cli import main as cli
-from parbals.cli.doctor import Checkup, Speed, Workload
+from parbals.cli.doctor import Checkup, Speed, Workload, as_text
+from parbals.cli.main import main
 
 SMALL = Workload(n_rows=20, n_features=4, n_samples=16, n_pool=40, n_target=8)
-
-
-def shown(checkup: Checkup) -> str:
-    console = Console(width=200, file=io.StringIO())
-    for table in doctor.tables(checkup):
-        console.print(table)
-    return console.file.getvalue()
 
 
 def a_checkup(**changes: object) -> Checkup:
@@ -56,7 +47,7 @@ def test_the_measurement_times_all_three_steps():
 
 
 def test_a_missing_optional_package_comes_with_its_command():
-    text = shown(a_checkup())
+    text = as_text(a_checkup())
     assert "pip install 'parbals[bench]'" in text
     assert "gpu: NVIDIA H200" in text
     assert "1.5 times" in text
@@ -64,7 +55,7 @@ def test_a_missing_optional_package_comes_with_its_command():
 
 
 def test_a_missing_required_package_is_called_missing():
-    assert "missing" in shown(a_checkup(packages={"jax": None}))
+    assert "missing" in as_text(a_checkup(packages={"jax": None}))
 
 
 def test_every_optional_package_names_an_extra_that_exists():
@@ -75,13 +66,13 @@ def test_every_optional_package_names_an_extra_that_exists():
 
 
 def test_json_round_trip():
-    found = json.loads(doctor.as_json(a_checkup()))
-    assert found["speed"]["epig_over_product"] == 0.3 / 0.2
-    assert found["devices"] == ["gpu: NVIDIA H200"]
+    record = json.loads(json.dumps(doctor.as_record(a_checkup())))
+    assert record["speed"]["epig_over_product"] == 0.3 / 0.2
+    assert record["devices"] == ["gpu: NVIDIA H200"]
 
 
 def test_the_command_prints_json_alone_on_stdout(capsys):
     with pytest.raises(SystemExit) as ended:
-        cli.main(["doctor", "--json", "--no-speed"])
+        main(["doctor", "--json", "--no-speed"])
     assert ended.value.code == 0
     assert json.loads(capsys.readouterr().out)["parbals"] == __version__

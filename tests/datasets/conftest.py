@@ -1,5 +1,4 @@
-"""Tiny files in each publisher's own format; ``other=True`` changes only rows that are not in the
-pool."""
+"""Tiny files in each publisher's own format; ``other=True`` changes only rows outside the pool."""
 
 import csv
 import gzip
@@ -91,7 +90,8 @@ def credit_card(folder, other=False, n=100):
 
 def text_rows(n, n_classes, n_texts, tail=""):
     for i in range(n):
-        text = f"the {WORDS[i % n_classes]} of {WORDS[(i // 3) % 8]} was reported on day {i % 7}\\nagain{tail}"
+        things = f"{WORDS[i % n_classes]} of {WORDS[(i // 3) % 8]}"
+        text = f"the {things} was reported on day {i % 7}\\nagain{tail}"
         yield [
             i % n_classes + 1,
             *(text if j else f"title {WORDS[i % n_classes]}" for j in range(2 - n_texts, 2)),
@@ -133,58 +133,11 @@ def civil_comments(folder, other=False):
     )
 
 
-def python2_pickle(entries):
-    """A protocol-2 pickle as Python 2 wrote it: text is bytes, and an array's bytes are one of
-    them."""
-
-    def string(value):
-        head = (
-            b"U" + bytes([len(value)]) if len(value) < 256 else b"T" + struct.pack("<i", len(value))
-        )
-        return head + value
-
-    def written(value):
-        if isinstance(value, bytes):
-            return string(value)
-        if isinstance(value, list):
-            return (
-                b"]("
-                + b"".join(b"K" + bytes([v]) if isinstance(v, int) else string(v) for v in value)
-                + b"e"
-            )
-        made = (
-            b"cnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\nndarray\nq\x03K\x00\x85U\x01b\x87R"
-        )
-        dtype = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-        shape = b"".join(b"J" + struct.pack("<i", size) for size in value.shape) + b"\x86"
-        return made + b"(K\x01" + shape + dtype + b"\x89" + string(value.tobytes()) + b"tb"
-
-    return (
-        b"\x80\x02}q\x01("
-        + b"".join(string(key) + written(value) for key, value in entries.items())
-        + b"u."
-    )
-
-
 def cifar_images(n, seed):
     return np.random.default_rng(seed).integers(0, 256, (n, 3072)).astype(np.uint8)
 
 
 def cifar10(folder, other=False):
-    inside = folder / "cifar-10-batches-py"
-    inside.mkdir(parents=True)
-    for number in range(1, 6):
-        entries = {
-            b"batch_label": b"training",
-            b"labels": list(range(10)),
-            b"data": cifar_images(10, number),
-        }
-        (inside / f"data_batch_{number}").write_bytes(python2_pickle(entries))
-    entries = {b"labels": list(range(10)), b"data": cifar_images(10, 7 if other else 6)}
-    (inside / "test_batch").write_bytes(python2_pickle(entries))
-
-
-def cifar10_binary(folder, other=False):
     inside = folder / "cifar-10-batches-bin"
     inside.mkdir(parents=True)
     for number in range(1, 7):
@@ -251,7 +204,6 @@ WRITERS = {
     "yelp": yelp,
     "civil-comments": civil_comments,
     "cifar10": cifar10,
-    "cifar10 binary": cifar10_binary,
     "iwildcam": iwildcam,
     "fmow": fmow,
     "fashion-mnist": fashion_mnist,
@@ -278,16 +230,10 @@ def published(publish):
     from parbals.datasets.table import load_dataset
 
     def call(name, other=False, features=None, seed=0):
-        known = name.split()[0]
-        features = features or FEATURES.get(known, "auto")
-        return load_dataset(known, publish(name, other), features=features, seed=seed)
+        features = features or FEATURES.get(name, "auto")
+        return load_dataset(name, publish(name, other), features=features, seed=seed)
 
     return call
-
-
-@pytest.fixture(scope="session")
-def python2():
-    return python2_pickle
 
 
 @pytest.fixture

@@ -107,14 +107,13 @@ class TestMissingFiles:
     @pytest.mark.parametrize(
         ("name", "archive"), [("iwildcam", "iwildcam_v2.0"), ("fmow", "fmow_v1.1")]
     )
-    @pytest.mark.parametrize("has_empty_folder", [False, True])
-    def test_an_archive_that_is_there_is_to_be_unpacked(
-        self, tmp_path, name, archive, has_empty_folder
-    ):
-        assert "parbals data fetch" in self.said(name, tmp_path)
-        (tmp_path / f"{archive}.tar.gz").write_bytes(b"")
-        if has_empty_folder:
-            (tmp_path / archive).mkdir()
-        said = self.said(name, tmp_path)
-        assert f"unpack it with `tar -xzf {tmp_path / archive}.tar.gz -C {tmp_path}`" in said
-        assert "fetch" not in said
+    def test_an_archive_of_many_gigabytes_is_left_to_curl(self, tmp_path, name, archive):
+        path = tmp_path / f"{archive}.tar.gz"
+        download = f"`curl -L -C - --create-dirs -o {path} https://"
+        unpack = f"unpack it with `tar -xzf {path} -C {tmp_path}`"
+        message = self.said(name, tmp_path)
+        assert download in message
+        assert unpack in message
+        path.write_bytes(b"")
+        (tmp_path / archive).mkdir()
+        assert f"but its archive is: {unpack}" in self.said(name, tmp_path)

@@ -1,5 +1,4 @@
-"""`parbals data embed` writes features where the datasets look for them; images that cannot be read
-are left out."""
+"""`parbals data embed` writes features where the datasets look for them."""
 
 import json
 import re
@@ -9,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from parbals.cli.main import parbals
-from parbals.datasets.table import load_dataset
+from parbals.datasets.table import DATASETS, load_dataset
 from parbals.errors import InputError
 from parbals.features.encoders import ENCODERS, Encoder, Entry
 
@@ -78,8 +77,9 @@ class TestTexts:
     def test_the_message_says_how_to_choose_features(self, publish):
         folder = publish("ag-news")
         ways = (
-            'in Python load_dataset("ag-news", "{folder}", features="{features}"), in a suite of `parbals bench run` a '
-            'table [data.NAME] with dataset = "ag-news" and features = "{features}".'
+            'in Python load_dataset("ag-news", "{folder}", features="{features}"), in a suite of '
+            '`parbals bench run` a table [data.NAME] with dataset = "ag-news" and features = '
+            '"{features}".'
         )
         with pytest.raises(InputError) as caught:
             load_dataset("ag-news", folder)
@@ -95,11 +95,9 @@ class TestTexts:
         assert str(caught.value).endswith(ways.format(folder=folder, features="lengths"))
 
     def test_rows_belong_to_their_texts(self, publish):
-        from parbals.datasets import ag_news
-
         folder = publish("ag-news")
         run("embed", "ag-news", "--encoder", "lengths", "--data", folder)
-        texts = ag_news.read(folder).parts["test"].items
+        texts = DATASETS["ag-news"].read(folder).parts["test"].items
         np.testing.assert_array_equal(
             np.load(folder / "lengths_test.npy")[:, 0], [len(text) for text in texts]
         )
@@ -156,7 +154,8 @@ class TestImages:
             run("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
         said = str(caught.value)
         assert re.search(
-            r"^1 of 30 images cannot be read: \S*0001\.jpg \(.*\); 1 of 10 images cannot be read: \S*0004\.jpg",
+            r"^1 of 30 images cannot be read: \S*0001\.jpg \(.*\); "
+            r"1 of 10 images cannot be read: \S*0004\.jpg",
             said,
         )
         assert said.count("--skip-bad") == 1
@@ -199,9 +198,7 @@ class TestImages:
 
 
 def load_labels(folder):
-    from parbals.datasets import iwildcam
-
-    return {name: part.y for name, part in iwildcam.read(folder).parts.items()}
+    return {name: part.y for name, part in DATASETS["iwildcam"].read(folder).parts.items()}
 
 
 class TestRefused:

@@ -11,8 +11,8 @@ from parbals.errors import InputError, LabelError
 def table(tmp_path, make_csv):
     rng = np.random.default_rng(0)
     rows = [
-        [f"c{i}", rng.integers(18, 80), rng.choice(["red", "blue"]), f"please {('pay', 'call')[i % 2]} today {i % 5}",
-         ("no", "yes")[i % 2]]
+        [f"c{i}", rng.integers(18, 80), rng.choice(["red", "blue"]),
+         f"please {('pay', 'call')[i % 2]} today {i % 5}", ("no", "yes")[i % 2]]
         for i in range(100)
     ]  # fmt: skip
     make_csv(tmp_path / "people.csv", rows, ["customer", "age", "colour", "note", "bought"])
@@ -37,7 +37,7 @@ def test_the_seed_divides(table):
 def test_text_is_read_where_it_is_named(table):
     data = load(table, label="bought", text="note")
     assert data.X_pool.shape[1] >= 3
-    with pytest.raises(InputError, match=r"'story' is none; there are: 'customer', 'age'"):
+    with pytest.raises(InputError, match=r"'story' is not a column; there are: 'customer', 'age'"):
         load(table, label="bought", text="story")
 
 
@@ -90,7 +90,7 @@ class TestCells:
     def test_an_infinite_number(self, tmp_path, make_csv, row):
         said = self.refused(tmp_path, make_csv, row, "inf")
         assert said.startswith(
-            f"mine.csv, row {row}, column 'size' is inf, which is no usable number; correct"
+            f"mine.csv, row {row}, column 'size' is inf, which is not a usable number; correct"
         )
 
     def test_a_word_outside_the_pool_in_a_column_of_numbers(self, tmp_path, make_csv):

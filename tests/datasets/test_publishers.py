@@ -1,5 +1,4 @@
-"""Every dataset reads its publisher's files, divides them as the paper does, and leaks nothing into
-the pool."""
+"""Every dataset reads its publisher's files, divides them as the paper does, and leaks nothing."""
 
 import csv
 import gzip
@@ -11,7 +10,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from parbals.datasets import ag_news, cifar10, fmow, iwildcam
+from parbals.datasets import cifar10
 from parbals.datasets.credit_card import paper_split
 from parbals.datasets.table import DATASETS, dataset_named, load_dataset
 from parbals.errors import InputError, LabelError
@@ -23,7 +22,6 @@ SIZES = {  # pool, target source, test
     "yelp": (80, 12, 12),
     "civil-comments": (90, 15, 15),
     "cifar10": (50, 5, 5),
-    "cifar10 binary": (50, 5, 5),
     "iwildcam": (30, 10, 10),
     "fmow": (16, 8, 8),
     "fashion-mnist": (50, 10, 10),
@@ -56,15 +54,15 @@ def test_the_seed_of_an_experiment_does_not_move_published_rows(publisher, publi
     np.testing.assert_array_equal(one.X_pool, two.X_pool)
 
 
-@pytest.mark.parametrize("name", [name for name, dataset in DATASETS.items() if dataset.source])
+@pytest.mark.parametrize("name", [name for name, dataset in DATASETS.items() if dataset.origin])
 def test_missing_files_are_named_with_their_address_and_place(name, tmp_path):
-    source = DATASETS[name].source
+    origin = DATASETS[name].origin
     with pytest.raises(InputError) as caught:
         load_dataset(name, tmp_path)
     message = str(caught.value)
-    assert source.page in message
-    assert all(str(tmp_path / file) in message for file in source.files)
-    assert ("parbals data fetch" in message) == bool(source.remotes)
+    assert origin.page in message
+    assert all(str(tmp_path / file) in message for file in origin.files)
+    assert ("parbals data fetch" in message) == bool(origin.remotes)
 
 
 def test_the_environment_names_the_folder(publish, monkeypatch):
@@ -79,7 +77,7 @@ def test_names_are_looked_up():
 
 
 def test_loading_needs_no_jax():
-    code = "import sys, parbals.datasets.table, parbals.datasets.fetch; assert 'jax' not in sys.modules"
+    code = "import sys, parbals.datasets.table; assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -179,7 +177,7 @@ class TestCreditCard:
 
 class TestTexts:
     def test_title_and_description_are_one_text_with_real_line_breaks(self, publish):
-        raw = ag_news.read(publish("ag-news"))
+        raw = DATASETS["ag-news"].read(publish("ag-news"))
         assert (
             raw.parts["train"].items[0]
             == "title goal the goal of goal was reported on day 0\nagain"
@@ -234,19 +232,39 @@ class TestTexts:
 
 
 class TestImages:
-    def test_both_versions_of_cifar_hold_the_same_images(self, publish):
-        python, binary = cifar10.read(publish("cifar10")), cifar10.read(publish("cifar10 binary"))
-        for part in ("train", "test"):
-            np.testing.assert_array_equal(python.parts[part].items, binary.parts[part].items)
-        assert python.parts["train"].items.shape == (50, 32, 32, 3)
-
     def test_colours_of_a_pixel_lie_together(self, publish):
-        folder = publish("cifar10 binary")
+        folder = publish("cifar10")
         first = np.frombuffer(
             (folder / "cifar-10-batches-bin" / "data_batch_1.bin").read_bytes()[1:3073], np.uint8
         )
-        image = cifar10.read(folder).parts["train"].items[0]
-        np.testing.assert_array_equal(image[0, 1], first[[1, 1025, 2049]])
+        images = cifar10.read(folder).parts["train"].items
+        assert images.shape == (50, 32, 32, 3)
+        np.testing.assert_array_equal(images[0, 0, 1], first[[1, 1025, 2049]])
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda content: content[:-1], "is not a whole number of images of 3073 bytes"),
+            (lambda content: b"\x0a" + content[1:], "image 0 has the class 10; 0 to 9 are known"),
+        ],
+    )
+    def test_damaged_images_are_named(self, publish, change, message):
+        folder = publish("cifar10")
+        path = folder / "cifar-10-batches-bin" / "data_batch_3.bin"
+        path.write_bytes(change(path.read_bytes()))
+        with pytest.raises(InputError, match=rf"data_batch_3\.bin.* {message}"):
+            cifar10.read(folder)
+
+    @pytest.mark.parametrize("file", ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1"])
+    def test_the_python_version_of_cifar_says_which_file_to_fetch(self, tmp_path, file):
+        """It is a pickle, and no pickle is read."""
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_bytes(b"")
+        with pytest.raises(InputError) as caught:
+            load_dataset("cifar10", tmp_path)
+        assert f"{file} is the Python version of CIFAR-10, which is not read" in str(caught.value)
+        assert "parbals data fetch cifar10" in str(caught.value)
+        assert "cifar-10-binary.tar.gz" in str(caught.value)
 
     def test_rows_sorted_by_class_are_shuffled(self, tmp_path):
         y = np.repeat(np.arange(10), 5)
@@ -261,13 +279,13 @@ class TestImages:
             assert np.ptp(data.X_pool[data.y_pool == c], axis=0).max() < 1e-6
 
     def test_shifted_splits_of_iwildcam(self, publish):
-        raw = iwildcam.read(publish("iwildcam"))
+        raw = DATASETS["iwildcam"].read(publish("iwildcam"))
         assert raw.classes[:2] == ("empty", "tapir")
         assert raw.parts["val"].items[0].parts[-2:] == ("train", "0003.jpg")
 
     def test_fmow_counts_an_image_only_where_split_and_year_agree(self, publish):
-        raw = fmow.read(publish("fmow"))
-        assert len(fmow.CLASSES) == 62
+        raw = DATASETS["fmow"].read(publish("fmow"))
+        assert len(raw.classes) == 62
         assert [path.name for path in raw.parts["test"].items][:2] == [
             "rgb_img_3.png",
             "rgb_img_28.png",

@@ -1,41 +1,32 @@
 """One tiny run of the demo, shared by the tests that look at it."""
 
 import pytest
+from matplotlib.figure import Figure
 
 from parbals.demo import report
 from parbals.demo.plots import pool_map
-from parbals.demo.run import Settings, run_demo
-
-TINY = Settings(
-    n_seeds=2,
-    n_initial=12,
-    batch_size=3,
-    n_rounds=2,
-    n_samples=64,
-    n_judge_samples=64,
-    n_target=40,
-    n_features=8,
-    n_shown=60,
-)
+from parbals.demo.run import run_demo
 
 
 @pytest.fixture(scope="session")
-def settings():
-    return TINY
+def demo(stages):
+    sizes = {"n_targets": 40, "n_samples": 64, "n_judge_samples": 64}
+    return run_demo(2, "12+1x3", progress=lambda *stage: stages.append(stage), **sizes)
 
 
 @pytest.fixture(scope="session")
-def result():
-    return run_demo(TINY)
+def stages():
+    """What the run said of its progress."""
+    return []
 
 
 @pytest.fixture(scope="session")
-def places(result):
-    return pool_map(result)
+def places(demo):
+    return pool_map(demo, n_shown=60)
 
 
 @pytest.fixture
 def quick_pictures(monkeypatch):
     """Drawing takes a second a page; tests that read the text alone do without."""
-    for name in ("curve_png", "map_png"):
-        monkeypatch.setattr(report, name, lambda *args: b"")
+    for name in ("curves", "map_figure"):
+        monkeypatch.setattr(report, name, lambda *args: Figure((1, 1)))

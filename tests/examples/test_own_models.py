@@ -11,14 +11,14 @@ import parbals
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "own_models"))
 
 GENERATOR = np.random.default_rng(0)
-X = GENERATOR.standard_normal((400, 2))
+X = GENERATOR.standard_normal((200, 2))
 Y = (np.linalg.norm(X, axis=1) > 1.2).astype(int)  # a ring around the origin
 
 pytestmark = pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
 
 
 def accuracy_after(model, rounds=6):
-    learner = parbals.ActiveLearner(X, [0, 1], model=model, random_state=0)
+    learner = parbals.ActiveLearner(X, [0, 1], model=model, random_state=0, n_samples=128)
     for _ in range(rounds):
         positions = learner.ask(10)
         learner.tell(positions, Y[positions])
@@ -49,4 +49,4 @@ def test_a_dropout_network():
 
 
 def test_the_default_model_cannot_do_this():
-    assert accuracy_after(None) < 0.85
+    assert accuracy_after(None, rounds=3) < 0.85

@@ -1,5 +1,4 @@
-"""A child program: chooses batches of three from a project until it is killed, and tells each that
-was confirmed."""
+"""A child program: chooses batches of three until it is killed, and prints what was confirmed."""
 
 import sys
 

@@ -1,5 +1,4 @@
-"""kill -9 while batches are being chosen: what was confirmed is recorded and out, nothing is half
-there."""
+"""kill -9 while batches are chosen: what was confirmed is recorded, nothing is half there."""
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""PCA keeps 99 % of the pool's variance, whatever the precision, and looks at nothing but the pool."""
+"""PCA keeps 99 % of the pool's variance, whatever the precision, and sees the pool alone."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,7 @@ def pool():
 
 @pytest.mark.filterwarnings("ignore")  # scikit-learn warns about the array API it skips
 def test_it_is_a_scikit_learn_transformer():
-    """Every check that applies passes; the one on array-API input is skipped by scikit-learn
-    itself."""
+    """Every check that applies passes; scikit-learn itself skips the one on array-API input."""
     results = check_estimator(PoolPCA(), on_fail=None)
     assert {r["check_name"] for r in results if r["status"] != "passed"} <= {
         "check_array_api_input"
@@ -44,8 +43,7 @@ def test_it_agrees_with_scikit_learn(pool, variance):
 
 
 def test_float16_is_widened_before_anything_is_added_up():
-    """The squares of these numbers sum to more than float16 can hold, and so do the numbers
-    themselves."""
+    """Neither the sum of these numbers nor that of their squares fits into float16."""
     wide = np.random.default_rng(1).normal(300, 100, (2000, 8))
     narrow = wide.astype(np.float16)
     features = PoolPCA().fit(narrow).transform(narrow)

@@ -1,4 +1,4 @@
-"""Tables become 0/1 features the way the paper makes them, and what is not in the pool has no say."""
+"""Tables become 0/1 features as the paper makes them; what is not in the pool has no say."""
 
 import numpy as np
 import pandas as pd
@@ -28,8 +28,7 @@ def pool():
 
 @pytest.mark.filterwarnings("ignore")  # scikit-learn warns about the array API it skips
 def test_it_is_a_scikit_learn_transformer():
-    """Every check that applies passes; the one on array-API input is skipped by scikit-learn
-    itself."""
+    """Every check that applies passes; scikit-learn itself skips the one on array-API input."""
     results = check_estimator(TabularFeatures(), on_fail=None)
     assert {r["check_name"] for r in results if r["status"] != "passed"} <= {
         "check_array_api_input"
@@ -44,8 +43,7 @@ def test_ten_bins_hold_equally_many_rows(pool):
 
 
 def test_a_column_with_few_values_gets_a_bin_for_each(pool):
-    """Deciles of a 0/1 column are 0 and 1: bins between them would hold all rows, and the column
-    would be lost."""
+    """Deciles of a 0/1 column are 0 and 1: one bin between them would hold all rows."""
     features = TabularFeatures().fit_transform(pool[["chip", "rating"]])
     assert features.shape == (200, 2 + 6)
     np.testing.assert_array_equal(features[:, 1], pool["chip"])
@@ -66,8 +64,7 @@ def test_bins_of_quantiles_alone_are_those_of_pandas(pool):
     "ignore:Bins whose width are too small", "ignore:Feature .* is constant"
 )
 def test_bins_of_quantiles_alone_are_those_of_scikit_learn(pool):
-    """The paper's binning, it seems: as pandas', but the two highest ratings share a bin, not the
-    two lowest."""
+    """The paper's, it seems: as pandas', but the two highest ratings share a bin."""
     columns = pool[["income", "rating"]]
     usual = KBinsDiscretizer(10, encode="onehot-dense", quantile_method="linear", subsample=None)
     encoder = TabularFeatures(binning="kbins").fit(columns)
@@ -211,7 +208,7 @@ class TestRefused:
         column.iloc[7, 0] = cell
         for refuse in (TabularFeatures().fit, encoder.transform):
             with pytest.raises(
-                CellError, match=f"Row 7 of column 'income' is {cell}, which is no usable number"
+                CellError, match=f"Row 7 of column 'income' is {cell}, which is not a usable number"
             ) as e:
                 refuse(column)
             assert (e.value.row, e.value.place) == (7, 0)

@@ -14,7 +14,7 @@ Y = np.where(X @ [2.0, -1.0, 0.5] > 0, "spam", "ham")
 
 def learner(strategy="entropy", **more):
     return parbals.ActiveLearner(
-        X, ["ham", "spam"], strategy=strategy, random_state=0, n_samples=64, **more
+        X, ["ham", "spam"], strategy=strategy, random_state=0, n_samples=128, **more
     )
 
 
@@ -80,8 +80,8 @@ class TestLoop:
             active.correct(7, "ham")
 
     def test_everything_can_be_labelled_and_then_nothing_is_left(self):
-        active = learner("random")
-        active.tell(active.ask(60), Y[active.pending])
+        active = parbals.ActiveLearner(X[:12], ["ham", "spam"], strategy="random", n_samples=128)
+        active.tell(active.ask(12), Y[active.pending])
         with pytest.raises(InputError, match="1 items were asked for and 0 are free"):
             active.ask(1)
         assert active.report().stop
@@ -93,11 +93,10 @@ class TestFirstBatch:
         assert len(set(learner(strategy).ask(4).tolist())) == 4
 
     def test_under_the_prior_parbals_prefers_points_that_tell_about_many(self):
-        """One far cluster of 55 alike and five loners at the origin: the first item is one of the
-        many."""
-        pool = np.concatenate([np.tile([3.0, 0.0], (55, 1)), np.zeros((5, 2))])
-        pool[:55] += 0.01 * GENERATOR.standard_normal((55, 2))
-        active = parbals.ActiveLearner(pool, [0, 1], random_state=0)
+        """A far cluster of 55 and five loners at the origin: the first item is one of the many."""
+        pool = np.concatenate([np.tile([3.0, 0.0, 0.0], (55, 1)), np.zeros((5, 3))])
+        pool[:55] += 0.01 * GENERATOR.standard_normal((55, 3))
+        active = parbals.ActiveLearner(pool, [0, 1], random_state=0, n_samples=128)
         assert active.ask(1)[0] < 55
 
     def test_one_class_so_far_is_no_obstacle(self):
@@ -120,7 +119,7 @@ class TestNames:
 
     @pytest.mark.parametrize("classes", [["a", "b"], [0, 1], [False, True], [10, 20, 30]])
     def test_labels_are_strings_ints_or_bools(self, classes):
-        active = parbals.ActiveLearner(X, classes, strategy="random", random_state=0)
+        active = parbals.ActiveLearner(X, classes, strategy="random", random_state=0, n_samples=128)
         active.tell(np.arange(len(classes)), classes)
         assert list(active.labels.values()) == classes
         assert active.predict_proba(X[:2]).shape == (2, len(classes))
@@ -169,7 +168,7 @@ class TestColumnNames:
     @pytest.mark.parametrize("call", ["predict", "predict_proba"])
     def test_other_columns_are_refused_by_the_first_that_differs(self, frame, call):
         active = parbals.ActiveLearner(
-            frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=64
+            frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=128
         )
         active.tell(np.arange(12), Y[:12])
         with pytest.raises(
@@ -188,7 +187,7 @@ class TestColumnNames:
     @pytest.mark.parametrize("include_features", [True, False])
     def test_names_are_saved(self, frame, include_features, tmp_path):
         active = parbals.ActiveLearner(
-            frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=64
+            frame, ["ham", "spam"], strategy="random", random_state=0, n_samples=128
         )
         active.save(tmp_path / "named", include_features=include_features)
         loaded = parbals.ActiveLearner.load(

@@ -15,7 +15,7 @@ Y = np.where(X[:, 0] > 0, "yes", "no")
 
 
 def learner(**more):
-    made = parbals.ActiveLearner(X, ["no", "yes"], random_state=3, n_samples=64, **more)
+    made = parbals.ActiveLearner(X, ["no", "yes"], random_state=3, n_samples=128, **more)
     made.tell(range(10) if made.ids is None else made.ids[:10], Y[:10])
     made.ask(2)
     return made
@@ -31,7 +31,7 @@ def learner(**more):
             "X_target": X[:7],
             "loss": "error",
             "standardise": True,
-            "pca": 2,
+            "pca": 3,
         },
         {"strategy": "margin", "ids": [(i, "x") for i in range(40)]},
     ],

@@ -1,5 +1,4 @@
-"""A state machine drives ask, tell, forget, correct, save, load and crash against a plain
-dictionary."""
+"""A state machine: ask, tell, forget, correct, save, load and crash against a plain dictionary."""
 
 import tempfile
 from pathlib import Path
@@ -120,7 +119,7 @@ def run(examples, steps):
 
 
 def test_a_small_dose():
-    run(40, 30)
+    run(20, 25)
 
 
 @pytest.mark.faults

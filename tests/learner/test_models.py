@@ -24,7 +24,7 @@ from parbals.errors import InputError, ParbalsWarning, ShapeError
 from parbals.learner.models import EnsembleModel, as_sample_model
 
 GENERATOR = np.random.default_rng(0)
-X = GENERATOR.standard_normal((80, 4))
+X = GENERATOR.standard_normal((80, 3))
 Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
 
 ENSEMBLES = {
@@ -57,10 +57,10 @@ def test_a_class_without_labels_has_probability_zero():
 
 @pytest.mark.filterwarnings(
     "ignore::parbals.errors.SampleCollapseWarning"
-)  # a hundred trees wear thin, and say so
+)  # few trees wear thin, and say so
 @pytest.mark.parametrize("strategy", ["parbals-epig", "badge", "galaxy", "batchbald"])
 def test_a_forest_goes_round_the_loop(strategy):
-    forest = RandomForestClassifier(100, max_depth=4, random_state=0)
+    forest = RandomForestClassifier(64, max_depth=4, random_state=0)
     active = parbals.ActiveLearner(X, [0, 1, 2], strategy=strategy, model=forest, random_state=0)
     for _ in range(3):
         out = active.ask(6)
@@ -122,8 +122,7 @@ def test_what_has_no_samples_is_refused_by_name_at_construction(name):
 
 
 class TestOwnObject:
-    """The model that is passed is a template: nothing that happens to it reaches a learner, nor the
-    other way."""
+    """The model that is passed is a template: it and the learner do not touch each other."""
 
     def test_two_learners_may_share_one_forest(self):
         forest = RandomForestClassifier(10, random_state=0)
@@ -216,7 +215,7 @@ def in_torch(probs):
         (
             lambda p: p[:, :, :2] / p[:, :, :2].sum(axis=2, keepdims=True),
             ShapeError,
-            "sample_proba returned 2 classes, and the learner has 3",
+            "sample_proba returned 2 classes instead of 3",
         ),
         (
             lambda p: p[:-1],
@@ -257,12 +256,11 @@ def test_lists_and_tensors_are_as_good_as_arrays(call, change):
 @pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
 @pytest.mark.parametrize("classes", [None, ["a", "b", "c"]])
 def test_our_own_model_knows_classes_that_no_label_has_shown(classes):
-    model = parbals.BayesianLogisticRegression(n_samples=64, classes=classes, random_state=0)
+    model = parbals.BayesianLogisticRegression(n_samples=128, classes=classes, random_state=0)
     active = parbals.ActiveLearner(X, ["a", "b", "c"], model=model, strategy="bald", random_state=0)
     active.tell([0, 1, 2, 3], ["a", "c", "a", "c"])
     assert active.predict_proba(X).shape == (80, 3)
     assert len(active.ask(2)) == 2
-    assert active.report(1).n_labelled == 4
     assert model.classes is classes
 
 

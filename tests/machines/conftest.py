@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # the helper modules beside this
 
 from machine_projects import PRELUDE, make_project
 
-from parbals.machines.loop import Rules, Watcher, label_items
+from parbals.machines.loop import Rules, label_items
 from parbals.machines.pace import Stop
 from parbals.machines.programs import Program
 from parbals.store.store import Store
@@ -35,19 +35,16 @@ def write(tmp_path):
 
 @pytest.fixture
 def label(project):
-    """Run a machine over the project; returns what it did, what it said, and the labels as the
-    store has them now."""
+    """Run a program over the project: what it did, what was said, and what the store holds now."""
 
-    def run(machine, name="machine:test", stop=None, folder=project, **rules):
+    def run(words, name="machine:test", stop=None, folder=project, **rules):
         said = []
-        machine = Program(machine) if isinstance(machine, list) else machine
+        program = words if isinstance(words, Program) else Program(words)
         rules = Rules(
             **{"batch_size": 4, "retries": 1, "timeout": 20.0, "first_wait": 0.01, **rules}
         )
         with Store.open(folder) as store:
-            result = label_items(
-                store, name, machine, rules, stop or Stop(), Watcher(say=said.append)
-            )
+            result = label_items(store, name, program, rules, stop or Stop(), say=said.append)
             labels = {
                 store.items([p])[0].id: by.get(name)
                 for p, by in store.current_labels().items()

@@ -50,8 +50,3 @@ def respond(handler, status=200, body=b"", **headers):
         handler.send_header(name.replace("_", "-").title(), str(value))
     handler.end_headers()
     handler.wfile.write(body)
-
-
-def labels(lines, label="ham"):
-    """The good answer to a request."""
-    return "".join(json.dumps({"id": item["id"], "label": label}) + "\n" for item in lines).encode()

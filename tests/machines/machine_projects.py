@@ -2,10 +2,14 @@
 
 import csv
 import os
+import threading
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from message_data import message, truth
 
+from parbals.machines.pace import Stop
 from parbals.project.create import Roles, create_project
 
 PRELUDE = '''
@@ -41,6 +45,25 @@ def make_project(folder, n=12, labelled=0, strategy="random"):
         {"strategy": strategy},
     )
     return folder
+
+
+@contextmanager
+def stopping_after(path, reason="interrupted"):
+    """A stop that comes as soon as the file is there, for that reason."""
+    stop = Stop()
+
+    def end():
+        while not path.exists():
+            time.sleep(0.02)
+        if reason == "time":
+            stop._deadline = time.monotonic()
+        else:
+            stop.ask()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    yield stop
+    thread.join()
 
 
 def alive(number):

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from local_server import respond, serving
 
-from parbals.machines.programs import Program
-
 EXAMPLES = Path(__file__).parents[2] / "examples" / "annotators"
 
 
@@ -55,7 +53,7 @@ def chat(label, monkeypatch):
                 "m",
             ]
             words = [*script, "--task", "Is it spam?", "--key-env", "CHAT_KEY", *options]
-            found = label(Program(words), **rules)
+            found = label(words, **rules)
             found.requests = server.seen
         return found
 

@@ -1,5 +1,4 @@
-"""Statistical checks as plain functions: each returns numbers with a p-value, and the caller
-judges.
+"""Statistical checks as plain functions: each returns a p-value, and the caller judges.
 
 A check passes when p > ALPHA. The same functions are run on deliberately broken copies of the
 library (tests/statistics/test_planted_bugs.py), where they must fail.
@@ -18,7 +17,7 @@ _ABSOLUTE = 1e-6
 
 
 class Summary(NamedTuple):
-    """Estimated means and standard deviations (Q each), and the covariance (2Q, 2Q) of their error."""
+    """Means and standard deviations (Q each), and the covariance (2Q, 2Q) of their error."""
 
     mean: np.ndarray
     sd: np.ndarray
@@ -26,7 +25,7 @@ class Summary(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Differences in units of their Monte-Carlo error, and how likely ones as large are by chance."""
+    """Differences in units of Monte-Carlo error, and how likely ones as large are by chance."""
 
     rms_z: float
     max_z: float
@@ -101,7 +100,7 @@ def summarise_model(model, X_test):
 
 
 def ranks_of(truth, draws, weights, rng):
-    """Position in (0, 1) of true values (Q,) among posterior draws (K, Q): uniform when calibrated."""
+    """Position in (0, 1) of true values (Q,) among posterior draws (K, Q)."""
     n_draws = len(draws)
     if not np.allclose(weights, 1.0 / n_draws):
         points = (rng.random() + np.arange(n_draws)) / n_draws
@@ -110,8 +109,7 @@ def ranks_of(truth, draws, weights, rng):
 
 
 def uniformity(ranks):
-    """p-value of "the ranks (R, Q) are uniform": χ² on 16 bins and Kolmogorov-Smirnov, for every
-    column."""
+    """p-value of "the ranks (R, Q) are uniform": χ² on 16 bins and Kolmogorov-Smirnov."""
     p_values = []
     for column in ranks.T:
         counts = np.histogram(column, bins=16, range=(0.0, 1.0))[0]

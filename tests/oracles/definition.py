@@ -19,8 +19,7 @@ class Data(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Mean, standard deviation and fourth central moment of p(y=c | x_t), one entry for each (t,
-    c)."""
+    """Mean, standard deviation and fourth central moment of p(y=c | x_t), for each (t, c)."""
 
     mean: np.ndarray
     sd: np.ndarray
@@ -58,9 +57,8 @@ def draw_labels(rng, W, X):
     return np.minimum((rng.random((len(X), 1)) > cumulative).sum(axis=1), len(W) - 1)
 
 
-def grid_posterior(data, n_slope=3001, n_bias=801):
-    """One feature, two classes: weights on a grid of (slope, bias) of the log odds, which sum to
-    one.
+def grid_posterior(data, n_slope=1501, n_bias=401):
+    """One feature, two classes: weights on a grid of (slope, bias) of the log odds.
 
     The log odds are (w₁ - w₀)·x, and each coordinate of the difference is N(0, 2σ²). The slope is
     spaced as sinh(t) / |x|max: features of size 1,000 switch the likelihood within a thousandth of
@@ -100,8 +98,7 @@ def exact_moments(data):
 
 
 def exact_draws(rng, data, n_draws):
-    """Draws (n_draws, 2) of the (slope, bias) of the log odds from the grid, jittered within its
-    cells."""
+    """Draws (n_draws, 2) of (slope, bias) of the log odds from the grid, jittered in its cells."""
     slope, bias, weights = grid_posterior(data)
     i, j = np.unravel_index(rng.choice(weights.size, n_draws, p=weights.ravel()), weights.shape)
     position = np.clip(i + rng.random(n_draws) - 0.5, 0, len(slope) - 1)

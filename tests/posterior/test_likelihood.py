@@ -14,6 +14,8 @@ from parbals.posterior.likelihood import (
     softmax,
 )
 
+TERMS = jax.jit(log_likelihood_terms, static_argnums=2)
+
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_the_basis_spans_the_contrasts_orthonormally(n_classes):
@@ -30,15 +32,14 @@ def test_full_weights_and_their_contrasts_predict_alike(n_classes):
     V = np.einsum("cj,cdk->jdk", contrast_basis(n_classes), W)
     x = rng.standard_normal(3)
     full = np.exp(log_softmax(np.einsum("d,cdk->kc", x, W)))
-    reduced = np.asarray(class_probs(jnp.asarray(np.einsum("d,jdk->jk", x, V)[None]), n_classes))[
-        0
-    ].T
+    contrasts = np.einsum("d,jdk->jk", x, V)[None].astype(np.float32)
+    reduced = np.asarray(jax.jit(class_probs, static_argnums=1)(contrasts, n_classes))[0].T
     np.testing.assert_allclose(reduced, full, atol=2e-6)
     flat = V.reshape(-1, 20_000)
     np.testing.assert_allclose(np.cov(flat), np.eye(len(flat)), atol=5 / np.sqrt(20_000))
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_log_likelihood_and_gradient_match_automatic_differentiation(n_classes):
     rng = np.random.default_rng(1)
     contrasts = jnp.asarray(rng.standard_normal((5, n_classes - 1, 4)), jnp.float32)
@@ -49,9 +50,10 @@ def test_log_likelihood_and_gradient_match_automatic_differentiation(n_classes):
         log_probs = jax.nn.log_softmax(jnp.einsum("cj,njk->nck", basis, f), axis=1)
         return jnp.take_along_axis(log_probs, labels[:, None, None], axis=1)[:, 0]
 
-    terms = log_likelihood_terms(contrasts, labels, n_classes)
-    np.testing.assert_allclose(terms.log_likelihood, definition(contrasts), rtol=1e-5, atol=1e-6)
-    gradient = jax.grad(lambda f: definition(f).sum())(contrasts)
+    terms = TERMS(contrasts, labels, n_classes)
+    expected = jax.jit(definition)(contrasts)
+    np.testing.assert_allclose(terms.log_likelihood, expected, rtol=1e-5, atol=1e-6)
+    gradient = jax.jit(jax.grad(lambda f: definition(f).sum()))(contrasts)
     np.testing.assert_allclose(terms.gradient, gradient, atol=1e-5)
 
 
@@ -66,6 +68,6 @@ def test_curvature_is_the_mean_eigenvalue_of_the_hessian():
 
 
 def test_extreme_logits_are_safe():
-    terms = log_likelihood_terms(jnp.array([[[1e4, -1e4]]]), jnp.array([1]), 2)
+    terms = TERMS(np.array([[[1e4, -1e4]]], np.float32), np.array([1]), 2)
     assert np.isfinite(np.asarray(terms.log_likelihood)).all()
     assert np.isfinite(np.asarray(terms.gradient)).all()

@@ -10,6 +10,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.posterior.smc import condition_population, draw_population, systematic_resample
 
 X_TEST = np.array([[-2.0], [-0.5], [0.3], [1.0], [3.0]])
+N_SAMPLES = 2000
 
 
 def one_feature(n=12, scale=1.0, prior_scale=1.0, seed=0):
@@ -21,7 +22,7 @@ def one_feature(n=12, scale=1.0, prior_scale=1.0, seed=0):
 
 def model(data, **options):
     options = {
-        "n_samples": 4000,
+        "n_samples": N_SAMPLES,
         "prior_scale": data.prior_scale,
         "classes": [0, 1],
         "random_state": 0,
@@ -42,7 +43,7 @@ def agrees_with_quadrature(fitted, data):
     [
         (1, 1.0, 1.0),
         (12, 1.0, 1.0),
-        (60, 1.0, 1.0),
+        (30, 1.0, 1.0),
         (12, 0.01, 1.0),
         (12, 10.0, 1.0),
         (12, 1.0, 0.1),
@@ -52,6 +53,18 @@ def agrees_with_quadrature(fitted, data):
 def test_predictions_equal_quadrature(n, scale, prior_scale):
     data = one_feature(n, scale, prior_scale)
     assert agrees_with_quadrature(model(data), data).p_value > ALPHA
+
+
+def test_nuts_equals_quadrature_and_can_be_conditioned():
+    """Its draws are not independent: as many as their effective number count."""
+    data = one_feature(13)
+    fitted = model(data._replace(X=data.X[:12], y=data.y[:12]), inference="nuts", n_samples=400)
+    assert fitted.population is None
+    fitted = fitted.condition(data.X[12:], data.y[12:])
+    exact = exact_moments(data)
+    probs = fitted.sample_proba(data.X_test)[:, :, 1].astype(np.float64)
+    z = (probs.mean(axis=1) - exact.mean) / exact.sd
+    assert np.abs(z).max() < 5 / np.sqrt(fitted.diagnostics_.effective_sample_size)
 
 
 def test_laplace_would_not_pass():
@@ -69,7 +82,7 @@ def test_labels_one_at_a_time_equal_quadrature():
 
 
 def test_many_labels_at_once_equal_quadrature():
-    data = one_feature(60)
+    data = one_feature(30)
     fitted = model(data._replace(X=data.X[:2], y=data.y[:2])).condition(data.X[2:], data.y[2:])
     assert agrees_with_quadrature(fitted, data).p_value > ALPHA
 
@@ -82,13 +95,13 @@ def test_one_label_is_a_reweighting():
     np.testing.assert_allclose(conditioned.sample_weights, likelihood / likelihood.sum(), rtol=1e-4)
     assert (conditioned.sample_proba(X_TEST) == fitted.sample_proba(X_TEST)).all()
     assert conditioned.diagnostics_.n_reweighted == 1
-    assert conditioned.diagnostics_.effective_sample_size < 4000
+    assert conditioned.diagnostics_.effective_sample_size < N_SAMPLES
 
 
 def test_a_worn_population_is_resampled_and_moved():
     data = one_feature(6)
     conditioned = model(data).condition(np.repeat([[2.0]], 6, axis=0), [1, 0, 1, 1, 0, 1])
-    np.testing.assert_allclose(conditioned.sample_weights, 1 / 4000)
+    np.testing.assert_allclose(conditioned.sample_weights, 1 / N_SAMPLES)
     assert conditioned.diagnostics_.n_reweighted == 0
     assert conditioned.diagnostics_.n_moves > 0
 
@@ -98,7 +111,7 @@ def test_conditioning_keeps_the_old_population():
         add_bias(np.random.default_rng(0).standard_normal((10, 3))),
         np.arange(10, dtype=np.int32) % 2,
     )
-    population = draw_population(0, X, y, 2, 1.0, 150)
+    population = draw_population(0, X, y, 2, 1.0, 64)
     before = population.whitened.copy(), population.log_weights.copy()
     conditioned = condition_population(population, X[:2], y[:2], seed=0)
     assert len(conditioned.X) == 12

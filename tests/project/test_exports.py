@@ -16,14 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parbals.errors import InputError
-from parbals.project.exports import (
-    TEMPORARY_SUFFIX,
-    raw_cell,
-    safe_cell,
-    write_batch_csv,
-    write_export,
-)
-from parbals.readers.imports import open_source
+from parbals.files import TEMPORARY_SUFFIX
+from parbals.project.batch_files import write_batch_csv
+from parbals.project.exports import write_export
+from parbals.readers.cells import raw_cell, safe_cell
+from parbals.readers.open import open_source
 
 # Any text but NUL, which CSV cannot hold and imports refuse, and halves of surrogate pairs, which
 # are no characters.
@@ -223,7 +220,8 @@ class TestWholeOrNothing:
         code = (
             "import resource, sys; from parbals.project.exports import write_export\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
-            "try: write_export(sys.argv[1], ({'a': 'x' * 100} for _ in range(1000)), 'csv', ['a'])\n"
+            "rows = ({'a': 'x' * 100} for _ in range(1000))\n"
+            "try: write_export(sys.argv[1], rows, 'csv', ['a'])\n"
             "except Exception as error: print(type(error).__name__, error)"
         )
         command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "x.csv")]
@@ -254,13 +252,14 @@ import sys
 from parbals.project.exports import write_export
 path, fmt, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
 for generation in range(10**9):
-    write_export(path, ({"g": generation, "i": i, "t": "x" * 50} for i in range(n)), fmt, ["g", "i", "t"])
+    rows = ({"g": generation, "i": i, "t": "x" * 50} for i in range(n))
+    write_export(path, rows, fmt, ["g", "i", "t"])
     print(generation, flush=True)
 """
 
 
 def kill_while_exporting(tmp_path, times):
-    """Kill -9 a process that exports over and over, at a random moment, and look at what it leaves."""
+    """Kill -9 a process that exports over and over, and look at what it leaves."""
     rng = random.Random(0)
     n_rows = 3_000
     cut_short = 0

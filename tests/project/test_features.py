@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from parbals.errors import InputError, ProjectDamagedError
-from parbals.project.features import encode, load_features, store_features
+from parbals.features.encoders.base import Options
+from parbals.project.features import encode_items, load_features, open_encoder, store_features
 
 TEXTS = ["win a prize", "claim the prize now", "see you at noon", "dinner at noon", ""]
 
@@ -15,9 +16,12 @@ def items(contents):
 
 def encoded(encoder, contents, columns, base=None):
     done = []
-    features = encode(encoder, items(contents), len(contents), columns, base, done.append)
-    assert done[-1] == len(contents)
-    return features
+    loaded = open_encoder(encoder, Options())
+    result = encode_items(
+        encoder, loaded, items(contents), len(contents), columns, base, lambda *at: done.append(at)
+    )
+    assert done[-1] == ("encoding", len(contents), len(contents))
+    return result.features
 
 
 def test_text_about_the_same_thing_is_close():
@@ -48,11 +52,11 @@ def test_an_unreadable_image_is_named(tmp_path):
 
 def test_what_is_stored_is_what_is_loaded_memory_mapped(tmp_path):
     X = np.random.default_rng(0).standard_normal((20_000, 3)).astype(np.float32)
-    remembered = store_features(tmp_path, X)
-    loaded = load_features(tmp_path, remembered, verify=True)
+    matrix = store_features(tmp_path, X)
+    loaded = load_features(tmp_path, matrix, verify=True)
     assert isinstance(loaded, np.memmap)
     np.testing.assert_array_equal(loaded, X)
-    assert [path.name for path in tmp_path.iterdir()] == [remembered["file"]]
+    assert [path.name for path in tmp_path.iterdir()] == [matrix.file]
 
 
 def test_numbers_that_are_not_finite_leave_nothing_behind(tmp_path):
@@ -64,20 +68,20 @@ def test_numbers_that_are_not_finite_leave_nothing_behind(tmp_path):
 
 
 def test_damage_is_noticed(tmp_path):
-    remembered = store_features(tmp_path, np.ones((50, 2)))
-    path = tmp_path / remembered["file"]
+    matrix = store_features(tmp_path, np.ones((50, 2)))
+    path = tmp_path / matrix.file
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + b"\x00")
     with pytest.raises(ProjectDamagedError, match="not what was written"):
-        load_features(tmp_path, remembered, verify=True)
+        load_features(tmp_path, matrix, verify=True)
     path.write_bytes(whole[:100])
     with pytest.raises(ProjectDamagedError, match="damaged"):
-        load_features(tmp_path, remembered)
+        load_features(tmp_path, matrix)
     path.unlink()
     with pytest.raises(
         ProjectDamagedError, match=r"is missing; run `parbals embed \S+ --encoder NAME`"
     ):
-        load_features(tmp_path, remembered)
+        load_features(tmp_path, matrix)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,7 @@ def test_damage_is_noticed(tmp_path):
     ],
 )
 def test_the_remedy_is_that_of_the_file(tmp_path, name, encoder, remedy):
-    remembered = store_features(tmp_path, np.ones((5, 2)), name=name)
-    (tmp_path / remembered["file"]).write_bytes(b"x")
+    matrix = store_features(tmp_path, np.ones((5, 2)), name=name)
+    (tmp_path / matrix.file).write_bytes(b"x")
     with pytest.raises(ProjectDamagedError, match=remedy):
-        load_features(tmp_path, remembered, encoder=encoder)
+        load_features(tmp_path, matrix, encoder=encoder)

@@ -20,7 +20,7 @@ def bayes_risk(distribution, loss):
 
 
 def expected_gain(p, q, w, loss):
-    """Bayes risk at q's point before, less the expected risk after the label at p's point is known."""
+    """Bayes risk at q's point, less the expected risk once the label at p's point is known."""
     after = 0.0
     for a in range(p.shape[1]):
         evidence = w @ p[:, a]
@@ -30,7 +30,7 @@ def expected_gain(p, q, w, loss):
 
 
 @pytest.mark.parametrize("loss", ["log", "error"])
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("sharpness", [1.0, 8.0])
 def test_gains_equal_the_drop_in_bayes_risk(loss, n_classes, sharpness):
     pool, target = (
@@ -53,7 +53,7 @@ def test_error_reduction_is_never_negative_and_at_most_the_error(n_classes):
     assert gains.max() <= 1 - target.mean(axis=1).max(axis=1).mean() + 1e-6
 
 
-def test_a_label_that_changes_no_decision_is_worth_nothing_under_error_but_something_under_log_loss():
+def test_a_label_that_changes_no_decision_is_worth_something_only_under_log_loss():
     target = np.array([[[0.1, 0.9], [0.2, 0.8]]])
     pool = np.array([[[0.3, 0.7], [0.6, 0.4]]])
     assert parbals.epig(pool, target, loss="error")[0] == 0.0
@@ -90,7 +90,7 @@ def test_where_no_label_can_change_a_decision_log_loss_decides(strategy):
 
 
 def test_parbals_for_error_converges_to_the_exact_expectation():
-    """After one chosen point, the next maximises the mean gain over that point's possible labels."""
+    """After one point, the next maximises the mean gain over the possible labels of the first."""
     pool, target = random_probs(5, 8, 12, 2, 2.0), random_probs(6, 5, 12, 2, 2.0)
     batch = parbals.select_batch(pool, target, 2, loss="error", n_universes=4000, random_state=0)
     first, w = batch.indices[0], np.full(12, 1 / 12)

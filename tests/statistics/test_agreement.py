@@ -1,5 +1,9 @@
-"""The default posterior agrees with long NUTS runs that share no code with it, within Monte-Carlo
-error."""
+"""The default posterior agrees with long NUTS runs that share no code with it.
+
+Each takes a while; posterior/test_smc.py compares with quadrature in every run.
+"""
+
+from functools import cache
 
 import pytest
 from oracles.checks import ALPHA, agreement, predictive_values, summarise_chains, summarise_model
@@ -9,8 +13,9 @@ from oracles.numpyro_reference import numpyro_chains
 import parbals
 
 
-def long_nuts(data, n_draws):
-    probs = numpyro_chains(data, n_draws=n_draws, seed=1)  # (chains, S, T, C)
+@cache
+def long_nuts(name, n_draws):
+    probs = numpyro_chains(design(name), n_draws=n_draws, seed=1)  # (chains, S, T, C)
     return summarise_chains(probs[:, :, :, 1:].reshape(*probs.shape[:2], -1))
 
 
@@ -30,38 +35,40 @@ def conditioned_one_by_one(data, n_last, **options):
     return model
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", DESIGNS)
 def test_means_and_standard_deviations_agree_with_nuts(name):
     """A fit, and a chain of 20 one-label conditionings, against one long reference."""
     data = design(name)
-    reference = long_nuts(data, 1500)
+    reference = long_nuts(name, 1500)
     assert agreement(summarise_model(fitted(data), data.X_test), reference).p_value > ALPHA
     chain = conditioned_one_by_one(data, 20)
     assert agreement(summarise_model(chain, data.X_test), reference).p_value > ALPHA
 
 
+@pytest.mark.full
 def test_laplace_is_told_apart():
     """The comparison has power: a Gaussian at the mode fails it."""
     data = design("separable")
     laplace = summarise_model(fitted(data, inference="laplace"), data.X_test)
-    assert agreement(laplace, long_nuts(data, 1500)).p_value < ALPHA
+    assert agreement(laplace, long_nuts("separable", 1500)).p_value < ALPHA
 
 
+@pytest.mark.full
 def test_our_nuts_agrees_with_another_librarys():
     data = design("four classes")
     model = fitted(data, inference="nuts")
     values = predictive_values(model.sample_proba(data.X_test))
     chains = summarise_chains(values.reshape(-1, 4, values.shape[1]).swapaxes(0, 1))
-    assert agreement(chains, long_nuts(data, 1500)).p_value > ALPHA
+    assert agreement(chains, long_nuts("four classes", 1500)).p_value > ALPHA
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_agreement_at_full_length(name):
-    """Longer references, more draws, and chains of as many conditionings as there are labels to
-    spare."""
+    """Longer references, more draws, and chains of up to 50 conditionings."""
     data = design(name)
-    reference = long_nuts(data, 6000)
+    reference = long_nuts(name, 6000)
     assert (
         agreement(summarise_model(fitted(data, n_samples=6000), data.X_test), reference).p_value
         > ALPHA

@@ -1,5 +1,4 @@
-"""Simulation-based calibration: parameters drawn from the prior rank uniformly among posterior
-draws."""
+"""Simulation-based calibration: draws from the prior rank uniformly among posterior draws."""
 
 import warnings
 
@@ -54,22 +53,30 @@ def simulate(shape, n_runs, seed=0, n_conditioned=0, **options):
     return np.array(ranks)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "two classes",
+        "three classes",
+        pytest.param("more features than labels", marks=pytest.mark.full),
+    ],
+)
 def test_the_default_posterior_is_calibrated(shape):
-    assert uniformity(simulate(shape, 200)) > ALPHA
+    assert uniformity(simulate(shape, 150)) > ALPHA
 
 
 def test_the_posterior_after_conditioning_is_calibrated():
-    assert uniformity(simulate("two classes", 160, n_conditioned=8)) > ALPHA
+    assert uniformity(simulate("two classes", 120, n_conditioned=8)) > ALPHA
 
 
+@pytest.mark.full
 def test_nuts_is_calibrated():
     assert uniformity(simulate("two classes", 60, inference="nuts")) > ALPHA
 
 
 def test_a_wrong_prior_is_not():
     """The test has power: twice the prior's width is noticed."""
-    assert uniformity(simulate("two classes", 200, prior_scale=2.0)) < ALPHA
+    assert uniformity(simulate("two classes", 150, prior_scale=2.0)) < ALPHA
 
 
 @pytest.mark.slow

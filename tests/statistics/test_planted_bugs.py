@@ -1,4 +1,6 @@
-"""Bugs planted in the real source, one at a time: the check that passes without them catches each."""
+"""Bugs planted in the source, one at a time: the check that passes without them catches each."""
+
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -10,38 +12,40 @@ from oracles.definition import Data, exact_moments
 import parbals
 from parbals.posterior import estimator, hmc, likelihood, predictive, smc
 
+RNG = np.random.default_rng(0)
+X = 1.5 * RNG.standard_normal((18, 1))
+Y = (RNG.random(18) < 1 / (1 + np.exp(-2.0 * X[:, 0] - 1.0))).astype(int)
+X_TEST = np.array([[-3.0], [-1.0], [0.2], [1.0], [2.5]])
+
+
+@cache
+def exact(n):
+    moments = exact_moments(Data(X[:n], Y[:n], X_TEST))
+    return summarise_exact(moments.mean, moments.sd)
+
 
 def posterior_check():
-    """Smallest p-value of three comparisons with quadrature: a fit, one more label, five more
-    labels."""
-    rng = np.random.default_rng(0)
-    X = 1.5 * rng.standard_normal((18, 1))
-    y = (rng.random(18) < 1 / (1 + np.exp(-2.0 * X[:, 0] - 1.0))).astype(int)
-    X_test = np.array([[-3.0], [-1.0], [0.2], [1.0], [2.5]])
-    model = parbals.BayesianLogisticRegression(n_samples=4000, random_state=0)
-    model.fit(X[:12], y[:12])
-    p_values = [_against_quadrature(model, X[:12], y[:12], X_test)]
+    """Smallest p-value of three comparisons with quadrature: a fit, one more label, five more."""
+    model = parbals.BayesianLogisticRegression(n_samples=2000, random_state=0).fit(X[:12], Y[:12])
+    p_values = [agreement(summarise_model(model, X_TEST), exact(12)).p_value]
     for start, stop in ((12, 13), (13, 18)):
-        model = model.condition(X[start:stop], y[start:stop])
-        p_values.append(_against_quadrature(model, X[:stop], y[:stop], X_test))
+        model = model.condition(X[start:stop], Y[start:stop])
+        p_values.append(agreement(summarise_model(model, X_TEST), exact(stop)).p_value)
     return min(p_values)
-
-
-def _against_quadrature(model, X, y, X_test):
-    exact = exact_moments(Data(X, y, X_test))
-    return agreement(summarise_model(model, X_test), summarise_exact(exact.mean, exact.sd)).p_value
-
-
-@pytest.fixture(autouse=True)
-def fresh_programs():
-    """Compiled programs remember the code they were made from."""
-    jax.clear_caches()
-    yield
-    jax.clear_caches()
 
 
 def test_the_check_passes_without_a_bug():
     assert posterior_check() > ALPHA
+
+
+def changed_posterior(patch, change):
+    real = smc.whitened_posterior
+
+    def broken(*arguments):
+        posterior = real(*arguments)
+        return posterior._replace(**change(posterior))
+
+    patch.setattr(smc, "whitened_posterior", broken)
 
 
 def swapped_classes(patch):
@@ -57,43 +61,19 @@ def prior_too_wide(patch):
 
 
 def dropped_row(patch):
-    real = smc.make_target
-
-    def target(*arguments):
-        t = real(*arguments)
-        return t._replace(present=t.present.at[0].set(0.0))
-
-    patch.setattr(smc, "make_target", target)
+    changed_posterior(patch, lambda p: {"present": p.present.at[0].set(0.0)})
 
 
 def prior_slope_forgotten(patch):
-    real = smc.make_target
-
-    def target(*arguments):
-        t = real(*arguments)
-        return t._replace(slope=jnp.zeros_like(t.slope))
-
-    patch.setattr(smc, "make_target", target)
+    changed_posterior(patch, lambda p: {"slope": jnp.zeros_like(p.slope)})
 
 
 def slope_of_wrong_sign(patch):
-    real = smc.make_target
-
-    def target(*arguments):
-        t = real(*arguments)
-        return t._replace(slope=-t.slope)
-
-    patch.setattr(smc, "make_target", target)
+    changed_posterior(patch, lambda p: {"slope": -p.slope})
 
 
 def curvature_counted_twice(patch):
-    real = smc.make_target
-
-    def target(*arguments):
-        t = real(*arguments)
-        return t._replace(curvature=2.0 * t.curvature)
-
-    patch.setattr(smc, "make_target", target)
+    changed_posterior(patch, lambda p: {"curvature": 2.0 * p.curvature})
 
 
 def laplace_passed_off(patch):
@@ -135,23 +115,38 @@ def root_two_missing(patch):
 
 
 BUGS = [
-    swapped_classes,
     prior_too_wide,
     dropped_row,
     prior_slope_forgotten,
-    slope_of_wrong_sign,
+    pytest.param(slope_of_wrong_sign, marks=pytest.mark.full),  # it never settles
     curvature_counted_twice,
     laplace_passed_off,
     weights_ignored,
     label_counted_twice,
     bias_missing,
-    root_two_missing,
 ]
+COMPILED = [swapped_classes, root_two_missing]
+
+
+def assert_caught(bug, monkeypatch):
+    monkeypatch.setattr(smc, "_GRADIENT_BUDGET", 500)
+    bug(monkeypatch)
+    assert posterior_check() < ALPHA
 
 
 @pytest.mark.filterwarnings("ignore::parbals.errors.PosteriorWarning")
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_the_bug_is_caught(bug, monkeypatch):
-    monkeypatch.setattr(smc, "_GRADIENT_BUDGET", 2_000)
-    bug(monkeypatch)
-    assert posterior_check() < ALPHA
+    assert_caught(bug, monkeypatch)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::parbals.errors.PosteriorWarning")
+@pytest.mark.parametrize("bug", COMPILED, ids=lambda bug: bug.__name__)
+def test_the_bug_in_compiled_code_is_caught(bug, monkeypatch):
+    """Compiled programs remember the code they were made from, so they are made again."""
+    jax.clear_caches()
+    try:
+        assert_caught(bug, monkeypatch)
+    finally:
+        jax.clear_caches()

@@ -45,7 +45,7 @@ def test_pairs_come_with_the_frequencies_of_k_means_plus_plus(n_classes):
     g = embeddings(inputs)
     squares = np.square(g[:, None] - g[None]).sum(axis=2)
     expected = squares / squares.sum(axis=1, keepdims=True) / 5  # P(first = i, second = j)
-    n_draws = 3000
+    n_draws = 1000
     counts = np.zeros((5, 5))
     for seed in range(n_draws):
         counts[tuple(choose(inputs, 2, seed).indices)] += 1
@@ -72,9 +72,9 @@ def test_pending_points_count_as_chosen():
     inputs = make_inputs(n_pool=3)
     g = embeddings(inputs)
     to_pending = np.square(g[1:] - g[0]).sum(axis=1)
-    share = np.mean([choose(inputs, 1, seed, pending=[0]).indices[0] == 1 for seed in range(2000)])
+    share = np.mean([choose(inputs, 1, seed, pending=[0]).indices[0] == 1 for seed in range(600)])
     expected = to_pending[0] / to_pending.sum()
-    assert abs(share - expected) < 4.5 * np.sqrt(expected * (1 - expected) / 2000)
+    assert abs(share - expected) < 4.5 * np.sqrt(expected * (1 - expected) / 600)
 
 
 def test_far_points_are_preferred():

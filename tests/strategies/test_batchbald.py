@@ -54,8 +54,7 @@ def test_pending_points_are_part_of_the_batch():
 
 
 def test_skipping_by_bounds_changes_nothing():
-    """A pool larger than one block of candidates: most are ruled out, and the batch is that of full
-    scoring."""
+    """A pool larger than one block of candidates: most are ruled out, and the batch is the same."""
     pool = linear_probs(5, 3000, 60, 2, scale=0.7)
     lazy = parbals.select_batch(pool, batch_size=5, strategy="batchbald")
     assert lazy.n_exact[1:].max() < 3000
@@ -88,8 +87,7 @@ def test_configurations_are_all_labellings_with_their_probabilities():
 
 
 def test_sampled_configurations_agree_with_all_of_them_within_monte_carlo_error():
-    """One configuration serves every posterior sample: drawn labels are joint, so the mean is
-    unbiased."""
+    """One configuration serves all posterior samples: labels are joint, so the mean is unbiased."""
     pool = linear_probs(8, 30, 50, 2, scale=1.0)
     w = np.full(50, 1 / 50)
     exact, sampled = (Configurations(w, most, np.random.default_rng(1)) for most in (4096, 2000))

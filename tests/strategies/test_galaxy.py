@@ -1,5 +1,4 @@
-"""GALAXY on paths drawn by hand: ``.`` unlabelled, ``0`` and ``1`` labelled, from the lowest margin
-to the highest."""
+"""GALAXY on paths drawn by hand, by rising margin: ``.`` unlabelled, ``0`` and ``1`` labelled."""
 
 import itertools
 
@@ -60,8 +59,7 @@ def test_a_pending_point_touches_its_stretch():
 
 
 def test_no_label_of_the_pool_is_read():
-    """It has no access to any: the answer is a function of what is passed, and only known labels
-    are passed.
+    """It has no access to any: only known labels are passed.
 
     A label revealed in the middle of a batch would send the search to one half; instead the whole
     batch is the same whatever the chosen points turn out to be, because it is chosen before.

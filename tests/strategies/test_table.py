@@ -1,6 +1,7 @@
-"""The table: all published names, entry points of other packages, and what is said when one is
-wrong."""
+"""The table: all published names, what each row says, entry points of other packages."""
 
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from parbals import plugins
 from parbals.errors import InputError
 from parbals.strategies import STRATEGIES, Strategy, all_strategies, strategy_named
+from parbals.strategies.table import COLD_START, DEFAULT, QUICK, UNIFORM, strategy_title
 
 NAMES = [
     "random",
@@ -36,9 +38,34 @@ def test_every_strategy_of_the_paper_is_there():
     assert list(STRATEGIES) == NAMES
 
 
-def test_each_says_what_it_costs_and_where_it_was_published():
-    assert all(strategy.cost for strategy in STRATEGIES.values())
-    assert all(strategy.reference for name, strategy in STRATEGIES.items() if name != "random")
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_row_is_all_there_is_to_say(name):
+    """A title, a sentence for people, the paper's tables, a line of its own, cost and reference."""
+    row = STRATEGIES[name]
+    others = [other for other in STRATEGIES.values() if other is not row]
+    assert row.title
+    assert row.title not in {other.title for other in others}
+    assert row.about.split()[0] in ("chosen", "drawn")  # This item was ...
+    assert not row.about.endswith(".")
+    assert row.tables
+    assert set(row.tables) <= {"bayesian", "heuristics"}
+    assert row.style is not None
+    assert row.style[:3] not in {other.style[:3] for other in others}
+    assert row.cost
+    assert row.reference or name == UNIFORM
+
+
+def test_names_with_a_part_to_play_are_in_the_table():
+    assert {DEFAULT, COLD_START, QUICK, UNIFORM} <= set(STRATEGIES)
+    assert not STRATEGIES[COLD_START].uses_predictions
+    assert strategy_title(DEFAULT) == "ParBaLS EPIG"
+    assert strategy_title("gone") == "gone"
+
+
+def test_looking_at_the_table_loads_no_jax():
+    code = "import sys; from parbals.strategies import STRATEGIES; print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_an_unknown_name_is_told_what_there_is():

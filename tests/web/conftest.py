@@ -1,4 +1,4 @@
-"""One server for all tests of a module that only need one."""
+"""One page for all tests of a module that only need one."""
 
 import sys
 from pathlib import Path
@@ -7,13 +7,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from page_server import make_project, serving
+from page_server import make_project, page
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    folder = make_project(tmp_path_factory.mktemp("page") / "mail")
-    with serving(folder) as server:
+    with page(make_project(tmp_path_factory.mktemp("page") / "mail")) as server:
         yield server
 
 

@@ -1,12 +1,15 @@
-"""A real server on a real project, and a client that can also say what a browser never would."""
+"""The page of a real project, and a client that can also say what a browser never would."""
 
 import http.client
 import json
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,9 @@ import numpy as np
 
 from parbals.project.features import store_features
 from parbals.store.store import Store
+from parbals.web.serve import link_to, listen, make_server
+from parbals.web.session import Session
+from parbals.web.token import page_token
 
 CLASSES = ("ham", "spam")
 SERVE = "from parbals.cli.serve import serve; serve()"
@@ -42,6 +48,15 @@ def make_project(
     return Path(folder)
 
 
+def wait_for(look, patience=300.0):
+    """What ``look`` returns once it returns something; a worker needs a while to load its model."""
+    end = time.monotonic() + patience
+    while not (value := look()):
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.1)
+    return value
+
+
 @dataclass
 class Answer:
     """What the server said."""
@@ -59,48 +74,16 @@ class Answer:
         return self.json["error"]["code"]
 
 
-class Server:
-    """`parbals serve` in a process of its own."""
+class Client:
+    """Somebody with the link of a server: its ``port`` and ``token``."""
 
-    def __init__(self, folder, *options, port=0, cache=None, before=""):
-        environment = {
-            **os.environ,
-            "PARBALS_CACHE_DIR": str(cache or Path(folder).parent / "cache"),
-        }
-        command = [
-            sys.executable,
-            "-c",
-            before + SERVE,
-            str(folder),
-            "--no-browser",
-            "--port",
-            str(port),
-            *options,
-        ]
-        self.folder = Path(folder)
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            start_new_session=True,
-        )
-        line = self.process.stdout.readline()
-        if "http://" not in line:
-            _, errors = self.process.communicate()
-            raise AssertionError(f"the server did not start: {line}{errors}")
-        self.link = line.split()[-1]
-        self.port = int(self.link.split(":")[2].split("/")[0])
-        self.token = self.link.split("token=")[1]
-
-    def call(self, method, path, body=None, headers=None, *, token=True, timeout=60):
+    def call(self, method, path, body=None, headers=None, *, token=True):
         """One request; ``body`` is made JSON unless it is bytes."""
         sent = {"Authorization": f"Bearer {self.token}"} if token else {}
         if body is not None:
             sent["Content-Type"] = "application/json"
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
             connection.request(method, path, body, {**sent, **(headers or {})})
             response = connection.getresponse()
@@ -122,31 +105,67 @@ class Server:
         return [item["position"] for item in answer.json["items"]]
 
     def label(self, annotator, position, label="ham", request=None, **more):
-        one = {
-            "position": position,
-            "label": label,
-            "request_id": request or f"{annotator}-{position}",
-            **more,
-        }
+        request = request or f"{annotator}-{position}"
+        one = {"position": position, "label": label, "request_id": request, **more}
         return self.post("/api/answers", {"annotator": annotator, "answers": [one]})
 
-    def raw(self, data, timeout=10):
-        """Bytes straight to the socket; what came back until the server closed or fell silent."""
+    def skip(self, annotator, position, kind="skip", request="p", **more):
+        body = {"annotator": annotator, "position": position, "kind": kind, "request_id": request}
+        return self.post("/api/passes", {**body, **more})
+
+    def mine(self, annotator, positions):
+        """Renew leases; those that are still the annotator's."""
+        body = {"annotator": annotator, "positions": positions}
+        return self.post("/api/leases", body).json["mine"]
+
+    def raw(self, data, timeout=300):
+        """Bytes straight to the socket; the answer, or what came until the server fell silent."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as link:
             link.sendall(data)
             received = b""
             try:
-                while part := link.recv(65536):
+                while not _is_whole(received) and (part := link.recv(65536)):
                     received += part
             except TimeoutError:
                 pass
             return received
 
+
+def _is_whole(received):
+    head, end, body = received.partition(b"\r\n\r\n")
+    lines = [line.partition(b":") for line in head.lower().split(b"\r\n")]
+    lengths = [int(value) for name, _, value in lines if name == b"content-length"]
+    return bool(end and lengths) and len(body) >= lengths[0]
+
+
+class Server(Client):
+    """`parbals serve` in a process of its own."""
+
+    def __init__(self, folder, *options, port=0, before=""):
+        cache = {"PARBALS_CACHE_DIR": str(Path(folder).parent / "cache")}
+        program = [sys.executable, "-c", before + SERVE, str(folder)]
+        self.folder = Path(folder)
+        self.process = subprocess.Popen(
+            [*program, "--no-browser", "--port", str(port), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | cache,
+            start_new_session=True,
+        )
+        line = self.process.stdout.readline()
+        if "http://" not in line:
+            _, errors = self.process.communicate()
+            raise AssertionError(f"the server did not start: {line}{errors}")
+        self.link = line.split()[-1]
+        self.port = int(self.link.split(":")[2].split("/")[0])
+        self.token = self.link.split("token=")[1]
+
     def stop(self):
         """Ctrl-C."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        out, errors = self.process.communicate(timeout=60)
+        out, errors = self.process.communicate(timeout=300)
         return self.process.returncode, out, errors
 
     def kill(self):
@@ -157,7 +176,7 @@ class Server:
 
 @contextmanager
 def serving(folder, *options, **more):
-    """A server that is stopped at the end and must not have reported a mistake of its own."""
+    """A server process that is stopped at the end and must not have made a mistake of its own."""
     server = Server(folder, *options, **more)
     try:
         yield server
@@ -165,3 +184,42 @@ def serving(folder, *options, **more):
         code, _, errors = server.stop()
     assert "Traceback" not in errors, errors
     assert code == 0, (code, errors)
+
+
+class _Local(Client):
+    """The same server in a thread of the tests, without the process that chooses items."""
+
+    def __init__(self, folder, host="127.0.0.1", new_token=False):
+        self.folder, self.token = Path(folder), page_token(Path(folder), new=new_token)
+        self.session = Session(self.folder)
+        self.session.open()
+        self.listener = listen(host, 0)
+        self.port = self.listener.getsockname()[1]
+        self.link = link_to(host, self.port, self.token)
+        self._server = make_server(self.session, host=host, port=self.port, token=self.token)
+        self._server.config.lifespan = "off"
+        self.guard = self._server.config.app
+        self._thread = threading.Thread(target=self._server.run, args=([self.listener],))
+        self._thread.start()
+
+    def stop(self):
+        self._server.should_exit = True
+        self._thread.join()
+        self.listener.close()
+        self.session.close()
+
+
+@contextmanager
+def page(folder, **options):
+    """The page without processes of its own; it must not make a mistake."""
+    mistakes = logging.Handler(logging.ERROR)
+    mistakes.emit = lambda record: seen.append(record.exc_info or record.getMessage())
+    seen, log = [], logging.getLogger("parbals.web")
+    log.addHandler(mistakes)
+    server = _Local(folder, **options)
+    try:
+        yield server
+    finally:
+        server.stop()
+        log.removeHandler(mistakes)
+    assert seen == []

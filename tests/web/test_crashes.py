@@ -1,10 +1,9 @@
-"""Killed servers, killed workers, full disks, vanished files: nothing confirmed is lost, and the
-page goes on."""
+"""Killed servers, full disks, vanished files: nothing confirmed is lost, and the page goes on."""
 
 import http.client
 import os
 import random
-import signal
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -13,9 +12,8 @@ import time
 from contextlib import closing
 
 import pytest
-from page_server import SERVE, Server, make_project, serving
+from page_server import SERVE, Server, make_project, page, serving, wait_for
 
-from parbals.store.records import Submission
 from parbals.store.store import Store
 
 FILE = "project.sqlite3"
@@ -23,14 +21,6 @@ FILE = "project.sqlite3"
 
 def doses(small, full):
     return [small, pytest.param(full, marks=pytest.mark.faults, id="full")]
-
-
-def wait_for(look, patience=120.0):
-    end = time.monotonic() + patience
-    while not (found := look()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.1)
-    return found
 
 
 def workers_of(server):
@@ -46,12 +36,12 @@ def workers_of(server):
     ]
 
 
-@pytest.mark.parametrize("kills", doses(3, 60))
+@pytest.mark.parametrize("kills", doses(2, 60))
 def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles_none(
     tmp_path, kills
 ):
     chance = random.Random(kills)
-    folder = make_project(tmp_path / "p", n_items=4000, queued=0)
+    folder = make_project(tmp_path / "p", n_items=1000, queued=0)
     confirmed, sent = set(), {}
     for kill in range(kills):
         server = Server(folder)
@@ -61,7 +51,7 @@ def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles
             number = 0
             while not stop.is_set():
                 request = f"{kill}-{person}-{number}"
-                position = random.Random(request).randrange(4000)
+                position = random.Random(request).randrange(1000)
                 sent[request] = (f"person {person}-{kill}-{number}", position)
                 try:
                     if server.label(sent[request][0], position, "ham", request).status == 200:
@@ -73,7 +63,8 @@ def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles
         people = [threading.Thread(target=submit, args=(person,)) for person in range(4)]
         for person in people:
             person.start()
-        time.sleep(0.3 + chance.random())
+        wait_for(lambda enough=20 * (kill + 1): len(confirmed) > enough)
+        time.sleep(0.2 * chance.random())
         server.kill()
         stop.set()
         for person in people:
@@ -114,39 +105,16 @@ def test_a_worker_whose_server_was_killed_ends_by_itself(project):
 
     def gone():
         try:
-            with open(
-                f"/proc/{worker}/stat"
-            ) as status:  # a zombie that nobody waits for is gone as well
-                return status.read().split()[2] == "Z"
+            with open(f"/proc/{worker}/stat") as status:
+                return status.read().split()[2] == "Z"  # nobody waits for it
         except OSError:
             return True
 
-    wait_for(gone, patience=30)
-
-
-def test_a_worker_that_dies_is_started_again_and_one_that_keeps_dying_is_reported(project):
-    with serving(project) as server:
-        seen = set()
-        for _ in range(2):
-            (worker,) = wait_for(lambda: [pid for pid in workers_of(server) if pid not in seen])
-            seen.add(worker)
-            os.kill(worker, signal.SIGKILL)
-        assert server.take("ann") == [0], "labelling goes on"
-        for _ in range(3):
-            found = wait_for(lambda: [pid for pid in workers_of(server) if pid not in seen])
-            seen.update(found)
-            os.kill(found[0], signal.SIGKILL)
-
-        def failed():
-            queue = server.get("/api/live").json["queue"]
-            return queue["state"] == "failed" and queue["message"]
-
-        assert "has ended" in wait_for(failed)
-        assert server.label("ann", 0).status == 200
+    wait_for(gone)
 
 
 def test_a_project_file_that_vanishes_is_told_and_work_goes_on_when_it_is_back(project, tmp_path):
-    with serving(project) as server:
+    with page(project) as server:
         assert server.label("ann", 0).status == 200
         for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
             if (project / name).exists():
@@ -161,39 +129,30 @@ def test_a_project_file_that_vanishes_is_told_and_work_goes_on_when_it_is_back(p
         assert server.get("/api/items?state=labelled").json["total"] == 2
 
 
-LIMITED = (
-    "import resource, signal, threading, time\n"
-    "def limit():\n"
-    "    time.sleep({after})\n"
-    "    resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))\n"
-    "    time.sleep({lasting})\n"
-    "    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
-    "threading.Thread(target=limit, daemon=True).start()\n"
-)
-
-
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of a process are Linux's")
 @pytest.mark.parametrize("rounds", doses(1, 10))
-def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_afterwards(
-    tmp_path, rounds
-):
+def test_a_full_disk_confirms_nothing_that_is_not_stored_and_work_goes_on_later(tmp_path, rounds):
+    no_limit = resource.RLIM_INFINITY
     for number in range(rounds):
-        folder = make_project(tmp_path / f"p{number}", n_items=300, queued=20)
-        limit = LIMITED.format(after=4.0, size=20_000 + 15_000 * number, lasting=3.0)
-        confirmed, refused = set(), 0
-        with serving(folder, before=limit) as server:
-            for position in range(300):
-                answer = server.label("ann", position, "ham")
-                while answer.status != 200:
-                    assert (answer.status, answer.error) == (503, "project"), answer.body
-                    refused += 1
-                    time.sleep(0.05)
-                    answer = server.label("ann", position, "ham")
-                confirmed.add(position)
-                time.sleep(0.02)
+        folder = make_project(tmp_path / f"p{number}", n_items=60, queued=20)
+        with serving(folder) as server:
+
+            def limit(size, process=server.process.pid):
+                resource.prlimit(process, resource.RLIMIT_FSIZE, (size, no_limit))
+
+            def label(positions, server=server):
+                return [server.label("ann", position) for position in positions]
+
+            assert {answer.status for answer in label(range(20))} == {200}
+            limit(20_000 + 5_000 * number)
+            refused = label(range(20, 40))
+            assert {(answer.status, answer.error) for answer in refused} == {(503, "project")}
+            assert server.get("/api/items?state=labelled").json["total"] == 20
+            limit(no_limit)
+            assert {answer.status for answer in label(range(20, 60))} == {200}
         with Store.open(folder) as store:
             assert store.check() == []
-            assert set(store.current_labels()) == confirmed == set(range(300))
-        assert refused, "the disk must have been full"
+            assert set(store.current_labels()) == set(range(60))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
@@ -206,7 +165,7 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path):
     for path in folder.iterdir():
         path.chmod(0o444)
     folder.chmod(0o555)
-    loaded = "import os, uvicorn, parbals.web.app, parbals.web.serve"  # what a nobody may not be able to read
+    loaded = "import os, parbals.web.serve"  # which a nobody may not be able to read
     code = f"{loaded}\nif os.getuid() == 0: os.setuid(65534)\n{SERVE}"
     try:
         done = subprocess.run(
@@ -223,7 +182,7 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path):
 
 def test_a_project_kept_busy_by_another_program_delays_answers_but_shows_no_lock_error(project):
     with (
-        serving(project) as server,
+        page(project) as server,
         closing(sqlite3.connect(project / FILE, isolation_level=None)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
@@ -231,17 +190,8 @@ def test_a_project_kept_busy_by_another_program_delays_answers_but_shows_no_lock
         waiting = threading.Thread(target=lambda: answers.append(server.label("ann", 0)))
         waiting.start()
         assert server.get("/api/items/1").status == 200, "reading goes on"
-        time.sleep(1.0)
+        time.sleep(0.3)
         assert not answers
         other.execute("ROLLBACK")
         waiting.join()
         assert answers[0].status == 200
-
-
-def test_a_damaged_project_is_refused_before_anything_starts(project):
-    with Store.open(project) as store:
-        store.submit([Submission(0, "ham")], annotator="ann")
-    data = (project / FILE).read_bytes()
-    (project / FILE).write_bytes(data.replace(b"hamperson", b"HAMperson"))
-    with pytest.raises(AssertionError, match="does not pass its checksum"):
-        Server(project)

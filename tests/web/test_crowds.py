@@ -1,11 +1,11 @@
-"""Many people at once: exact counts, no lock error, nothing twice. Full counts with ``-m faults``."""
+"""Many people at once: exact counts, no lock error, nothing twice; in full with ``-m faults``."""
 
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from page_server import make_project, serving
+from page_server import make_project, page
 
 from parbals.store.store import Store
 
@@ -28,7 +28,7 @@ def at_once(*calls):
 
 
 def answers(folder):
-    """Every answer of a project after it was closed and opened anew."""
+    """Every answer of a project after it was closed and opened again."""
     with Store.open(folder) as store:
         assert store.check() == []
         return [answer for position in range(store.n_items) for answer in store.history(position)]
@@ -37,7 +37,7 @@ def answers(folder):
 @pytest.mark.parametrize("races", doses(15, 500))
 def test_two_people_never_get_the_same_item_and_both_may_answer_it(tmp_path, races):
     folder = make_project(tmp_path / "p", n_items=2 * races, queued=2 * races)
-    with serving(folder) as server:
+    with page(folder) as server:
         for race in range(races):
             one, two = at_once(lambda: server.take("ann"), lambda: server.take("bob"))
             assert len({*one, *two}) == 2, "each has an item of their own"
@@ -55,7 +55,7 @@ def test_two_people_never_get_the_same_item_and_both_may_answer_it(tmp_path, rac
 @pytest.mark.parametrize("clicks", doses(15, 200))
 def test_a_double_click_counts_once_and_two_labels_of_one_person_conflict(tmp_path, clicks):
     folder = make_project(tmp_path / "p", n_items=2 * clicks, queued=0)
-    with serving(folder) as server:
+    with page(folder) as server:
         for click in range(clicks):
             same = [lambda click=click: server.label("ann", click, "ham", f"r{click}")] * 2
             outcomes = sorted(result.json["stored"][0]["outcome"] for result in at_once(*same))
@@ -72,7 +72,7 @@ def test_a_double_click_counts_once_and_two_labels_of_one_person_conflict(tmp_pa
 @pytest.mark.parametrize("tabs", doses(10, 200))
 def test_a_stale_tab_is_told_of_the_other_tabs_label_and_loses_nothing(tmp_path, tabs):
     folder = make_project(tmp_path / "p", n_items=tabs, queued=tabs)
-    with serving(folder) as server:
+    with page(folder) as server:
         for tab in range(tabs):
             (position,) = server.take("ann")
             assert server.take("ann") == [position], "both tabs show it"
@@ -80,12 +80,7 @@ def test_a_stale_tab_is_told_of_the_other_tabs_label_and_loses_nothing(tmp_path,
             late = server.label("ann", position, "spam", f"late{tab}")
             assert (late.status, late.json["error"]["held"]) == (409, "ham")
             server.post("/api/release", {"annotator": "ann", "positions": [position]})
-            assert (
-                server.post("/api/leases", {"annotator": "ann", "positions": [position]}).json[
-                    "mine"
-                ]
-                == []
-            )
+            assert server.mine("ann", [position]) == []
     held = answers(folder)
     assert [answer.label for answer in held] == ["ham"] * tabs
 
@@ -93,18 +88,13 @@ def test_a_stale_tab_is_told_of_the_other_tabs_label_and_loses_nothing(tmp_path,
 @pytest.mark.parametrize("leases", doses(10, 100))
 def test_an_expired_lease_goes_to_the_next_person_and_a_late_answer_still_counts(tmp_path, leases):
     folder = make_project(tmp_path / "p", n_items=leases, queued=leases)
-    with serving(folder) as server:
+    with page(folder) as server:
         for lease in range(leases):
             (position,) = server.take("ann")
             with Store.open(folder) as store:  # the clock, moved on
                 store.renew("ann", [position], -1.0)
             assert server.take("bob") == [position]
-            assert (
-                server.post("/api/leases", {"annotator": "ann", "positions": [position]}).json[
-                    "mine"
-                ]
-                == []
-            )
+            assert server.mine("ann", [position]) == []
             late = server.label("ann", position, "ham", f"late{lease}")
             assert late.json["stored"][0]["outcome"] == "new"
             assert server.label("bob", position, "spam", f"bob{lease}").status == 200
@@ -119,7 +109,7 @@ def test_an_expired_lease_goes_to_the_next_person_and_a_late_answer_still_counts
 @pytest.mark.parametrize(("people", "labels"), doses((8, 15), (50, 200)))
 def test_a_crowd_labels_at_once_with_exact_counts(tmp_path, people, labels):
     folder = make_project(tmp_path / "p", n_items=people * labels, queued=people * labels)
-    with serving(folder) as server:
+    with page(folder) as server:
 
         def work(number):
             name, mine = f"person {number}", []

@@ -26,11 +26,11 @@ def submit(position, label="ham"):
 
 async def while_busy(desk, *actions):
     """Let the actions pile up behind one that takes its time; what became of each."""
-    gate = threading.Event()
-    first = asyncio.create_task(desk.write(lambda store: gate.wait(30)))
-    await asyncio.sleep(0.05)
+    gate, begun = threading.Event(), threading.Event()
+    first = asyncio.create_task(desk.write(lambda store: begun.set() or gate.wait(300)))
+    await asyncio.to_thread(begun.wait, 300)
     others = [asyncio.create_task(desk.write(action)) for action in actions]
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)  # each has said what it wants
     gate.set()
     await first
     return await asyncio.gather(*others, return_exceptions=True)
@@ -68,10 +68,10 @@ def test_a_write_that_fails_for_another_reason_leaves_the_others_as_well(desk, p
         assert store.check() == []
 
 
-def test_whoever_went_away_does_not_hold_up_the_others(desk):
+def test_somebody_who_went_away_does_not_hold_up_the_others(desk):
     async def leave():
         gate = threading.Event()
-        first = asyncio.create_task(desk.write(lambda store: gate.wait(30)))
+        first = asyncio.create_task(desk.write(lambda store: gate.wait(300)))
         gone = asyncio.create_task(desk.write(submit(1)))
         stays = asyncio.create_task(desk.write(submit(2)))
         await asyncio.sleep(0.05)
@@ -104,14 +104,14 @@ def test_reading_goes_on_while_something_slow_is_read_and_written(tmp_path):
     async def look():
         gate = threading.Event()
         slow = [
-            asyncio.create_task(call(lambda store: gate.wait(30)))
+            asyncio.create_task(call(lambda store: gate.wait(300)))
             for call in (desk.write, desk.read_slowly)
         ]
         await asyncio.sleep(0.05)
-        found = await desk.read(lambda store: store.n_items)
+        n_items = await desk.read(lambda store: store.n_items)
         gate.set()
         await asyncio.gather(*slow)
-        return found
+        return n_items
 
     try:
         assert asyncio.run(look()) == 40

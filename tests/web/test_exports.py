@@ -8,8 +8,8 @@ import pytest
 from fastapi import FastAPI
 from page_server import make_project
 
-from parbals.web import views
-from parbals.web.page import Page
+from parbals.web import downloads, routes
+from parbals.web.session import Session
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def page(tmp_path, monkeypatch):
     """An open page without a server, whose temporary files go to a folder of their own."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    page = Page(make_project(tmp_path / "mail"))
+    page = Session(make_project(tmp_path / "mail"))
     page.open()
     yield page
     page.close()
@@ -25,7 +25,7 @@ def page(tmp_path, monkeypatch):
 
 def app_of(page):
     app = FastAPI()
-    app.include_router(views.showing_routes(page))
+    app.include_router(routes.viewing_routes(page))
     return app
 
 
@@ -79,8 +79,8 @@ def test_no_export_stays_behind(page, tmp_path, fmt, stays):
 
 def test_a_file_being_sent_has_no_name_any_more(page, tmp_path, monkeypatch):
     made = []
-    write = views._write
-    monkeypatch.setattr(views, "_write", lambda *given: made.append(write(*given)) or made[0])
+    write = downloads._write
+    monkeypatch.setattr(downloads, "_write", lambda *given: made.append(write(*given)) or made[0])
     asyncio.run(ask(app_of(page), "/api/export", stays=False))
     assert list((tmp_path / "temporary").iterdir()) == []
     assert made[0].closed
@@ -89,14 +89,14 @@ def test_a_file_being_sent_has_no_name_any_more(page, tmp_path, monkeypatch):
 def slow(monkeypatch):
     """Exports begin, say so, and go on when they may."""
     begun, may = threading.Event(), threading.Event()
-    write = views.write_export
+    write = downloads.write_export
 
     def waiting(path, records, *rest):
         begun.set()
-        assert may.wait(60)
+        assert may.wait(300)
         return write(path, records, *rest)
 
-    monkeypatch.setattr(views, "write_export", waiting)
+    monkeypatch.setattr(downloads, "write_export", waiting)
     return begun, may
 
 
@@ -106,10 +106,10 @@ def test_the_map_and_the_lists_do_not_wait_for_an_export(page, monkeypatch):
     async def story():
         app = app_of(page)
         export = asyncio.create_task(ask(app, "/api/export"))
-        await asyncio.to_thread(begun.wait, 60)
+        await asyncio.to_thread(begun.wait, 300)
         try:
             found = [
-                await asyncio.wait_for(ask(app, path), 20) for path in ("/api/items", "/api/map")
+                await asyncio.wait_for(ask(app, path), 300) for path in ("/api/items", "/api/map")
             ]
             assert not export.done()
         finally:
@@ -124,20 +124,21 @@ def test_the_map_and_the_lists_do_not_wait_for_an_export(page, monkeypatch):
 
 def test_an_export_that_nobody_waits_for_is_given_up(page, tmp_path, monkeypatch):
     begun, may = slow(monkeypatch)
+    monkeypatch.setattr(downloads, "_LOOK_SECONDS", 0.05)
     read = []
-    every = views.export_records
+    every = downloads.export_records
     monkeypatch.setattr(
-        views,
+        downloads,
         "export_records",
         lambda *given: (read.append(1) or record for record in every(*given)),
     )
 
     async def story():
         export = asyncio.create_task(ask(app_of(page), "/api/export", stays=False))
-        await asyncio.to_thread(begun.wait, 60)
-        await asyncio.sleep(3 * views._LOOK_SECONDS)  # it is looked whether somebody is there
+        await asyncio.to_thread(begun.wait, 300)
+        await asyncio.sleep(3 * downloads._LOOK_SECONDS)  # it is looked whether somebody is there
         may.set()
-        with pytest.raises(views.ProjectError, match="Nobody waits"):
+        with pytest.raises(downloads.ProjectError, match="Nobody waits"):
             await export
 
     asyncio.run(story())

@@ -3,14 +3,14 @@
 import time
 
 import pytest
-from page_server import make_project, serving
+from page_server import make_project, page
 
 from parbals.store.store import Store
 
 
 @pytest.fixture
 def server(project):
-    with serving(project) as server:
+    with page(project) as server:
         yield server
 
 
@@ -89,12 +89,8 @@ def test_a_comment_on_ones_own_label_or_pass_is_kept(server):
         ("ham", None),
         ("ham", "signed by the bank"),
     ]
-    body = {"annotator": "ann", "position": 4, "kind": "skip"}
-    assert server.post("/api/passes", {**body, "request_id": "p"}).json["outcome"] == "new"
-    assert (
-        server.post("/api/passes", {**body, "request_id": "q", "comment": "hm"}).json["outcome"]
-        == "revised"
-    )
+    assert server.skip("ann", 4).json["outcome"] == "new"
+    assert server.skip("ann", 4, request="q", comment="hm").json["outcome"] == "revised"
     undone = server.post("/api/undo", {"annotator": "ann", "position": 4, "request_id": "u"}).json
     assert undone["was"] == {"kind": "skip", "comment": "hm"}
 
@@ -120,9 +116,9 @@ def test_all_answers_of_a_request_are_stored_or_none(server):
 
 def test_a_pass_frees_the_item_for_others_and_undo_brings_it_back(server):
     assert server.take("ann") == [0]
-    body = {"annotator": "ann", "position": 0, "kind": "unsure", "request_id": "p", "comment": "hm"}
-    assert server.post("/api/passes", body).json == {"position": 0, "outcome": "new"}
-    assert server.post("/api/passes", body).json == {"position": 0, "outcome": "repeated"}
+    for outcome in ("new", "repeated"):
+        passed = server.skip("ann", 0, "unsure", comment="hm")
+        assert passed.json == {"position": 0, "outcome": outcome}
     assert server.take("ann") == [1]
     assert server.take("bob") == [0]
     server.post("/api/release", {"annotator": "bob", "positions": [0]})
@@ -151,16 +147,13 @@ def test_leases_are_renewed_and_released(server):
     renewed = server.post("/api/leases", {"annotator": "ann", "positions": [0, 1, 2]}).json
     assert renewed["mine"] == [0, 1]
     assert renewed["expires"] > time.time() + 1000
-    assert server.post("/api/release", {"annotator": "ann", "positions": [0, 5]}).json == {
-        "released": 1
-    }
+    released = server.post("/api/release", {"annotator": "ann", "positions": [0, 5]}).json
+    assert released == {"released": 1}
     assert server.take("bob") == [0]
 
 
 def test_with_two_answers_wanted_a_second_person_gets_the_item(tmp_path):
-    with serving(
-        make_project(tmp_path / "p", queued=20), "--answers-wanted", "2", "--lease-minutes", "7"
-    ) as server:
+    with page(make_project(tmp_path / "p", answers_wanted=2, lease_minutes=7)) as server:
         assert server.get("/api/project").json["lease_minutes"] == 7
         assert server.take("ann") == [0]
         server.label("ann", 0)
@@ -225,7 +218,7 @@ def test_bad_input_is_refused_in_one_sentence(bad_input_server, path, body):
 
 @pytest.fixture(scope="module")
 def bad_input_server(tmp_path_factory):
-    with serving(make_project(tmp_path_factory.mktemp("bad") / "p")) as server:
+    with page(make_project(tmp_path_factory.mktemp("bad") / "p")) as server:
         yield server
         with Store.open(server.folder, read_only=True) as store:
             assert store.current_labels() == {}, "nothing of it was stored"

@@ -4,24 +4,14 @@ import csv
 import io
 import json
 import os
-import time
 
 import pytest
-from page_server import make_project, serving
+from page_server import make_project, page, serving, wait_for
 
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
 SCRIPT = "<script>alert(1)</script>"
-
-
-def wait_for(look, patience=240.0):
-    """What ``look`` returns once it returns something; the worker needs a while to load its model."""
-    end = time.monotonic() + patience
-    while not (found := look()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.3)
-    return found
 
 
 def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
@@ -31,13 +21,11 @@ def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
             {"expected_error": {"mean": 0.2, "low": 0.1, "high": 0.3}, "advice": "Go on."},
             n_labels=1,
         )
-    with serving(project) as server:
+    with page(project) as server:
         server.take("ann", 2)
         server.label("ann", 0)
         server.label("bob", 0, "spam")
-        server.post(
-            "/api/passes", {"annotator": "ann", "position": 1, "kind": "skip", "request_id": "p"}
-        )
+        server.skip("ann", 1)
         found = wait_for(lambda: (live := server.get("/api/live").json)["passed"] == 1 and live)
         assert (found["labelled"], found["n_items"], found["answers"]) == (2, 40, 3)
         assert (found["out"], found["queued"], found["passed"]) == (0, 19, 1)
@@ -59,12 +47,12 @@ def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
 
 
 def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_path):
-    folder = make_project(tmp_path / "p", n_items=30, queued=0)
+    folder = make_project(tmp_path / "p", n_items=30, queued=0, n_samples=40, strategy="margin")
     with serving(folder) as server:
         first = wait_for(
             lambda: server.post("/api/take", {"annotator": "ann", "n": 3}).json["items"]
         )
-        assert {item["why"]["strategy"] for item in first} <= {"random", "parbals-epig"}, (
+        assert {item["why"]["strategy"] for item in first} <= {"random", "margin"}, (
             "not before the model is there"
         )
         for item in first:
@@ -81,39 +69,18 @@ def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_pat
             lambda: [
                 task
                 for task in server.post("/api/take", {"annotator": "bob", "n": 10}).json["items"]
-                if task["why"]["strategy"] == "parbals-epig"
+                if task["why"]["strategy"] == "margin"
             ]
         )
         assert chosen[0]["why"]["score"] is not None
-
-
-def test_when_everything_is_labelled_or_passed_the_queue_says_so(tmp_path):
-    with serving(make_project(tmp_path / "p", n_items=4, queued=4)) as server:
-        for position in range(3):
-            server.label("ann", position)
-        server.post(
-            "/api/passes", {"annotator": "ann", "position": 3, "kind": "skip", "request_id": "p"}
-        )
-        state = wait_for(
-            lambda: (
-                (queue := server.post("/api/take", {"annotator": "ann"}).json["queue"])["state"]
-                == "finished"
-                and queue
-            )
-        )
-        assert state["message"] == "Every item is labelled or passed."
 
 
 def test_lists_are_filtered_searched_and_paged(server):
     for position, label in ((1, "ham"), (2, "spam"), (3, "ham")):
         server.label("ann", position, label)
     server.label("bob", 3, "spam")
-    server.post(
-        "/api/passes", {"annotator": "bob", "position": 4, "kind": "unsure", "request_id": "p4"}
-    )
-    server.post(
-        "/api/passes", {"annotator": "bob", "position": 5, "kind": "skip", "request_id": "p5"}
-    )
+    server.skip("bob", 4, "unsure", request="p4")
+    server.skip("bob", 5, request="p5")
     out = server.take("cyd")
 
     def positions(query):
@@ -154,7 +121,7 @@ def test_script_in_data_comes_back_as_data(tmp_path):
         classes=[SCRIPT, "b"],
         queued=9,
     )
-    with serving(folder) as server:
+    with page(folder) as server:
         server.label(SCRIPT, 0, SCRIPT, comment=SCRIPT)
         paths = (
             "/api/project",
@@ -196,7 +163,7 @@ def test_exports_hold_all_labels_and_no_formula_runs_in_a_spreadsheet(tmp_path):
         classes=["=a", "b"],
         queued=8,
     )
-    with serving(folder) as server:
+    with page(folder) as server:
         server.label("=ann", 0, "=a")
         server.label("bob", 1, "b")
         answer = server.get("/api/export?format=csv")
@@ -209,7 +176,7 @@ def test_exports_hold_all_labels_and_no_formula_runs_in_a_spreadsheet(tmp_path):
             for cell in row
             if cell.startswith(("=", "+", "-", "@", "\t", "\r"))
         )
-        assert set(begins) <= {"+1"}, "a plain number is no formula"
+        assert set(begins) <= {"+1"}, "a plain number is not a formula"
         lines = [
             json.loads(line)
             for line in server.get("/api/export?format=jsonl&labelled_only=true").body.splitlines()
@@ -268,7 +235,7 @@ def pictures(tmp_path_factory):
     folder = make_project(
         root / "p", content=content, queued=9, encoder="pixels", media=str(images)
     )
-    with serving(folder) as server:
+    with page(folder) as server:
         yield server, names, wrong, missing
 
 
@@ -286,7 +253,7 @@ def test_images_are_shown_as_what_they_are(pictures):
     assert kinds == ["png", "jpeg", "gif", "webp", "bmp", "png"]
 
 
-def test_what_is_no_image_or_lies_elsewhere_is_not_served(pictures):
+def test_what_is_not_an_image_or_lies_elsewhere_is_not_served(pictures):
     server, names, wrong, missing = pictures
     for position, name in enumerate(names + wrong + missing):
         if name in wrong:

@@ -1,2 +1,1 @@
-"""The paper's experiment as code: runs, grids of runs that survive a kill, statistics, tables,
-curves, a report."""
+"""The paper's experiment: runs, grids of runs that survive a kill, and a report of them."""

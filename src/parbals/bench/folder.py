@@ -1,5 +1,4 @@
-"""A folder of results: one JSONL file per cell, a line per seed, every line on disk before it
-counts.
+"""A folder of results: one JSONL file per cell, a line per seed, on disk before it counts.
 
 A process that is killed leaves at most one unfinished last line. It is noticed by its check,
 dropped when the folder is next written to, and the run is computed again.
@@ -14,41 +13,57 @@ from pathlib import Path
 from parbals.bench.records import RunRecord, read_line
 from parbals.bench.spec import Run
 from parbals.errors import InputError
-from parbals.files import sync_folder, whole_file
+from parbals.files import locked, sync_folder, whole_file
 
-__all__ = ["Damage", "ResultsFolder"]
+__all__ = ["Damage", "ResultsFiles", "ResultsFolder"]
 
 
 @dataclass(frozen=True)
 class Damage:
     """A line that cannot be used; its run will be computed again."""
 
-    path: Path
+    file: str
     line: int
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path.name}, line {self.line}: {self.reason}"
+        return f"{self.file}, line {self.line}: {self.reason}"
 
 
-class ResultsFolder:
-    """``suite.toml`` and ``runs/CELL.jsonl``."""
+class ResultsFiles:
+    """``suite.toml`` and ``runs/CELL.jsonl``, in a folder or packed into one file."""
+
+    path: Path
+
+    def suite_text(self) -> str:
+        """What is being run."""
+        raise NotImplementedError
+
+    def lines(self) -> dict[str, bytes]:
+        """Every file of lines by its name, in the order of the names."""
+        raise NotImplementedError
+
+    def read(self) -> tuple[list[RunRecord], list[Damage]]:
+        """Every usable record, each key once, and every line that is not usable."""
+        records: dict[str, RunRecord] = {}
+        damages: list[Damage] = []
+        for name, content in self.lines().items():
+            good, damaged = _read(name, content)
+            damages += damaged
+            for record, _ in good:
+                records.setdefault(record.key, record)
+        return list(records.values()), damages
+
+    def records(self) -> list[RunRecord]:
+        return self.read()[0]
+
+
+class ResultsFolder(ResultsFiles):
+    """A folder that a grid is computed into."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.runs = self.path / "runs"
-
-    def save_suite(self, text: str) -> None:
-        """Remember what is being run, for `bench status` and `bench report`."""
-        try:
-            self.runs.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"The results folder {self.path} cannot be made: {error.strerror}."
-            ) from error
-        # Whoever is still writing goes by the suite that is there.
-        with _only_writer(self.path), whole_file(self.path / "suite.toml") as file:
-            file.write(text.encode())
 
     def suite_text(self) -> str:
         try:
@@ -58,45 +73,36 @@ class ResultsFolder:
                 f"{self.path} holds no results; make some with `parbals bench run`."
             ) from None
 
-    def records(self) -> list[RunRecord]:
-        """Every usable record, each key once."""
-        return [record for records in self.cells().values() for record in records]
+    def lines(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in sorted(self.runs.glob("*.jsonl"))}
 
-    def cells(self) -> dict[str, list[RunRecord]]:
-        """The same by file, in the order they were finished."""
-        seen: set[str] = set()
-        found: dict[str, list[RunRecord]] = {}
-        for path in self._files():
-            records = found.setdefault(path.name, [])
-            for record, _ in _read(path)[0]:
-                if record.key not in seen:
-                    seen.add(record.key)
-                    records.append(record)
-        return found
-
-    def damages(self) -> list[Damage]:
-        """Every line that is not usable."""
-        return [damage for path in self._files() for damage in _read(path)[1]]
-
-    def seconds(self) -> dict[str, tuple[Run, float]]:
-        """What is there already: key → run and how long it took."""
-        return {record.key: (record.run, record.total_seconds) for record in self.records()}
-
-    def digests(self) -> dict[str, str]:
-        """Which data the results rest on: dataset reference → digest."""
-        return {record.run.reference: record.data for record in self.records()}
+    def save_suite(self, text: str) -> None:
+        """Remember what is being run; a process that is still writing keeps its own suite."""
+        with self._alone(), whole_file(self.path / "suite.toml") as file:
+            file.write(text.encode())
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Run, str], None]]:
         """A function that stores a run's line for good. One process at a time may write."""
-        self.runs.mkdir(parents=True, exist_ok=True)
-        with _only_writer(self.path):
-            for path in self._files():
-                good, damaged = _read(path)
+        with self._alone():
+            for name, content in self.lines().items():
+                good, damaged = _read(name, content)
                 if damaged:
-                    with whole_file(path) as file:
+                    with whole_file(self.runs / name) as file:
                         file.writelines(f"{line}\n".encode() for _, line in good)
             yield self._append
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"The results folder {self.path} cannot be made: {error.strerror}."
+            ) from error
+        busy = f"Another process is writing to {self.path}; wait for it, or use another folder."
+        with locked(self.path / ".lock", InputError(busy)):
+            yield
 
     def _append(self, run: Run, line: str) -> None:
         path = self.runs / f"{run.cell}.jsonl"
@@ -116,42 +122,20 @@ class ResultsFolder:
         if is_new:
             sync_folder(self.runs)
 
-    def _files(self) -> list[Path]:
-        return sorted(self.runs.glob("*.jsonl"))
 
-
-def _read(path: Path) -> tuple[list[tuple[RunRecord, str]], list[Damage]]:
+def _read(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[Damage]]:
     good: list[tuple[RunRecord, str]] = []
     damaged: list[Damage] = []
-    text = path.read_bytes().decode("utf-8", errors="replace")
+    text = content.decode("utf-8", errors="replace")
     for number, line in enumerate(text.split("\n"), 1):
         if not line:
             continue
         try:
             good.append((read_line(line), line))
         except InputError as error:
-            damaged.append(Damage(path, number, str(error)))
+            damaged.append(Damage(name, number, str(error)))
     # Whole, but the end of the line is missing: the next line would be glued to it.
     if text and not text.endswith("\n") and not damaged:
-        damaged.append(
-            Damage(
-                path, text.count("\n") + 1, "The end of the line is missing; its content is whole."
-            )
-        )
+        reason = "The end of the line is missing; its content is whole."
+        damaged.append(Damage(name, text.count("\n") + 1, reason))
     return good, damaged
-
-
-@contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    """The operating system gives the lock back when the process ends, however it ends."""
-    with (folder / ".lock").open("a") as file:
-        if os.name == "posix":
-            import fcntl
-
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"Another process is writing to {folder}; wait for it, or use another folder."
-                ) from None
-        yield

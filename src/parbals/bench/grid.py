@@ -4,35 +4,23 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parbals.bench.folder import ResultsFolder
-from parbals.bench.records import read_line
+from parbals.bench.records import RunRecord, read_line
 from parbals.bench.spec import Budget, Run, Settings, split_reference
 from parbals.errors import InputError
 
 if TYPE_CHECKING:
-    from parbals.bench.executors import Executor, Loader, Progress
+    from parbals.bench.executors import Executor, Loader
 
-__all__ = [
-    "BUILT_IN",
-    "Failure",
-    "Suite",
-    "load_suite",
-    "read_suite",
-    "run_grid",
-    "settings_sentence",
-]
+__all__ = ["BUILT_IN", "Failure", "Suite", "load_suite", "read_suite", "run_grid", "seconds_left"]
 
 BUILT_IN = ("paper", "quick")
-_OTHER_DATA = (
-    "{0} is not the same data as in the results already in {1} (other rows, labels or features); use another --out, or "
-    "remove its files there."
-)
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _TOP_KEYS = {"name", "title", "settings", "data", "grid"}
 _GRID_KEYS = {"datasets", "budgets", "strategies", "seeds", "options", *_SETTINGS}
@@ -49,9 +37,7 @@ class Suite:
     settings: Settings
     runs: tuple[Run, ...]
     text: str  # the TOML it came from
-    data: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # the datasets it names itself
+    data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # datasets it names itself
 
     def only(
         self,
@@ -60,20 +46,16 @@ class Suite:
         strategies: Sequence[str] = (),
         seeds: int | None = None,
     ) -> tuple[Run, ...]:
-        """The runs that match; an empty filter lets everything pass, and a name that the suite
-        lacks is refused.
+        """The runs that match all filters that are not empty; unknown names are refused.
 
         ``seeds`` keeps that many of every cell, the lowest first.
         """
         wanted = {str(Budget.parse(text)) for text in budgets}
+        names = {run.dataset for run in self.runs} | {run.reference for run in self.runs}
         for given, known, what in (
-            (
-                datasets,
-                {r.dataset for r in self.runs} | {r.reference for r in self.runs},
-                "dataset",
-            ),
-            (sorted(wanted), {str(r.budget) for r in self.runs}, "budget"),
-            (strategies, {r.strategy for r in self.runs}, "strategy"),
+            (datasets, names, "dataset"),
+            (sorted(wanted), {str(run.budget) for run in self.runs}, "budget"),
+            (strategies, {run.strategy for run in self.runs}, "strategy"),
         ):
             for name in given:
                 if name not in known:
@@ -106,10 +88,8 @@ class Failure:
 def load_suite(name: str) -> Suite:
     """The built-in suite "paper" or "quick", or one from a TOML file."""
     if name in BUILT_IN:
-        return read_suite(
-            resources.files("parbals.bench").joinpath("suites", f"{name}.toml").read_text("utf-8"),
-            name,
-        )
+        file = resources.files("parbals.bench").joinpath("suites", f"{name}.toml")
+        return read_suite(file.read_text("utf-8"), name)
     path = Path(name)
     if not path.is_file():
         raise InputError(
@@ -122,8 +102,7 @@ def load_suite(name: str) -> Suite:
 
 
 def read_suite(text: str, where: str = "the suite") -> Suite:
-    """A suite from TOML text; unknown names are refused: a misspelt one would silently change the
-    experiment."""
+    """A suite from TOML text; unknown names are refused, for they would change the experiment."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -144,11 +123,8 @@ def read_suite(text: str, where: str = "the suite") -> Suite:
             runs.setdefault(run.key, run)
     # Data stay loaded while their runs last, and every seed is finished for all strategies before
     # the next begins.
-    place_of = {
-        reference: i
-        for i, reference in enumerate(dict.fromkeys(run.reference for run in runs.values()))
-    }
-    ordered = sorted(runs.values(), key=lambda run: (place_of[run.reference], run.seed))
+    references = list(dict.fromkeys(run.reference for run in runs.values()))
+    ordered = sorted(runs.values(), key=lambda run: (references.index(run.reference), run.seed))
     name = str(table.get("name", Path(where).stem))
     return Suite(name, str(table.get("title", name)), settings, tuple(ordered), text, data)
 
@@ -158,39 +134,60 @@ def run_grid(
     folder: ResultsFolder,
     loader: "Loader",
     executor: "Executor",
-    on_progress: "Callable[[Progress], None]" = lambda progress: None,
+    progress: Callable[[str, int, int, str], None] = lambda stage, done, total, note: None,
 ) -> list[Failure]:
-    """Compute the runs that the folder does not hold yet; each is on disk before the next progress
-    is told.
+    """Compute the runs that the folder does not hold yet; each is on disk before it is counted.
 
-    Whoever stops this, however roughly, loses at most the runs in progress; calling it again
+    However roughly this is stopped, at most the runs in progress are lost; calling it again
     computes only what is missing, and the folder ends up with the same results as if nothing had
     happened. Results of a dataset whose features or labels are no longer those of the results
     already there are refused, not mixed with them.
     """
-    from parbals.bench.executors import Clock
-
     failures: list[Failure] = []
     with folder.writing() as append:
-        held = folder.seconds()
-        digests = folder.digests()
+        records = folder.records()
+        held = {record.key for record in records}
+        digests = {record.run.reference: record.data for record in records}
         missing = [run for run in runs if run.key not in held]
-        clock = Clock(runs, held, executor.n_parallel)
-        on_progress(clock.now())
-        if not missing:
-            return failures
-        for outcome in executor.results(missing, loader):
+        done = len(runs) - len(missing)
+        progress("runs", done, len(runs), "starting" if missing else "")
+        for outcome in executor.results(missing, loader) if missing else ():
             run, line = outcome.run, outcome.line
             if line is None:
                 failures.append(Failure(run, outcome.error))
-            elif (found := read_line(line).data) != digests.setdefault(run.reference, found):
-                outcome = replace(outcome, line=None)
-                failures.append(Failure(run, _OTHER_DATA.format(run.reference, folder.path)))
+            elif (data := read_line(line).data) != digests.setdefault(run.reference, data):
+                reason = (
+                    f"{run.reference} is not the same data as in the results already in "
+                    f"{folder.path} (other rows, labels or features); use another --out, or remove "
+                    "its files there."
+                )
+                failures.append(Failure(run, reason))
             else:
                 append(run, line)
-            clock.tick(outcome)
-            on_progress(clock.now())
+                done += 1
+            failed = f" · {len(failures)} failed" if failures else ""
+            progress(
+                "runs", done, len(runs), f"{run.reference} {run.budget} {run.strategy}{failed}"
+            )
     return failures
+
+
+def seconds_left(runs: Sequence[Run], records: Iterable[RunRecord]) -> float | None:
+    """What one process needs for the runs without a record; ``None`` if nothing was timed yet.
+
+    From runs of the same cell, else of the same strategy, else of any kind.
+    """
+    times: dict[str, list[float]] = defaultdict(list)
+    held = set()
+    for record in records:
+        held.add(record.key)
+        for level in (record.run.cell, record.run.strategy, ""):
+            times[level].append(record.total_seconds)
+    means = {level: sum(own) / len(own) for level, own in times.items()}
+    missing = [run for run in runs if run.key not in held]
+    if missing and not means:
+        return None
+    return sum(means.get(run.cell, means.get(run.strategy, means.get("", 0))) for run in missing)
 
 
 def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Run]:
@@ -210,10 +207,7 @@ def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Ru
     seeds = _seeds(grid.get("seeds"), place)
     sweeps = [[(name, value) for value in _many(grid[name])] for name in _SETTINGS if name in grid]
     options = _many(grid.get("options", {}))
-    if not all(
-        isinstance(option, dict) and all(_is_plain(value) for value in option.values())
-        for option in options
-    ):
+    if not all(isinstance(x, dict) and all(map(_is_plain, x.values())) for x in options):
         raise InputError(
             f"{place}: options must be a table of numbers, words or yes and no, or a list of such "
             "tables."
@@ -232,8 +226,7 @@ def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Ru
 
 
 def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
-    """The ``[data.NAME]`` tables: names of the suite's own for a file of the user's, or for other
-    features."""
+    """The ``[data.NAME]`` tables: the suite's own names for a user's file or for other features."""
     if not isinstance(tables, dict):
         raise InputError(f"data in {where} must be tables [data.NAME].")
     for name, table in tables.items():
@@ -244,27 +237,19 @@ def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
                 f"{place}: a name may have letters, digits, dots, dashes and underscores alone."
             )
         for key, value in table.items():
-            is_list = (
-                key == "classes"
-                and isinstance(value, list)
-                and all(isinstance(one, str) for one in value)
-            )
-            if not (is_list if key == "classes" else isinstance(value, str)):
-                raise InputError(
-                    f"{place}: {key} must be "
-                    f"{'a list of names' if key == 'classes' else 'in quotes'}."
-                )
+            if key == "classes":
+                if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
+                    raise InputError(f"{place}: classes must be a list of names.")
+            elif not isinstance(value, str):
+                raise InputError(f"{place}: {key} must be in quotes.")
     return tables
 
 
 def _seeds(given: Any, place: str) -> list[int]:
     """``seeds = 10`` are 0 to 9."""
-    seeds = list(range(given)) if isinstance(given, int) and not isinstance(given, bool) else given
-    if (
-        not isinstance(seeds, list)
-        or not seeds
-        or not all(type(seed) is int and seed >= 0 for seed in seeds)
-    ):
+    seeds = list(range(given)) if type(given) is int else given
+    are_seeds = isinstance(seeds, list) and all(type(seed) is int and seed >= 0 for seed in seeds)
+    if not are_seeds or not seeds:
         raise InputError(
             f"{place}: seeds is {given!r}; write how many there are (seeds = 10) or a list of "
             "whole numbers from 0."
@@ -293,13 +278,3 @@ def _refuse_unknown(table: Any, known: set[str], place: str) -> None:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
-
-
-def settings_sentence(settings: Settings) -> str:
-    """The settings in words, for people who read the report."""
-    values = asdict(settings)
-    return (
-        f"{values['n_candidates']:,} candidates and {values['n_targets']:,} targets a round, "
-        f"{values['n_samples']:,} posterior samples, {values['n_universes']} universes, "
-        f"{values['loss']} loss"
-    )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parbals.bench.spec import split_reference
+from parbals.bench.spec import ALL_CLASSES, split_reference
 from parbals.datasets.base import Data, one_vs_all
 from parbals.errors import InputError
 
@@ -18,8 +18,7 @@ def load_data(
     folder: Path | None = None,
     tables: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Data:
-    """The dataset behind a suite's name for it, from its place in the folder; those of scikit-learn
-    need none.
+    """The dataset behind a suite's name for it, from its place in the folder if it needs one.
 
     "airline"; "ag-news" (the first class against the others), "ag-news:Sports", or "ag-news:*" for
     all classes. ``tables`` are the suite's own names: what :func:`resolved_tables` gives.
@@ -31,7 +30,7 @@ def load_data(
     dataset = given.pop("dataset")
     place = given.pop("path", None if folder is None else folder / dataset.replace("-", "_"))
     data = load_dataset(dataset, place, **given)
-    if positive == "*" or (positive is None and len(data.classes) == 2):
+    if positive == ALL_CLASSES or (positive is None and len(data.classes) == 2):
         return data
     return one_vs_all(data, 0 if positive is None else positive)
 
@@ -39,8 +38,7 @@ def load_data(
 def resolved_tables(
     tables: Mapping[str, Mapping[str, Any]], beside: Path
 ) -> dict[str, dict[str, Any]]:
-    """A suite's ``[data.NAME]`` tables, checked and ready to be loaded anywhere: paths count from
-    ``beside``."""
+    """A suite's ``[data.NAME]`` tables, checked, with paths that counted from ``beside``."""
     from parbals.datasets.table import DATASETS, dataset_named
 
     resolved = {}
@@ -49,19 +47,14 @@ def resolved_tables(
         known = dataset_named(dataset)
         if name in DATASETS:
             raise InputError(
-                f"[data.{name}] has the name of a dataset that there is already; call it something "
-                "else."
+                f"[data.{name}] has the name of a dataset that there is already; choose another."
             )
         features = table.get("features", "auto")
-        if (
-            features != "auto"
-            and known.features
-            and features not in known.features
-            and known.read is None
-        ):
+        fixed = known.features if known.read is None else ()
+        if fixed and features not in ("auto", *fixed):
             raise InputError(
                 f"[data.{name}]: features is {features!r}; {dataset} has "
-                f"{', '.join(('auto', *known.features))}."
+                f"{', '.join(('auto', *fixed))}."
             )
         if dataset == "own" and "path" not in table:
             raise InputError(
@@ -72,10 +65,7 @@ def resolved_tables(
                 raise InputError(
                     f"[data.{name}]: {key} is for data of your own, and {dataset} has its own."
                 )
-        path = (
-            {"path": (beside / Path(table["path"]).expanduser()).absolute()}
-            if "path" in table
-            else {}
-        )
-        resolved[name] = {**table, "dataset": dataset, **path}
+        resolved[name] = {**table, "dataset": dataset}
+        if "path" in table:
+            resolved[name]["path"] = (beside / Path(table["path"]).expanduser()).absolute()
     return resolved

@@ -47,21 +47,20 @@ class _Worker:
 class LocalProcesses:
     """``n_workers`` processes; by default one per core, which finishes a grid soonest.
 
-    With ``compile_first``, by default where there is a GPU, a cell's other runs wait for its first
-    one.
+    With ``compile_first``, by default on a GPU, a cell's other runs wait for its first one.
     """
 
     def __init__(self, n_workers: int | None = None, *, compile_first: bool | None = None) -> None:
         cores = _cores()
         if n_workers is not None and n_workers < 1:
             raise InputError(f"{n_workers} processes cannot run anything; use at least 1.")
-        self.n_parallel = n_workers or len(cores)
+        n_workers = n_workers or len(cores)
         self._compile_first = has_gpu() if compile_first is None else compile_first
-        share = max(1, len(cores) // self.n_parallel)
+        share = max(1, len(cores) // n_workers)
         # More processes than cores share them; otherwise no core has two owners.
         self._shares = [
             tuple(cores[(i * share + j) % len(cores)] for j in range(share))
-            for i in range(self.n_parallel)
+            for i in range(n_workers)
         ]
 
     def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
@@ -82,9 +81,7 @@ class LocalProcesses:
                         with suppress(OSError):  # it died while idle; noticed below
                             worker.pipe.send(run)
                 busy = [worker for worker in workers if worker.run is not None]
-                if (
-                    not busy
-                ):  # the last runs were of data that cannot be loaded; there is nobody to wait for
+                if not busy:  # the last runs were of data that cannot be loaded
                     continue
                 ready = connection.wait([worker.pipe for worker in busy])
                 for worker in busy:
@@ -118,8 +115,7 @@ class LocalProcesses:
 
 
 class _Queue:
-    """Runs that nobody has yet, in order; with ``compile_first`` a cell's others wait for its first
-    one."""
+    """Runs that nobody has yet, in order; with ``compile_first`` a cell waits for its first one."""
 
     def __init__(self, runs: Sequence[Run], compile_first: bool) -> None:
         self._compile_first = compile_first
@@ -131,8 +127,7 @@ class _Queue:
         return len(self._waiting)
 
     def next(self) -> Run | None:
-        """The first run that need not wait, or that may lead its cell; ``None`` if all wait for a
-        leader."""
+        """The first run that need not wait, or that may lead its cell; ``None`` if all wait."""
         for place, (run, cell) in enumerate(self._waiting):
             if cell in self._leaders:
                 continue
@@ -185,8 +180,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
-    """A process started meanwhile inherits these cores and thread counts from its first instruction
-    on."""
+    """A process started meanwhile has these cores and thread counts from its first instruction."""
     before = {name: os.environ.get(name) for name in (*_THREAD_VARIABLES, *_SHARE_GPU)}
     os.environ.update({**_SHARE_GPU, **dict.fromkeys(_THREAD_VARIABLES, str(len(cores)))})
     allowed = None
@@ -206,7 +200,7 @@ def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
 
 
 def has_gpu() -> bool:
-    """Whether JAX will find an NVIDIA GPU, told without loading JAX."""
+    """Whether JAX will find an NVIDIA GPU, found out without loading JAX."""
     if os.environ.get("JAX_PLATFORMS", "") == "cpu" or not any(Path("/dev").glob("nvidia[0-9]*")):
         return False
     return any(find_spec(f"jax_cuda{version}_plugin") is not None for version in (12, 13))
@@ -219,4 +213,7 @@ def _cores() -> list[int]:
 
 
 def _epitaph(process: BaseProcess) -> str:
-    return f"Its process died twice (exit code {process.exitcode}); if the machine ran out of memory, use fewer --workers."
+    return (
+        f"Its process died twice (exit code {process.exitcode}); if the machine ran out of memory, "
+        "use fewer --workers."
+    )

@@ -9,9 +9,8 @@ from typing import Any
 from parbals.bench.spec import Run
 from parbals.errors import InputError
 
-__all__ = ["METRICS", "RunRecord", "read_line", "record_of", "write_line"]
+__all__ = ["RunRecord", "read_line", "record_of", "write_line"]
 
-METRICS = ("accuracy", "log_loss", "calibration_error", "f1", "balanced_accuracy")
 _CHECK = ',"check":"'
 
 
@@ -93,17 +92,20 @@ def read_line(line: str) -> RunRecord:
 def record_of(values: Mapping[str, Any]) -> RunRecord:
     """The record behind the plain values of :meth:`RunRecord.as_dict`."""
     try:
-        return RunRecord(
+        record = RunRecord(
             run=Run.from_dict(values["run"]),
-            metrics={name: tuple(numbers) for name, numbers in values["metrics"].items()},
+            metrics={name: tuple(map(float, x)) for name, x in values["metrics"].items()},
             initial=tuple(values["initial"]),
             chosen=tuple(tuple(batch) for batch in values["chosen"]),
-            seconds={name: tuple(numbers) for name, numbers in values["seconds"].items()},
+            seconds={name: tuple(map(float, x)) for name, x in values["seconds"].items()},
             versions=values["versions"],
             data=values["data"],
             notes=tuple(values["notes"]),
         )
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if {len(x) for x in record.metrics.values()} != {record.run.budget.rounds + 1}:
+            raise ValueError("a metric does not have one number for every round")
+        return record
+    except (KeyError, TypeError, AttributeError, ValueError, InputError) as error:
         raise InputError(
             f"A line of results was written by another version of parbals ({error})."
         ) from None

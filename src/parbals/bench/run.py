@@ -8,7 +8,7 @@ candidates differ only where their labelled points do.
 
 import platform
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import chain
 from time import perf_counter
@@ -16,8 +16,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from parbals.bench.metrics import measure
-from parbals.bench.records import METRICS, RunRecord
+from parbals.bench.metrics import METRICS, measure
+from parbals.bench.records import RunRecord
 from parbals.bench.spec import Budget, Run, Settings
 from parbals.errors import InputError, ParbalsWarning, ShapeError
 from parbals.randomness import derive_generator, table_digest
@@ -35,7 +35,6 @@ __all__ = [
 ]
 
 _VALIDATION_SHARE = 0.2
-_DIGITS = 7
 _KEYWORDS = ("beta", "n_configurations")
 
 
@@ -95,7 +94,7 @@ def run_one(
     from parbals.select import select_batch_from_model
     from parbals.strategies.table import strategy_named
 
-    strategy_named(strategy)
+    holds_out = strategy_named(strategy).holds_out
     budget = Budget.parse(budget)
     settings = Settings(n_candidates, n_targets, n_samples, n_universes, loss)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -103,14 +102,12 @@ def run_one(
     given = dict(options or {})
     y_pool, y_test = _check(data, budget)
     n_classes = len(data.classes)
-    run = Run(
-        data.name, budget, strategy, seed, getattr(data, "positive", None), dict(given), settings
-    )
+    positive = getattr(data, "positive", None)
+    run = Run(data.name, budget, strategy, seed, positive, dict(given), settings)
 
     keywords: dict[str, Any] = {name: given.pop(name) for name in _KEYWORDS if name in given}
     initial = draw_initial(seed, len(y_pool), budget.initial)
-    # GLISTER judges by labels that the model has not learned from.
-    n_held = max(1, round(_VALIDATION_SHARE * len(initial))) if strategy == "glister" else 0
+    n_held = max(1, round(_VALIDATION_SHARE * len(initial))) if holds_out else 0
     held, training = initial[:n_held], initial[n_held:]
     metrics: dict[str, list[float]] = {name: [] for name in METRICS}
     seconds: dict[str, list[float]] = {"fit": [], "predict": [], "select": []}
@@ -164,21 +161,15 @@ def run_one(
         if issubclass(warning.category, ParbalsWarning):
             notes.append(str(warning.message))
         else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+            place = (warning.filename, warning.lineno)
+            warnings.warn_explicit(warning.message, warning.category, *place)
 
     return RunRecord(
         run=run,
-        metrics={
-            name: tuple(round(value, _DIGITS) for value in values)
-            for name, values in metrics.items()
-        },
+        metrics={name: _rounded(x, 7) for name, x in metrics.items()},
         initial=tuple(initial.tolist()),
         chosen=tuple(tuple(indices.tolist()) for indices in chosen),
-        seconds={
-            name: tuple(round(value, 4) for value in values) for name, values in seconds.items()
-        },
+        seconds={name: _rounded(x, 4) for name, x in seconds.items()},
         versions=_versions(),
         data=data_digest(data),
         notes=tuple(dict.fromkeys(notes)),
@@ -193,8 +184,7 @@ def draw_initial(seed: int, n_pool: int, size: int) -> np.ndarray:
 def draw_candidates(
     seed: int, round_number: int, n_pool: int, labelled: np.ndarray, size: int
 ) -> np.ndarray:
-    """Positions of at most ``size`` unlabelled pool points, ascending: the first in this round's
-    random order."""
+    """Positions of at most ``size`` unlabelled pool points, ascending: this round's first ones."""
     order = derive_generator(seed, "bench candidates", round_number).permutation(n_pool)
     free = np.ones(n_pool, bool)
     free[labelled] = False
@@ -203,9 +193,12 @@ def draw_candidates(
 
 def draw_targets(seed: int, round_number: int, n_source: int, size: int) -> np.ndarray:
     """Positions of at most ``size`` target points, ascending."""
-    return np.sort(
-        derive_generator(seed, "bench targets", round_number).permutation(n_source)[:size]
-    )
+    order = derive_generator(seed, "bench targets", round_number).permutation(n_source)
+    return np.sort(order[:size])
+
+
+def _rounded(values: list[float], digits: int) -> tuple[float, ...]:
+    return tuple(round(value, digits) for value in values)
 
 
 def _number(seed: int, *path: Any) -> int:
@@ -224,14 +217,9 @@ def _check(data: Data, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
             raise ShapeError(
                 f"{data.name}: y_{part} has shape {numbers.shape} and X_{part} has {len(X)} rows."
             )
-        if (
-            numbers.dtype.kind not in "iu"
-            or numbers.min() < 0
-            or numbers.max() >= len(data.classes)
-        ):
-            raise InputError(
-                f"{data.name}: y_{part} must hold class numbers from 0 to {len(data.classes) - 1}."
-            )
+        last = len(data.classes) - 1
+        if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() > last:
+            raise InputError(f"{data.name}: y_{part} must hold class numbers from 0 to {last}.")
         labels.append(numbers.astype(np.int64))
     if budget.total > len(data.X_pool):
         raise InputError(
@@ -242,30 +230,24 @@ def _check(data: Data, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
 
 
 def data_digest(data: Data) -> str:
-    """A name for the data: labels exactly, features to a thousandth of the largest one in their
-    column.
+    """A name for the data: labels exactly, features to a thousandth of their column's largest.
 
     Features that a PCA made differ in their last digits from machine to machine, and with the
     number of threads on one machine; runs on them belong together all the same.
     """
+    size = 8192
     blocks = [
-        (table, rows)
+        (table, slice(first, first + size))
         for table in (data.X_pool, data.X_target_source, data.X_test)
-        for rows in _blocks(len(table))
+        for first in range(0, len(table), size)
     ]
-    largest = np.max([np.abs(table[rows]).max(axis=0) for table, rows in blocks], axis=0).astype(
-        np.float64
-    )
+    tops = [np.abs(table[rows]).max(axis=0) for table, rows in blocks]
+    largest = np.max(tops, axis=0).astype(np.float64)
     # A column that is nothing but rounding errors beside the others must not count.
     _, exponents = np.frexp(np.maximum(largest, 2.0**-40 * largest.max(initial=0.0)))
     steps = np.exp2(exponents - 10.0)
     coarse = (np.rint(np.asarray(table[rows]) / steps) + 0.0 for table, rows in blocks)
     return table_digest(chain((np.asarray(data.y_pool), np.asarray(data.y_test)), coarse))
-
-
-def _blocks(n_rows: int, size: int = 8192) -> Iterator[slice]:
-    for first in range(0, n_rows, size):
-        yield slice(first, first + size)
 
 
 def _versions() -> dict[str, str]:

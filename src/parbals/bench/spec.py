@@ -1,5 +1,4 @@
-"""What a run *is*: names and numbers only, with a key that is the same on every machine and in
-every year.
+"""What a run *is*: names and numbers, with a key that is the same on every machine for ever.
 
 Nothing here loads a model, so that `bench status` and `bench report` start at once.
 """
@@ -13,8 +12,10 @@ from typing import Any, Self
 
 from parbals.errors import InputError
 
-__all__ = ["Budget", "Run", "Settings", "split_reference"]
+__all__ = ["ALL_CLASSES", "Budget", "Run", "Settings", "split_reference"]
 
+ALL_CLASSES = "*"
+"""In the place of a positive class: the dataset with all its classes."""
 _BUDGET = re.compile(r"\s*(\d+)\s*\+\s*(\d+)\s*[x×*]\s*(\d+)\s*")
 
 
@@ -37,12 +38,12 @@ class Budget:
         """Read "100+10x20"; spaces and × are fine."""
         if isinstance(text, Budget):
             return text
-        found = _BUDGET.fullmatch(text) if isinstance(text, str) else None
-        if found is None:
+        match = _BUDGET.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
             raise InputError(
-                f"{text!r} is no budget; write initial+roundsxbatch, for example 100+10x20."
+                f"{text!r} is not a budget; write initial+roundsxbatch, for example 100+10x20."
             )
-        return cls(*(int(part) for part in found.groups()))
+        return cls(*map(int, match.groups()))
 
     def __str__(self) -> str:
         return f"{self.initial}+{self.rounds}x{self.batch}"
@@ -80,6 +81,13 @@ class Settings:
         if self.loss not in ("log", "error"):
             raise InputError(f"loss is {self.loss!r}; choose log or error.")
 
+    @property
+    def in_words(self) -> str:
+        return (
+            f"{self.n_candidates:,} candidates and {self.n_targets:,} targets a round, "
+            f"{self.n_samples:,} posterior samples, {self.n_universes} universes, {self.loss} loss"
+        )
+
 
 _LETTERS = {
     "n_universes": "m",
@@ -94,8 +102,7 @@ _LETTERS = {
 class Run:
     """One run: everything its result depends on, beside the data itself.
 
-    ``positive`` names the class that is set against all others; ``None`` is the dataset's own
-    choice.
+    ``positive`` is the class that is set against all others; ``None`` is the dataset's own choice.
     """
 
     dataset: str
@@ -113,15 +120,9 @@ class Run:
 
     @property
     def cell(self) -> str:
-        """A file name for the runs that differ in their seed alone: readable, and different for
-        different cells."""
-        parts = [
-            self.dataset,
-            *([self.positive] if self.positive else []),
-            str(self.budget),
-            self.strategy,
-        ]
-        readable = "_".join(re.sub(r"[^A-Za-z0-9+.-]+", "-", part) for part in parts)
+        """A file name for the runs that differ in their seed alone, readable and unique."""
+        parts = (self.dataset, self.positive, str(self.budget), self.strategy)
+        readable = "_".join(re.sub(r"[^A-Za-z0-9+.-]+", "-", part) for part in parts if part)
         return f"{readable[:120]}_{_digest(self._identity())[:8]}"
 
     @property
@@ -130,21 +131,18 @@ class Run:
         return self.dataset if self.positive is None else f"{self.dataset}:{self.positive}"
 
     def variant(self, baseline: Settings) -> str:
-        """What sets this run apart from the baseline, such as "m = 5"; empty for the baseline
-        itself."""
+        """What sets this run apart from the baseline, such as "m = 5"; "" for the baseline."""
         ours, theirs = asdict(self.settings), asdict(baseline)
         parts = [
             f"{letter} = {ours[name]}"
             for name, letter in _LETTERS.items()
             if ours[name] != theirs[name]
         ]
-        return ", ".join(
-            parts + [f"{name} = {value}" for name, value in sorted(self.options.items())]
-        )
+        parts += [f"{name} = {value}" for name, value in sorted(self.options.items())]
+        return ", ".join(parts)
 
     def values_of(self, variants: Iterable[str]) -> str:
-        """This run's own values of what the given variants change: "m = 10" beside "m = 5" and "m =
-        20"."""
+        """Its own values of what the given variants change: "m = 10" beside "m = 5"."""
         named = {part.partition(" = ")[0] for variant in variants for part in variant.split(", ")}
         ours = asdict(self.settings)
         parts = [f"{letter} = {ours[name]}" for name, letter in _LETTERS.items() if letter in named]
@@ -170,11 +168,8 @@ class Run:
         return cls(**given)
 
     def _identity(self) -> list[Any]:
-        whole = self.as_dict()
-        return [
-            whole[name]
-            for name in ("dataset", "positive", "budget", "strategy", "options", "settings")
-        ]
+        *identity, _ = self.as_dict().values()  # all but the seed
+        return identity
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:
@@ -182,8 +177,8 @@ def split_reference(reference: str) -> tuple[str, str | None]:
     name, colon, positive = reference.partition(":")
     if not name or (colon and not positive):
         raise InputError(
-            f"{reference!r} names no dataset; write NAME, or NAME:CLASS for one class against the "
-            "others."
+            f"{reference!r} does not name a dataset; write NAME, or NAME:CLASS for one class "
+            "against the others."
         )
     return name, positive or None
 

@@ -1,27 +1,24 @@
-"""`parbals bench` and its `run`, the only one of its commands that loads the model; the others are
-in reading.py."""
+"""`parbals bench`: run the paper's experiment, look how far it is, read and pack the results."""
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from parbals.bench.spec import Run
-from parbals.cli.bench_results import READING, duration
 from parbals.cli.options import JSON, comma_list
+from parbals.cli.output import progress, say
 from parbals.errors import InputError
 
 if TYPE_CHECKING:
-    from parbals.bench.executors import Executor, Progress
+    from parbals.bench.executors import Executor
 
 __all__ = ["bench"]
 
 _INCOMPLETE = 1
+_PATH: Any = click.Path(path_type=Path)
+_RESULTS = click.argument("results", type=_PATH, default="bench-results")
 
 
 @click.group()
@@ -37,63 +34,30 @@ def bench() -> None:
     """
 
 
-for _command in READING:
-    bench.add_command(_command)
+def _only(name: str, words: str) -> Any:
+    return click.option(name, callback=comma_list, metavar="A,B,..", help=f"Only these {words}.")
 
 
 @bench.command("run")
+@click.option("--suite", default="quick", show_default=True, help="paper, quick or a TOML file.")
 @click.option(
-    "--suite",
-    default="quick",
-    show_default=True,
-    metavar="NAME",
-    help="paper, quick or a TOML file.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("bench-results"),
-    show_default=True,
-    help="Folder for the results.",
+    "--out", type=_PATH, default="bench-results", show_default=True, help="Folder for the results."
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
-    help="Folder that holds airline/, credit_card/, ...; by default where `parbals data fetch` puts them.",
+    type=_PATH,
+    help="Folder that holds airline/, credit_card/, ...; by default where `parbals data fetch` "
+    "puts them.",
 )
-@click.option(
-    "--datasets", callback=comma_list, metavar="A,B,..", help="Only these datasets of the suite."
-)
-@click.option(
-    "--budgets",
-    callback=comma_list,
-    metavar="A,B,..",
-    help="Only these budgets, for example 100+10x20.",
-)
-@click.option("--strategies", callback=comma_list, metavar="A,B,..", help="Only these strategies.")
+@_only("--datasets", "datasets of the suite")
+@_only("--budgets", "budgets, for example 100+10x20")
+@_only("--strategies", "strategies")
 @click.option("--seeds", type=click.IntRange(1), metavar="N", help="Only the first N seeds.")
 @click.option(
     "--workers", type=click.IntRange(1), help="Processes on this machine; by default one per core."
 )
 @click.option(
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler to run on instead of this machine."
-)
-@click.option(
-    "--slurm",
-    is_flag=True,
-    help="Run in Slurm jobs that are started, replaced and ended as needed.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    help="How many Slurm jobs; each computes one run at a time.  [4]",
-)
-@click.option(
-    "--slurm-option",
-    "slurm_options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of sbatch by its long name; or interface, python, local-directory, log-directory.",
 )
 @JSON
 def run_(
@@ -106,9 +70,6 @@ def run_(
     seeds: int | None,
     workers: int | None,
     scheduler: str | None,
-    slurm: bool,
-    jobs: int | None,
-    slurm_options: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Compute the runs of a suite that are still missing.
@@ -122,143 +83,217 @@ def run_(
       parbals bench run --suite paper --data ~/data --datasets airline --seeds 3
       parbals bench run --suite mine.toml --out results --workers 8
       parbals bench run --suite paper --scheduler tcp://10.0.0.1:8786
-      parbals bench run --suite paper --data ~/data --slurm --jobs 20 --slurm-option partition=long
     """
     from parbals.bench.folder import ResultsFolder
     from parbals.bench.grid import load_suite, run_grid
     from parbals.bench.loading import load_data, resolved_tables
-
-    _check_place(workers, scheduler, slurm, jobs, slurm_options)
-    chosen = load_suite(suite)
-    runs = chosen.only(datasets, budgets, strategies, seeds)
-    _check_strategies(runs)
-    tables = resolved_tables(chosen.data, Path(suite).parent)
-    folder = ResultsFolder(out)
-    folder.save_suite(chosen.text)
-    damages = folder.damages()
-    if damages and not as_json:
-        click.echo(
-            f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}", err=True
-        )
-    held = {record.key for record in folder.records()}
-    n_missing = sum(run.key not in held for run in runs)
-    n_others = len(held - {run.key for run in chosen.runs})
-    if n_others and not as_json:
-        click.echo(
-            f"{n_others:,} results in {out} belong to no run of this suite, and reports leave them "
-            "out; use another --out to keep suites apart.",
-            err=True,
-        )
-    executor = _executor(workers, scheduler, slurm, jobs, slurm_options, out) if n_missing else None
-    failures = []
-    if executor is not None:
-        with _bar(quiet=as_json) as show:
-            loader = partial(load_data, folder=data and data.absolute(), tables=tables)
-            failures = run_grid(runs, folder, loader, executor, show)
-    reasons = list(dict.fromkeys(failure.reason for failure in failures))
-    done = len(runs) - len(failures)
-    if as_json:
-        told = {
-            "results": str(out),
-            "runs": len(runs),
-            "computed": n_missing - len(failures),
-            "done": done,
-            "failed": len(failures),
-            "damaged_lines": len(damages),
-            "of_other_suites": n_others,
-            "reasons": reasons,
-        }
-        click.echo(json.dumps(told, indent=2))
-    else:
-        click.echo(
-            f"{done:,} of {len(runs):,} runs are done, {n_missing - len(failures):,} of them "
-            "computed now."
-        )
-        for reason in reasons:
-            click.echo(f"Not done: {reason}", err=True)
-        if done:
-            click.echo(f"Next: parbals bench report {out}")
-    if failures:
-        sys.exit(_INCOMPLETE)
-
-
-def _check_strategies(runs: Sequence[Run]) -> None:
     from parbals.strategies.table import strategy_named
 
+    if workers and scheduler:
+        raise InputError(
+            "--workers is for this machine and --scheduler for a Dask cluster; give one of them."
+        )
+    whole = load_suite(suite)
+    runs = whole.only(datasets, budgets, strategies, seeds)
     if not runs:
         raise InputError(
             "Nothing in the suite matches; loosen --datasets, --budgets, --strategies or --seeds."
         )
     for name in dict.fromkeys(run.strategy for run in runs):
         strategy_named(name)
-
-
-def _check_place(
-    workers: int | None,
-    scheduler: str | None,
-    slurm: bool,
-    jobs: int | None,
-    options: Sequence[str],
-) -> None:
-    if bool(workers) + bool(scheduler) + slurm > 1:
-        raise InputError(
-            "--workers is for this machine, --scheduler for a Dask cluster and --slurm for jobs; "
-            "give one of them."
+    tables = resolved_tables(whole.data, Path(suite).parent)
+    folder = ResultsFolder(out)
+    folder.save_suite(whole.text)
+    records, damages = folder.read()
+    held = {record.key for record in records}
+    n_missing = sum(run.key not in held for run in runs)
+    n_others = len(held - {run.key for run in whole.runs})
+    doubts = []
+    if damages:
+        doubts.append(f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}")
+    if n_others:
+        doubts.append(
+            f"{n_others:,} results in {out} belong to no run of this suite, and reports leave them "
+            "out; use another --out to keep suites apart."
         )
-    if (jobs or options) and not slurm:
-        raise InputError("--jobs and --slurm-option describe Slurm jobs; add --slurm.")
-    if slurm:
-        from parbals.bench.dask_cluster import read_slurm_options
+    for doubt in () if as_json else doubts:
+        click.echo(doubt, err=True)
+    failures = []
+    if n_missing:
+        loader = partial(load_data, folder=data and data.absolute(), tables=tables)
+        with progress(quiet=as_json) as show:
+            failures = run_grid(runs, folder, loader, _executor(workers, scheduler), show)
+    reasons = list(dict.fromkeys(failure.reason for failure in failures))
+    done, computed = len(runs) - len(failures), n_missing - len(failures)
+    record = {
+        "results": str(out),
+        "runs": len(runs),
+        "computed": computed,
+        "done": done,
+        "failed": len(failures),
+        "damaged_lines": len(damages),
+        "of_other_suites": n_others,
+        "reasons": reasons,
+    }
+    text = f"{done:,} of {len(runs):,} runs are done, {computed:,} of them computed now."
+    say(as_json, record, f"{text}\nNext: parbals bench report {out}" if done else text)
+    for reason in () if as_json else reasons:
+        click.echo(f"Not done: {reason}", err=True)
+    if failures:
+        sys.exit(_INCOMPLETE)
 
-        read_slurm_options(options)
 
+def _executor(workers: int | None, scheduler: str | None) -> "Executor":
+    if scheduler is not None:
+        from parbals.bench.dask import DaskCluster
 
-def _executor(
-    workers: int | None,
-    scheduler: str | None,
-    slurm: bool,
-    jobs: int | None,
-    options: Sequence[str],
-    out: Path,
-) -> "Executor":
-    if slurm or scheduler is not None:
-        from parbals.bench.dask_cluster import DaskCluster, SlurmJobs, read_slurm_options
-
-        return (
-            SlurmJobs(jobs or 4, read_slurm_options(options), out)
-            if slurm
-            else DaskCluster(str(scheduler))
-        )
+        return DaskCluster(scheduler)
     from parbals.bench.processes import LocalProcesses
 
     return LocalProcesses(workers)
 
 
-@contextmanager
-def _bar(*, quiet: bool) -> Iterator[Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
+@bench.command()
+@_RESULTS
+@JSON
+def status(results: Path, as_json: bool) -> None:
+    """How many runs of the suite are done, by dataset and budget; also while it runs.
 
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
-    with Bar(*columns, console=Console(stderr=True), disable=quiet) as bar:
-        task = bar.add_task("starting", total=None)
+    \b
+    Examples:
+      parbals bench status
+      parbals bench status results --json
+    """
+    from parbals.bench.grid import read_suite, seconds_left
+    from parbals.bench.packed import open_results
 
-        def show(progress: "Progress") -> None:
-            parts = []
-            if progress.seconds_left is not None and progress.done < progress.total:
-                parts.append(f"about {duration(progress.seconds_left)} left")
-            if progress.last is not None:
-                parts.append(
-                    f"{progress.last.reference} {progress.last.budget} {progress.last.strategy}"
-                )
-            if progress.failed:
-                parts.append(f"{progress.failed} failed")
-            bar.update(
-                task,
-                total=progress.total,
-                completed=progress.done,
-                description=" · ".join(parts) or "starting",
-            )
+    stored = open_results(results)
+    suite = read_suite(stored.suite_text(), str(results / "suite.toml"))
+    records, damages = stored.read()
+    held = {record.key for record in records}
+    left = seconds_left(suite.runs, records)
+    rows: dict[tuple[str, str], list[int]] = {}
+    for run in suite.runs:
+        counts = rows.setdefault((run.reference, str(run.budget)), [0, 0])
+        counts[0] += run.key in held
+        counts[1] += 1
+    done = sum(counts[0] for counts in rows.values())
+    record = {
+        "suite": suite.name,
+        "runs": len(suite.runs),
+        "done": done,
+        "process_seconds_left": None if left is None else round(left, 1),
+        "damaged_lines": len(damages),
+        "settings": [
+            {"dataset": name, "budget": budget, "done": counts[0], "runs": counts[1]}
+            for (name, budget), counts in rows.items()
+        ],
+    }
+    lines: list[tuple[str, ...]] = [("dataset", "budget", "done", "runs")]
+    lines += [(*names, *(f"{count:,}" for count in counts)) for names, counts in rows.items()]
+    width, budget_width = (max(len(line[i]) for line in lines) for i in (0, 1))
+    text = "\n".join(
+        f"{name:{width}}  {budget:{budget_width}}  {part:>6}  {whole:>6}"
+        for name, budget, part, whole in lines
+    )
+    estimate = f", about {_duration(left)} of work for one process left" if left else ""
+    text += f"\n\n{suite.title}: {done:,} of {len(suite.runs):,} runs are done{estimate}."
+    say(as_json, record, text)
+    for damage in () if as_json else damages:
+        click.echo(f"Damaged, will be computed again: {damage}", err=True)
 
-        yield show
+
+@bench.command()
+@_RESULTS
+@click.option("--out", type=_PATH, help="Folder for the report; by default RESULTS/report.")
+@click.option(
+    "--metric",
+    default="accuracy",
+    show_default=True,
+    metavar="NAME",
+    help="accuracy, log_loss, calibration_error, f1 or balanced_accuracy.",
+)
+@click.option(
+    "--no-pictures",
+    is_flag=True,
+    help="Leave out the PNG and SVG files; the page keeps its pictures.",
+)
+@JSON
+def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_json: bool) -> None:
+    """Tables, leaderboard, curves and run times as one page, and as files for a paper.
+
+    Writes report.html, tables.md, tables.tex and curves/ as PNG and SVG. Works while the grid still
+    runs. Tables of all metrics are always there; --metric decides which one the pictures and the
+    findings are about.
+
+    \b
+    Examples:
+      parbals bench report
+      parbals bench report results --out paper/figures --metric log_loss
+    """
+    from parbals.bench.packed import open_results, plain_name
+    from parbals.bench.report.page import read_results, write_report
+
+    is_packed = results.is_file()
+    beside = results.with_name(f"{plain_name(results)}-report") if is_packed else results / "report"
+    folder = out or beside
+    paths = write_report(
+        read_results(open_results(results), metric), folder, pictures=not no_pictures
+    )
+    page = folder / "report.html"
+    record = {"report": str(page), "files": [str(path) for path in paths]}
+    say(as_json, record, f"{len(paths)} files.\nThe report: {page}")
+
+
+@bench.command()
+@_RESULTS
+@click.option("--to", "file", type=_PATH, help="The file; by default RESULTS.tar.xz.")
+@JSON
+def pack(results: Path, file: Path | None, as_json: bool) -> None:
+    """All results as one small file, to commit or to send.
+
+    A .tar.xz of the folder's suite and runs, without its report; `status` and `report` read it like
+    the folder, `unpack` and tar unpack it.
+
+    \b
+    Examples:
+      parbals bench pack bench-results
+      parbals bench pack results --to docs/results.tar.xz
+      parbals bench report docs/results.tar.xz --out report
+    """
+    from parbals.bench.folder import ResultsFolder
+    from parbals.bench.packed import SUFFIX
+    from parbals.bench.packed import pack as pack_folder
+
+    file = file or results.parent / f"{results.resolve().name}{SUFFIX}"
+    n_runs = pack_folder(ResultsFolder(results), file)
+    size = file.stat().st_size
+    record = {"file": str(file), "runs": n_runs, "bytes": size}
+    say(as_json, record, f"{n_runs:,} runs in {file}, {size / 1000:,.0f} kB.")
+
+
+@bench.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--out", type=_PATH, default="bench-results", show_default=True)
+@JSON
+def unpack(file: Path, out: Path, as_json: bool) -> None:
+    """The folder that was packed into a file, for example to go on with its grid.
+
+    \b
+    Examples:
+      parbals bench unpack results.tar.xz
+      parbals bench unpack results.tar.xz --out results
+    """
+    from parbals.bench.folder import ResultsFolder
+    from parbals.bench.packed import unpack as unpack_file
+
+    n_runs = unpack_file(file, ResultsFolder(out))
+    say(as_json, {"folder": str(out), "runs": n_runs}, f"{n_runs:,} runs in {out}.")
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -1,14 +1,12 @@
 """`parbals data`: what there is, bringing it here, and encoding its texts and images."""
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from parbals.cli.options import JSON, encoding_options
+from parbals.cli.options import JSON, encoder_options
+from parbals.cli.output import progress, say
 
 __all__ = ["data"]
 
@@ -22,7 +20,7 @@ def data() -> None:
     \b
     Examples:
       parbals data list
-      parbals data fetch airline
+      parbals data fetch yelp
       parbals data embed ag-news --encoder bert-base-uncased
     """
 
@@ -41,17 +39,15 @@ def list_(as_json: bool) -> None:
     records = [
         {
             "name": name,
+            "title": entry.title,
             "summary": entry.summary,
-            "page": entry.source.page if entry.source else None,
+            "page": entry.origin.page if entry.origin else None,
         }
         for name, entry in DATASETS.items()
     ]
-    if as_json:
-        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
-        return
-    width = max(len(record["name"] or "") for record in records)
-    for record in records:
-        click.echo(f"{record['name']:<{width}}  {record['summary']}")
+    width = max(map(len, DATASETS))
+    lines = [f"{name:<{width}}  {entry.summary}" for name, entry in DATASETS.items()]
+    say(as_json, records, "\n".join(lines))
 
 
 @data.command()
@@ -63,51 +59,39 @@ def list_(as_json: bool) -> None:
 )
 @JSON
 def fetch(name: str, to: Path | None, as_json: bool) -> None:
-    """Download a dataset; a download that was cut goes on where it stopped.
+    """Download a dataset; a file that is there already and unchanged is left alone.
 
-    Where the publisher gives no checksum, that of the download is kept beside it, in a file ending
-    in .sha256, and checked the next time.
+    Files are compared with the checksums that their publishers give. Where there is none, that of
+    the first download is kept beside the file, in one ending in .sha256, and checked the next time.
+    Archives of tens of gigabytes are left to curl: the command to use is printed.
 
     \b
     Examples:
       parbals data fetch cifar10
       parbals data fetch yelp --to ~/data/yelp
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    from parbals.datasets.arrivals import recorded
     from parbals.datasets.base import data_folder
     from parbals.datasets.fetch import fetch as fetch_files
+    from parbals.datasets.fetch import record_path
     from parbals.datasets.table import dataset_named
     from parbals.errors import InputError
 
-    source = dataset_named(name).source
+    origin = dataset_named(name).origin
     folder = data_folder(to, name)
-    if source is None:
+    if origin is None:
         raise InputError(f"{name} needs no download.")
-    if not source.remotes:
-        raise source.error(folder)
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        tasks: dict[str, int] = {}
-
-        def told(file: str, done: int, total: int | None) -> None:
-            if file not in tasks:
-                tasks[file] = bar.add_task(file, total=total)
-            bar.update(tasks[file], completed=done, total=total)  # type: ignore[arg-type]
-
-        paths = fetch_files(source.remotes, folder, told)
-    if as_json:
-        click.echo(json.dumps([str(path) for path in paths]))
-    else:
-        click.echo("\n".join(str(path) for path in paths))
-    for remote, path in zip(source.remotes, paths, strict=True):
-        if remote.sha256 is None:
-            said = f"{path.name}: no published checksum is known; its SHA-256 is {recorded(path)}, kept in {path}.sha256"
-            click.echo(said, err=as_json)
-    if source.must_unpack and (unpacking := source.unpacking(folder)) is not None:
-        click.echo(f"Next: {unpacking}", err=as_json)
+    if not origin.remotes:
+        raise origin.error(folder)
+    with progress(quiet=as_json, in_bytes=True) as show:
+        paths = fetch_files(origin.remotes, folder, show)
+    lines = [str(path) for path in paths]
+    for remote, path in zip(origin.remotes, paths, strict=True):
+        if remote.checksum is None:
+            record = record_path(path)
+            lines.append(
+                f"{path.name}: no published checksum is known; its SHA-256 is kept in {record}"
+            )
+    say(as_json, [str(path) for path in paths], "\n".join(lines))
 
 
 @data.command()
@@ -119,7 +103,7 @@ def fetch(name: str, to: Path | None, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="The dataset's folder; by default in $PARBALS_DATA.",
 )
-@encoding_options("Leave out images that cannot be read instead of stopping at them.")
+@encoder_options("Leave out images that cannot be read instead of stopping at them.")
 @JSON
 def embed(
     name: str,
@@ -131,26 +115,16 @@ def embed(
     skip_bad: bool,
     as_json: bool,
 ) -> None:
-    """Encode a dataset's texts or images into files beside them; an encoding that was cut goes on
-    where it stopped.
+    """Encode a dataset's texts or images into files beside them; run again, it goes on.
 
     Rows that cannot be read and were left out (--skip-bad) are listed in the file ending in
-    .npy.json; whoever loads the dataset gets it without them.
+    .npy.json; the dataset is then loaded without them.
 
     \b
     Examples:
       parbals data embed ag-news --encoder bert-base-uncased
       parbals data embed cifar10 --encoder hf:models/dinov2 --device cuda --half
     """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     from parbals.datasets.base import data_folder
     from parbals.datasets.embedded import embed_parts
     from parbals.datasets.table import dataset_named
@@ -160,65 +134,40 @@ def embed(
     read = dataset_named(name).read
     if read is None:
         raise InputError(f"{name} has neither texts nor images to encode.")
-    raw = read(folder)
-    counts = {part.stem: len(part.y) for part in raw.parts.values()}
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        tasks: dict[str, Any] = {}
-
-        def told(part: str, stage: str, done: int) -> None:
-            shown = f"{stage} {part}"
-            if shown not in tasks:
-                tasks[shown] = bar.add_task(shown, total=counts[part])
-            bar.update(tasks[shown], completed=done)
-
-        made = embed_parts(
-            raw,
+    with progress(quiet=as_json) as show:
+        parts = embed_parts(
+            read(folder),
             data_folder(folder, name),
             encoder,
-            options=Options(device, half),
-            batch_size=batch_size,
-            skip_bad=skip_bad,
-            progress=told,
+            options=Options(device, half, batch_size, skip_bad),
+            progress=show,
         )
-    if as_json:
-        records = [
-            {
-                "file": str(part.path),
-                "rows": part.n_rows,
-                "features": part.n_features,
-                "computed": part.n_computed,
-                "skipped": [name for _, name in part.skipped],
-            }
-            for part in made
-        ]
-        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
-        return
-    for part in made:
-        left_out = (
-            f", {len(part.skipped)} left out: {_named(part.skipped, part.path)}"
-            if part.skipped
-            else ""
-        )
-        click.echo(
-            f"{part.path}: {part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed "
-            f"now{left_out}"
-        )
+    records = [
+        {
+            "file": str(part.path),
+            "rows": part.n_rows,
+            "features": part.n_features,
+            "computed": part.n_computed,
+            "skipped": [name for _, name in part.skipped],
+        }
+        for part in parts
+    ]
+    lines = [
+        f"{part.path}: {part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now"
+        f"{_left_out(part.skipped, part.path)}"
+        for part in parts
+    ]
+    say(as_json, records, "\n".join(lines))
 
 
-def _named(skipped: Sequence[tuple[int, str]], path: Path) -> str:
+def _left_out(skipped: Sequence[tuple[int, str]], path: Path) -> str:
     """The names of the first few rows, and where the others are."""
-    shown = ", ".join(name for _, name in skipped[:_NAMED])
-    return (
-        shown
-        if len(skipped) <= _NAMED
-        else f"{shown} and {len(skipped) - _NAMED} more, listed in {path}.json"
-    )
+    if not skipped:
+        return ""
+    more = len(skipped) - _NAMED
+    rest = f" and {more} more, listed in {path}.json" if more > 0 else ""
+    names = ", ".join(name for _, name in skipped[:_NAMED])
+    return f", {len(skipped)} left out: {names}{rest}"
 
 
 @data.command()
@@ -232,14 +181,14 @@ def encoders(as_json: bool) -> None:
     """
     from parbals.features.encoders.table import all_encoders
 
-    found = all_encoders()
-    if as_json:
-        records = [
-            {"name": name, "reads": entry.kind, "summary": entry.summary}
-            for name, entry in found.items()
-        ]
-        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
-        return
-    width = max(map(len, found))
-    for name, entry in found.items():
-        click.echo(f"{name:<{width}}  {entry.kind or 'either':<6}  {entry.summary}")
+    entries = all_encoders()
+    records = [
+        {"name": name, "reads": entry.kind, "summary": entry.summary}
+        for name, entry in entries.items()
+    ]
+    width = max(map(len, entries))
+    lines = [
+        f"{name:<{width}}  {entry.kind or 'either':<6}  {entry.summary}"
+        for name, entry in entries.items()
+    ]
+    say(as_json, records, "\n".join(lines))

@@ -1,25 +1,25 @@
-"""What is installed, what the arithmetic runs on, and how fast the two heavy steps are on this
-machine."""
+"""`parbals doctor`: what is installed, what computes, and how fast the two heavy steps are here."""
 
-import json
 import os
 import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import click
 
 from parbals import __version__
+from parbals.cli.options import JSON
+from parbals.cli.output import progress, say
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    import numpy as np
 
-__all__ = ["Checkup", "Speed", "Workload", "as_json", "examine", "measure_speed", "tables"]
+__all__ = ["Checkup", "Speed", "Workload", "as_record", "as_text", "doctor", "examine"]
 
-_REQUIRED = (
+_REQUIRED = [
     "jax",
     "jaxlib",
     "numpy",
@@ -30,14 +30,30 @@ _REQUIRED = (
     "matplotlib",
     "click",
     "rich",
-)
+]
 _OPTIONAL = {"numpyro": "bench", "pymc": "bench", "jax-cuda13-plugin": "cuda"}
+
+
+@click.command()
+@JSON
+@click.option("--no-speed", is_flag=True, help="Leave out the measurement of a few seconds.")
+def doctor(as_json: bool, no_speed: bool) -> None:
+    """What is installed, which device is used, and how fast it is here.
+
+    \b
+    Examples:
+      parbals doctor
+      parbals doctor --json > machine.json
+    """
+    with progress() as show:
+        show("measuring")
+        checkup = examine(with_speed=not no_speed)
+    say(as_json, as_record(checkup), "" if as_json else as_text(checkup))
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The size of the quick measurement: a fit of n rows, D features, K samples; scores of N × M
-    pairs."""
+    """The quick measurement: a fit of n rows, D features, K samples; scores of N × M pairs."""
 
     n_rows: int = 200
     n_features: int = 300
@@ -48,8 +64,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds after compilation, best of a few; the ratio compares scoring with its bare matrix
-    product in NumPy."""
+    """Seconds after compilation, best of a few; the product is scoring's bare one, in NumPy."""
 
     fit_seconds: float
     epig_seconds: float
@@ -77,7 +92,7 @@ class Checkup:
 
 
 def examine(workload: Workload | None = None, *, with_speed: bool = True) -> Checkup:
-    """Look around, and measure unless told not to."""
+    """Look around, and measure speed if asked."""
     import jax
 
     return Checkup(
@@ -94,8 +109,9 @@ def examine(workload: Workload | None = None, *, with_speed: bool = True) -> Che
 
 
 def measure_speed(workload: Workload, repeats: int = 3) -> Speed:
-    """Time a fit and a scoring pass on made-up data; the first call of each compiles and is not
-    counted."""
+    """Time a fit and a scoring pass on made-up data; the first call of each only compiles."""
+    import numpy as np
+
     from parbals import BayesianLogisticRegression, epig
 
     size, rng = workload, np.random.default_rng(0)
@@ -114,67 +130,61 @@ def measure_speed(workload: Workload, repeats: int = 3) -> Speed:
     )
 
 
-def tables(checkup: Checkup) -> list["RenderableType"]:
-    """The same for people: tables to print with rich."""
-    from rich.table import Table
-
-    here = Table(title="This machine", title_justify="left", show_header=False, box=None)
-    here.add_row("Python", f"{checkup.python} on {checkup.platform}")
-    here.add_row("JAX computes on", ", ".join(checkup.devices))
-    here.add_row("Processor cores", str(checkup.n_cores))
-    here.add_row(
-        "Memory", "unknown" if checkup.memory_gib is None else f"{checkup.memory_gib:.1f} GiB"
-    )
-    installed = Table(title="Packages", title_justify="left", show_header=False, box=None)
-    installed.add_row("parbals", checkup.parbals)
-    for name, found in checkup.packages.items():
-        installed.add_row(name, found or "[red]missing[/]: pip install --force-reinstall parbals")
-    for name, found in checkup.optional.items():
-        missing = f"[dim]not installed (optional): pip install 'parbals\\[{_OPTIONAL[name]}]'[/]"
-        installed.add_row(name, found or missing)
-    return (
-        [here, installed]
-        if checkup.speed is None
-        else [here, installed, _speed_table(checkup.speed)]
-    )
-
-
-def as_json(checkup: Checkup) -> str:
-    """The same for programs."""
-    found = asdict(checkup)
+def as_record(checkup: Checkup) -> dict[str, Any]:
+    """The checkup for programs."""
+    record = asdict(checkup)
     if checkup.speed is not None:
-        found["speed"]["epig_over_product"] = checkup.speed.epig_over_product
-    return json.dumps(found, indent=2)
+        record["speed"]["epig_over_product"] = checkup.speed.epig_over_product
+    return record
 
 
-def _speed_table(speed: Speed) -> "RenderableType":
+def as_text(checkup: Checkup) -> str:
+    """The checkup for people: tables."""
+    from rich.console import Console
     from rich.table import Table
 
+    memory = "unknown" if checkup.memory_gib is None else f"{checkup.memory_gib:.1f} GiB"
+    reinstall = "[red]missing[/]: pip install --force-reinstall parbals"
+    get = "[dim]not installed (optional): pip install 'parbals\\[{}]'[/]".format
+    optional = {name: found or get(_OPTIONAL[name]) for name, found in checkup.optional.items()}
+    required = {name: found or reinstall for name, found in checkup.packages.items()}
+    sections: dict[str, list[tuple[str, ...]]] = {
+        "This machine": [
+            ("Python", f"{checkup.python} on {checkup.platform}"),
+            ("JAX computes on", ", ".join(checkup.devices)),
+            ("Processor cores", str(checkup.n_cores)),
+            ("Memory", memory),
+        ],
+        "Packages": [("parbals", checkup.parbals), *required.items(), *optional.items()],
+    }
+    if checkup.speed is not None:
+        sections["Speed (after compilation)"] = _speed_rows(checkup.speed)
+    console = Console(highlight=False)
+    with console.capture() as text:
+        for title, rows in sections.items():
+            table = Table(title=title, title_justify="left", show_header=False, box=None)
+            for row in rows:
+                table.add_row(*row)
+            console.print(table, "")
+    return text.get()
+
+
+def _speed_rows(speed: Speed) -> list[tuple[str, ...]]:
     size = speed.workload
-    table = Table(
-        title="Speed (after compilation)", title_justify="left", show_header=False, box=None
-    )
-    table.add_row(
-        "Draw a posterior",
-        f"{speed.fit_seconds:.3f} s",
-        f"{size.n_rows} labels, {size.n_features} features, {size.n_samples} samples",
-    )
-    table.add_row(
-        "Score a pool with EPIG",
-        f"{speed.epig_seconds:.3f} s",
-        f"{size.n_pool:,} points × {size.n_target:,} targets × {size.n_samples} samples",
-    )
-    table.add_row(
-        "The bare matrix product",
-        f"{speed.product_seconds:.3f} s",
-        f"in NumPy; scoring takes {speed.epig_over_product:.1f} times that",
-    )
-    return table
+    seconds = speed.fit_seconds, speed.epig_seconds, speed.product_seconds
+    fit, epig, product = (f"{value:.3f} s" for value in seconds)
+    rows = f"{size.n_rows} labels, {size.n_features} features, {size.n_samples} samples"
+    pairs = f"{size.n_pool:,} points × {size.n_target:,} targets × {size.n_samples} samples"
+    ratio = f"in NumPy; scoring takes {speed.epig_over_product:.1f} times that"
+    return [
+        ("Draw a posterior", fit, rows),
+        ("Score a pool with EPIG", epig, pairs),
+        ("The bare matrix product", product, ratio),
+    ]
 
 
 def _best_of(action: Callable[[], object], repeats: int) -> float:
-    """The shortest of ``repeats`` runs after one that is not counted: what else the machine does
-    only adds time."""
+    """The shortest of ``repeats`` runs, after one uncounted: what else runs here only adds time."""
     action()
     seconds = []
     for _ in range(repeats):
@@ -184,8 +194,10 @@ def _best_of(action: Callable[[], object], repeats: int) -> float:
     return min(seconds)
 
 
-def _two_class_samples(rng: np.random.Generator, n_points: int, n_samples: int) -> np.ndarray:
+def _two_class_samples(rng: "np.random.Generator", n_points: int, n_samples: int) -> "np.ndarray":
     """(n_points, n_samples, 2) float32 probabilities."""
+    import numpy as np
+
     first = rng.random((n_points, n_samples), np.float32)
     return np.stack([1.0 - first, first], axis=2)
 

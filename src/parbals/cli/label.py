@@ -1,61 +1,39 @@
-"""The command ``label``: a program or an endpoint labels the items that are worth it."""
+"""The command ``label``: a program labels the items that are worth it."""
 
-import json
-import math
-import os
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from parbals.cli.options import JSON
+from parbals.cli.options import FOLDER, JSON, use_compiled
+from parbals.cli.output import progress, say
+from parbals.strategies.table import UNIFORM
 
 if TYPE_CHECKING:
-    from parbals.machines.loop import Result, Watcher
     from parbals.machines.pace import Stop
 
 __all__ = ["label"]
 
 _INTERRUPTED = 130
 _LONGEST_NAME = 100
-
-
-class _Seconds(click.FloatRange):
-    """A finite number above zero; NaN passes every comparison of ``FloatRange``."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a number of seconds.", param, ctx)
-        return number
+_SECONDS = click.FloatRange(0, 1e9, min_open=True)
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@FOLDER
 @click.option(
     "--with",
     "command",
+    required=True,
     metavar="COMMAND",
-    help="Program that reads items and writes labels as JSON lines.",
-)
-@click.option(
-    "--url", metavar="URL", help="Endpoint that takes items and returns labels as JSON lines."
-)
-@click.option(
-    "--token-env",
-    metavar="VARIABLE",
-    help="Environment variable with a bearer token for the endpoint.",
+    help="Program that reads items and writes labels as JSON lines; examples/annotators/"
+    "chat_endpoint.py asks an LLM or any other endpoint.",
 )
 @click.option(
     "--name",
@@ -73,7 +51,7 @@ class _Seconds(click.FloatRange):
 @click.option(
     "--budget", type=click.IntRange(1), metavar="LABELS", help="Stop after so many stored labels."
 )
-@click.option("--max-seconds", type=_Seconds(), metavar="S", help="Stop after this time.")
+@click.option("--max-seconds", type=_SECONDS, metavar="S", help="Stop after this time.")
 @click.option(
     "--rate", type=click.IntRange(1), metavar="N", help="Ask at most so many items in any minute."
 )
@@ -88,7 +66,7 @@ class _Seconds(click.FloatRange):
     "--timeout",
     default=120.0,
     show_default=True,
-    type=_Seconds(),
+    type=_SECONDS,
     metavar="S",
     help="Longest silence before a retry.",
 )
@@ -96,7 +74,7 @@ class _Seconds(click.FloatRange):
     "--strategy",
     default="project",
     show_default=True,
-    type=click.Choice(["project", "random"]),
+    type=click.Choice(["project", UNIFORM]),
     help="How items are chosen: as the project does, or at random.",
 )
 @click.option(
@@ -116,16 +94,14 @@ def label(
     context: click.Context,
     /,
     folder: Path,
-    command: str | None,
-    url: str | None,
-    token_env: str | None,
+    command: str,
     name: str | None,
     max_seconds: float | None,
     no_report: bool,
     as_json: bool,
-    **rules: Any,
+    **options: Any,
 ) -> None:
-    """Let a program or an HTTP endpoint label items: an LLM, a rule, a simulation.
+    """Let a program label items: an LLM, a rule, a simulation.
 
     Labels are stored as they arrive, under machine:ANNOTATOR and apart from people's. Ctrl-C stops
     after storing what has arrived; running the command again goes on. Exit code 1: the annotator
@@ -134,49 +110,41 @@ def label(
     \b
     Examples:
       parbals label spam --with "python keyword_rule.py" --budget 200
-      parbals label spam --url http://127.0.0.1:8000/label --rate 60 --until-advised
+      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'" --rate 60
     """
-    from parbals.errors import InputError
-    from parbals.machines.endpoints import Endpoint, check_url, url_name
-    from parbals.machines.loop import Rules, label_items
+    from parbals.machines.loop import ENDINGS, Rules, label_items
     from parbals.machines.pace import Stop
-    from parbals.machines.programs import Program, program_name, split_command
+    from parbals.machines.programs import Program, split_command
     from parbals.store.store import Store
 
-    if (command is None) == (url is None):
-        raise InputError("Say who labels: either --with COMMAND or --url URL.")
-    if token_env is not None and url is None:
-        raise InputError("--token-env is for --url; a program reads its environment itself.")
-    words = None if command is None else split_command(command)
-    default = program_name(words) if words is not None else url_name(check_url(url or ""))
-    annotator = f"machine:{_checked_name(name, default)}"
-    token = None if token_env is None else _token(token_env)
-    settings = Rules(**rules)
+    words = split_command(command)
+    rules, stop = Rules(**options), Stop(max_seconds)
     with Store.open(folder) as store:
-        if store.settings.get("features") is None:
-            from parbals.errors import ProjectError
-            from parbals.project.features import embed_advice
+        from parbals.project.features import features_of
 
-            advice = embed_advice(folder, store.settings.get("encoder"))
-            raise ProjectError(f"This project has no features yet; {advice}.")
-        machine = (
-            Program(words, store.settings.get("media"))
-            if words
-            else Endpoint(url or "", settings.timeout, token)
-        )
-        stop = Stop(max_seconds)
-        from parbals.files import cache_folder
-        from parbals.numerics import use_disk_cache
-
-        use_disk_cache(cache_folder())
+        program = Program(words, store.settings.media)
+        annotator = f"machine:{_checked_name(name, program.name)}"
+        features_of(store)  # before anything starts: without features nothing can be chosen
+        use_compiled()
         total = store.n_items - store.n_labelled
-        about = {"program": default} if words else {"endpoint": default}
-        with (
-            _clean_stop(stop),
-            _watch(total if settings.budget is None else min(total, settings.budget)) as watcher,
-        ):
-            result = label_items(store, annotator, machine, settings, stop, watcher, **about)
-        _say(as_json, annotator, result)
+        total = total if rules.budget is None else min(total, rules.budget)
+        with _clean_stop(stop), progress() as show:
+            result = label_items(
+                store,
+                annotator,
+                program,
+                rules,
+                stop,
+                say=lambda sentence: click.echo(sentence, err=True),
+                progress=lambda stage, stored: show("labels", stored, total, stage),
+            )
+        why = ENDINGS[result.ended] + (f" ({result.fault})" if result.fault else "")
+        say(
+            as_json,
+            {"annotator": annotator, **asdict(result)},
+            f"{result.stored:,} labels stored as {annotator}, {result.abstained:,} abstained, "
+            f"{result.failed:,} without a usable answer. Ended: {why}.",
+        )
         if not no_report and result.stored and result.ended != "interrupted":
             from parbals.project.engine import refresh
 
@@ -205,17 +173,6 @@ def _checked_name(name: str | None, default: str) -> str:
     return chosen
 
 
-def _token(variable: str) -> str:
-    from parbals.errors import InputError
-
-    token = os.environ.get(variable, "").strip()
-    if not token or not token.isascii() or not token.isprintable():
-        raise InputError(
-            f"The environment variable {variable} holds no usable token; set it before the run."
-        )
-    return token
-
-
 @contextmanager
 def _clean_stop(stop: "Stop") -> Iterator[None]:
     """The first Ctrl-C asks to stop, the second one insists."""
@@ -231,44 +188,3 @@ def _clean_stop(stop: "Stop") -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _watch(total: int) -> Iterator["Watcher"]:
-    """A bar for people, plain sentences in a log."""
-    from parbals.machines.loop import Watcher
-
-    if not sys.stderr.isatty():
-        yield Watcher(say=lambda sentence: click.echo(sentence, err=True))
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bar:
-        task = bar.add_task("starting", total=total)
-        yield Watcher(
-            stage=lambda text: bar.update(task, description=text),
-            stored=lambda n: bar.update(task, advance=n),
-            say=lambda sentence: bar.console.print(sentence, markup=False),
-        )
-
-
-def _say(as_json: bool, annotator: str, result: "Result") -> None:
-    from dataclasses import asdict
-
-    from parbals.machines.loop import ENDINGS
-
-    if as_json:
-        click.echo(json.dumps({"annotator": annotator, **asdict(result)}, ensure_ascii=False))
-        return
-    why = ENDINGS[result.ended] + (f" ({result.fault})" if result.fault else "")
-    click.echo(
-        f"{result.stored:,} labels stored as {annotator}, {result.abstained:,} abstained, "
-        f"{result.failed:,} without a usable answer. Ended: {why}."
-    )

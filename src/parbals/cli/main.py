@@ -1,22 +1,23 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
 import _thread
-import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from parbals import __version__
 from parbals.cli.bench import bench
 from parbals.cli.data import data
+from parbals.cli.demo import demo
+from parbals.cli.doctor import doctor
 from parbals.cli.label import label
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
+from parbals.cli.strategies import strategies
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 
 __all__ = ["main", "program"]
@@ -40,129 +41,7 @@ def parbals() -> None:
     """
 
 
-@parbals.command()
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("parbals-demo"),
-    show_default=True,
-    help="Folder for the report and the pictures.",
-)
-@click.option(
-    "--seeds",
-    default=5,
-    show_default=True,
-    type=click.IntRange(1),
-    help="How often to repeat it all.",
-)
-@click.option(
-    "--rounds", default=4, show_default=True, type=click.IntRange(1), help="Batches per run."
-)
-@click.option(
-    "--batch-size",
-    default=10,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Messages per batch.",
-)
-def demo(out: Path, seeds: int, rounds: int, batch_size: int) -> None:
-    """Random, top-B EPIG and ParBaLS side by side on real text messages.
-
-    Runs on data that ships with the package and writes one page, report.html, that explains what
-    was chosen, why the batch is not redundant, and how accuracy grew. About a minute on two cores.
-
-    \b
-    Examples:
-      parbals demo
-      parbals demo --seeds 10 --out results
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(highlight=False)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("starting", total=None)
-        from parbals.demo.names import name_of
-        from parbals.demo.run import Settings
-        from parbals.demo.story import make_demo
-        from parbals.demo.summary import curve_sentences, worth_sentences
-
-        settings = Settings(n_seeds=seeds, n_rounds=rounds, batch_size=batch_size)
-        progress.update(task, total=settings.n_batches)
-        result = make_demo(
-            out,
-            settings,
-            on_batch=lambda strategy: progress.update(
-                task, advance=1, description=f"batches by {name_of(strategy)}"
-            ),
-            on_stage=lambda stage: progress.update(task, description=stage),
-        )
-    console.print("\n[bold]The first batch[/]")
-    console.print(*worth_sentences(result.first), sep="\n")
-    console.print("\n[bold]The learning curves[/]")
-    console.print(*curve_sentences(result), sep="\n")
-    for note in result.notes:
-        console.print(f"[yellow]The model warned:[/] {note}", markup=True)
-    click.echo(f"\nThe report: {out / 'report.html'}")
-
-
-@parbals.command()
-@click.option("--json", "as_text", is_flag=True, help="Print JSON instead of tables.")
-@click.option("--no-speed", is_flag=True, help="Leave out the measurement of a few seconds.")
-def doctor(as_text: bool, no_speed: bool) -> None:
-    """What is installed, which device is used, and how fast it is here.
-
-    \b
-    Examples:
-      parbals doctor
-      parbals doctor --json > machine.json
-    """
-    from rich.console import Console
-
-    from parbals.cli.doctor import as_json, examine, tables
-
-    with Console(stderr=True).status("measuring ..."):
-        checkup = examine(with_speed=not no_speed)
-    if as_text:
-        click.echo(as_json(checkup))
-        return
-    console = Console(highlight=False)
-    for table in tables(checkup):
-        console.print(table, "")
-
-
-@parbals.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def strategies(as_json: bool) -> None:
-    """All strategies, what each needs, and what it costs; those of installed packages included.
-
-    \b
-    Examples:
-      parbals strategies
-      parbals strategies --json
-    """
-    from parbals.cli.catalogue import as_records, as_table
-
-    if as_json:
-        click.echo(json.dumps(as_records(), indent=2, ensure_ascii=False))
-        return
-    from rich.console import Console
-
-    # Wider than a narrow window rather than folded beyond recognition.
-    Console(highlight=False, width=116).print(as_table())
-    click.echo(
-        "N pool points, M target points, K posterior samples, C classes, D features, B batch, U "
-        "universes, L labelled\npoints, S sampled label configurations."
-    )
-
-
-for _command in (*COMMANDS, serve, label, data, bench):
+for _command in (*COMMANDS, serve, label, data, bench, doctor, strategies, demo):
     parbals.add_command(_command)
 
 

@@ -1,11 +1,14 @@
 """Options that several commands share, so that they are called and explained alike."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
-__all__ = ["JSON", "comma_list", "encoding_options"]
+__all__ = ["FOLDER", "JSON", "comma_list", "encoder_options", "use_compiled"]
+
+FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
@@ -13,13 +16,12 @@ JSON = click.option(
 
 
 def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
-    """The callback of an option that takes "A,B,.."."""
+    """The callback of an option that takes A,B,..."""
     return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
 
 
-def encoding_options(skip_bad: str) -> Callable[[Any], Any]:
-    """``batch_size``, ``device``, ``half`` and ``skip_bad``, whose help says what becomes of an
-    unreadable image."""
+def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
+    """``batch_size``, ``device``, ``half`` and ``skip_bad``; the help of the last is given."""
     options = (
         click.option(
             "--batch-size",
@@ -43,3 +45,11 @@ def encoding_options(skip_bad: str) -> Callable[[Any], Any]:
         return command
 
     return add
+
+
+def use_compiled() -> None:
+    """Keep compiled programs on disk; before a command that needs the model."""
+    from parbals.files import cache_folder
+    from parbals.numerics import use_disk_cache
+
+    use_disk_cache(cache_folder())

@@ -1,28 +1,21 @@
-"""The project's commands: init, embed, next, tell, status, export, salvage.
+"""The commands that make a project, choose and take labels: init, embed, next, tell."""
 
-Those that look (status, export) read what was stored and load no model; those that think (next,
-tell) keep their compiled programs on disk.
-"""
-
-import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
-from parbals.cli.options import JSON, comma_list, encoding_options
+from parbals.cli.look import export, salvage, status
+from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options, use_compiled
+from parbals.cli.output import progress, say
 
 __all__ = ["COMMANDS"]
 
-_FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-_ENCODING = encoding_options("Leave unreadable images blank instead of stopping at them.")
+_ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of stopping at them.")
 
 
 @click.command()
-@_FOLDER
+@FOLDER
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option(
     "--text",
@@ -52,7 +45,7 @@ _ENCODING = encoding_options("Leave unreadable images blank instead of stopping 
     "--id",
     "id_column",
     metavar="COL",
-    help='Column with the items\' names; by default `id` if there is one. --id "" numbers the rows instead.',
+    help='Column with the items\' names; by default `id`. --id "" numbers the rows instead.',
 )
 @click.option(
     "--encoder",
@@ -64,7 +57,7 @@ _ENCODING = encoding_options("Leave unreadable images blank instead of stopping 
 )
 @click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
 @click.option(
-    "--strategy", default="parbals-epig", show_default=True, help="See `parbals strategies`."
+    "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
 )
 @click.option(
     "--seed",
@@ -73,7 +66,7 @@ _ENCODING = encoding_options("Leave unreadable images blank instead of stopping 
     type=click.IntRange(0),
     help="Makes every batch reproducible.",
 )
-@_ENCODING
+@_ENCODER_OPTIONS
 @JSON
 def init(
     folder: Path,
@@ -87,7 +80,7 @@ def init(
     encoder: str | None,
     encoding: str | None,
     split: str | None,
-    strategy: str,
+    strategy: str | None,
     seed: int,
     batch_size: int,
     device: str | None,
@@ -108,24 +101,22 @@ def init(
     """
     from parbals.features.encoders.base import Options
     from parbals.project.create import Roles, create_project
-    from parbals.project.features import Encoding
-    from parbals.strategies.table import strategy_named
+    from parbals.strategies.table import DEFAULT, strategy_named
 
+    strategy = strategy or DEFAULT
     strategy_named(strategy)
-    roles = Roles(text, image, features, label, id_column)
-    settings = {"strategy": strategy, "seed": seed}
-    with _progress() as progress:
+    with progress() as show:
         made = create_project(
             folder,
             data,
-            roles,
+            Roles(text, image, features, label, id_column),
             list(classes) or None,
-            settings,
+            {"strategy": strategy, "seed": seed},
             encoder=encoder,
             encoding=encoding,
             split=split,
-            encode_with=Encoding(Options(device, half), batch_size, skip_bad),
-            progress=progress,
+            encode_with=Options(device, half, batch_size, skip_bad),
+            progress=show,
         )
     read_as = f" (read as {made.encoding})" if made.encoding else ""
     named = (
@@ -133,17 +124,9 @@ def init(
         if made.id_column is None
         else f"The items are named by the column {made.id_column!r}."
     )
-    _say(
+    say(
         as_json,
-        {
-            "items": made.n_items,
-            "labels": made.n_labels,
-            "features": made.n_features,
-            "classes": made.classes,
-            "encoder": made.encoder,
-            "encoding": made.encoding,
-            "id_column": made.id_column,
-        },
+        {name.removeprefix("n_"): value for name, value in asdict(made).items()},
         f"{made.n_items:,} items{read_as}, {made.n_labels:,} of them labelled, {made.n_features} "
         f"features ({made.encoder}), classes {', '.join(made.classes)}.\n{named}\nNext: parbals "
         f"serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
@@ -151,7 +134,7 @@ def init(
 
 
 @click.command()
-@_FOLDER
+@FOLDER
 @click.option("--encoder", required=True, metavar="NAME", help="See `parbals data encoders`.")
 @click.option(
     "--columns",
@@ -159,7 +142,7 @@ def init(
     metavar="COLS",
     help="Columns to encode; by default as last time.",
 )
-@_ENCODING
+@_ENCODER_OPTIONS
 @JSON
 def embed(
     folder: Path,
@@ -171,30 +154,26 @@ def embed(
     skip_bad: bool,
     as_json: bool,
 ) -> None:
-    """Make the features of a project anew; labels and history stay.
+    """Make the features of a project again; labels and history stay.
 
     \b
     Examples:
       parbals embed spam --encoder tfidf --columns subject,message
-      parbals embed spam --encoder minilm-l6-v2
+      parbals embed spam --encoder bert-base-uncased
     """
     from parbals.features.encoders.base import Options
     from parbals.project.create import embed_project
-    from parbals.project.features import Encoding
     from parbals.store.store import Store
 
-    how = Encoding(Options(device, half), batch_size, skip_bad)
-    with Store.open(folder) as store, _progress() as progress:
-        n_features = embed_project(store, encoder, list(columns) or None, progress, encode_with=how)
-    _say(
-        as_json,
-        {"features": n_features, "encoder": encoder},
-        f"{n_features} features by {encoder}.",
-    )
+    how = Options(device, half, batch_size, skip_bad)
+    with Store.open(folder) as store, progress() as show:
+        n_features = embed_project(store, encoder, list(columns) or None, show, encode_with=how)
+    record = {"features": n_features, "encoder": encoder}
+    say(as_json, record, f"{n_features} features by {encoder}.")
 
 
 @click.command("next")
-@_FOLDER
+@FOLDER
 @click.option(
     "-n", "n_items", default=20, show_default=True, type=click.IntRange(1), help="How many items."
 )
@@ -213,8 +192,8 @@ def embed(
 def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_json: bool) -> None:
     """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
 
-    Items stay out until they are answered; whoever asks meanwhile gets others, chosen with these in
-    mind. A file that holds labels which were not told yet, or is no batch file, is never
+    Items stay out until they are answered; others who ask meanwhile get others, chosen with these
+    in mind. A file that holds labels which were not told yet, or is not a batch file, is never
     overwritten.
 
     \b
@@ -223,8 +202,8 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
       parbals next spam --again 1
     """
     from parbals.errors import InputError
-    from parbals.project.exports import write_batch_csv
-    from parbals.project.outputs import check_batch_target
+    from parbals.project.batch_files import write_batch_csv
+    from parbals.project.destinations import check_batch_destination
     from parbals.store.store import Store
 
     with Store.open(folder) as store:
@@ -233,14 +212,13 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
             raise InputError(f"There is no batch {again}; there are {len(known)} so far.")
         # Before anything is chosen: items that are out without a file are easily forgotten.
         expected = max(known, default=0) + 1 if again is None else again
-        check_batch_target(store, out or folder / f"batch-{expected}.csv", folder)
+        check_batch_destination(store, out or folder / f"batch-{expected}.csv", folder)
         if again is None:
-            from parbals.files import cache_folder
-            from parbals.numerics import use_disk_cache
             from parbals.project.engine import choose_batch
 
-            use_disk_cache(cache_folder())
-            with _status("choosing ..."):
+            use_compiled()
+            with progress() as show:
+                show("choosing")
                 number, batch = choose_batch(store, n_items)
             positions, notes = batch.indices.tolist(), list(batch.notes)
         else:
@@ -250,25 +228,24 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
         rows = [(item.id, item.content) for item in store.items(positions)]
         try:
             if number != expected and out is None:  # another command came in between
-                check_batch_target(store, path, folder)
-            write_batch_csv(path, rows, store.settings.get("columns", []), store.classes)
+                check_batch_destination(store, path, folder)
+            write_batch_csv(path, rows, store.settings.columns, store.classes)
         except InputError as error:
             raise InputError(
                 f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "
                 f"{number} --out FILE` writes its file."
             ) from error
-        classes = store.classes
-    _say(
+        classes = ", ".join(store.classes)
+    text = f"Batch {number}: {len(rows)} items in {path}.\nFill in the column `label` ({classes}), "
+    say(
         as_json,
         {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
-        f"Batch {number}: {len(rows)} items in {path}.\nFill in the column `label` "
-        f"({', '.join(classes)}), then: "
-        f"parbals tell {folder} {path}" + "".join(f"\n{note}" for note in notes),
+        "\n".join([f"{text}then: parbals tell {folder} {path}", *notes]),
     )
 
 
 @click.command()
-@_FOLDER
+@FOLDER
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--annotator", default="me", show_default=True, help="Whose labels these are.")
 @click.option(
@@ -283,20 +260,20 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
 def tell(
     folder: Path, file: Path, annotator: str, revise: bool, no_report: bool, as_json: bool
 ) -> None:
-    """Read labels from a filled-in CSV (also TSV, JSONL), partly filled, reordered or with extra
-    columns.
+    """Read labels from a filled-in CSV (also TSV, JSONL).
 
-    All labels are stored or, if one of them is wrong, none.
+    It may be partly filled, reordered, or have more columns. All labels are stored or, if one of
+    them is wrong, none.
 
     \b
     Examples:
       parbals tell spam batch.csv
       parbals tell spam batch.csv --annotator kim --revise
     """
-    from parbals.project.ids import positions_of_answers
+    from parbals.project.batch_files import positions_of_answers
     from parbals.project.summary import newer_answers
     from parbals.readers.answers import read_answers
-    from parbals.store.records import Submission
+    from parbals.store.records import Submission, SubmitResult
     from parbals.store.store import Store
 
     with Store.open(folder) as store:
@@ -305,180 +282,27 @@ def tell(
         submissions = [
             Submission(p, answer.label) for p, answer in zip(positions, answers, strict=True)
         ]
-        result = (
-            store.submit(submissions, annotator=annotator, revise=revise) if submissions else None
-        )
-        counts = (
-            {"new": 0, "repeated": 0, "revised": 0}
-            if result is None
-            else {"new": result.new, "repeated": result.repeated, "revised": result.revised}
-        )
-        told = f"{counts['new']} new labels, {counts['revised']} revised, {counts['repeated']} known already."
-        if not as_json:
-            click.echo(told)  # confirmed before anything slow begins
+        names, counts = ("new", "repeated", "revised"), SubmitResult()
+        if submissions:
+            counts = store.submit(submissions, annotator=annotator, revise=revise)
+        if not as_json:  # confirmed before anything slow begins
+            click.echo(
+                f"{counts.new} new labels, {counts.revised} revised, {counts.repeated} known "
+                "already."
+            )
         report = None
-        is_behind = (
-            counts["new"]
-            or counts["revised"]
-            or store.latest_report() is None
-            or newer_answers(store)
-        )
-        if not no_report and store.n_labelled and is_behind:
-            from parbals.files import cache_folder
-            from parbals.numerics import use_disk_cache
+        is_behind = store.latest_report() is None or newer_answers(store)
+        if not no_report and store.n_labelled and (counts.new or counts.revised or is_behind):
             from parbals.project.engine import refresh
 
-            use_disk_cache(cache_folder())
-            with _progress() as progress:
-                report = refresh(store, lambda done: progress("predicting", done))
+            use_compiled()
+            with progress() as show:
+                report = refresh(store, show)
     if as_json:
-        _say(True, {**counts, "report": None if report is None else report.as_dict()}, "")
+        record = {name: getattr(counts, name) for name in names}
+        say(True, {**record, "report": report and report.as_dict()}, "")
     elif report is not None:
         click.echo(str(report))
-
-
-@click.command()
-@_FOLDER
-@JSON
-def status(folder: Path, as_json: bool) -> None:
-    """Progress, class balance and the latest report; answers at once.
-
-    \b
-    Example:
-      parbals status spam
-    """
-    from parbals.project.summary import overview, overview_lines
-    from parbals.store.store import Store
-
-    with Store.open(folder, read_only=True) as store:
-        found = overview(store)
-    _say(as_json, found, "\n".join(overview_lines(found)))
-
-
-@click.command()
-@_FOLDER
-@click.option(
-    "--format",
-    "fmt",
-    default="csv",
-    show_default=True,
-    type=click.Choice(["csv", "jsonl", "parquet"]),
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="File to write; by default DIR/export.FORMAT; - is the screen.",
-)
-@click.option("--labelled-only", is_flag=True, help="Leave out items without a label.")
-@click.option("--renew", is_flag=True, help="First predict anew, from all labels there are.")
-@JSON
-def export(
-    folder: Path, fmt: str, out: Path | None, labelled_only: bool, renew: bool, as_json: bool
-) -> None:
-    """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
-
-    The probabilities are those of the latest report; it says so if labels are newer.
-
-    \b
-    Examples:
-      parbals export spam --format csv --out labels.csv
-      parbals export spam --renew
-      parbals export spam --format jsonl --out - --labelled-only
-    """
-    from parbals.project.exports import write_export
-    from parbals.project.outputs import check_export_target
-    from parbals.project.summary import export_columns, export_records, newer_answers
-    from parbals.store.store import Store
-
-    path = out or folder / f"export.{fmt}"
-    with Store.open(folder, read_only=not renew) as store:
-        check_export_target(store, path, folder)
-        if renew and store.n_labelled:
-            from parbals.files import cache_folder
-            from parbals.numerics import use_disk_cache
-            from parbals.project.engine import refresh
-
-            use_disk_cache(cache_folder())
-            with _progress() as progress:
-                refresh(store, lambda done: progress("predicting", done))
-        newer, latest = newer_answers(store), store.latest_report()
-        count = write_export(path, export_records(store, labelled_only), fmt, export_columns(store))
-    note = None
-    if newer:
-        n_labels = 0 if latest is None else latest.n_labels
-        note = (
-            f"The probabilities are from {n_labels:,} labels, and {newer:,} "
-            f"answer{'s are' if newer > 1 else ' is'} newer: `parbals export {folder} --renew` "
-            "predicts anew first."
-        )
-        click.echo(f"parbals: {note}", err=True)
-    if str(path) != "-":
-        record = {"file": str(path), "items": count, "newer_answers": newer, "note": note}
-        _say(as_json, record, f"{count:,} items in {path}.")
-
-
-@click.command()
-@_FOLDER
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="CSV to write; - is the screen."
-)
-@JSON
-def salvage(folder: Path, out: Path, as_json: bool) -> None:
-    """Take every answer that can still be read and proved out of a damaged project; changes nothing
-    in it.
-
-    One row for each answer in the order given, revisions included; the id is empty where the item
-    cannot be read.
-
-    \b
-    Example:
-      parbals salvage spam --out answers.csv
-    """
-    from parbals.project.exports import write_export
-    from parbals.project.outputs import check_target
-    from parbals.store.store import Store
-
-    check_target(folder, out)
-    columns = ["id", "position", "label", "annotator", "revision", "source", "comment", "created"]
-    answers = list(Store.salvage(folder))
-    rows = (
-        {"id": answer.item_id, **{name: getattr(answer, name) for name in columns[1:]}}
-        for answer in answers
-    )
-    count = write_export(out, rows, "csv", columns)
-    if str(out) != "-":
-        _say(as_json, {"file": str(out), "answers": count}, f"{count:,} answers in {out}.")
-
-
-def _say(as_json: bool, record: dict[str, Any], text: str) -> None:
-    click.echo(json.dumps(record, ensure_ascii=False, default=str) if as_json else text)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A bar for people, nothing in a log: called with a stage and how many are done."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    if not sys.stderr.isatty():
-        yield lambda stage, done: None
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description} {task.completed:,.0f}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda stage, done: bar.update(task, description=stage, completed=done)
-
-
-@contextmanager
-def _status(text: str) -> Iterator[None]:
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
-        yield
 
 
 COMMANDS = (init, embed, next_, tell, status, export, salvage)

@@ -14,20 +14,22 @@ __all__ = ["serve"]
     default=8573,
     show_default=True,
     type=click.IntRange(0, 65535),
-    help="0 takes any free one.",
+    help="Port to listen on; 0 takes any free one.",
 )
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on; others than this machine's are open.",
+    help="Address to listen on; with another than this one, other machines can reach the page.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the link, and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
 @click.option(
     "--new-token", is_flag=True, help="Make a new link; pages opened with the old one stop working."
 )
 @click.option(
-    "--answers-wanted", type=click.IntRange(1, 100), help="People who label every item; remembered."
+    "--answers-wanted",
+    type=click.IntRange(1, 100),
+    help="How many people label every item; remembered.",
 )
 @click.option(
     "--lease-minutes",

@@ -1,1 +1,1 @@
-"""Benchmark datasets, one file each: the publisher's own files in, features and class numbers out."""
+"""Benchmark datasets: their publishers' own files in, features and class numbers out."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parbals.datasets.base import Data, Dataset, MissingData, data_folder, halves
+from parbals.datasets.base import Data, Dataset, Origin, data_folder, halves
 from parbals.datasets.files import class_numbers, column_numbers, count_note, open_member, read_csv
 from parbals.features.tabular import TabularFeatures
 from parbals.validate import check_choice
@@ -12,7 +12,7 @@ from parbals.validate import check_choice
 __all__ = ["DATASET", "load"]
 
 NAME = "airline"
-SOURCE = MissingData(
+ORIGIN = Origin(
     NAME,
     "https://www.kaggle.com/datasets/teejmahal20/airline-passenger-satisfaction",
     ("train.csv", "test.csv"),
@@ -72,25 +72,18 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     ).fit(X_pool)
     to_target, to_test = halves(len(y_rest), NAME)
     rest = encoder.transform(X_rest)
-    return Data(
-        NAME,
-        encoder.transform(X_pool),
-        y_pool,
-        rest[to_target],
-        rest[to_test],
-        y_rest[to_test],
-        CLASSES,
-        notes=(*short_train, *short_test),
-    )
+    X_target, X_test, y_test = rest[to_target], rest[to_test], y_rest[to_test]
+    notes = (*short_train, *short_test)
+    X = encoder.transform(X_pool)
+    return Data(NAME, X, y_pool, X_target, X_test, y_test, CLASSES, notes=notes)
 
 
 def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """(N, 22) cells, the categorical columns first; class numbers; notes."""
-    with open_member(folder, (f"{part}.csv", f"{part}.csv.gz"), SOURCE) as (file, name):
+    with open_member(folder, (f"{part}.csv", f"{part}.csv.gz"), ORIGIN) as (file, name):
         cells = read_csv(file, name, _COLUMNS)
-    y = class_numbers(
-        cells[_LABEL], {label: number for number, label in enumerate(CLASSES)}, name, _LABEL, 2
-    )
+    numbers = {label: number for number, label in enumerate(CLASSES)}
+    y = class_numbers(cells[_LABEL], numbers, name, _LABEL, 2)
     table = np.empty((len(y), len(_CATEGORICAL) + len(_NUMERIC)), dtype=object)
     for place, column in enumerate(_CATEGORICAL):
         table[:, place] = cells[column]
@@ -100,8 +93,9 @@ def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray, tuple[str, .
 
 
 DATASET = Dataset(
+    "Airline",
     load,
     "is an airline passenger satisfied? 129,880 answers, 22 columns",
-    SOURCE,
+    ORIGIN,
     features=tuple(_BINNINGS)[1:],
 )

@@ -1,28 +1,27 @@
-"""What every dataset hands over, how its rows are divided, and what is said when its files are not
-there."""
+"""What every dataset hands over, how its rows are divided, and where its files come from."""
 
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from parbals.errors import InputError, LabelError
+from parbals.files import cache_folder
 from parbals.randomness import derive_generator
 
 __all__ = [
     "Data",
     "Dataset",
-    "MissingData",
+    "Origin",
     "Part",
     "Raw",
     "Remote",
     "data_folder",
     "halves",
-    "how_to_choose",
     "one_vs_all",
     "three_parts",
 ]
@@ -32,8 +31,7 @@ DATA_VARIABLE = "PARBALS_DATA"
 
 @dataclass(frozen=True)
 class Data:
-    """Features and class numbers, divided; what the model is for (the target source) comes without
-    labels.
+    """Features and class numbers, divided; what the model is for (the target source) has no labels.
 
     ``notes`` says what differs from the published experiment: fewer rows, other features.
     """
@@ -49,10 +47,8 @@ class Data:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for what, X, y in (
-            ("pool", self.X_pool, self.y_pool),
-            ("test set", self.X_test, self.y_test),
-        ):
+        pool, test = ("pool", self.X_pool, self.y_pool), ("test set", self.X_test, self.y_test)
+        for what, X, y in (pool, test):
             if len(X) != len(y) or not len(X):
                 raise InputError(
                     f"{self.name}: the {what} has {len(X)} rows of features and {len(y)} labels."
@@ -68,8 +64,7 @@ class Data:
 
 
 def one_vs_all(data: Data, positive: str | int = 0) -> Data:
-    """The same rows with two classes: 1 for ``positive`` (a class or its number), 0 for all the
-    others."""
+    """The same rows with two classes: 1 for ``positive`` (a class or its number), else 0."""
     if isinstance(positive, str) and positive in data.classes:
         number = data.classes.index(positive)
     elif isinstance(positive, (int, np.integer)) and 0 <= positive < len(data.classes):
@@ -83,19 +78,14 @@ def one_vs_all(data: Data, positive: str | int = 0) -> Data:
     name = data.classes[number]
     y_pool, y_test = ((y == number).astype(np.int64) for y in (data.y_pool, data.y_test))
     if y_pool.min() == y_pool.max():
-        raise LabelError(
-            f"{data.name}: {'no' if y_pool.max() == 0 else 'every'} row of the pool is of class "
-            f"{name!r}."
-        )
+        how_many = "no" if y_pool.max() == 0 else "every"
+        raise LabelError(f"{data.name}: {how_many} row of the pool is of class {name!r}.")
     return replace(data, y_pool=y_pool, y_test=y_test, classes=(f"not {name}", name), positive=name)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one file or split: texts, image paths or pixels; and their class numbers.
-
-    ``stem`` names its features.
-    """
+    """Rows of a file or split: texts, image paths or pixels; classes; a stem for file names."""
 
     items: Sequence[Any] | np.ndarray | None
     y: np.ndarray
@@ -104,7 +94,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Raw:
-    """What a publisher's files hold, before features."""
+    """What a publisher's files hold, before features; ``kind`` is "text", "image" or "pixels"."""
 
     name: str
     kind: str
@@ -115,24 +105,19 @@ class Raw:
 
 @dataclass(frozen=True)
 class Remote:
-    """One file on the network, and what is known about it beforehand.
-
-    ``first_line`` is a regular expression that the beginning of a text file fits, whatever the case
-    of its letters.
-    """
+    """One file on the network, with the checksum its publisher gives: a SHA-256, or "md5:…"."""
 
     url: str
     file: str
-    bytes: int | None = None
-    sha256: str | None = None
-    first_line: str | None = None
+    checksum: str | None = None
 
 
 @dataclass(frozen=True)
-class MissingData:
-    """What to say when a dataset is not there: which files, from which page, to which place.
+class Origin:
+    """Where a dataset's files come from, and what to say when they are not there.
 
-    ``must_unpack``: the files are archives that are not read as they are.
+    ``large``: the one file is an archive of tens of gigabytes at the address ``page``, to be
+    downloaded and unpacked by hand; ``hint`` says how large.
     """
 
     name: str
@@ -140,70 +125,59 @@ class MissingData:
     files: tuple[str, ...]
     remotes: tuple[Remote, ...] = ()
     hint: str = ""
-    must_unpack: bool = False
+    large: bool = False
 
     def error(self, folder: Path, missing: str | None = None) -> InputError:
         """The one sentence that gets a person from here to a loaded dataset."""
-        what = (
-            f"{missing} is not in {folder}"
-            if missing
-            else f"The files of {self.name} are not in {folder}"
-        )
-        if self.must_unpack and (unpacking := self.unpacking(folder)) is not None:
-            return InputError(f"{what}, but its archive is: unpack it with `{unpacking}`.")
+        what = f"{missing} is not in" if missing else f"The files of {self.name} are not in"
+        if self.large:
+            return InputError(f"{what} {folder}{self._by_hand(folder)}.")
         places = " and ".join(str(folder / file) for file in self.files)
         to = "" if folder == data_folder(None, self.name) else f" --to {shlex.quote(str(folder))}"
         command = f"run `parbals data fetch {self.name}{to}`, or " if self.remotes else ""
         hint = f" ({self.hint})" if self.hint else ""
         return InputError(
-            f"{what}: {command}download {' and '.join(self.files)} from {self.page}{hint} and save "
-            f"as {places}."
+            f"{what} {folder}: {command}download {' and '.join(self.files)} from {self.page}{hint} "
+            f"and save as {places}."
         )
 
-    def unpacking(self, folder: Path) -> str | None:
-        """The command that unpacks the archive which lies in the folder; None where there is none."""
-        archives = (folder / file for file in self.files if file.endswith((".tar.gz", ".tgz")))
-        found = next((path for path in archives if path.is_file()), None)
+    def _by_hand(self, folder: Path) -> str:
+        archive, place = shlex.quote(str(folder / self.files[0])), shlex.quote(str(folder))
+        download = f"`curl -L -C - --create-dirs -o {archive} {self.page}`"
+        unpack = f"unpack it with `tar -xzf {archive} -C {place}`"
+        if (folder / self.files[0]).is_file():
+            return f", but its archive is: {unpack} (a download that was cut goes on: {download})"
         return (
-            None
-            if found is None
-            else f"tar -xzf {shlex.quote(str(found))} -C {shlex.quote(str(folder))}"
+            f": download {self.files[0]} ({self.hint}) with {download}, which goes on where it was "
+            f"cut when you run it again, and {unpack}"
         )
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One line of the table: how to load it, what it is, and where it comes from."""
+    """One line of the dataset table: its title, how to load it, what it is, where it comes from.
 
+    ``read`` gives the texts or images behind the features; ``features`` names those it can have.
+    """
+
+    title: str
     load: Callable[..., Data]
     summary: str
-    source: MissingData | None = None
+    origin: Origin | None = None
     read: Callable[[Path | None], Raw] | None = None
-    features: tuple[str, ...] = field(default=())
+    features: tuple[str, ...] = ()
 
 
 def data_folder(folder: Path | str | None, name: str) -> Path:
-    """The folder of one dataset: as given, else ``$PARBALS_DATA/name``, else one in the user's
-    home."""
+    """A dataset's folder: as given, else ``$PARBALS_DATA/name``, else in the cache folder."""
     if folder is not None:
         return Path(folder)
     home = os.environ.get(DATA_VARIABLE)
-    return (Path(home) if home else Path.home() / ".cache" / "parbals" / "data") / name.replace(
-        "-", "_"
-    )
-
-
-def how_to_choose(name: str, folder: Path, features: str) -> str:
-    """How features are asked for by name, in Python and in a suite; part of a sentence."""
-    return (
-        f'in Python load_dataset("{name}", "{folder}", features="{features}"), in a suite of `parbals bench run` a '
-        f'table [data.NAME] with dataset = "{name}" and features = "{features}"'
-    )
+    return (Path(home) if home else cache_folder() / "data") / name.replace("-", "_")
 
 
 def halves(n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of two halves, shuffled the same way whatever the seed of an experiment: (target
-    source, test)."""
+    """Row numbers of two halves, the same for every seed: (target source, test)."""
     order = derive_generator(0, "halves", name).permutation(n_rows)
     return np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
 

@@ -1,13 +1,19 @@
-"""Credit Card Fraud (Kaggle, dhanushnarayananr): card_transdata.csv, or rows of it as Parquet with
-their split."""
+"""Credit Card Fraud (Kaggle, dhanushnarayananr): card_transdata.csv, or Parquet with the split."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from parbals.datasets.base import Data, Dataset, MissingData, data_folder
-from parbals.datasets.files import column_numbers, count_note, open_member, read_csv, read_parquet
+from parbals.datasets.base import Data, Dataset, Origin, data_folder
+from parbals.datasets.files import (
+    column_numbers,
+    count_note,
+    find_parquet,
+    open_member,
+    read_csv,
+    read_parquet,
+)
 from parbals.errors import InputError
 from parbals.features.tabular import TabularFeatures
 from parbals.validate import check_choice
@@ -15,7 +21,7 @@ from parbals.validate import check_choice
 __all__ = ["DATASET", "load", "paper_split"]
 
 NAME = "credit-card"
-SOURCE = MissingData(
+ORIGIN = Origin(
     NAME,
     "https://www.kaggle.com/datasets/dhanushnarayananr/credit-card-fraud",
     ("card_transdata.csv",),
@@ -57,31 +63,22 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
             "tabular-values keep them",
         )
     rows = {part: np.flatnonzero(split == part) for part in _PARTS}
-    for part, found in rows.items():
-        if not len(found):
+    for part, numbers in rows.items():
+        if not len(numbers):
             raise InputError(f"{NAME} has no row of the part {part!r}; the file is too small.")
     encoder = TabularFeatures(
         categorical=(), dropped=(), binning="values" if features == "tabular-values" else "kbins"
     ).fit(table[rows["train"]])
-    X = {part: encoder.transform(table[found]) for part, found in rows.items()}
-    return Data(
-        NAME,
-        X["train"],
-        y[rows["train"]],
-        X["val"],
-        X["test"],
-        y[rows["test"]],
-        CLASSES,
-        notes=notes,
-    )
+    X = {part: encoder.transform(table[numbers]) for part, numbers in rows.items()}
+    y_pool, y_test = y[rows["train"]], y[rows["test"]]
+    return Data(NAME, X["train"], y_pool, X["val"], X["test"], y_test, CLASSES, notes=notes)
 
 
 def paper_split(n_rows: int) -> np.ndarray:
-    """train, val or test of each row, as two calls of scikit-learn's train_test_split with
-    random_state 42 divide them.
+    """train, val or test of each row; of all 1,000,000 rows the paper's own split.
 
-    The first call keeps 60 %, the second halves what is left. On all 1,000,000 rows this is the
-    paper's own split.
+    As two calls of scikit-learn's train_test_split with random_state 42: the first keeps 60 %, the
+    second halves what is left.
     """
     order = np.random.RandomState(_PAPER_SEED).permutation(n_rows)
     left = order[: int(np.ceil(0.4 * n_rows))]
@@ -94,28 +91,19 @@ def paper_split(n_rows: int) -> np.ndarray:
 
 
 def _read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
-    parquet = (
-        next(iter(sorted(folder.glob("card_transdata*.parquet"))), None)
-        if folder.is_dir()
-        else None
-    )
-    has_csv = any(
-        (folder / name).is_file() for name in ("card_transdata.csv", "card_transdata.csv.gz")
-    )
-    if parquet is not None and not has_csv:
+    csv_names = ("card_transdata.csv", "card_transdata.csv.gz")
+    parquet = find_parquet(folder, "card_transdata", csv_names)
+    if parquet is not None:
         name, first_row = parquet.name, 1
         cells: dict[str, list[Any]] = read_parquet(parquet, (*_COLUMNS, _SPLIT))
         split = np.array(cells.pop(_SPLIT), dtype=str)
         if len(wrong := np.flatnonzero(~np.isin(split, _PARTS))):
             raise InputError(
-                f"{name}, row {wrong[0] + 1}, column {_SPLIT!r} is {str(split[wrong[0]])!r}, no "
-                "known part."
+                f"{name}, row {wrong[0] + 1}, column {_SPLIT!r} is {str(split[wrong[0]])!r}; it "
+                f"must be one of: {', '.join(_PARTS)}."
             )
     else:
-        with open_member(folder, ("card_transdata.csv", "card_transdata.csv.gz"), SOURCE) as (
-            file,
-            name,
-        ):
+        with open_member(folder, csv_names, ORIGIN) as (file, name):
             cells, first_row = dict(read_csv(file, name, _COLUMNS)), 2
         split = paper_split(len(cells[_LABEL]))
     table = np.column_stack(
@@ -131,5 +119,9 @@ def _read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, 
 
 
 DATASET = Dataset(
-    load, "is a card payment fraud? 1,000,000 payments, 7 columns", SOURCE, features=_FEATURES[1:]
+    "Credit Card",
+    load,
+    "is a card payment fraud? 1,000,000 payments, 7 columns",
+    ORIGIN,
+    features=_FEATURES[1:],
 )

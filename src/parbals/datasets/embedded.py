@@ -1,32 +1,30 @@
-"""From the rows of a text or image dataset to features: an encoder's cached array, TF-IDF, or
-pixels."""
+"""From texts or images to features: an encoder's cached array, TF-IDF, or pixels."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from parbals.datasets.base import Data, Part, Raw, halves, how_to_choose
+from parbals.datasets.base import Data, Part, Raw, halves
 from parbals.datasets.files import read_matrix
 from parbals.errors import InputError
 from parbals.features.encoders.base import Options, slug
+from parbals.features.encoders.embedding import Embedded, UnreadableError, embed
 from parbals.features.encoders.row_file import read_sidecar
-from parbals.features.encoders.run import Embedded, UnreadableError, embed, find_unreadable
 from parbals.features.encoders.table import load_encoder
 from parbals.features.pca import PoolPCA
+from parbals.features.text import TextFeatures
 
-__all__ = ["cache_name", "embed_parts", "embedded", "tfidf_features"]
+__all__ = ["Progress", "embed_parts", "embedded", "tfidf_features"]
+
+Progress = Callable[[str, float, float | None], None]
+"""Called with a stage, how many rows are through it, and how many there are."""
 
 _ENDINGS = ("_f16.npy", "_f32.npy", ".npy")
 _DIRECTIONS = 256
-
-
-def cache_name(encoder: str, stem: str) -> str:
-    """The file, in a dataset's folder, with an encoder's features: one row for each row of the part
-    called ``stem``."""
-    return f"{slug(encoder)}_{stem}.npy"
 
 
 def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: str) -> Data:
@@ -37,38 +35,24 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
     "auto": the paper's encoder if its features are there, else those that are. Rows whose image the
     encoder could not read are left out, with a note.
     """
-    chosen, notes = (features, ()) if features != "auto" else _automatic(raw, folder, paper_encoder)
-    if chosen == "tfidf":
-        matrices, reduce = _tfidf(raw, seed), False
-    elif chosen == "pixels" and raw.kind != "image":
-        matrices, reduce = _pixels(raw), True
+    name, notes = (features, ()) if features != "auto" else _automatic(raw, folder, paper_encoder)
+    if name == "tfidf":
+        X = _tfidf(raw, seed)
     else:
-        matrices, reduce = _cached(raw, folder, chosen), True
-        raw, matrices, notes = _without_skipped(raw, matrices, folder, chosen, notes)
-    if reduce:
-        pca = PoolPCA(0.99).fit(matrices["train"])
-        matrices = {part: pca.transform(matrix) for part, matrix in matrices.items()}
-    final = {part: np.ascontiguousarray(matrix, np.float32) for part, matrix in matrices.items()}
-    y = {name: part.y for name, part in raw.parts.items()}
-    if "val" in final:
-        target, X_test, y_test = final["val"], final["test"], y["test"]
-    else:
-        to_target, to_test = halves(len(final["test"]), raw.name)
-        target, X_test, y_test = (
-            final["test"][to_target],
-            final["test"][to_test],
-            y["test"][to_test],
-        )
-    return Data(
-        raw.name,
-        final["train"],
-        y["train"],
-        target,
-        X_test,
-        y_test,
-        raw.classes,
-        notes=(*raw.notes, *notes),
-    )
+        if name == "pixels" and raw.kind != "image":
+            X = _pixels(raw)
+        else:
+            raw, X = _cached(raw, folder, name)
+        pca = PoolPCA(0.99).fit(X["train"])
+        X = {part: pca.transform(matrix) for part, matrix in X.items()}
+    X = {part: np.ascontiguousarray(matrix, np.float32) for part, matrix in X.items()}
+    y_pool, y_test = raw.parts["train"].y, raw.parts["test"].y
+    target, X_test = X.get("val"), X["test"]
+    if target is None:
+        to_target, to_test = halves(len(X_test), raw.name)
+        target, X_test, y_test = X_test[to_target], X_test[to_test], y_test[to_test]
+    notes = (*raw.notes, *notes)
+    return Data(raw.name, X["train"], y_pool, target, X_test, y_test, raw.classes, notes=notes)
 
 
 def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:
@@ -82,14 +66,9 @@ def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None
 def _encoders_there(folder: Path, stems: Sequence[str]) -> list[str]:
     """Encoders whose features of every part are in the folder."""
     tails = [f"_{stems[0]}{ending}" for ending in _ENDINGS]
-    found = {
-        path.name.removesuffix(tail)
-        for path in folder.glob("*.npy")
-        for tail in tails
-        if path.name.endswith(tail)
-    }
-    kept = (name for name in found - {"y", "labels"} if all(_files(folder, name, stems)))
-    return sorted(kept)
+    paths = [(path.name, tail) for path in folder.glob("*.npy") for tail in tails]
+    names = {name.removesuffix(tail) for name, tail in paths if name.endswith(tail)}
+    return sorted(name for name in names - {"y", "labels"} if all(_files(folder, name, stems)))
 
 
 def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[str, ...]]:
@@ -100,7 +79,7 @@ def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[s
     if len(there) == 1:
         return there[0], (f"features are of {there[0]}, the paper's are of {paper_encoder}",)
     if there:
-        how = how_to_choose(raw.name, folder, there[0])
+        how = _how_to_choose(raw.name, folder, there[0])
         raise InputError(
             f"{folder} holds features of {', '.join(there)}; choose one of them by name: {how}."
         )
@@ -113,15 +92,11 @@ def embed_parts(
     encoder: str,
     *,
     options: Options | None = None,
-    batch_size: int = 32,
-    skip_bad: bool = False,
-    progress: Callable[[str, str, int], None] = lambda part, stage, done: None,
+    progress: Progress = lambda stage, done, total: None,
 ) -> list[Embedded]:
-    """Encode every part of a dataset into the file where :func:`embedded` looks for it; what is
-    there is kept.
+    """Encode every part of a dataset into the file where :func:`embedded` looks for it.
 
-    ``progress`` is told the part, the stage and how many rows are through. Where items of a part
-    cannot be read, those of the parts after it are looked at, too, before all of them are named.
+    What is there is kept. Items that cannot be read are named when all parts are done.
     """
     if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
         raise InputError(
@@ -142,37 +117,36 @@ def embed_parts(
             )
     loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
-    made: list[Embedded] = []
-    refused: UnreadableError | None = None
+    done: list[Embedded] = []
+    unreadable: list[str] = []
     for part in raw.parts.values():
-        items, target = _named(part), folder / cache_name(encoder, part.stem)
+        path = folder / _cache_name(encoder, part.stem)
 
-        def told(stage: str, done: int, stem: str = part.stem) -> None:
-            progress(stem, stage, done)
+        def show(stage: str, rows: int, total: int | None, stem: str = part.stem) -> None:
+            progress(f"{stage} {stem}", rows, total)
 
-        if refused is not None:  # so that a person can replace the bad items of all parts at once
-            refused = refused.joined(
-                find_unreadable(loaded, encoder, items, len(part.y), target, progress=told)
-            )
-            continue
         try:
-            made.append(
-                embed(
-                    loaded,
-                    encoder,
-                    items,
-                    len(part.y),
-                    target,
-                    batch_size=batch_size,
-                    skip_bad=skip_bad,
-                    progress=told,
-                )
+            done.append(
+                embed(loaded, encoder, _named(part), len(part.y), path, options, progress=show)
             )
         except UnreadableError as error:
-            refused = error
-    if refused is not None:
-        raise refused
-    return made
+            unreadable += error.clauses
+    if unreadable:  # of all parts at once
+        raise UnreadableError(*unreadable)
+    return done
+
+
+def _cache_name(encoder: str, stem: str) -> str:
+    return f"{slug(encoder)}_{stem}.npy"
+
+
+def _how_to_choose(name: str, folder: Path, features: str) -> str:
+    """How features are asked for by name, in Python and in a suite; part of a sentence."""
+    return (
+        f'in Python load_dataset("{name}", "{folder}", features="{features}"), in a suite of '
+        f'`parbals bench run` a table [data.NAME] with dataset = "{name}" and features = '
+        f'"{features}"'
+    )
 
 
 def _named(part: Part) -> Callable[[], Iterator[tuple[str, Any]]]:
@@ -184,9 +158,7 @@ def _named(part: Part) -> Callable[[], Iterator[tuple[str, Any]]]:
 
 
 def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
-    wanted = " and ".join(
-        str(folder / cache_name(encoder, part.stem)) for part in raw.parts.values()
-    )
+    wanted = " and ".join(str(folder / _cache_name(encoder, stem)) for stem in _stems(raw))
     if any(part.items is None for part in raw.parts.values()):
         return InputError(
             f"{raw.name} has no features of {encoder} yet, and its "
@@ -194,11 +166,10 @@ def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
             f"or features made elsewhere as {wanted}."
         )
     plain = {"text": "tfidf", "pixels": "pixels"}.get(raw.kind)
-    other = (
-        f"; features {plain} need no encoder: {how_to_choose(raw.name, folder, plain)}"
-        if plain
-        else ""
-    )
+    other = ""
+    if plain:
+        how = _how_to_choose(raw.name, folder, plain)
+        other = f"; features {plain} need no encoder: {how}"
     return InputError(
         f"{raw.name} has no features of {encoder} yet: run `parbals data embed {raw.name} "
         f"--encoder {shlex.quote(encoder)} --data {shlex.quote(str(folder))}`, which writes "
@@ -206,65 +177,44 @@ def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
     )
 
 
-def _without_skipped(
-    raw: Raw, matrices: dict[str, np.ndarray], folder: Path, encoder: str, notes: tuple[str, ...]
-) -> tuple[Raw, dict[str, np.ndarray], tuple[str, ...]]:
-    """Leave out rows whose item could not be read: what stands in the array for them says nothing
-    about their label."""
-    parts, kept_matrices = dict(raw.parts), dict(matrices)
-    for (name, part), path in zip(
-        raw.parts.items(), _files(folder, encoder, _stems(raw)), strict=True
-    ):
-        known = read_sidecar(path) if path is not None else None
-        skipped = [entry["row"] for entry in known["skipped"]] if known else []
-        if skipped:
-            kept = np.setdiff1d(np.arange(len(part.y)), skipped)
-            parts[name] = Part(None, part.y[kept], part.stem)
-            kept_matrices[name] = matrices[name][kept]
-            notes = (
-                *notes,
-                f"{len(skipped)} of {len(part.y)} rows of {part.stem} could not be read and are "
-                "left out",
-            )
-    return Raw(raw.name, raw.kind, parts, raw.classes, raw.notes), kept_matrices, notes
-
-
 def _stems(raw: Raw) -> list[str]:
     return [part.stem for part in raw.parts.values()]
 
 
-def _cached(raw: Raw, folder: Path, encoder: str) -> dict[str, np.ndarray]:
-    paths = _files(folder, encoder, _stems(raw))
-    matrices = {}
-    for (name, part), path in zip(raw.parts.items(), paths, strict=True):
+def _cached(raw: Raw, folder: Path, encoder: str) -> tuple[Raw, dict[str, np.ndarray]]:
+    """Rows of an encoder's files, without those whose item could not be read: they say nothing."""
+    X: dict[str, np.ndarray] = {}
+    parts, notes = dict(raw.parts), list(raw.notes)
+    for name, part in raw.parts.items():
+        (path,) = _files(folder, encoder, [part.stem])
         if path is None:
             raise _no_features(raw, folder, encoder)
-        matrices[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
-    if len({matrix.shape[1] for matrix in matrices.values()}) != 1:
-        shown = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in matrices.items())
+        X[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
+        skipped = [entry["row"] for entry in (read_sidecar(path) or {}).get("skipped", ())]
+        if skipped:
+            kept = np.setdiff1d(np.arange(len(part.y)), skipped)
+            parts[name], X[name] = Part(None, part.y[kept], part.stem), X[name][kept]
+            count = f"{len(skipped)} of {len(part.y)} rows of {part.stem}"
+            notes.append(f"{count} could not be read and are left out")
+    if len({matrix.shape[1] for matrix in X.values()}) != 1:
+        shown = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in X.items())
         raise InputError(
             f"The features of {encoder} for {raw.name} differ in length ({shown}); make them again."
         )
-    return matrices
+    return replace(raw, parts=parts, notes=tuple(notes)), X
 
 
 def _tfidf(raw: Raw, seed: int) -> dict[str, np.ndarray]:
     if raw.kind != "text":
         raise InputError(f"{raw.name} has no texts, so there are no tfidf features of it.")
-    texts = {
-        name: tuple(part.items) if part.items is not None else ()
-        for name, part in raw.parts.items()
-    }
+    texts = {name: tuple(part.items or ()) for name, part in raw.parts.items()}
     return tfidf_features(texts, "train", seed, raw.name)
 
 
 def tfidf_features(
     texts: dict[str, tuple[str, ...]], pool: str, seed: int, what: str
 ) -> dict[str, np.ndarray]:
-    """TF-IDF and SVD, both of the pool's texts; up to 256 directions, fewer where the pool has few
-    words."""
-    from parbals.demo.data import TextFeatures
-
+    """TF-IDF and SVD of the pool's texts; up to 256 directions, fewer where it has few words."""
     n_features, reason = max(1, min(_DIRECTIONS, len(texts[pool]) // 4)), ""
     while n_features >= 1:
         try:
@@ -272,9 +222,8 @@ def tfidf_features(
         except ValueError as error:  # no words at all, or fewer than directions
             n_features, reason = n_features // 2, str(error)
         else:
-            return {
-                name: encoder.transform(part).astype(np.float32) for name, part in texts.items()
-            }
+            parts = texts.items()
+            return {name: encoder.transform(part).astype(np.float32) for name, part in parts}
     raise InputError(f"{what} has too few different words for tfidf features ({reason}).")
 
 

@@ -5,51 +5,30 @@ from pathlib import Path
 
 import numpy as np
 
-from parbals.datasets.base import Data, Dataset, MissingData, Part, Raw, Remote, data_folder
+from parbals.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
 from parbals.datasets.embedded import embedded
 from parbals.datasets.files import count_note, open_member
 from parbals.errors import InputError, LabelError
 
-__all__ = ["CLASSES", "DATASET", "load", "read"]
+__all__ = ["DATASET", "load", "read"]
 
 NAME = "fashion-mnist"
 _PAGE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
-_FILES = {
-    "train-images-idx3-ubyte.gz": (
-        26_421_880,
-        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-    ),
-    "train-labels-idx1-ubyte.gz": (
-        None,
-        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-    ),
-    "t10k-images-idx3-ubyte.gz": (
-        None,
-        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-    ),
-    "t10k-labels-idx1-ubyte.gz": (
-        None,
-        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-    ),
+_SHA256 = {
+    "train-images-idx3": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+    "train-labels-idx1": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+    "t10k-images-idx3": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+    "t10k-labels-idx1": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
 }
-SOURCE = MissingData(
+_FILES = {f"{stem}-ubyte.gz": sha256 for stem, sha256 in _SHA256.items()}
+ORIGIN = Origin(
     NAME,
     _PAGE,
     tuple(_FILES),
-    tuple(Remote(f"{_PAGE}{file}", file, *known) for file, known in _FILES.items()),
+    tuple(Remote(f"{_PAGE}{file}", file, sha256) for file, sha256 in _FILES.items()),
 )
-CLASSES = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
+_CLOTHES = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
+CLASSES = tuple(_CLOTHES.split(","))
 _SIDE = 28
 _UNSIGNED_BYTE = 8
 
@@ -77,18 +56,14 @@ def read(folder: Path | None = None) -> Raw:
 
 
 def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
-    """Pool: the training images.
-
-    Target source and test: the halves of the test images, the same for every seed.
-    """
-    chosen = "pixels" if features == "auto" else features
-    return embedded(read(folder), data_folder(folder, NAME), chosen, seed, "pixels")
+    """Pool: the training images. Target source and test: halves of the others, for every seed."""
+    name = "pixels" if features == "auto" else features
+    return embedded(read(folder), data_folder(folder, NAME), name, seed, "pixels")
 
 
 def _idx(place: Path, stem: str) -> tuple[np.ndarray, str]:
-    """An array in the IDX format: two zero bytes, the type, the number of axes, their lengths, the
-    values."""
-    with open_member(place, (f"{stem}.gz", stem), SOURCE) as (file, name):
+    """An IDX array: two zero bytes, the type, the number of axes, their lengths, the values."""
+    with open_member(place, (f"{stem}.gz", stem), ORIGIN) as (file, name):
         content = file.read()
     n_axes = content[3] if len(content) > 3 and content[:3] == bytes((0, 0, _UNSIGNED_BYTE)) else 0
     start = 4 + 4 * n_axes
@@ -101,4 +76,11 @@ def _idx(place: Path, stem: str) -> tuple[np.ndarray, str]:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape), name
 
 
-DATASET = Dataset(load, "kind of clothing, 10 classes, 70,000 images", SOURCE, read, ("pixels",))
+DATASET = Dataset(
+    "Fashion-MNIST",
+    load,
+    "kind of clothing, 10 classes, 70,000 images",
+    ORIGIN,
+    read,
+    ("pixels",),
+)

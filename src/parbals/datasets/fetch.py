@@ -1,215 +1,117 @@
-"""Downloads that survive: resumed where they stopped, compared with what is known of them, named
-only when whole."""
+"""Downloads: every file whole and checked, or not there at all."""
 
-import http.client
-import os
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from parbals import __version__
-from parbals.datasets.arrivals import digest_of, fault, record_path, recorded, remember
 from parbals.datasets.base import Remote
-from parbals.datasets.partial import Partial
-from parbals.errors import InputError
+from parbals.errors import InputError, first_line
+from parbals.files import need, replacing
 
-__all__ = ["Progress", "Remote", "fetch"]
+__all__ = ["Progress", "fetch", "record_path"]
 
-Progress = Callable[[str, int, int | None], None]
-"""Called with the file's name, bytes there so far, and bytes in all where that is known."""
+Progress = Callable[[str, float, float | None], None]
+"""Called with a file's name, the bytes that are there, and the bytes in all if that is known."""
 
+_RETRIES = 2
 _CHUNK = 1 << 18
-_ATTEMPTS = 5
-_CUT = (http.client.HTTPException, ConnectionError, TimeoutError)
+_SECONDS = 30
 
 
 def fetch(
     remotes: Iterable[Remote],
     folder: Path,
-    progress: Progress | None = None,
-    *,
-    timeout: float = 30.0,
-    pause: float = 1.0,
+    progress: Progress = lambda file, done, total: None,
 ) -> list[Path]:
-    """Bring every file into the folder; those already there and whole are left alone.
+    """Bring every file into the folder; those already there and unchanged are left alone.
 
-    A file is written under another name, ``.NAME.part``, and takes its own only when its length and
-    checksum are right. Where no checksum is published, it must be of the kind its name says, and
-    its own checksum is kept in ``NAME.sha256`` beside it: from then on the file must have that one.
-
-    Whatever stops a download, the next call goes on from there, if the bytes so far are still those
-    that came. After a cut connection it goes on by itself, up to five times without a new byte,
-    waiting ``pause`` seconds, then twice as long, and so on.
+    A file takes its name only when its checksum is right. Where none is published, that of the
+    first download is kept in ``NAME.sha256`` beside it: from then on the file must have that one.
     """
-    told = progress or (lambda file, done, total: None)
-    remotes = list(remotes)
-    for remote in remotes:
-        if Path(remote.file).name != remote.file or urlsplit(remote.url).scheme not in (
-            "http",
-            "https",
-        ):
-            raise InputError(
-                f"{remote.url} as {remote.file!r} cannot be fetched; an http address and a plain "
-                "name do."
-            )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return [_one(remote, folder, told, timeout, pause) for remote in remotes]
+        return [_fetch_one(remote, folder, progress) for remote in remotes]
     except OSError as error:
         raise InputError(
             f"{folder} cannot be written ({error.strerror or error}); choose another folder."
         ) from error
 
 
-def _one(remote: Remote, folder: Path, told: Progress, timeout: float, pause: float) -> Path:
-    target = folder / remote.file
-    if target.is_file() and fault(target, remote) is None and _is_as_it_came(target, remote):
-        told(remote.file, target.stat().st_size, target.stat().st_size)
-        return target
-    for is_second in (False, True):
-        part = Partial(target)
-        was_resumed = part.size > 0
-        _complete(remote, target, part, told, timeout, pause)
-        wrong = fault(part.path, remote)
-        if wrong is None:
-            _name(part, target, remote)
-            return target
-        part.discard()
-        if (
-            is_second or not was_resumed
-        ):  # what an earlier call left behind may have been the bad part: try once afresh
-            break
-    raise InputError(
-        f"{remote.file} from {remote.url} arrived corrupt ({wrong}) and was deleted; try again "
-        f"later, or download it in a browser and save it as {target}."
+def record_path(path: Path) -> Path:
+    """Where the checksum of a file's first download is kept, as ``sha256sum -c`` reads it."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _fetch_one(remote: Remote, folder: Path, progress: Progress) -> Path:
+    pooch, requests = need("pooch requests", "Downloading a dataset", "parbals[data]")
+    pooch.get_logger().setLevel("ERROR")
+    path = folder / remote.file
+    first = None if remote.checksum else _recorded(path)
+    files = pooch.create(
+        folder,
+        base_url="",
+        registry={remote.file: remote.checksum or first},
+        urls={remote.file: remote.url},
+        retry_if_failed=_RETRIES,
     )
-
-
-def _is_as_it_came(target: Path, remote: Remote) -> bool:
-    """Without a published checksum: whether the file still has its first one, which is kept from
-    now on."""
-    if remote.sha256 is not None:
-        return True
-    digest, known = digest_of(target), recorded(target)
-    if known is None:
-        remember(target, digest)
-    return known in (None, digest)
-
-
-def _name(part: Partial, target: Path, remote: Remote) -> None:
-    """A good part takes its name, unless the file that came the first time was another."""
-    if remote.sha256 is None:
-        digest, known = digest_of(part.path), recorded(target)
-        if known is not None and known != digest:
-            part.discard()
-            raise InputError(
-                f"{remote.file} from {remote.url} has SHA-256 {digest[:12]}… and not {known[:12]}… "
-                "as the first time, and was deleted; if the publisher has changed it, delete "
-                f"{record_path(target)} and fetch it again."
-            )
-        remember(target, digest)
-    part.rename(target)
-
-
-def _complete(
-    remote: Remote, target: Path, part: Partial, told: Progress, timeout: float, pause: float
-) -> None:
-    """Go on until the server has sent all it has."""
-    failures, reason = 0, ""
-    while failures < _ATTEMPTS:
-        before = part.size
-        try:
-            if _transfer(remote, part, told, timeout):
-                return
-            reason = "the connection was cut"
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code == 416 and before:  # what is here is not a beginning of what is there
-                part.discard()
-                reason = "the file on the server has changed"
-            elif error.code < 500 and error.code not in (408, 429):
-                raise InputError(
-                    _refused(remote, target, f"the server answers {error.code} {error.reason}")
-                    + "."
-                ) from None
-            else:
-                reason = f"the server answers {error.code} {error.reason}"
-        except urllib.error.URLError as error:
-            reason = f"{urlsplit(remote.url).hostname} cannot be reached: {error.reason}"
-        except _CUT as error:
-            reason = f"the connection was cut ({type(error).__name__})"
-        failures = 0 if part.size > before else failures + 1
-        if failures < _ATTEMPTS:
-            time.sleep(pause * 2 ** max(failures - 1, 0))
-    kept = (
-        f"; the {part.size:,} bytes that came are kept, and the next call goes on from there"
-        if part.size
-        else ""
-    )
-    raise InputError(_refused(remote, target, reason) + kept + ".")
-
-
-def _refused(remote: Remote, target: Path, reason: str) -> str:
-    return (
-        f"{remote.file} could not be downloaded ({reason}): check the network and try again, or "
-        f"download {remote.url} in a browser and save it as {target}"
-    )
-
-
-def _transfer(remote: Remote, part: Partial, told: Progress, timeout: float) -> bool:
-    """One request; True when all bytes that the server announced are there."""
-    headers = {"User-Agent": f"parbals/{__version__}", "Accept-Encoding": "identity"}
-    start = part.size
-    if start and part.url == remote.url and (part.validator or remote.sha256):
-        headers["Range"] = f"bytes={start}-"
-        if part.validator:
-            headers["If-Range"] = (
-                part.validator
-            )  # a file that has changed meanwhile is sent from its beginning
-    else:
-        start = 0
-    if remote.bytes is not None and start == remote.bytes:
-        return True
-    request = urllib.request.Request(remote.url, headers=headers)
-    with urllib.request.urlopen(request, timeout=timeout) as answer:
-        is_rest = answer.status == 206 and (answer.headers.get("Content-Range") or "").startswith(
-            f"bytes {start}-"
-        )
-        start = start if is_rest else 0
-        length = answer.headers.get("Content-Length")
-        total = start + int(length) if length is not None and length.isdigit() else remote.bytes
-        if not is_rest:
-            part.restart(remote.url, _validator(answer.headers))
-        done = start
-        with part.path.open("r+b" if is_rest else "wb") as file:
-            file.seek(start)
-            file.truncate()
-            told(remote.file, done, total)
-            try:
-                while chunk := _received(answer):
-                    file.write(chunk)
-                    part.add(chunk)
-                    done += len(chunk)
-                    told(remote.file, done, total)
-            finally:
-                file.flush()
-                os.fsync(file.fileno())
-                part.save()
-    return total is None or done >= total
-
-
-def _received(answer: http.client.HTTPResponse) -> bytes:
-    """The next bytes. What goes wrong on the way is told apart from what goes wrong on the disk."""
+    by_hand = f"download {remote.url} in a browser and save it as {path}."
+    bar = _Bar(progress, remote.file)
     try:
-        return answer.read(_CHUNK)
-    except OSError as error:
-        raise ConnectionError(str(error)) from error
+        files.fetch(remote.file, downloader=pooch.HTTPDownloader(bar, _CHUNK, timeout=_SECONDS))
+    except requests.RequestException as error:
+        host = urlsplit(remote.url).netloc
+        reason = first_line(error) if error.response is not None else f"no connection to {host}"
+        raise InputError(
+            f"{remote.file} could not be downloaded ({reason}): check the network and try again, "
+            f"or {by_hand}"
+        ) from None
+    except ValueError:  # the checksum is another one
+        if first is None:
+            raise InputError(
+                f"{remote.file} arrived corrupt and was deleted; try again later, or {by_hand}"
+            ) from None
+        raise InputError(
+            f"{remote.url} is not the file of the first download any more; if its publisher has "
+            f"changed it, delete {record_path(path)} and fetch it again."
+        ) from None
+    if remote.checksum is None and first is None:
+        with path.open("rb") as file:
+            start = file.read(512).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not start or start.startswith(b"<"):  # such as a page to log in
+            path.unlink()
+            what = "a web page" if start else "nothing"
+            raise InputError(f"{remote.url} gave {what}; try again later, or {by_hand}")
+        with replacing(record_path(path)) as record:
+            record.write(f"{pooch.file_hash(str(path))}  {path.name}\n".encode())
+    return path
 
 
-def _validator(headers: Any) -> str:
-    tag = headers.get("ETag") or ""
-    return (tag if not tag.startswith("W/") else "") or headers.get("Last-Modified") or ""
+def _recorded(path: Path) -> str | None:
+    record = record_path(path)
+    words = record.read_text("utf-8", "replace").split() if record.is_file() else []
+    return words[0] if words else None
+
+
+class _Bar:
+    """What pooch asks of a progress bar; ``total`` is set at the start of every attempt."""
+
+    def __init__(self, progress: Progress, file: str) -> None:
+        self._progress, self._file = progress, file
+        self.total = 0
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @total.setter
+    def total(self, n_bytes: int) -> None:
+        self._total, self._done = n_bytes, 0
+
+    def update(self, n_bytes: int) -> None:
+        self._done += n_bytes
+        shown = min(self._done, self._total) if self._total else self._done
+        self._progress(self._file, shown, self._total or None)
+
+    def reset(self) -> None:
+        self._done = 0
+
+    def close(self) -> None: ...

@@ -1,5 +1,4 @@
-"""Publishers' files: found, opened (also inside their archive), and checked by column name and by
-number of rows."""
+"""Publishers' files: opened, also inside their archive, and checked by columns and rows."""
 
 import csv
 import gzip
@@ -7,21 +6,23 @@ import io
 import lzma
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
 
-from parbals.datasets.base import MissingData
+from parbals.datasets.base import Origin
 from parbals.errors import InputError, LabelError
+from parbals.readers.open import open_source
 
 __all__ = [
     "class_numbers",
     "column_numbers",
     "count_note",
     "find",
+    "find_parquet",
     "open_member",
     "read_csv",
     "read_matrix",
@@ -39,13 +40,11 @@ def find(folder: Path, names: Iterable[str]) -> Path | None:
 
 @contextmanager
 def open_member(
-    folder: Path, names: Sequence[str], source: MissingData, archives: Sequence[str] = ()
+    folder: Path, names: Sequence[str], origin: Origin, archives: Sequence[str] = ()
 ) -> Iterator[tuple[IO[bytes], str]]:
-    """The bytes of a file, unpacked if it ends in .gz, or of the same file inside an archive that
-    was not unpacked.
+    """The bytes of a file, unpacked if it ends in .gz, or of the same file inside a packed archive.
 
-    ``names`` are tried in order, relative to the folder. Inside an archive the last part of a name
-    decides.
+    ``names`` are tried in order, relative to the folder; inside an archive their last part counts.
     """
     path = find(folder, names)
     try:
@@ -55,7 +54,7 @@ def open_member(
             return
         archive = find(folder, archives)
         if archive is None:
-            raise source.error(folder, names[0])
+            raise origin.error(folder, names[0])
         wanted = {Path(name).name for name in names}
         with tarfile.open(archive) as tar:
             for member in tar:
@@ -65,7 +64,7 @@ def open_member(
                         yield inside, f"{archive.name}/{Path(member.name).name}"
                         return
         raise InputError(
-            f"{archive.name} holds no file {names[0]}; download it again from {source.page}."
+            f"{archive.name} has no file {names[0]}; download it again from {origin.page}."
         )
     except DAMAGED as error:
         shown = path or find(folder, archives)
@@ -74,38 +73,40 @@ def open_member(
         ) from None
 
 
+def find_parquet(folder: Path, stem: str, csv_names: Iterable[str]) -> Path | None:
+    """The first Parquet file whose name begins with ``stem``; None where there is a CSV."""
+    parquet = sorted(folder.glob(f"{stem}*.parquet")) if folder.is_dir() else []
+    return parquet[0] if parquet and find(folder, csv_names) is None else None
+
+
 def read_csv(
     file: IO[bytes],
     name: str,
     columns: Sequence[str],
     *,
-    wanted: Sequence[str] | None = None,
+    extra: bool = False,
     header: bool = True,
 ) -> dict[str, list[str]]:
-    """Cells by column.
+    """Cells by column. Each of these columns must be there, and no other unless ``extra``.
 
-    ``columns`` are those the publisher writes: each must be there, and no other.
-
-    ``wanted`` limits the check, and what is kept, to some of them; then further columns do not
-    matter. Without a header the columns are known by their order.
+    Without a header the columns are known by their order.
     """
-    kept = list(columns if wanted is None else wanted)
-    cells: dict[str, list[str]] = {column: [] for column in kept}
+    cells: dict[str, list[str]] = {column: [] for column in columns}
     text = io.TextIOWrapper(file, "utf-8-sig", newline="")
     reader = csv.reader(text, strict=True)
     row = 0
     try:
-        found = next(reader, None) if header else list(columns)
-        if found is None:
+        names = next(reader, None) if header else list(columns)
+        if names is None:
             raise InputError(f"{name} is empty; its first row must name the columns.")
-        _check_header(found, kept, None if wanted is None else (), name)
-        places = [(cells[column], found.index(column)) for column in kept]
+        _check_header(names, columns, name, extra)
+        places = [(cells[column], names.index(column)) for column in columns]
         for row, record in enumerate(reader, start=2 if header else 1):
             if not record:
                 continue
-            if len(record) != len(found):
+            if len(record) != len(names):
                 raise InputError(
-                    f"{name}, row {row} has {len(record)} cells instead of {len(found)}; download "
+                    f"{name}, row {row} has {len(record)} cells instead of {len(names)}; download "
                     "it again."
                 )
             for column, place in places:
@@ -118,35 +119,28 @@ def read_csv(
         ) from None
     finally:
         with suppress(ValueError, *DAMAGED):
-            text.detach()  # whoever opened the file closes it
-    if not cells[kept[0]]:
+            text.detach()  # the caller closes the file
+    if not cells[columns[0]]:
         raise InputError(f"{name} has no rows.")
     return cells
 
 
-def _check_header(
-    found: Sequence[str], needed: Sequence[str], optional: Sequence[str] | None, name: str
-) -> None:
-    """``optional`` None: nothing else may be there."""
+def _check_header(names: Sequence[str], needed: Sequence[str], file: str, extra: bool) -> None:
     for column in needed:
-        if column not in found:
-            shown = ", ".join(repr(other) for other in found[:30])
-            raise InputError(f"{name} has no column {column!r}; its columns are: {shown}.")
-    if optional is None:
-        for column in found:
-            if column not in needed:
-                raise InputError(
-                    f"{name} has a column {column!r} that the published file does not have; remove "
-                    "it."
-                )
+        if column not in names:
+            shown = ", ".join(repr(other) for other in names[:30])
+            raise InputError(f"{file} has no column {column!r}; its columns are: {shown}.")
+    for column in () if extra else names:
+        if column not in needed:
+            raise InputError(
+                f"{file} has a column {column!r} that the published file does not have; remove it."
+            )
 
 
 def read_parquet(path: Path, columns: Sequence[str]) -> dict[str, list[Any]]:
     """Some columns of a Parquet file."""
-    from parbals.readers.imports import open_source
-
     source = open_source(path)
-    _check_header(source.columns, columns, (), path.name)
+    _check_header(source.columns, columns, path.name, extra=True)
     cells: dict[str, list[Any]] = {column: [] for column in columns}
     for _, values in source.rows():
         for column, kept in cells.items():
@@ -156,48 +150,47 @@ def read_parquet(path: Path, columns: Sequence[str]) -> dict[str, list[Any]]:
     return cells
 
 
-def count_note(name: str, found: int, published: int) -> tuple[str, ...]:
+def count_note(name: str, n_rows: int, published: int) -> tuple[str, ...]:
     """A note where rows are fewer than published; more of them cannot be the published file."""
-    if found > published:
+    if n_rows > published:
         raise InputError(
-            f"{name} has {found:,} rows, more than the {published:,} published; is it another file?"
+            f"{name} has {n_rows:,} rows, more than the {published:,} published: is it another one?"
         )
-    return (
-        () if found == published else (f"{name} has {found:,} of the {published:,} published rows",)
-    )
+    note = f"{name} has {n_rows:,} of the {published:,} published rows"
+    return () if n_rows == published else (note,)
 
 
 def class_numbers(
-    labels: Sequence[Any], table: dict[Any, int], name: str, column: str, first_row: int
+    labels: Sequence[Any], numbers: Mapping[Any, int], name: str, column: str, first_row: int
 ) -> np.ndarray:
     """Class numbers of labels as the publisher writes them."""
-    numbers = np.array([table.get(label, -1) for label in labels], np.int64)
-    if len(wrong := np.flatnonzero(numbers < 0)):
+    y = np.array([numbers.get(label, -1) for label in labels], np.int64)
+    if len(wrong := np.flatnonzero(y < 0)):
         row = int(wrong[0])
-        known = ", ".join(repr(label) for label in list(table)[:10])
+        known = ", ".join(repr(label) for label in list(numbers)[:10])
+        known += ", …" if len(numbers) > 10 else ""
         raise LabelError(
             f"{name}, row {row + first_row}, column {column!r} is {labels[row]!r}; it must be one "
             f"of: {known}."
         )
-    return numbers
+    return y
 
 
 def column_numbers(
     cells: Sequence[Any], name: str, column: str, first_row: int, *, allow_missing: bool = False
 ) -> np.ndarray:
-    """A column as finite numbers, or one sentence about the first that is none; empty is NaN if
-    that is allowed."""
-    given = [cell if cell != "" else "nan" for cell in cells] if allow_missing else cells
+    """A column as finite numbers; empty cells are NaN if they may be missing."""
+    filled = [cell if cell != "" else "nan" for cell in cells] if allow_missing else cells
     try:
-        numbers = np.array(given).astype(np.float64)
+        numbers = np.array(filled).astype(np.float64)
     except (ValueError, TypeError):
-        numbers = np.array([_number(cell) for cell in given])
+        numbers = np.array([_number(cell) for cell in filled])
     wrong = np.flatnonzero(np.isinf(numbers) if allow_missing else ~np.isfinite(numbers))
     if len(wrong):
         row = int(wrong[0])
         raise InputError(
-            f"{name}, row {row + first_row}, column {column!r} is {cells[row]!r}, which is no "
-            "usable number."
+            f"{name}, row {row + first_row}, column {column!r} is {cells[row]!r}, which is not "
+            "a usable number."
         )
     return numbers
 

@@ -14,29 +14,24 @@ from parbals.datasets.embedded import tfidf_features
 from parbals.errors import InputError, LabelError
 from parbals.features.pca import PoolPCA
 from parbals.features.tabular import CellError, TabularFeatures, looks_like_id
-from parbals.readers.imports import (
-    Row,
-    Source,
-    classes_in,
-    numeric_features,
-    open_source,
-    plan_items,
-)
+from parbals.readers.items import classes_in, plan_items
+from parbals.readers.numbers import numeric_features
 from parbals.readers.numpy_files import open_npz
-from parbals.readers.source import where
+from parbals.readers.open import open_source
+from parbals.readers.source import Row, Source, where
 from parbals.validate import check_choice
 
 __all__ = ["DATASET", "load"]
 
 NAME = "own"
 _FEATURES = ("auto", "given", "pca", "tabular", "tfidf")
+_PARTS = ("pool", "target", "test")
 _VALIDATION = ("validation", "val", "dev")
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Labelled rows of one file or split; ``numbers`` are those a person would look for in the file
-    called ``name``."""
+    """Labelled rows of one file or split; ``numbers`` are where a person finds them in the file."""
 
     name: str
     columns: list[dict[str, Any]]
@@ -46,9 +41,8 @@ class _Rows:
 
     def take(self, rows: np.ndarray) -> "_Rows":
         matrix = None if self.matrix is None else self.matrix[rows]
-        return _Rows(
-            self.name, [self.columns[i] for i in rows], matrix, self.y[rows], self.numbers[rows]
-        )
+        columns = [self.columns[i] for i in rows]
+        return _Rows(self.name, columns, matrix, self.y[rows], self.numbers[rows])
 
 
 def load(
@@ -60,8 +54,7 @@ def load(
     text: str | None = None,
     classes: Sequence[str] | None = None,
 ) -> Data:
-    """A file or folder of the user's own, with the true label of every row in the column (of an
-    .npz: array) ``label``.
+    """A file or folder of the user's own, with the true labels in the column or array ``label``.
 
     A Hugging Face folder with splits train and test keeps them (and validation as target source, or
     half of test); anything else is divided 60/20/20 by the seed. ``features``: "given" takes the
@@ -77,17 +70,13 @@ def load(
     path = Path(folder)
     splits = _splits(path)
     sources = {part: _opened(path, split, label) for part, split in splits.items()}
-    names = (
-        list(classes) if classes is not None else classes_in(next(iter(sources.values())), label)
-    )
+    first = next(iter(sources.values()))
+    names = list(classes) if classes is not None else classes_in(first, label)
     notes: list[str] = []
     parts = {part: _labelled(source, label, names, notes) for part, source in sources.items()}
     if "pool" not in parts:
-        pool, target, test = three_parts(len(parts["all"].y), NAME, seed)
-        parts = {
-            part: parts["all"].take(rows)
-            for part, rows in (("pool", pool), ("target", target), ("test", test))
-        }
+        divided = zip(_PARTS, three_parts(len(parts["all"].y), NAME, seed), strict=True)
+        parts = {part: parts["all"].take(rows) for part, rows in divided}
     elif "target" not in parts:
         to_target, to_test = halves(len(parts["test"].y), NAME)
         parts |= {"target": parts["test"].take(to_target), "test": parts["test"].take(to_test)}
@@ -97,15 +86,9 @@ def load(
         )
     X = _features(parts, features, text, seed, path.name, notes)
     y_pool, y_test = parts["pool"].y, parts["test"].y
+    X_pool, X_target, X_test = (X[part] for part in _PARTS)
     return Data(
-        path.stem,
-        X["pool"],
-        y_pool,
-        X["target"],
-        X["test"],
-        y_test,
-        tuple(names),
-        notes=tuple(notes),
+        path.stem, X_pool, y_pool, X_target, X_test, y_test, tuple(names), notes=tuple(notes)
     )
 
 
@@ -115,8 +98,8 @@ def _splits(path: Path) -> dict[str, str | None]:
     if not listing.is_file():
         return {"all": None}
     try:
-        found = json.loads(listing.read_text("utf-8"))["splits"]
-        there = [split for split in found if isinstance(split, str)]
+        splits = json.loads(listing.read_text("utf-8"))["splits"]
+        there = [split for split in splits if isinstance(split, str)]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(
             f"{path.name}/dataset_dict.json cannot be read; save the dataset again."
@@ -140,19 +123,18 @@ def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) 
     walked: list[int] = []
     columns, kept, y = [], [], []
 
-    def noted() -> Iterator[Row]:
-        walked.clear()  # every walk begins anew
+    def numbered() -> Iterator[Row]:
+        walked.clear()  # every walk begins again
         for row in source.rows():
             walked.append(row.number)
             yield row
 
-    for row, (_, content, found) in enumerate(
-        plan_items(replace(source, rows=noted), label_column=label, classes=classes)
-    ):
-        if found is not None:
+    items = plan_items(replace(source, rows=numbered), label_column=label, classes=classes)
+    for row, (_, content, name) in enumerate(items):
+        if name is not None:
             columns.append(content)
             kept.append(row)
-            y.append(number[found])
+            y.append(number[name])
     if not y:
         raise LabelError(f"{source.name}, column {label!r} has no labels.")
     if len(y) < len(walked):
@@ -160,9 +142,8 @@ def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) 
             f"{len(walked) - len(y):,} rows of {source.name} have no label and were left out"
         )
     matrix = None if source.features is None else numeric_features(source)[kept]
-    return _Rows(
-        source.name, columns, matrix, np.array(y, np.int64), np.array(walked, np.int64)[kept]
-    )
+    numbers = np.array(walked, np.int64)[kept]
+    return _Rows(source.name, columns, matrix, np.array(y, np.int64), numbers)
 
 
 def _features(
@@ -175,7 +156,8 @@ def _features(
         matrices = {part: rows.matrix for part, rows in parts.items() if rows.matrix is not None}
         if len(matrices) != len(parts):
             raise InputError(
-                f'{name} holds no array of features; use features="tabular", or features="tfidf" with text="COLUMN".'
+                f'{name} has no array of features; use features="tabular", or features="tfidf" '
+                'with text="COLUMN".'
             )
         if features == "given":
             return matrices
@@ -190,13 +172,11 @@ def _tfidf(
     if text is None or text not in parts["pool"].columns[0]:
         there = ", ".join(map(repr, parts["pool"].columns[0]))
         raise InputError(
-            f"{name}: tfidf needs the column with the text, and {text!r} is none; there are: "
-            f"{there}."
+            f"{name}: tfidf needs the column with the text, and {text!r} is not a column; there "
+            f"are: {there}."
         )
-    texts = {
-        part: tuple(str(row.get(text) or "") for row in rows.columns)
-        for part, rows in parts.items()
-    }
+    cells = {part: [row.get(text) for row in rows.columns] for part, rows in parts.items()}
+    texts = {part: tuple(str(cell or "") for cell in column) for part, column in cells.items()}
     return tfidf_features(texts, "pool", seed, f"{name}, column {text!r}")
 
 
@@ -207,11 +187,8 @@ def _tabular(parts: dict[str, _Rows], name: str, notes: list[str]) -> dict[str, 
         tables[part] = np.empty((len(rows.columns), len(columns)), dtype=object)
         for place, column in enumerate(columns):
             tables[part][:, place] = [row.get(column) for row in rows.columns]
-    dropped = [
-        place
-        for place, column in enumerate(columns)
-        if looks_like_id(column, tables["pool"][:, place])
-    ]
+    pool = tables["pool"]
+    dropped = [i for i, column in enumerate(columns) if looks_like_id(column, pool[:, i])]
     if len(dropped) == len(columns):
         raise InputError(
             f"{name} has no column besides the label that says something about more than one row."
@@ -223,7 +200,7 @@ def _tabular(parts: dict[str, _Rows], name: str, notes: list[str]) -> dict[str, 
         )
     encoder = TabularFeatures(dropped=dropped)
     with _placed(parts["pool"], columns):
-        encoder.fit(tables["pool"])
+        encoder.fit(pool)
     features = {}
     for part, table in tables.items():
         with _placed(parts[part], columns):
@@ -233,7 +210,7 @@ def _tabular(parts: dict[str, _Rows], name: str, notes: list[str]) -> dict[str, 
 
 @contextmanager
 def _placed(rows: _Rows, columns: list[str]) -> Iterator[None]:
-    """A fault in a cell is told with the row and the column of the file."""
+    """A fault in a cell names the row and the column of the file."""
     try:
         yield
     except CellError as error:
@@ -244,6 +221,7 @@ def _placed(rows: _Rows, columns: list[str]) -> Iterator[None]:
 
 
 DATASET = Dataset(
+    "Own data",
     load,
     "your own: .csv, .tsv, .jsonl, .parquet, .npz or a Hugging Face folder",
     features=_FEATURES[1:],

@@ -3,37 +3,26 @@
 from pathlib import Path
 from typing import Any
 
-from parbals.datasets import (
-    ag_news,
-    airline,
-    breast_cancer,
-    cifar10,
-    civil_comments,
-    credit_card,
-    digits,
-    fashion_mnist,
-    fmow,
-    iwildcam,
-    own,
-    sms_spam,
-    yelp,
-)
+from parbals.datasets import airline, cifar10, credit_card, fashion_mnist, own, sms_spam
 from parbals.datasets.base import Data, Dataset
+from parbals.datasets.scikit_learn import BREAST_CANCER, DIGITS
+from parbals.datasets.texts import AG_NEWS, YELP
+from parbals.datasets.wilds import CIVIL_COMMENTS, FMOW, IWILDCAM
 from parbals.errors import InputError
 
-__all__ = ["DATASETS", "dataset_named", "load_dataset"]
+__all__ = ["DATASETS", "dataset_named", "dataset_title", "load_dataset"]
 
 DATASETS: dict[str, Dataset] = {
     "airline": airline.DATASET,
     "credit-card": credit_card.DATASET,
-    "ag-news": ag_news.DATASET,
-    "yelp": yelp.DATASET,
-    "civil-comments": civil_comments.DATASET,
+    "ag-news": AG_NEWS,
+    "yelp": YELP,
+    "civil-comments": CIVIL_COMMENTS,
     "cifar10": cifar10.DATASET,
-    "iwildcam": iwildcam.DATASET,
-    "fmow": fmow.DATASET,
-    "digits": digits.DATASET,
-    "breast-cancer": breast_cancer.DATASET,
+    "iwildcam": IWILDCAM,
+    "fmow": FMOW,
+    "digits": DIGITS,
+    "breast-cancer": BREAST_CANCER,
     "sms-spam": sms_spam.DATASET,
     "fashion-mnist": fashion_mnist.DATASET,
     "own": own.DATASET,
@@ -45,6 +34,11 @@ def dataset_named(name: str) -> Dataset:
     if name not in DATASETS:
         raise InputError(f"There is no dataset {name!r}; choose one of: {', '.join(DATASETS)}.")
     return DATASETS[name]
+
+
+def dataset_title(name: str) -> str:
+    """What a dataset is called in tables and pictures; a suite's own data by their own name."""
+    return DATASETS[name].title if name in DATASETS else name
 
 
 def load_dataset(

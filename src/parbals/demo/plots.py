@@ -1,11 +1,7 @@
-"""Pictures of a demo run: how accuracy grew, and where in the pool each first batch lies.
+"""Pictures of a demo run: how accuracy grew, and where in the pool each first batch lies."""
 
-Figures are built without pyplot, so nothing global changes and no window system is needed.
-"""
-
-import io
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,162 +9,74 @@ from matplotlib.figure import Figure
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
-from parbals.demo.names import LIGHT, METRIC_NAMES, Theme, colour_of, name_of
-from parbals.demo.run import DemoResult, FirstRound
-from parbals.demo.summary import SIMILAR, standard_error, worth_of
+from parbals.bench.metrics import METRICS
+from parbals.bench.report.plots import Curve, curve_figure, styles_of
+from parbals.datasets.sms_spam import CLASSES
+from parbals.datasets.table import dataset_title
+from parbals.demo.run import SIMILAR, STRATEGIES, Demo
 from parbals.randomness import derive_generator
+from parbals.strategies.table import strategy_title
 
-__all__ = ["curve_png", "learning_curve_png", "map_png", "pool_map", "pool_map_png"]
+__all__ = ["COLOURS", "curves", "map_figure", "pool_map"]
 
-_CURVES = ("accuracy", "spam_f1")
-_DPI = 160
-
-
-def learning_curve_png(result: DemoResult, theme: Theme = LIGHT) -> bytes:
-    """Both learning curves side by side."""
-    return _png(
-        (11.5, 4.4),
-        theme,
-        [partial(_draw_curve, result=result, metric=metric, theme=theme) for metric in _CURVES],
-    )
+COLOURS = {name: style[0] for name, style in zip(STRATEGIES, styles_of(STRATEGIES), strict=True)}
+_INK, _FRAME, _HAM, _SPAM = "#222222", "#c9ced8", "#d3d7df", "#9aa2b1"
 
 
-def curve_png(result: DemoResult, metric: str, theme: Theme = LIGHT) -> bytes:
-    """One learning curve: mean over seeds ± one standard error."""
-    return _png(
-        (6.4, 4.4), theme, [partial(_draw_curve, result=result, metric=metric, theme=theme)]
-    )
-
-
-def pool_map_png(result: DemoResult, places: dict[int, np.ndarray], theme: Theme = LIGHT) -> bytes:
-    """The map with every strategy's first batch, side by side."""
-    draws = [
-        partial(_draw_map, first=result.first, places=places, strategy=s, theme=theme)
-        for s in result.first.batches
+def curves(demo: Demo, metric: str) -> Figure:
+    """The learning curves of one metric: mean over seeds with its 95 % interval."""
+    lines = [
+        Curve(strategy_title(name), name, demo.budget.n_labels, demo.values(name, metric) / 100)
+        for name in STRATEGIES
     ]
-    return _png((4.2 * len(draws), 4.6), theme, draws)
+    title = f"{dataset_title('sms-spam')}  ·  {demo.budget.spelt}"
+    figure = curve_figure(lines, title, METRICS[metric])
+    figure.axes[0].set_xticks(demo.budget.n_labels)
+    return figure
 
 
-def map_png(
-    result: DemoResult, places: dict[int, np.ndarray], strategy: str, theme: Theme = LIGHT
-) -> bytes:
-    """The map with one strategy's first batch."""
-    return _png(
-        (4.4, 4.8),
-        theme,
-        [partial(_draw_map, first=result.first, places=places, strategy=strategy, theme=theme)],
-    )
-
-
-def pool_map(result: DemoResult, seed: int = 0) -> dict[int, np.ndarray]:
+def pool_map(demo: Demo, n_shown: int = 1_000, seed: int = 0) -> dict[int, np.ndarray]:
     """Places in the plane of a random part of the pool and of every batch, {pool position: (x, y)}.
 
     t-SNE keeps neighbours together: messages that read alike to the model become one clump.
     """
-    first = result.first
-    drawn = derive_generator(seed, "map").permutation(len(first.X_pool))[: result.settings.n_shown]
-    rows = np.unique(np.concatenate([drawn, *(batch.indices for batch in first.batches.values())]))
+    drawn = derive_generator(seed, "map").permutation(len(demo.X_pool))[:n_shown]
+    rows = np.unique(np.concatenate([drawn, *(batch.rows for batch in demo.first.values())]))
     neighbours = min(30.0, (len(rows) - 1) / 3)
     tsne = TSNE(init="pca", metric="cosine", perplexity=neighbours, max_iter=600, random_state=seed)
-    # One thread, for the same reason as in the features: at this size several mostly wait for each
-    # other.
+    # One thread: at this size several mostly wait for each other.
     with threadpool_limits(1):
-        return dict(zip(rows.tolist(), tsne.fit_transform(first.X_pool[rows]), strict=True))
+        return dict(zip(rows.tolist(), tsne.fit_transform(demo.X_pool[rows]), strict=True))
 
 
-def _png(size: tuple[float, float], theme: Theme, draws: Sequence[Callable[[Axes], None]]) -> bytes:
-    figure = Figure(figsize=size, layout="constrained", facecolor=theme.page)
-    for ax, draw in zip(figure.subplots(1, len(draws), squeeze=False)[0], draws, strict=True):
-        ax.set_facecolor(theme.page)
-        draw(ax)
-    buffer = io.BytesIO()
-    # No software version in the file: the same run gives the same bytes.
-    figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
-    return buffer.getvalue()
+def map_figure(
+    demo: Demo, places: dict[int, np.ndarray], strategies: Sequence[str] = STRATEGIES
+) -> Figure:
+    """The map with the first batch of each strategy; lines join near-duplicates."""
+    figure = Figure(figsize=(4.2 * len(strategies), 4.6), layout="constrained", facecolor="white")
+    axes = figure.subplots(1, len(strategies), squeeze=False)[0]
+    for ax, strategy in zip(axes, strategies, strict=True):
+        _draw_map(ax, demo, places, strategy)
+    return figure
 
 
-def _draw_curve(ax: Axes, result: DemoResult, metric: str, theme: Theme) -> None:
-    n_labels = result.settings.n_labels
-    ends: dict[str, float] = {}
-    for strategy in result.settings.strategies:
-        values = 100 * result.metric(metric, strategy)
-        colour = colour_of(strategy, theme)
-        mean, error = values.mean(axis=0), standard_error(values)
-        ax.fill_between(n_labels, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(n_labels, mean, color=colour, linewidth=2.2, marker="o", markersize=4)
-        ends[strategy] = float(values[:, -1].mean())
-    low, high = ax.get_ylim()
-    for strategy, height in _spread(ends, 0.065 * (high - low)).items():
-        ax.annotate(
-            f"{name_of(strategy)} {ends[strategy]:.1f}",
-            (n_labels[-1], height),
-            xytext=(9, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour_of(strategy, theme),
-            fontweight="bold",
-            annotation_clip=False,
-        )
-    ax.set_xticks(n_labels)
-    ax.set_xlim(n_labels[0], n_labels[-1] + 0.34 * (n_labels[-1] - n_labels[0]))
-    ax.set_xlabel("messages labelled", color=theme.ink)
-    ax.set_title(
-        f"{METRIC_NAMES[metric]} on unseen messages, %", loc="left", color=theme.ink, fontsize=11
-    )
-    ax.tick_params(colors=theme.ink, labelsize=9)
-    ax.grid(axis="y", color=theme.faint, linewidth=0.6, alpha=0.6)
-    for side, spine in ax.spines.items():
-        spine.set_visible(side == "bottom")
-        spine.set_color(theme.faint)
-
-
-def _draw_map(
-    ax: Axes, first: FirstRound, places: dict[int, np.ndarray], strategy: str, theme: Theme
-) -> None:
+def _draw_map(ax: Axes, demo: Demo, places: dict[int, np.ndarray], strategy: str) -> None:
     rows = np.array(list(places))
     at = np.array([places[row] for row in rows])
-    spam = first.pool.labels[rows] == "spam"
-    ax.scatter(at[~spam, 0], at[~spam, 1], s=6, color=theme.ham, linewidths=0)
-    ax.scatter(at[spam, 0], at[spam, 1], s=6, color=theme.spam, linewidths=0)
-    chosen = np.array([places[row] for row in first.batches[strategy].indices.tolist()])
-    for i, j in np.argwhere(np.triu(first.similarity[strategy], 1) >= SIMILAR):
-        ax.plot(
-            chosen[[i, j], 0], chosen[[i, j], 1], color=colour_of(strategy, theme), linewidth=1.2
-        )
-    ax.scatter(
-        chosen[:, 0],
-        chosen[:, 1],
-        s=95,
-        color=colour_of(strategy, theme),
-        edgecolors=theme.page,
-        linewidths=1.2,
-        alpha=0.9,
-    )
-    worth = worth_of(first, strategy)
-    ax.set_title(
-        name_of(strategy),
-        loc="left",
-        color=colour_of(strategy, theme),
-        fontweight="bold",
-        fontsize=12,
-        pad=22,
-    )
-    line = f"joint information {worth.joint:.0f} mnat, {worth.redundancy_text} redundant"
-    ax.text(0, 1.02, line, transform=ax.transAxes, color=theme.ink, fontsize=9)
+    is_spam = demo.pool.labels[rows] == CLASSES[1]
+    for colour, group in ((_HAM, at[~is_spam]), (_SPAM, at[is_spam])):
+        ax.scatter(group[:, 0], group[:, 1], s=6, color=colour, linewidths=0)
+    batch, colour = demo.first[strategy], COLOURS[strategy]
+    dots = np.array([places[row] for row in batch.rows.tolist()])
+    for pair in np.argwhere(np.triu(batch.similarity, 1) >= SIMILAR):
+        ax.plot(*dots[pair].T, color=colour, linewidth=1.2)
+    edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 1.2}
+    ax.scatter(dots[:, 0], dots[:, 1], s=95, color=colour, alpha=0.9, **edge)
+    title = strategy_title(strategy)
+    ax.set_title(title, loc="left", color=colour, fontweight="bold", fontsize=12, pad=22)
+    line = f"joint information {batch.joint:.0f} mnat, {batch.redundancy:.0%} redundant"
+    ax.text(0, 1.02, line, transform=ax.transAxes, color=_INK, fontsize=9)
     ax.set_xticks([])
     ax.set_yticks([])
     for spine in ax.spines.values():
-        spine.set_color(theme.faint)
-
-
-def _spread(heights: dict[str, float], gap: float) -> dict[str, float]:
-    """The same heights, pushed apart where two labels would overlap."""
-    order = sorted(heights, key=lambda name: heights[name])
-    placed = [heights[name] for name in order]
-    for _ in range(50):
-        for low in range(len(placed) - 1):
-            missing = gap - (placed[low + 1] - placed[low])
-            if missing > 1e-9:
-                placed[low] -= missing / 2
-                placed[low + 1] += missing / 2
-    return dict(zip(order, placed, strict=True))
+        spine.set_color(_FRAME)

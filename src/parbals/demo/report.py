@@ -1,251 +1,240 @@
-"""One self-contained page about a demo run: nothing is loaded from anywhere else, and every text is
-escaped."""
+"""One self-contained page about a demo run: nothing is loaded from elsewhere, texts are escaped."""
 
 import base64
+from collections.abc import Iterable
 from html import escape
 from importlib import resources
 
 import numpy as np
 
 from parbals import __version__
+from parbals.bench.metrics import METRICS
 from parbals.bench.report.html import whole_page
-from parbals.demo.names import DARK, LIGHT, METRIC_NAMES, name_of
-from parbals.demo.plots import curve_png, map_png
-from parbals.demo.run import DemoResult
-from parbals.demo.summary import SIMILAR, curve_sentences, half_width, worth_of, worth_sentences
+from parbals.bench.report.plots import inline_svg, to_png
+from parbals.bench.report.stats import mean_interval
+from parbals.demo.plots import COLOURS, curves, map_figure
+from parbals.demo.run import SIMILAR, STRATEGIES, Demo
+from parbals.demo.summary import curve_sentences, worth_sentences
+from parbals.strategies.table import STRATEGIES as TABLE
+from parbals.strategies.table import strategy_title
 
 __all__ = ["build_report"]
 
+_SHOWN_METRICS = ("accuracy", "f1")
 _LONGEST_TEXT = 190
-_RULES = {
-    "random": "Drawn blindly: nobody asks what the model needs to know.",
-    "epig": "Every message is scored by itself, and the highest scores are taken.",
-    "parbals-epig": "Built one message at a time; each is scored given those already in the batch.",
-}
 _NEXT_STEPS = """import parbals
 
-model = parbals.BayesianLogisticRegression(classes=["ham", "spam"], random_state=0).fit(X_labelled, y_labelled)
+model = parbals.BayesianLogisticRegression(classes=["ham", "spam"], random_state=0)
+model.fit(X_labelled, y_labelled)
 batch = parbals.select_batch_from_model(model, X_pool, batch_size=20, random_state=0)
 print(batch.explain())        # label X_pool[batch.indices], add them, fit again"""
 
 
-def build_report(result: DemoResult, places: dict[int, np.ndarray]) -> str:
+def build_report(demo: Demo, places: dict[int, np.ndarray]) -> str:
     """The whole page; ``places`` is where :func:`parbals.demo.plots.pool_map` put the messages."""
     sections = (
-        _header(result),
-        _problem(result),
-        _choices(result),
-        _map(result, places),
-        _curves(result),
+        _header(demo),
+        _problem(demo),
+        _choices(demo),
+        _map(demo, places),
+        _curves(demo),
         _next(),
-        _footer(result),
+        _footer(demo),
     )
-    css = resources.files("parbals.demo").joinpath("report.css").read_text("utf-8")
-    return whole_page(
-        "parbals demo: which messages should be labelled next?", css, "".join(sections)
-    )
+    styles = (("parbals.bench.report", "report.css"), ("parbals.demo", "report.css"))
+    css = [resources.files(folder).joinpath(name).read_text("utf-8") for folder, name in styles]
+    title = "parbals demo: which messages should be labelled next?"
+    return whole_page(title, "".join(css), "".join(sections))
 
 
-def _header(result: DemoResult) -> str:
-    cards = []
-    for strategy in result.settings.strategies:
-        worth = worth_of(result.first, strategy)
-        final = 100 * result.metric("accuracy", strategy)[:, -1].mean()
-        cards.append(
-            f'<div class="card method {_css_class(strategy)}"><h3>{escape(name_of(strategy))}</h3>'
-            f'<div class="number">{worth.joint:.0f} mnat</div>of information in its first batch, '
-            f"<b>{worth.redundancy_text}</b> redundant.<br>Accuracy after "
-            f"{result.settings.n_labels[-1]} labels: <b>{final:.1f}%</b></div>\n"
-        )
-    return f"""<h1>Which messages should be labelled next?</h1>
-<p class="lead">Labels cost time, so each should teach the model something new. A batch of the individually best
-messages often asks the same question again and again. ParBaLS builds a batch in which every message still has something
-to add. This page shows both on {len(result.first.pool):,} real text messages.</p>
-<div class="grid">
-{"".join(cards)}</div>
-"""
-
-
-def _problem(result: DemoResult) -> str:
-    settings, first = result.settings, result.first
-    return f"""<h2>The problem</h2>
-<p>A spam filter has to be built from a pile of unlabelled text messages. A person can say "ham" (wanted) or "spam" for
-a few of them: {settings.n_initial} drawn at random to begin with, then {settings.n_rounds} batches of
-{settings.batch_size}. After each batch the model learns from all labels so far, and the next batch is chosen. What
-should be in it?</p>
-<p>The model is a Bayesian classifier: it holds not one opinion but {settings.n_samples} plausible ones. A message is
-worth labelling when those opinions disagree about it in a way that also decides <em>other</em> messages. EPIG measures
-that: the information that a label is expected to give about the labels of {first.n_target} target messages, which stand
-for what the filter is meant for. Its unit is the nat; a thousandth is a mnat.</p>
-<p>Accuracy is measured on {first.n_test:,} further messages that no method ever sees.
-{100 * result.spam_share:.0f}% of messages are spam, so calling everything ham would already be
-{100 * (1 - result.spam_share):.0f}% accurate: look at the F1 score of spam too.</p>
-"""
-
-
-def _choices(result: DemoResult) -> str:
-    largest = max(float(judged.initial_scores.max()) for judged in result.first.judged.values())
+def _header(demo: Demo) -> str:
     cards = "".join(
-        _batch_card(result, strategy, max(largest, 1e-12))
-        for strategy in result.settings.strategies
+        f'<div class="card" style="--method: {COLOURS[name]}"><h3>{strategy_title(name)}</h3>'
+        f'<div class="number">{batch.joint:.0f} mnat</div>of information in its first batch, '
+        f"<b>{batch.redundancy:.0%}</b> redundant.<br>Accuracy after {demo.budget.total} labels: "
+        f"<b>{demo.values(name, 'accuracy')[:, -1].mean():.1f}%</b></div>\n"
+        for name, batch in demo.first.items()
     )
-    return f"""<h2>What each method chose first</h2>
-<p>All methods start from the same model. The pale bar is what a message would tell by itself, the strong bar what it
-still tells once those above it are labelled. Messages are listed with the most informative first; the label is what
-the person answered. "Repeats" marks near-duplicates: wordings with a cosine similarity of at least {SIMILAR}.</p>
-<div class="grid">
+    return f"""<h1>Which messages should be labelled next?</h1>
+<p class="lead">Labels cost time, so each should teach the model something new. A batch of the
+messages that score best one by one often asks the same question again and again. ParBaLS builds a
+batch in which every message still has something to add. This page shows both on
+{len(demo.pool):,} real text messages.</p>
+<div class="grid narrow">
 {cards}</div>
-<p class="soft">All batches are measured in the same way, by a fresh posterior that had no part in choosing them. The
-messages are real, and some are coarse.</p>
 """
 
 
-def _batch_card(result: DemoResult, strategy: str, largest: float) -> str:
-    first = result.first
-    batch, judged = first.batches[strategy], first.judged[strategy]
+def _problem(demo: Demo) -> str:
+    budget, run = demo.budget, demo.records[STRATEGIES[0]][0].run
+    return f"""<h2>The problem</h2>
+<p>A spam filter has to be built from a pile of unlabelled text messages. A person can say "ham"
+(wanted) or "spam" for a few of them: {budget.initial} drawn at random to begin with, then
+{budget.rounds} batches of {budget.batch}. After each batch the model learns from all labels so far,
+and the next batch is chosen. What should be in it?</p>
+<p>The model is a Bayesian classifier: it holds not one opinion but {run.settings.n_samples}
+plausible ones. A message is worth labelling when those opinions disagree about it in a way that
+also decides <em>other</em> messages. EPIG measures that: the information that a label is expected
+to give about the labels of {run.settings.n_targets} target messages, which stand for what the
+filter is meant for. Its unit is the nat; a thousandth is a mnat.</p>
+<p>Accuracy is measured on {demo.n_test:,} further messages that no method ever sees.
+{demo.spam_share:.0%} of messages are spam, so calling everything ham would already be
+{1 - demo.spam_share:.0%} accurate: look at the F1 score of spam too.</p>
+"""
+
+
+def _choices(demo: Demo) -> str:
+    largest = max(float(batch.judged.initial_scores.max()) for batch in demo.first.values())
+    cards = "".join(_batch_card(demo, name, max(largest, 1e-12)) for name in STRATEGIES)
+    return f"""<h2>What each method chose first</h2>
+<p>All methods start from the same model. The pale bar is what a message would tell by itself, the
+strong bar what it still tells once those above it are labelled. Messages are listed with the most
+informative first; the label is what the person answered. "Repeats" marks near-duplicates: wordings
+with a cosine similarity of at least {SIMILAR}.</p>
+<div class="grid narrow">
+{cards}</div>
+<p class="soft">All batches are measured in the same way, by a new posterior that had no part in
+choosing them. The messages are real, and some are coarse.</p>
+"""
+
+
+def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
+    batch = demo.first[strategy]
+    judged = batch.judged
     # The judge orders the batch by information; its positions count within the batch.
-    similarity = first.similarity[strategy][np.ix_(judged.indices, judged.indices)]
-    rows = []
+    similarity = batch.similarity[np.ix_(judged.indices, judged.indices)]
+    items = []
     for rank, position in enumerate(judged.indices):
-        item = int(batch.indices[position])
-        text, label = first.pool.texts[item], str(first.pool.labels[item])
+        row = int(batch.rows[position])
+        text, label = demo.pool.texts[row], escape(str(demo.pool.labels[row]))
         alone, given = float(judged.initial_scores[rank]), float(judged.scores[rank])
         twins = np.flatnonzero(similarity[rank, :rank] >= SIMILAR)
         flag = f' <span class="chip flag">repeats {twins[0] + 1}</span>' if len(twins) else ""
         shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1].rstrip() + "…"
-        rows.append(
+        amounts = f"{1000 * alone:.1f} mnat alone, {1000 * given:.1f} given those above"
+        items.append(
             f'<li><span class="rank">{rank + 1}.</span> {escape(shown)} '
-            f'<span class="chip {escape(label)}">{escape(label)}</span>{flag}'
-            f'<div class="bar"><span class="alone" style="width:{_percent(alone, largest)}"></span>'
-            f'<span style="width:{_percent(given, largest)}"></span></div>'
-            f'<span class="amount">{1000 * alone:.1f} mnat alone, {1000 * given:.1f} given those above</span></li>\n'
+            f'<span class="chip {label}">{label}</span>{flag}'
+            f'<div class="worth"><span class="alone" style="width:{_share(alone, largest)}"></span>'
+            f'<span style="width:{_share(given, largest)}"></span></div>'
+            f'<span class="amount">{amounts}</span></li>\n'
         )
-    worth = worth_of(first, strategy)
+    worth = f"together {batch.joint:.0f} mnat"
+    if len(batch.pairs):
+        worth += f" · mean similarity of two wordings {batch.pairs.mean():.2f}"
     return (
-        f'<section class="card method {_css_class(strategy)}"><h3>{escape(name_of(strategy))}</h3>'
-        f"<div>{_RULES.get(strategy, '')}</div>"
-        f'<div class="amount">together {worth.joint:.0f} mnat · mean similarity of two wordings {worth.similarity:.2f}'
-        f'</div><ol class="items">\n{"".join(rows)}</ol></section>\n'
+        f'<section class="card" style="--method: {COLOURS[strategy]}">'
+        f"<h3>{strategy_title(strategy)}</h3>"
+        f"<div>Each message was {_rule(strategy)}.</div>"
+        f'<div class="amount">{worth}</div><ol class="items">\n{"".join(items)}</ol></section>\n'
     )
 
 
-def _map(result: DemoResult, places: dict[int, np.ndarray]) -> str:
+def _rule(strategy: str) -> str:
+    row = TABLE[strategy]
+    if not row.uses_predictions:
+        return row.about
+    how = "given those already in the batch" if row.batch_aware else "by itself"
+    return f"{row.about}; each was scored {how}"
+
+
+def _map(demo: Demo, places: dict[int, np.ndarray]) -> str:
+    pictures = {name: to_png(map_figure(demo, places, (name,))) for name in STRATEGIES}
     figures = "".join(
-        _picture(
-            f"Map of the pool with the first batch of {name_of(strategy)}",
-            *(map_png(result, places, strategy, theme) for theme in (LIGHT, DARK)),
-        )
-        for strategy in result.settings.strategies
+        f'<figure><img alt="Map of the pool with the first batch of {strategy_title(name)}" '
+        f'src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}"></figure>\n'
+        for name, png in pictures.items()
     )
     return f"""<h2>How much the batches repeat themselves</h2>
-<p>Each dot is a message, and messages that read alike to the model lie together (a t-SNE projection of
-{len(places):,} of them). Darker dots are spam. The large dots are the first batch of each method.</p>
-<div class="grid">
+<p>Each dot is a message, and messages that read alike to the model lie together (a t-SNE projection
+of {len(places):,} of them). Darker dots are spam. The large dots are the first batch of each
+method; a line joins two near-duplicates.</p>
+<div class="grid narrow">
 {figures}</div>
-{_says(worth_sentences(result.first))}
-<p class="soft">The numbers come from posterior samples, so they carry sampling noise: without overlap, "together" can
-come out slightly above or below "one by one".</p>
+{_list(worth_sentences(demo))}
+<p class="soft">The numbers come from posterior samples, so they carry sampling noise: without
+overlap, "together" can come out slightly above or below "one by one".</p>
 """
 
 
-def _curves(result: DemoResult) -> str:
+def _curves(demo: Demo) -> str:
     figures = "".join(
-        _picture(
-            f"{METRIC_NAMES[metric]} against the number of labels",
-            *(curve_png(result, metric, theme) for theme in (LIGHT, DARK)),
-        )
-        for metric in ("accuracy", "spam_f1")
+        f"<figure>{inline_svg(curves(demo, metric), metric, _description(metric))}</figure>\n"
+        for metric in _SHOWN_METRICS
     )
-    n_seeds = result.settings.n_seeds
-    lines = (
-        f"Mean over {n_seeds} seeds; the band is one standard error of it."
-        if n_seeds > 1
-        else "One seed."
-    )
+    tables = "".join(f'<div class="scroll">{_table(demo, name)}</div>\n' for name in _SHOWN_METRICS)
     return f"""<h2>How accuracy grew</h2>
-{_says(curve_sentences(result))}
+{_list(curve_sentences(demo))}
 <div class="grid">
 {figures}</div>
-<p class="soft">{lines} Every seed has its own split of the data and its own initial labels, shared by all methods.</p>
+<p class="soft">Every seed has its own split of the data and its own initial labels, shared by all
+methods. F1 is that of spam.</p>
 <div class="grid">
-<div class="scroll">{_table(result, "accuracy")}</div>
-<div class="scroll">{_table(result, "spam_f1")}</div>
-</div>
+{tables}</div>
 """
 
 
-def _table(result: DemoResult, metric: str) -> str:
-    strategies = result.settings.strategies
-    head = "".join(f'<th class="{_css_class(s)}">{escape(name_of(s))}</th>' for s in strategies)
-    rows = []
-    for step, n_labels in enumerate(result.settings.n_labels):
-        cells = "".join(
-            f"<td>{_mean(100 * result.metric(metric, s)[:, step])}</td>" for s in strategies
-        )
-        rows.append(f"<tr><td>{n_labels}</td>{cells}</tr>\n")
-    interval = "mean ± half of the 95% interval" if result.settings.n_seeds > 1 else "one run"
+def _description(metric: str) -> str:
+    return f"{METRICS[metric].title} against the number of labels"
+
+
+def _table(demo: Demo, metric: str) -> str:
+    head = "".join(f"<th>{strategy_title(name)}</th>" for name in STRATEGIES)
+    rows = "".join(
+        f"<tr><th>{n_labels}</th>"
+        + "".join(f"<td>{_mean(demo.values(name, metric)[:, step])}</td>" for name in STRATEGIES)
+        + "</tr>\n"
+        for step, n_labels in enumerate(demo.budget.n_labels)
+    )
+    what = "mean ± half of the 95% interval" if demo.n_seeds > 1 else "one run"
+    title = f"{METRICS[metric].title}, %"
     return (
-        f'<p><b>{METRIC_NAMES[metric]} in %</b> <span class="soft">({interval})</span></p>'
-        f"<table><thead><tr><th>labels</th>{head}</tr></thead><tbody>\n{''.join(rows)}</tbody></table>\n"
+        f'<p><b>{title}</b> <span class="soft">({what})</span></p><table><thead><tr><th>labels</th>'
+        f"{head}</tr></thead><tbody>\n{rows}</tbody></table>\n"
     )
 
 
 def _next() -> str:
     return f"""<h2>What to do next</h2>
-<p>Run it on your own data: any matrix of features will do, for example the embeddings you already have.</p>
+<p>Run it on your own data: any matrix of features will do, for example the embeddings you already
+have.</p>
 <pre><code>{escape(_NEXT_STEPS)}</code></pre>
 <p>A few seeds are enough for a picture, not for a verdict: <code>parbals demo --seeds 10</code>
-narrows the intervals. <code>parbals doctor</code> says what is installed and how fast this machine is.</p>
+narrows the intervals. <code>parbals doctor</code> says what is installed and how fast this machine
+is.</p>
 """
 
 
-def _footer(result: DemoResult) -> str:
-    settings = result.settings
-    times = ", ".join(
-        f"{name_of(s)} "
-        f"{np.mean([t.seconds for t in result.traces if t.strategy == s]) / settings.n_rounds:.2f} "
-        "s"
-        for s in settings.strategies
-    )
-    notes = "".join(f"<p><b>The model warned:</b> {escape(note)}</p>\n" for note in result.notes)
+def _footer(demo: Demo) -> str:
+    seconds = {
+        name: np.mean([run.seconds["select"] for run in records])
+        for name, records in demo.records.items()
+    }
+    times = ", ".join(f"{strategy_title(name)} {mean:.2f} s" for name, mean in seconds.items())
+    notes = "".join(f"<p><b>The model warned:</b> {escape(note)}</p>\n" for note in demo.notes)
+    n_samples = demo.records[STRATEGIES[0]][0].run.settings.n_samples
     return f"""<footer>
-{notes}<p>parbals {escape(__version__)}. {settings.n_samples} posterior samples, {settings.n_features} features
-(TF-IDF of words and word pairs, truncated SVD, fitted on the pool alone), batches of {settings.batch_size}. Copies of a
-message never lie on both sides of the split. Mean time to choose one batch here: {times}.</p>
-<p>Data: SMS Spam Collection by Tiago A. Almeida and José María Gómez Hidalgo, UCI Machine Learning Repository,
-<a href="https://doi.org/10.24432/C5CC84">doi.org/10.24432/C5CC84</a>, licensed
+{notes}<p>parbals {escape(__version__)}. {n_samples} posterior samples, {demo.X_pool.shape[1]}
+features (TF-IDF of words and word pairs, truncated SVD, fitted on the pool alone), batches of
+{demo.budget.batch}. Copies of a message never lie on both sides of the split. Mean time to choose
+one batch here: {times}.</p>
+<p>Data: SMS Spam Collection by Tiago A. Almeida and José María Gómez Hidalgo, UCI Machine Learning
+Repository, <a href="https://doi.org/10.24432/C5CC84">doi.org/10.24432/C5CC84</a>, licensed
 <a href="https://creativecommons.org/licenses/by/4.0/">CC BY 4.0</a>.</p>
 </footer>
 """
 
 
-def _picture(alt: str, light: bytes, dark: bytes) -> str:
-    return (
-        f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{_data_uri(dark)}">'
-        f'<img alt="{escape(alt)}" src="{_data_uri(light)}"></picture></figure>\n'
-    )
-
-
-def _data_uri(png: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
-
-
-def _says(sentences: list[str]) -> str:
-    return (
-        '<ul class="says">'
-        + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
-        + "</ul>"
-    )
+def _list(sentences: Iterable[str]) -> str:
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f'<ul class="says">{items}</ul>'
 
 
 def _mean(values: np.ndarray) -> str:
-    spread = half_width(values)
-    return f"{values.mean():.1f}" + ("" if np.isnan(spread) else f" ± {spread:.1f}")
+    interval = mean_interval(values)
+    spread = "" if np.isnan(interval.half_width) else f" ± {interval.half_width:.1f}"
+    return f"{interval.mean:.1f}{spread}"
 
 
-def _percent(value: float, largest: float) -> str:
+def _share(value: float, largest: float) -> str:
     return f"{100 * min(1.0, max(0.0, value / largest)):.1f}%"
-
-
-def _css_class(strategy: str) -> str:
-    return escape(strategy, quote=True)

@@ -1,98 +1,77 @@
 """The whole demo as one call: run, draw, write."""
 
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from parbals.demo.plots import learning_curve_png, pool_map, pool_map_png
+from parbals.bench.metrics import METRICS
+from parbals.bench.report.plots import to_png
+from parbals.bench.spec import Budget
+from parbals.demo.plots import curves, map_figure, pool_map
 from parbals.demo.report import build_report
-from parbals.demo.run import METRICS, DemoResult, Settings, run_demo
-from parbals.demo.summary import worth_of
+from parbals.demo.run import SIMILAR, STRATEGIES, Demo, run_demo
 from parbals.errors import ParbalsError
+from parbals.files import whole_file
 
-__all__ = ["make_demo", "prepare_folder"]
+__all__ = ["make_demo"]
 
 
 def make_demo(
     out: Path,
-    settings: Settings | None = None,
-    on_batch: Callable[[str], None] = lambda strategy: None,
-    on_stage: Callable[[str], None] = lambda stage: None,
-) -> DemoResult:
+    n_seeds: int = 5,
+    budget: Budget | str = "20+4x10",
+    progress: Callable[..., None] = lambda *stage: None,
+) -> Demo:
     """Write report.html, learning_curve.png, pool_map.png and results.json into ``out``."""
-    prepare_folder(out)
-    on_stage("labelling and learning")
-    result = run_demo(settings, on_batch)
-    on_stage("drawing the pictures")
-    places = pool_map(result)
+    _check_folder(out)
+    demo = run_demo(n_seeds, budget, progress=progress)
+    progress("drawing the pictures")
+    places = pool_map(demo)
     files = {
-        "learning_curve.png": learning_curve_png(result),
-        "pool_map.png": pool_map_png(result, places),
-        "results.json": json.dumps(_as_json(result), indent=1).encode(),
-        "report.html": build_report(result, places).encode(),
+        "learning_curve.png": to_png(curves(demo, "accuracy")),
+        "pool_map.png": to_png(map_figure(demo, places)),
+        "results.json": json.dumps(_as_record(demo), indent=1).encode(),
+        "report.html": build_report(demo, places).encode(),
     }
     for name, content in files.items():
-        _write(out / name, content)
-    return result
+        with whole_file(out / name) as file:
+            file.write(content)
+    return demo
 
 
-def prepare_folder(out: Path) -> None:
+def _check_folder(out: Path) -> None:
     """Refuse a folder that cannot be written now, rather than after a minute of work."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise _cannot_write(out, error) from error
+        raise ParbalsError(
+            f"Cannot write into {out} ({error.strerror}); choose another folder with --out."
+        ) from error
 
 
-def _cannot_write(out: Path, error: OSError) -> ParbalsError:
-    return ParbalsError(
-        f"Cannot write into {out} ({error.strerror}); choose another folder with --out."
-    )
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Put the whole file in place at once: an interrupted run leaves the old one or none, never
-    half of one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # mkstemp makes files private; a report is for sharing.
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _cannot_write(path.parent, error) from error
-        raise
-
-
-def _as_json(result: DemoResult) -> dict[str, object]:
-    settings = result.settings
+def _as_record(demo: Demo) -> dict[str, Any]:
+    of_seed = demo.records
     return {
-        "n_labels": settings.n_labels.tolist(),
-        "n_seeds": settings.n_seeds,
+        "n_labels": list(demo.budget.n_labels),
+        "n_seeds": demo.n_seeds,
         "metrics": {
-            s: {m: result.metric(m, s).tolist() for m in METRICS} for s in settings.strategies
+            name: {metric: [run.metrics[metric] for run in of_seed[name]] for metric in METRICS}
+            for name in STRATEGIES
         },
-        "chosen": {
-            s: [t.chosen.tolist() for t in result.traces if t.strategy == s]
-            for s in settings.strategies
-        },
+        "chosen": {name: [run.chosen for run in of_seed[name]] for name in STRATEGIES},
         "first_batch": {
-            s: {
-                "alone_mnat": worth.alone,
-                "joint_mnat": worth.joint,
-                "redundancy": worth.redundancy,
-                "mean_similarity": worth.similarity,
-                "near_duplicates": worth.n_near_duplicates,
+            name: {
+                "alone_mnat": batch.alone,
+                "joint_mnat": batch.joint,
+                "redundancy": batch.redundancy,
+                "mean_similarity": float(batch.pairs.mean()) if len(batch.pairs) else 0.0,
+                "near_duplicates": int((batch.pairs >= SIMILAR).sum()),
             }
-            for s in settings.strategies
-            for worth in [worth_of(result.first, s)]
+            for name, batch in demo.first.items()
         },
-        "notes": list(result.notes),
+        "notes": list(demo.notes),
     }

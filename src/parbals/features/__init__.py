@@ -1,2 +1,1 @@
-"""From tables, texts and images to the features a model takes; everything is fitted on the pool
-alone."""
+"""From tables, texts and images to a model's features; everything is fitted on the pool alone."""

@@ -1,5 +1,4 @@
-"""PCA to a share of the variance, fitted on the pool alone, in one pass of blocks over arrays of
-any size."""
+"""PCA to a share of the variance, fitted on the pool alone, over arrays of any size."""
 
 from collections.abc import Iterator
 from typing import Any, Self
@@ -17,8 +16,7 @@ _NEGLIGIBLE = 1e-12
 
 
 class PoolPCA(TransformerMixin, BaseEstimator):
-    """The fewest principal directions that keep ``variance`` of the pool's variance; nothing is
-    rescaled.
+    """The fewest directions that keep a share ``variance`` of the pool's; nothing is rescaled.
 
     scikit-learn's PCA copies the whole pool as float64. This one reads it in blocks, so
     memory-mapped float16 embeddings of any number of rows work, and every block is widened before
@@ -47,34 +45,28 @@ class PoolPCA(TransformerMixin, BaseEstimator):
         )
         components = vectors[:n_kept]
         largest = np.abs(components).argmax(axis=1)
-        # An eigenvector's sign is arbitrary: fix it, so that the same pool gives the same features
-        # everywhere.
+        # An eigenvector's sign is arbitrary: the same pool is to give the same features anywhere.
         self.components_ = components * np.sign(components[np.arange(n_kept), largest])[:, None]
         self.explained_variance_ratio_ = values[:n_kept] / values.sum()
         self.n_components_ = n_kept
         return self
 
     def _directions(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Variances, largest first, and directions (rows) with zeros in the columns that are
-        constant."""
+        """Variances, largest first, and directions (rows), zero where a column is constant."""
         moments = sum(np.square(block - self.mean_).sum(axis=0) for block in _blocks(table))
-        # Rounding of the mean leaves a trace of variance in a column that is constant; it is no
-        # direction to keep.
+        # Rounding of the mean leaves a trace of variance in a column that is constant.
         varies = moments > _NEGLIGIBLE * len(table) * np.square(self.mean_)
         if not varies.any():
-            raise InputError(
-                "Every column of the pool is constant, so there is nothing to tell its rows apart "
-                "by."
-            )
+            raise InputError("Every column of the pool is constant, so its rows are all alike.")
         centred = ((block - self.mean_)[:, varies] for block in _blocks(table))
         if len(table) < table.shape[1]:  # the short side decides the cost
-            _, roots, found = np.linalg.svd(np.concatenate(list(centred)), full_matrices=False)
+            _, roots, axes = np.linalg.svd(np.concatenate(list(centred)), full_matrices=False)
             values = np.square(roots)
         else:
             values, columns = np.linalg.eigh(sum(block.T @ block for block in centred))
-            values, found = np.maximum(values[::-1], 0.0), columns.T[::-1]
-        vectors = np.zeros((len(found), table.shape[1]))
-        vectors[:, varies] = found
+            values, axes = np.maximum(values[::-1], 0.0), columns.T[::-1]
+        vectors = np.zeros((len(axes), table.shape[1]))
+        vectors[:, varies] = axes
         return values / (len(table) - 1), vectors
 
     def transform(self, X: Any) -> np.ndarray:

@@ -24,8 +24,7 @@ _LONGEST_SHOWN = 60
 
 
 class CellError(InputError):
-    """One cell cannot be used; ``row`` and ``place`` (of its column) count from 0 in the table that
-    was given."""
+    """One cell cannot be used; ``row`` and ``place`` (of its column) count from 0."""
 
     def __init__(self, row: int, place: int, name: str, shown: str, fault: str) -> None:
         self.row, self.place, self.fault = row, place, fault
@@ -76,16 +75,15 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         check_choice(self.binning, _BINNINGS, "binning")
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
         shown = names or [f"x{i}" for i in range(table.shape[1])]
-        categorical = self._chosen(self.categorical, names, "categorical")
-        dropped = None if _is_auto(self.dropped) else self._chosen(self.dropped, names, "dropped")
+        categorical = self._places(self.categorical, names, "categorical")
+        dropped = None if _is_auto(self.dropped) else self._places(self.dropped, names, "dropped")
         self.columns_: list[tuple[int, _Numbers | _Values]] = []
         for place, name in enumerate(shown):
             cells = table[:, place]
-            is_left_out = (
-                looks_like_id(names[place] if names else None, cells)
-                if dropped is None
-                else place in dropped
-            )
+            if dropped is None:
+                is_left_out = looks_like_id(names[place] if names else None, cells)
+            else:
+                is_left_out = place in dropped
             if is_left_out:
                 continue
             numbers = None if place in categorical else _as_numbers(cells)
@@ -93,9 +91,8 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
                 self.columns_.append((place, _Values.fit(name, cells)))
             else:
                 _check_finite(numbers, cells, place, name)
-                self.columns_.append(
-                    (place, _Numbers.fit(place, name, numbers, self.n_bins, self.binning))
-                )
+                column = _Numbers.fit(place, name, numbers, self.n_bins, self.binning)
+                self.columns_.append((place, column))
         if not self.columns_:
             raise InputError(
                 "Every column only numbers the rows or was dropped; name the ones to drop with "
@@ -107,9 +104,8 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         """(N, D) float32: in each row a 1 in one slot of every column."""
         check_is_fitted(self, "columns_")
         table = validate_data(self, X, dtype=None, ensure_all_finite="allow-nan", reset=False)
-        features = np.zeros(
-            (len(table), sum(column.width for _, column in self.columns_)), np.float32
-        )
+        n_slots = sum(column.width for _, column in self.columns_)
+        features = np.zeros((len(table), n_slots), np.float32)
         rows, start = np.arange(len(table)), 0
         for place, column in self.columns_:
             features[rows, start + column.codes(table[:, place])] = 1.0
@@ -119,9 +115,8 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """What each slot stands for, such as ``Age ≤ 27`` or ``Class = Eco``."""
         check_is_fitted(self, "columns_")
-        return np.array(
-            [label for _, column in self.columns_ for label in column.labels()], dtype=object
-        )
+        labels = [label for _, column in self.columns_ for label in column.labels()]
+        return np.array(labels, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -131,7 +126,7 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _chosen(
+    def _places(
         self, asked: Sequence[str | int] | str, names: list[str], option: str
     ) -> frozenset[int]:
         if _is_auto(asked):
@@ -153,8 +148,7 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞) of one column; [e₀, e₁) and so on where edges belong
-    to the bin above."""
+    """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞); with ``edge_is_above`` [e₀, e₁) and so on."""
 
     place: int
     name: str
@@ -175,12 +169,9 @@ class _Numbers:
         elif len(values) <= n_bins:
             edges = values[:-1]  # quantiles of a 0/1 column would put all its rows into one bin
         else:
-            edges = np.unique(
-                np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
-            )
-            edges = np.unique(
-                np.where(edges == values[-1], values[-2], edges)
-            )  # nothing lies above the largest value
+            edges = np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
+            # nothing lies above the largest value
+            edges = np.unique(np.where(edges == values[-1], values[-2], edges))
         return cls(place, name, float(known.mean()), edges, binning == "kbins")
 
     @property
@@ -190,17 +181,13 @@ class _Numbers:
     def codes(self, cells: np.ndarray) -> np.ndarray:
         numbers = _as_numbers(cells)
         if numbers is None:
-            row, cell = next(
-                (i, c) for i, c in enumerate(cells) if _as_numbers(np.array([c], object)) is None
-            )
-            raise CellError(
-                row, self.place, self.name, repr(cell), "but this column held numbers in the pool"
-            )
+            wrong = (i for i, c in enumerate(cells) if _as_numbers(np.array([c], object)) is None)
+            row, fault = next(wrong), "but this column held numbers in the pool"
+            raise CellError(row, self.place, self.name, repr(cells[row]), fault)
         _check_finite(numbers, cells, self.place, self.name)
         side: Literal["left", "right"] = "right" if self.edge_is_above else "left"
-        return np.searchsorted(
-            self.edges, np.where(np.isnan(numbers), self.mean, numbers), side=side
-        )
+        filled = np.where(np.isnan(numbers), self.mean, numbers)
+        return np.searchsorted(self.edges, filled, side=side)
 
     def labels(self) -> list[str]:
         shown = [f"{edge:g}" for edge in self.edges]
@@ -214,18 +201,15 @@ class _Numbers:
 
 @dataclass(frozen=True)
 class _Values:
-    """One slot a value, in order; a missing value is a value, too.
-
-    The last slot is for those the pool did not have.
-    """
+    """One slot a value, in order, missing included; the last is for those not in the pool."""
 
     name: str
     slots: dict[str | None, int]
 
     @classmethod
     def fit(cls, name: str, cells: np.ndarray) -> "_Values":
-        found = {_key(cell) for cell in cells.tolist()}
-        ordered = sorted(found, key=lambda key: (key is None, key or ""))
+        keys = {_key(cell) for cell in cells.tolist()}
+        ordered = sorted(keys, key=lambda key: (key is None, key or ""))
         return cls(name, {key: slot for slot, key in enumerate(ordered)})
 
     @property
@@ -237,16 +221,12 @@ class _Values:
         return np.array([self.slots.get(_key(cell), unseen) for cell in cells.tolist()], np.intp)
 
     def labels(self) -> list[str]:
-        known = [
-            f"{self.name} is missing" if key is None else f"{self.name} = {key}"
-            for key in self.slots
-        ]
-        return [*known, f"{self.name} is new"]
+        known = ("is missing" if key is None else f"= {key}" for key in self.slots)
+        return [f"{self.name} {what}" for what in (*known, "is new")]
 
 
 def looks_like_id(name: str | None, cells: np.ndarray) -> bool:
-    """Whether a column only tells rows apart: by its name, by counting the rows, or by texts that
-    hardly repeat."""
+    """Whether a column only tells rows apart: by its name, a count, or texts that hardly repeat."""
     if name is not None and name.strip().lower() in _ID_NAMES:
         return True
     if len(cells) < _FEWEST_FOR_ID:
@@ -292,11 +272,10 @@ def _as_numbers(cells: np.ndarray) -> np.ndarray | None:
 
 
 def _check_finite(numbers: np.ndarray, cells: np.ndarray, place: int, name: str) -> None:
-    """A column of numbers with one that is infinite is no column of texts."""
+    """A column of numbers does not become one of texts because one of them is infinite."""
     if len(rows := np.flatnonzero(np.isinf(numbers))):
-        raise CellError(
-            int(rows[0]), place, name, str(cells[rows[0]]).strip(), "which is no usable number"
-        )
+        shown = str(cells[rows[0]]).strip()
+        raise CellError(int(rows[0]), place, name, shown, "which is not a usable number")
 
 
 def _key(cell: Any) -> str | None:

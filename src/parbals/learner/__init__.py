@@ -1,2 +1,1 @@
-"""The loop: ask for items, tell their labels, report how good the model is and whether more would
-help."""
+"""The loop: ask for items, tell their labels, report how good the model is."""

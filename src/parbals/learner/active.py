@@ -1,7 +1,7 @@
 """Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError
+from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
-from parbals.learner.models import CheckedModel, as_sample_model, fresh_copy
+from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
-from parbals.learner.prepare import Preparation
 from parbals.learner.report import Report, make_report
-from parbals.learner.table import FeatureTable
 from parbals.posterior.estimator import BayesianLogisticRegression
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.scores.losses import LOSSES, Loss
-from parbals.select import select_batch, select_batch_from_model
-from parbals.strategies.table import strategy_named
+from parbals.strategies.choose import CheckedModel, check_terms, choose_batch
+from parbals.strategies.problem import Labelled
+from parbals.strategies.table import COLD_START, DEFAULT, strategy_named
 from parbals.types import Batch
 from parbals.validate import check_choice, check_positive, check_positive_int
 
@@ -58,7 +58,7 @@ class ActiveLearner:
         n_universes, loss, options: as in :func:`parbals.select_batch`.
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
-        n_candidates: at most this many free items are considered at a time, drawn afresh whenever
+        n_candidates: at most this many free items are considered at a time, drawn again whenever
             labels change.
         n_targets: at most this many target points are used at a time.
         checked: the features are known to be finite numbers; a large file need not be read again to
@@ -70,7 +70,7 @@ class ActiveLearner:
         X_pool: Any,
         classes: Sequence[Hashable],
         X_target: Any = None,
-        strategy: str = "parbals-epig",
+        strategy: str = DEFAULT,
         random_state: Seed = None,
         *,
         ids: Sequence[Hashable] | None = None,
@@ -118,13 +118,19 @@ class ActiveLearner:
         self._ledger.ask(positions)
         return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
 
-    def choose(self, n: int = 1, *, strategy: str | None = None) -> Batch:
-        """The batch that ``ask(n)`` would return, with its scores (indices are positions); nothing
-        becomes pending."""
+    def choose(
+        self, n: int = 1, *, strategy: str | None = None, leave_out: Collection[int] = ()
+    ) -> Batch:
+        """The batch that ``ask(n)`` would return (indices are positions); nothing becomes pending.
+
+        ``leave_out``: positions not to choose; unlike pending ones, no labels are expected of them.
+        """
         n = check_positive_int(n, "n")
         strategy = self.strategy if strategy is None else strategy
         strategy_named(strategy)
-        free = np.flatnonzero(self._ledger.free())
+        is_free = self._ledger.free()
+        is_free[list(leave_out)] = False
+        free = np.flatnonzero(is_free)
         if n > len(free):
             raise InputError(
                 f"{n} items were asked for and {len(free)} are free ({len(self.labelled)} "
@@ -155,7 +161,7 @@ class ActiveLearner:
         return self._ledger.tell(positions, self._classes.numbers(labels, len(positions)))
 
     def correct(self, items: Any, labels: Any) -> int:
-        """Change labels that were given before; the history keeps both. Returns how many changed."""
+        """Change labels given before; the history keeps both. Returns how many changed."""
         positions = self._items.positions(items)
         return self._ledger.correct(positions, self._classes.numbers(labels, len(positions)))
 
@@ -228,12 +234,11 @@ class ActiveLearner:
         return [self.classes[c] for c in self.predict_proba(X).argmax(axis=1)]
 
     def report(self, batch_size: int = 10) -> Report:
-        """How good the model is on the target set, what the next labels would gain, and whether to
-        stop."""
+        """How good the model is on the target set, what more labels would gain, when to stop."""
         return make_report(self, check_positive_int(batch_size, "batch_size"))
 
     def save(self, path: str | Path, *, include_features: bool = True) -> None:
-        """One file without pickle, written whole or not at all; see :mod:`parbals.learner.archive`."""
+        """One file without pickle, written whole or not at all: :mod:`parbals.learner.archive`."""
         from parbals.learner.archive import save_learner
 
         save_learner(self, Path(path), include_features)
@@ -250,8 +255,7 @@ class ActiveLearner:
     # -- the model
 
     def fitted(self) -> Any:
-        """The model given today's labels: a function of seed and labels, whatever their order of
-        arrival.
+        """The model given today's labels: a function of seed and labels, in any order of arrival.
 
         A model of your own comes wrapped in one that checks what it returns; the model itself is
         ``fitted().model``.
@@ -263,8 +267,7 @@ class ActiveLearner:
 
     @property
     def can_fit(self) -> bool:
-        """Whether the labels are enough for the model: one of your own needs two classes, ours
-        needs none."""
+        """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
         return self.model is None or len(set(self._ledger.labels.values())) >= 2
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
@@ -272,8 +275,7 @@ class ActiveLearner:
         return self._prepare(self.pool.rows(positions))
 
     def target_rows(self) -> np.ndarray:
-        """Prepared target rows (M, D'): at most ``n_targets``, a random part of the pool if there
-        is no target set."""
+        """Prepared rows (M, D') of the target set, or else of the pool; at most ``n_targets``."""
         table = self.pool if self.target is None else self.target
         return self._prepare(table.sample(derive_generator(self.seed, "targets"), self.n_targets))
 
@@ -285,7 +287,7 @@ class ActiveLearner:
                     "A model of your own needs labels of at least two classes first; tell some "
                     "more."
                 )
-            own = fresh_copy(self.model, warn=False)  # whoever made the learner was told
+            own = fresh_copy(self.model, warn=False)  # the warning came with the learner
             own.fit(self.pool_rows(positions), numbers)
             return CheckedModel(own, len(self._classes))
         model = BayesianLogisticRegression(
@@ -301,35 +303,26 @@ class ActiveLearner:
     def _select(
         self, strategy: str, positions: np.ndarray, n_candidates: int, n: int, key: bytes
     ) -> Batch:
-        labelled, numbers = self._training_set()
-        pool = self.pool_rows(positions)
-        n_seen = len(set(numbers.tolist()))
+        known, numbers = self._training_set()
         entry = strategy_named(strategy)
-        if entry.uses_predictions and (not self.can_fit or (entry.needs_labels and n_seen == 0)):
-            strategy, entry = "coreset", strategy_named("coreset")
-        shared: dict[str, Any] = {
-            "batch_size": n,
-            "strategy": strategy,
-            "pending": np.arange(n_candidates, len(positions)),
-            "random_state": int.from_bytes(key[:7], "little"),
-        }
-        if not entry.uses_predictions:
-            unused = np.full(
-                (len(pool), 1, len(self._classes)), 1.0 / len(self._classes), np.float32
-            )
-            known = self.pool_rows(labelled) if len(labelled) else None
-            return select_batch(unused, pool_features=pool, labelled_features=known, **shared)
-        return select_batch_from_model(
-            self.fitted(),
-            pool,
-            self.target_rows(),
+        blind = not self.can_fit or (entry.needs_labels and len(known) == 0)
+        if entry.uses_predictions and blind:
+            strategy, entry = COLD_START, strategy_named(COLD_START)
+        terms = check_terms(
+            strategy,
+            len(positions),
+            n,
+            pending=np.arange(n_candidates, len(positions)),
             n_universes=self.n_universes,
+            random_state=int.from_bytes(key[:7], "little"),
             loss=self.loss,
             options=self.options if strategy == self.strategy else None,
-            X_labelled=self.pool_rows(labelled) if len(labelled) else None,
-            y_labelled=numbers if len(labelled) else None,
-            **shared,
         )
+        labelled = Labelled(numbers, self.pool_rows(known)) if len(known) else Labelled()
+        pool = self.pool_rows(positions)
+        if not entry.uses_predictions:
+            return choose_batch(terms, None, pool, None, labelled)
+        return choose_batch(terms, self.fitted(), pool, self.target_rows(), labelled)
 
     def _training_set(self) -> tuple[np.ndarray, np.ndarray]:
         positions = self.labelled

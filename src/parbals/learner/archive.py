@@ -6,9 +6,8 @@ No pickle; nothing in it can run.
     X_pool.npy      features as they were given, unless left out
     X_target.npy
 
-Written to a temporary file beside the target, flushed to disk, and moved into place: the old file
-or the new one, never half of either. Every member carries a checksum (that of the zip format),
-verified on loading.
+Written whole or not at all; every member carries the checksum of the zip format, verified on
+loading.
 """
 
 import json
@@ -20,8 +19,8 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.files import replacing
+from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
-from parbals.learner.table import FeatureTable
 from parbals.randomness import table_digest
 
 __all__ = ["load_learner", "save_learner"]
@@ -69,8 +68,7 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
 
 
 def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) -> Any:
-    """Read a learner back; features that were left out, and a model of the user's own, must be
-    passed again."""
+    """Read a learner back; features left out and a model of one's own are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
             document = json.loads(archive.read("learner.json"))
@@ -83,9 +81,7 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
         raise InputError(f"There is no file {path}.") from None
     except InputError:
         raise
-    except (
-        Exception
-    ) as error:  # a flipped byte can surface anywhere in the readers of zip, JSON and arrays
+    except Exception as error:  # a flipped byte can surface anywhere in the readers
         raise InputError(f"{path} is damaged or is not a saved learner ({error}).") from None
     if document["own_model"] is not None and model is None:
         raise InputError(
@@ -107,10 +103,9 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
             raise InputError(
                 f"The features of the {name} are not those that {path} was saved with."
             )
-    if (
-        learner.pool.names is None and document.get("columns") is not None
-    ):  # older files do not hold them
-        learner.pool.names = tuple(document["columns"])
+    columns = document.get("columns")  # older files do not hold them
+    if learner.pool.names is None and columns is not None:
+        learner.pool.names = tuple(columns)
     learner._ledger.replay([Event(*event) for event in document["events"]])
     return learner
 
@@ -156,11 +151,8 @@ def _digest(table: FeatureTable) -> str:
 
 def _plain_ids(ids: list[Any] | None) -> list[Any] | None:
     for name in ids or []:
-        plain = all(
-            isinstance(part, str | int | float)
-            for part in (name if isinstance(name, tuple) else (name,))
-        )
-        if not plain:
+        parts = name if isinstance(name, tuple) else (name,)
+        if not all(isinstance(part, str | int | float) for part in parts):
             raise InputError(
                 f"The id {name!r} cannot be saved; use strings, numbers or tuples of them."
             )

@@ -26,8 +26,7 @@ class Event:
 
 
 class Ledger:
-    """Labels by position 0..N-1, class numbers 0..C-1; every change is an event, and nothing is
-    ever removed.
+    """Labels (class numbers) by position; every change is an event, and nothing is ever removed.
 
     Each method checks all it is given before the first item changes.
     """
@@ -80,7 +79,7 @@ class Ledger:
         return len(changed)
 
     def forget(self, positions: Sequence[int]) -> None:
-        """Give items back: they are neither pending nor labelled afterwards."""
+        """Give items back: they are then neither pending nor labelled."""
         for position in positions:
             if position not in self.pending and position not in self.labels:
                 raise InputError(

@@ -21,11 +21,10 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from sklearn.base import clone
 
-from parbals.errors import InputError, ParbalsWarning, ShapeError, first_line
+from parbals.errors import InputError, ParbalsWarning, first_line
 from parbals.posterior.estimator import BayesianLogisticRegression
-from parbals.validate import check_probs, check_weights
 
-__all__ = ["CheckedModel", "EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
+__all__ = ["EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
 
 _BOOSTED = {
     *("AdaBoostClassifier", "GradientBoostingClassifier", "HistGradientBoostingClassifier"),
@@ -47,8 +46,7 @@ class SampleModel(Protocol):
 
 
 class EnsembleModel:
-    """The members of a scikit-learn ensemble (random forest, extra trees, bagging, voting) as
-    samples.
+    """The members of a scikit-learn ensemble (forest, extra trees, bagging, voting) as samples.
 
     A member that has not seen a class gives it probability zero.
     """
@@ -73,36 +71,8 @@ class EnsembleModel:
         return probs / probs.sum(axis=2, keepdims=True)
 
 
-class CheckedModel:
-    """A fitted model of the user's own, whose every output is checked before it is used."""
-
-    def __init__(self, model: Any, n_classes: int) -> None:
-        self.model = model
-        self.classes_ = np.arange(n_classes)
-        self.sample_weights = _array(getattr(model, "sample_weights", None))
-        self.diagnostics_ = getattr(model, "diagnostics_", None)
-
-    def sample_proba(self, X: np.ndarray) -> np.ndarray:
-        """(N, K, C) probabilities: one row for each of X, one column for each class of the learner."""
-        probs = check_probs(_array(self.model.sample_proba(X)), "sample_proba(X)")
-        if probs.shape[0] != len(X):
-            raise ShapeError(
-                f"sample_proba returned {probs.shape[0]} points for {len(X)} rows; return an array "
-                "(rows, samples, classes)."
-            )
-        if probs.shape[2] != len(self.classes_):
-            raise ShapeError(
-                f"sample_proba returned {probs.shape[2]} classes, and the learner has "
-                f"{len(self.classes_)}; return a column for every class, zero for those without "
-                "labels."
-            )
-        if self.sample_weights is not None:
-            check_weights(self.sample_weights, probs.shape[1])
-        return probs
-
-
 def as_sample_model(model: Any, n_classes: int) -> SampleModel:
-    """The model itself if it gives samples, else an adapter; or one sentence about what is missing."""
+    """The model itself if it gives samples, else an adapter; an error says what is missing."""
     if isinstance(model, type):
         raise InputError(
             f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...)."
@@ -113,11 +83,8 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
         return model
     _refuse_without_samples(model)
     members = getattr(model, "estimators_", None) is not None or hasattr(model, "n_estimators")
-    if (
-        hasattr(model, "fit")
-        and hasattr(model, "predict_proba")
-        and (members or hasattr(model, "estimators"))
-    ):
+    members = members or hasattr(model, "estimators")
+    if members and hasattr(model, "fit") and hasattr(model, "predict_proba"):
         return EnsembleModel(model, n_classes)
     raise InputError(
         f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C) "
@@ -127,8 +94,7 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
 
 
 def fresh_copy(model: Any, *, warn: bool = True) -> Any:
-    """A copy that shares nothing with the model, unfitted where scikit-learn knows how; itself if
-    there is none."""
+    """A copy that shares nothing with the model, unfitted if possible; else the model itself."""
     if isinstance(model, EnsembleModel):
         copied = copy.copy(model)
         copied.ensemble = fresh_copy(model.ensemble, warn=warn)
@@ -165,39 +131,25 @@ def _with_class_numbers(
 
 
 def _refuse_without_samples(model: Any) -> None:
-    """Ensembles whose members are no samples of the whole."""
+    """Ensembles whose members are not samples of the whole."""
     name = type(model).__name__
     kinds = {kind.__name__ for kind in type(model).__mro__}
     if kinds & _BOOSTED:
         raise InputError(
-            f"{name} adds up its members, so they are no samples of the model; {_INSTEAD}."
+            f"{name} adds up its members, so they are not samples of the model; {_INSTEAD}."
         )
     if kinds & _ONE_AGAINST_OTHERS:
         raise InputError(f"The members of {name} each know some of the classes only; {_INSTEAD}.")
     if getattr(model, "voting", None) == "hard":
         raise InputError(f'{name} votes without probabilities; pass voting="soft".')
     named = getattr(model, "estimators", None)
-    members = (
-        [pair[-1] for pair in named if isinstance(pair, tuple)] if isinstance(named, list) else []
-    )
+    pairs = [pair for pair in named if isinstance(pair, tuple)] if isinstance(named, list) else []
+    members = [pair[-1] for pair in pairs]
     if hasattr(model, "n_estimators"):
         members.append(getattr(model, "estimator", None))
     for member in members:
-        if (
-            member is not None
-            and not isinstance(member, str)
-            and not hasattr(member, "predict_proba")
-        ):
+        if not (member is None or isinstance(member, str) or hasattr(member, "predict_proba")):
             raise InputError(
                 f"{type(member).__name__}, a member of {name}, has no predict_proba; use members "
                 "that have one, such as trees or logistic regression."
             )
-
-
-def _array(value: Any) -> Any:
-    """PyTorch tensors as arrays, also those that are on a device or carry gradients."""
-    return (
-        value.detach().cpu().numpy()
-        if hasattr(value, "detach") and hasattr(value, "cpu")
-        else value
-    )

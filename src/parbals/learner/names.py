@@ -76,8 +76,7 @@ class ClassNames:
             number = self._number.get(label)
         except TypeError:  # unhashable, such as a list
             number = None
-        # To a dictionary True is 1 and 1.0 is 1; a label of another type is a mistake worth hearing
-        # about.
+        # To a dictionary True is 1 and 1.0 is 1; a label of another type is a mistake.
         if number is None or isinstance(label, bool) != isinstance(self.labels[number], bool):
             raise LabelError(
                 f"labels[{row}] is {label!r}, which is not one of the classes "
@@ -108,9 +107,8 @@ def _listed(values: Any, name: str) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     """A NumPy number, string or boolean as Python's own, so that np.True_ is True and not 1."""
-    dated = isinstance(
-        value, np.datetime64 | np.timedelta64
-    )  # as plain numbers they would lose their meaning
+    # Dates as plain numbers would lose their meaning.
+    dated = isinstance(value, np.datetime64 | np.timedelta64)
     return value.item() if isinstance(value, np.generic) and not dated else value
 
 

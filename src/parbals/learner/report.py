@@ -1,5 +1,4 @@
-"""How good is the model, and would more labels help? From the posterior alone, without a single
-extra label.
+"""How good is the model, and would more labels help? From the posterior alone, without a new label.
 
 Let ŷ(x) be the model's decision at target point x. If posterior sample k were the truth, the share
 of wrong decisions measured on the M target points would be a mean of independent Bernoulli
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parbals.randomness import derive_generator
-from parbals.scores.uncertainty import bald, mean_prediction
+from parbals.scores.uncertainty import bald_scores, mean_prediction
+from parbals.strategies.table import DEFAULT
 from parbals.validate import check_weights
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "Report", "make_report"]
 
 _NEGLIGIBLE = 0.01
-"""A next batch that would lower the expected log loss by less than this share of it is not worth
-asking for."""
+"""A batch that would lower the expected log loss by a smaller share is not worth asking for."""
 _DRAWS = 4_000
 
 
@@ -79,10 +78,8 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not known is None."""
-        plain = {
-            **asdict(self),
-            "class_balance": {str(c): n for c, n in self.class_balance.items()},
-        }
+        balance = {str(c): n for c, n in self.class_balance.items()}
+        plain = {**asdict(self), "class_balance": balance}
         for name in ("expected_error", "expected_log_loss"):
             if not getattr(self, name).known:
                 plain[name] = None
@@ -113,7 +110,7 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
         error, log_loss = _estimates(samples, weights, derive_generator(learner.seed, "report"))
-        gain, size = _next_gain(learner, model, samples, batch_size)
+        gain, size = _next_gain(learner, model, samples, weights, batch_size)
     stop, advice = _advice(gain, size, log_loss.mean)
     counts = dict.fromkeys(learner.classes, 0)
     for label in learner.labels.values():
@@ -156,17 +153,20 @@ def _estimates(
     ):
         of_sample = values.mean(axis=0)
         deviation = np.sqrt(np.maximum(variance, 0.0).sum(axis=0)) / n_targets
-        found = np.clip(of_sample[drawn] + deviation[drawn] * part, least, most)
-        low, high = np.quantile(found, [0.05, 0.95])
+        measured = np.clip(of_sample[drawn] + deviation[drawn] * part, least, most)
+        low, high = np.quantile(measured, [0.05, 0.95])
         results.append(Estimate(float(weights @ of_sample), float(low), float(high)))
     return results[0], results[1]
 
 
 def _next_gain(
-    learner: "ActiveLearner", model: Any, samples: np.ndarray, batch_size: int
+    learner: "ActiveLearner",
+    model: Any,
+    samples: np.ndarray,
+    weights: np.ndarray,
+    batch_size: int,
 ) -> tuple[float | None, int]:
-    """Nats a target point that the next batch is expected to gain, and how many labels that batch
-    has.
+    """Nats a target point that the next batch is expected to gain, and how many labels it has.
 
     By the chain rule the scores of a ParBaLS batch add up to the information its labels carry
     together. Finitely many samples show some information even between independent labels: a
@@ -176,12 +176,9 @@ def _next_gain(
     size = min(batch_size, learner.free_items)
     if size < 1:
         return None, 0
-    batch = learner.choose(size, strategy="parbals-epig")
-    weights = model.sample_weights
-    chosen = model.sample_proba(learner.pool_rows(batch.indices))
-    spread = (
-        2.0 * bald(chosen, weights).astype(np.float64) * 2.0 * float(bald(samples, weights).mean())
-    )
+    batch = learner.choose(size, strategy=DEFAULT)
+    items = bald_scores(model.sample_proba(learner.pool_rows(batch.indices)), weights)
+    spread = 4.0 * items.astype(np.float64) * float(bald_scores(samples, weights).mean())
     floor = spread / (2.0 * np.maximum(batch.effective_sample_size, 1.0))
     return float(np.maximum(batch.scores - floor, 0.0).sum()), size
 

@@ -1,1 +1,1 @@
-"""Machine annotators: programs and endpoints that label items of a project."""
+"""Machine annotators: programs that label items of a project."""

@@ -1,15 +1,12 @@
-"""One batch, asked until everything is answered or the tries are used up.
-
-What arrives is kept at once.
-"""
+"""One batch, asked until everything is answered or the tries are used up; what comes is kept."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from parbals.machines.exchanges import Annotator, Ending, Exchange, Lines
+from parbals.machines.json_lines import Reply, Tally
 from parbals.machines.pace import Pace, Stop, backoff
-from parbals.machines.protocol import Reply, Tally
+from parbals.machines.programs import Conversation, Ending, Lines, Program
 from parbals.store.records import Item
 
 __all__ = ["Asked", "Asking"]
@@ -40,10 +37,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Asking:
-    """How batches are asked; ``timeout`` is the longest silence, counted from the last answer that
-    could be used."""
+    """How batches are asked; ``timeout`` is the longest silence after the last usable answer."""
 
-    annotator: Annotator
+    program: Program
     classes: tuple[str, ...]
     retries: int
     timeout: float
@@ -55,19 +51,18 @@ class Asking:
     def batch(self, items: Sequence[Item], keep: Keep) -> Asked:
         """Ask about these items; ``keep`` is called with the good replies as they arrive."""
         tally, asked, faults = Tally(items, self.classes), Asked(), dict[str, str]()
-        waiting, rest = list(items), 0.0
+        waiting = list(items)
         for attempt in range(self.retries + 1):
-            if attempt and not self.stop.wait(backoff(self.first_wait, attempt, rest)):
+            if attempt and not self.stop.wait(backoff(self.first_wait, attempt)):
                 break
-            rest = self._try(waiting, tally, keep, asked, faults)
+            self._try(waiting, tally, keep, asked, faults)
             waiting = [item for item in waiting if item.id in tally.missing]
-            # A program that dies of one item dies at the first unanswered one: the others go before
-            # it now.
+            # A program that dies of one item dies at the first unanswered one: now it goes last.
             waiting = waiting[1:] + waiting[:1]
             if not waiting or asked.final or self.stop.reason:
                 break
         asked.n_answered = len(items) - len(waiting)
-        self._tell_notes(tally)
+        self._say_notes(tally)
         if self.stop.reason:
             asked.unasked = waiting
         else:
@@ -85,18 +80,15 @@ class Asking:
 
     def _try(
         self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
-    ) -> float:
-        """Ask about all of them once, in parts if there is a rate; seconds of rest that were asked
-        for."""
+    ) -> None:
+        """Ask about all of them once, in parts if there is a rate."""
         size = len(waiting) if self.pace.rate is None else min(len(waiting), self.pace.rate)
-        rest = 0.0
         for start in range(0, len(waiting), size):
             part = waiting[start : start + size]
-            if not self.stop.wait(max(rest, self.pace.delay(len(part)))):
+            if not self.stop.wait(self.pace.delay(len(part))):
                 break
             self.pace.sent(len(part))
             ending = self._converse(part, tally, keep)
-            rest = ending.wait
             if ending.fault is not None:
                 left = [item for item in part if item.id in tally.missing]
                 faults.update({item.id: ending.fault for item in left})
@@ -105,20 +97,21 @@ class Asking:
             if ending.final:
                 asked.final = ending.fault
                 break
-        return rest
 
     def _converse(self, part: list[Item], tally: Tally, keep: Keep) -> Ending:
-        exchange = self.annotator.ask(part, self.classes)
+        conversation = self.program.ask(part, self.classes)
         try:
-            return self._listen(exchange, part, tally, keep)
+            return self._listen(conversation, part, tally, keep)
         finally:
-            exchange.abort()
+            conversation.abort()
 
-    def _listen(self, exchange: Exchange, part: list[Item], tally: Tally, keep: Keep) -> Ending:
+    def _listen(
+        self, conversation: Conversation, part: list[Item], tally: Tally, keep: Keep
+    ) -> Ending:
         open_ids = {item.id for item in part}
         heard = time.monotonic()
         while True:
-            got = exchange.receive(_TICK)
+            got = conversation.receive(_TICK)
             if isinstance(got, Ending):
                 return got
             if got is not None and (new := _accept(tally, got)):
@@ -134,33 +127,30 @@ class Asking:
                 ending = Ending("it went on although everything was answered")
             else:
                 continue
-            _finish(exchange, tally, keep)
+            _finish(conversation, tally, keep)
             return ending
 
-    def _tell_notes(self, tally: Tally) -> None:
+    def _say_notes(self, tally: Tally) -> None:
         for note in tally.notes[:_NOTES]:
             self.say(f"Ignored: {note}.")
         if len(tally.notes) > _NOTES:
-            self.say(
-                f"Ignored: {len(tally.notes) - _NOTES:,} more lines of this batch that could not "
-                "be used."
-            )
+            self.say(f"Ignored: {len(tally.notes) - _NOTES:,} more lines that could not be used.")
 
 
 def _accept(tally: Tally, lines: Lines) -> list[tuple[Item, Reply]]:
-    return [found for line in lines if (found := tally.accept(line)) is not None]
+    return [pair for line in lines if (pair := tally.accept(line)) is not None]
 
 
-def _finish(exchange: Exchange, tally: Tally, keep: Keep) -> None:
-    """End an exchange and keep what it had already brought."""
+def _finish(conversation: Conversation, tally: Tally, keep: Keep) -> None:
+    """End a conversation and keep what it had already brought."""
     arrived: list[tuple[Item, Reply]] = []
 
     def drain() -> None:
-        while isinstance(got := exchange.receive(0), list):
+        while isinstance(got := conversation.receive(0), list):
             arrived.extend(_accept(tally, got))
 
     drain()
-    exchange.abort()
+    conversation.abort()
     drain()
     if arrived:
         keep(arrived)

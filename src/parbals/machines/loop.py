@@ -1,26 +1,28 @@
-"""Choose, ask, check, store, repeat: a machine annotator labels a project until there is a reason
-to stop.
+"""Choose, ask, check, store, repeat: a machine labels a project until there is a reason to stop.
 
 What is stored: every good answer in its own right, as soon as it arrives, with source 'machine' and
-the annotator's name. What is remembered as events: the start and end of every run, the batches, and
-what the machine abstained on.
+the annotator's name. What is remembered as events: the start and end of every run, and what the
+machine abstained on. Its items are leased to it by name, so the next run finds what one that was
+killed had out.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from hashlib import blake2b
 
-from parbals.errors import InputError, ParbalsError
+from parbals.errors import InputError, ParbalsError, ProjectError
+from parbals.files import locked
 from parbals.machines.asking import Asked, Asking
-from parbals.machines.claims import Claims, sole_run
-from parbals.machines.exchanges import Annotator
+from parbals.machines.json_lines import Reply
 from parbals.machines.pace import Pace, Stop
-from parbals.machines.protocol import Reply
+from parbals.machines.programs import Program
 from parbals.store.records import Item, Submission
 from parbals.store.store import Store
+from parbals.strategies.table import UNIFORM
 
-__all__ = ["ENDINGS", "Result", "Rules", "Watcher", "label_items"]
+__all__ = ["ENDINGS", "Result", "Rules", "label_items", "sole_run"]
 
 ENDINGS = {
     "done": "every item is labelled, out, or abstained on",
@@ -37,8 +39,7 @@ _FRUITLESS = 2
 
 @dataclass(frozen=True)
 class Rules:
-    """How a run goes on and when it ends; ``strategy`` is 'project' (the project's own) or
-    'random'."""
+    """How a run goes on and when it ends; ``strategy`` is the 'project' 's own or 'random'."""
 
     batch_size: int = 20
     budget: int | None = None
@@ -69,42 +70,50 @@ class Result:
     fault: str | None = None
 
 
-@dataclass(frozen=True)
-class Watcher:
-    """Who is told: a stage in a few words, labels as they are stored, and sentences worth reading."""
-
-    stage: Callable[[str], None] = lambda text: None
-    stored: Callable[[int], None] = lambda n: None
-    say: Callable[[str], None] = lambda sentence: None
-
-
 def label_items(
     store: Store,
     name: str,
-    machine: Annotator,
+    program: Program,
     rules: Rules,
     stop: Stop,
-    watcher: Watcher,
-    **about: Any,
+    *,
+    say: Callable[[str], None],
+    progress: Callable[[str, int], None] = lambda stage, stored: None,
 ) -> Result:
-    """Let ``machine`` label as ``name``; ``about`` is remembered with the run.
+    """Let ``program`` label as ``name``; nothing stays out afterwards.
 
-    Nothing stays out afterwards.
+    ``say`` is given sentences worth reading, ``progress`` what is being done and how many labels
+    are stored.
     """
     with sole_run(store, name):
-        run = _Run(store, name, machine, rules, stop, watcher)
-        store.log("machine run", annotator=name, rules=asdict(rules), **about)
+        run = _Run(store, name, program, rules, stop, say, progress)
+        store.log("machine run", annotator=name, rules=asdict(rules), program=program.name)
         try:
             run.work()
         except BaseException:
-            with suppress(
-                ParbalsError
-            ):  # the first error tells what happened; leases expire by themselves
-                run.claims.give_all_back()
+            # The first error tells what happened; leases expire by themselves.
+            with suppress(ParbalsError):
+                run.give_back(store.pending(annotator=name))
             raise
-        run.claims.give_all_back()
+        run.give_back(store.pending(annotator=name))
         store.log("machine run ended", annotator=name, **asdict(run.result))
         return run.result
+
+
+@contextmanager
+def sole_run(store: Store, annotator: str) -> Iterator[None]:
+    """Refuse a second run of the same annotator: the two would ask, and pay for, the same items."""
+    path = store.folder / f"machine-{blake2b(annotator.encode(), digest_size=6).hexdigest()}.lock"
+    busy = ProjectError(
+        f"{annotator!r} is already labelling this project in another process; wait for it, stop "
+        "it, or choose another --name."
+    )
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path, busy))
+        except OSError as error:
+            raise ProjectError(f"{path} cannot be written ({error.strerror}).") from None
+        yield
 
 
 class _Run:
@@ -112,30 +121,24 @@ class _Run:
         self,
         store: Store,
         name: str,
-        machine: Annotator,
+        program: Program,
         rules: Rules,
         stop: Stop,
-        watcher: Watcher,
+        say: Callable[[str], None],
+        progress: Callable[[str, int], None],
     ) -> None:
-        self.store, self.name, self.rules, self.stop, self.watcher = (
-            store,
-            name,
-            rules,
-            stop,
-            watcher,
-        )
-        self.claims = Claims(store, name, rules.lease_seconds)
+        self.store, self.name, self.rules, self.stop = store, name, rules, stop
+        self.say, self.progress = say, progress
         self.result = Result()
-        pace = Pace(rules.rate)
         self._asking = Asking(
-            machine,
+            program,
             store.classes,
             rules.retries,
             rules.timeout,
             rules.first_wait,
-            pace,
+            Pace(rules.rate),
             stop,
-            watcher.say,
+            say,
         )
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
         self._passed: set[int] = set() if rules.ask_again else _abstentions(store, name)
@@ -143,19 +146,18 @@ class _Run:
     def work(self) -> None:
         """Until there is a reason to stop; ``result`` is kept up to date."""
         answered = self.store.current_labels()
-        earlier = self.claims.earlier()
+        earlier = self.store.pending(annotator=self.name)
         queue = [p for p in earlier if p not in self._passed and p not in answered]
-        self.claims.give_back(set(earlier).difference(queue))
+        self.give_back(set(earlier).difference(queue))
         if queue:
-            self.watcher.say(f"{len(queue)} items that an earlier run had out are asked first.")
+            self.say(f"{len(queue)} items that an earlier run had out are asked first.")
         fruitless, fault = 0, ""
         while True:
             ended = self._enough()
             if ended is None and not queue:
-                self.watcher.stage("choosing")
-                queue = self.claims.choose(self._size(), self.rules.strategy, self._passed)
-                # Somebody may have asked to stop, or time may have run out, while the model was
-                # thinking.
+                self._show("choosing")
+                queue = self._choose()
+                # Time may have run out, or somebody asked to stop, while the model was thinking.
                 ended = self.stop.reason or (None if queue else "done")
             if (
                 ended == "done"
@@ -170,7 +172,7 @@ class _Run:
                 )
                 return
             positions, queue = queue[: self._size()], queue[self._size() :]
-            self.watcher.stage("asking")
+            self._show("asking")
             asked = self._asking.batch(self.store.items(positions), self._keep)
             self._count(asked)
             fruitless = 0 if asked.n_answered else fruitless + 1
@@ -178,6 +180,32 @@ class _Run:
             if not self.stop.reason and (asked.final or fruitless == _FRUITLESS):
                 self.result = replace(self.result, ended="failed", fault=fault)
                 return
+
+    def _show(self, stage: str) -> None:
+        self.progress(stage, self.result.stored)
+
+    def give_back(self, positions: Collection[int]) -> None:
+        """End the leases of these items, as far as they are still this annotator's."""
+        if positions:
+            self.store.give_back(positions, annotator=self.name)
+
+    def _choose(self) -> list[int]:
+        """Items for the next batch, best first; none where every item is done, out or passed."""
+        from parbals.project.engine import NothingFreeError, choose_batch
+
+        try:
+            _, batch = choose_batch(
+                self.store,
+                self._size(),
+                fewer=True,
+                annotator=self.name,
+                expires=time.time() + self.rules.lease_seconds,
+                strategy=UNIFORM if self.rules.strategy == UNIFORM else None,
+                leave_out=self._passed,
+            )
+        except NothingFreeError:
+            return []
+        return [int(position) for position in batch.indices]
 
     def _size(self) -> int:
         left = (
@@ -195,14 +223,13 @@ class _Run:
         if self.rules.until_advised and self.result.batches:
             from parbals.project.engine import learner_of
 
-            self.watcher.stage("reporting")
+            self._show("reporting")
             learner = learner_of(self.store)
             report = learner.report(self.rules.batch_size)
             self.store.save_report(report.as_dict(), len(learner.labelled))
-            # Without a gain there is no advice, only the remark that nothing is free: that is found
-            # when choosing.
+            # Without a gain there is no advice, only the remark that nothing is free.
             if report.stop and report.next_gain is not None:
-                self.watcher.say(report.advice)
+                self.say(report.advice)
                 return "advised"
         return None
 
@@ -212,11 +239,11 @@ class _Run:
         if given:
             stored = self._submit(given)
             self.result = replace(self.result, stored=self.result.stored + stored)
-            self.watcher.stored(stored)
+            self._show("asking")
         if silent:
             self.store.log(_ABSTAINED, annotator=self.name, positions=silent)
             self._passed.update(silent)
-            self.claims.give_back(silent)
+            self.give_back(silent)
             self.result = replace(self.result, abstained=self.result.abstained + len(silent))
 
     def _submit(self, given: list[tuple[Item, Reply]]) -> int:
@@ -226,33 +253,31 @@ class _Run:
         ]
         try:
             new = self.store.submit(rows, annotator=self.name, source="machine").new
-            self.claims.done(row.position for row in rows)
         except InputError as error:
-            if (
-                len(given) > 1
-            ):  # one of them cannot be stored, such as a label given under this name meanwhile
+            # One of them cannot be stored, such as a label given under this name meanwhile.
+            if len(given) > 1:
                 return sum(self._submit([pair]) for pair in given)
-            self.watcher.say(f"Not stored: {error}")
+            self.say(f"Not stored: {error}")
             self._passed.add(rows[0].position)
-            self.claims.give_back([rows[0].position])
+            self.give_back([rows[0].position])
             return 0
         return new
 
     def _count(self, asked: Asked) -> None:
         for item, reason in asked.failed:
-            self.watcher.say(f"No label for item {item.id!r}: {reason}; it is back in the pool.")
+            self.say(f"No label for item {item.id!r}: {reason}; it is back in the pool.")
         gone = [item.position for item, _ in asked.failed]
         self._passed.update(gone)
-        self.claims.give_back([*gone, *(item.position for item in asked.unasked)])
-        counted = replace(
+        self.give_back([*gone, *(item.position for item in asked.unasked)])
+        self.result = replace(
             self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1
         )
-        self.result = counted
 
 
 def _abstentions(store: Store, name: str) -> set[int]:
-    found: set[int] = set()
-    for event in store.events():
-        if event.kind == _ABSTAINED and event.detail["annotator"] == name:
-            found.update(event.detail["positions"])
-    return found
+    return {
+        position
+        for event in store.events()
+        if event.kind == _ABSTAINED and event.detail["annotator"] == name
+        for position in event.detail["positions"]
+    }

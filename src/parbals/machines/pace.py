@@ -66,7 +66,6 @@ class Pace:
             self._sent.append((self._clock(), n))
 
 
-def backoff(first: float, attempt: int, asked: float) -> float:
-    """Seconds before retry ``attempt`` (1, 2, ...): doubling up to a minute, and at least what was
-    ``asked`` for."""
-    return max(asked, min(_LONGEST, first * 2.0 ** (attempt - 1)))
+def backoff(first: float, attempt: int) -> float:
+    """Seconds before retry ``attempt`` (1, 2, ...): doubling up to a minute."""
+    return min(_LONGEST, first * 2.0 ** (attempt - 1))

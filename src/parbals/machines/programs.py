@@ -1,8 +1,7 @@
-"""A program as annotator: started for every batch, items to its standard input, answers from its
-standard output."""
+"""A program as annotator: started for every batch, items on its input, answers from its output."""
 
-import contextlib
 import os
+import queue
 import re
 import shlex
 import shutil
@@ -10,16 +9,22 @@ import signal
 import subprocess
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from parbals.errors import InputError
-from parbals.machines.exchanges import Ending, Exchange
-from parbals.machines.protocol import request_lines
+from parbals.machines.json_lines import MAX_LINE, request_lines
 from parbals.store.records import Item
 
-__all__ = ["Program", "program_name", "split_command"]
+__all__ = ["Conversation", "Ending", "Lines", "Program", "split_command"]
+
+Lines = list[bytes | None]
+"""Whole lines without their end; None stands for one that was too long."""
 
 _TAIL = 2_000
+_PER_ITEM = 1 << 16
+_WAITING = 64
 _LEAVE = 5.0
 """Seconds that a program has to exit after it closed its output, and after it was asked to."""
 _INTERPRETERS = re.compile(
@@ -28,8 +33,7 @@ _INTERPRETERS = re.compile(
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command line, split as a shell would, whose program exists; nothing in it is
-    expanded."""
+    """The words of a command line whose program exists, split as a shell would; not expanded."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -44,14 +48,28 @@ def split_command(command: str) -> list[str]:
         raise InputError("The command holds a NUL character; leave it out.")
     if shutil.which(words[0]) is None:
         raise InputError(
-            f"There is no program {words[0]!r} that could be run; check the spelling or give its "
-            "path."
+            f"There is no program {words[0]!r} to run; check the spelling or give its path."
         )
     return words
 
 
-def program_name(words: Sequence[str]) -> str:
-    """What to call it: the script's name rather than the interpreter's."""
+class Program:
+    """Runs ``words`` without a shell; ``media`` becomes PARBALS_MEDIA, where image paths start.
+
+    ``name`` is that of the script rather than the interpreter's.
+    """
+
+    def __init__(self, words: Sequence[str], media: str | None = None) -> None:
+        self._words, self.name = list(words), _name(words)
+        self._environment = dict(os.environ) | ({"PARBALS_MEDIA": media} if media else {})
+
+    def ask(self, items: Sequence[Item], classes: Sequence[str]) -> "Conversation":
+        """Start it with these items on its standard input, which then ends."""
+        body = request_lines(items, classes)
+        return Conversation(self._words, self._environment, body, len(items))
+
+
+def _name(words: Sequence[str]) -> str:
     chosen = words[0]
     if _INTERPRETERS.fullmatch(Path(words[0]).name):
         rest = list(words[1:])
@@ -63,27 +81,33 @@ def program_name(words: Sequence[str]) -> str:
     return Path(chosen).stem
 
 
-class Program:
-    """Runs ``words`` without a shell; ``media`` is told to it as PARBALS_MEDIA, the folder image
-    paths start from."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a conversation ended: ``fault`` is what went wrong, as a phrase; None if nothing did.
 
-    def __init__(self, words: Sequence[str], media: str | None = None) -> None:
-        self._words = list(words)
-        self._environment = dict(os.environ) | ({"PARBALS_MEDIA": media} if media else {})
+    ``final``: another try cannot help.
+    """
 
-    def ask(self, items: Sequence[Item], classes: Sequence[str]) -> Exchange:
-        """Start it with these items on its standard input, which then ends."""
-        return _Running(self._words, self._environment, request_lines(items, classes), len(items))
+    fault: str | None = None
+    final: bool = False
 
 
-class _Running(Exchange):
+class Conversation:
+    """A batch under way: a thread listens to the program, so that the one who asks can always stop.
+
+    ``receive`` and ``abort`` belong to the asking thread, the rest to the listening one.
+    """
+
     def __init__(
         self, words: list[str], environment: dict[str, str], body: bytes, n_items: int
     ) -> None:
-        super().__init__(n_items)
-        self._body, self._tail = body, b""
+        self._body, self._limit = body, MAX_LINE + _PER_ITEM * n_items
+        self._size, self._rest, self._tail, self._failed = 0, b"", b"", ""
+        self._skipping = False
+        self._aborted, self._over = threading.Event(), threading.Event()
+        # Bounded: a program that writes faster than we store has to wait.
+        self._queue: queue.Queue[Lines | Ending] = queue.Queue(_WAITING)
         self._process: subprocess.Popen[bytes] | None = None
-        self._failed = ""
         try:
             self._process = subprocess.Popen(
                 words,
@@ -97,7 +121,35 @@ class _Running(Exchange):
             )
         except OSError as error:
             self._failed = f"{words[0]} cannot be started ({error.strerror})"
-        self._listener.start()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def receive(self, seconds: float) -> Lines | Ending | None:
+        """What came next; None if nothing came in that time."""
+        try:
+            return self._queue.get(timeout=seconds) if seconds > 0 else self._queue.get_nowait()
+        except queue.Empty:
+            return None
+
+    def abort(self) -> None:
+        """End it, whatever its state; what has arrived can still be received."""
+        self._aborted.set()
+        process = self._process
+        if process is None or self._over.is_set():
+            return
+        _kill(process, hard=False)
+        if not self._over.wait(_LEAVE):
+            _kill(process, hard=True)
+            self._over.wait(_LEAVE)
+
+    def _listen(self) -> None:
+        try:
+            ending = self._run()
+        except Exception as error:  # an error in a thread would otherwise look like silence
+            ending = Ending(f"{type(error).__name__}: {error}")
+        if self._rest or self._skipping:
+            self._put([None if self._skipping else self._rest])
+        self._over.set()
+        self._put(ending)
 
     def _run(self) -> Ending:
         process = self._process
@@ -106,7 +158,7 @@ class _Running(Exchange):
         assert process.stdout is not None
         helpers = [
             threading.Thread(target=job, args=(process,), daemon=True)
-            for job in (self._write, self._complain)
+            for job in (self._write, self._read_errors)
         ]
         for helper in helpers:
             helper.start()
@@ -115,12 +167,12 @@ class _Running(Exchange):
             while flood is None and (chunk := os.read(process.stdout.fileno(), 1 << 16)):
                 flood = self._take(chunk)
         if flood is not None:
-            self._kill(process, hard=True)
+            _kill(process, hard=True)
         try:
             code = process.wait(_LEAVE)
             lingering = False
         except subprocess.TimeoutExpired:
-            self._kill(process, hard=True)
+            _kill(process, hard=True)
             code, lingering = process.wait(), True
         for helper in helpers:
             helper.join(_LEAVE)
@@ -130,17 +182,43 @@ class _Running(Exchange):
             return Ending(f"it closed its output but went on running for {_LEAVE:.0f} s")
         return Ending(None if code == 0 else f"it ended with {_how(code)}{self._last_words()}")
 
+    def _take(self, chunk: bytes) -> Ending | None:
+        """Pass on the whole lines; an ending when more has come than a batch can need."""
+        self._size += len(chunk)
+        lines: Lines = []
+        *whole, rest = (self._rest + chunk).split(b"\n")
+        for line in whole:
+            lines.append(None if self._skipping or len(line) > MAX_LINE else line)
+            self._skipping = False
+        if len(rest) > MAX_LINE:
+            self._skipping = True
+        self._rest = b"" if self._skipping else rest
+        if lines:
+            self._put(lines)
+        if self._size > self._limit:
+            return Ending(f"it wrote more than {self._limit:,} bytes about one batch")
+        return None
+
+    def _put(self, what: Lines | Ending) -> None:
+        while True:
+            try:
+                self._queue.put(what, timeout=0.1)
+                return
+            except queue.Full:
+                if self._aborted.is_set():
+                    return
+
     def _write(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
         # A program may end, or close its input, before it has read everything.
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             view = memoryview(self._body)
             while view:
                 view = view[process.stdin.write(view) :]
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             process.stdin.close()
 
-    def _complain(self, process: "subprocess.Popen[bytes]") -> None:
+    def _read_errors(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stderr is not None
         with process.stderr:
             while chunk := os.read(process.stderr.fileno(), 1 << 16):
@@ -151,32 +229,21 @@ class _Running(Exchange):
         lines = [line for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
         if not lines:
             return ""
-        said = "".join(
-            character if character.isprintable() else "?" for character in lines[-1].strip()[:200]
-        )
-        return f", saying: {said}"
+        text = lines[-1].strip()[:200]
+        return ", saying: " + "".join(c if c.isprintable() else "?" for c in text)
 
-    def _close(self) -> None:
-        process = self._process
-        if process is None or self._join(0):
-            return
-        self._kill(process, hard=False)
-        if not self._join(_LEAVE):
-            self._kill(process, hard=True)
-            self._join(_LEAVE)
 
-    @staticmethod
-    def _kill(process: "subprocess.Popen[bytes]", *, hard: bool) -> None:
-        with contextlib.suppress(OSError):
-            if os.name == "posix":
-                os.killpg(process.pid, signal.SIGKILL if hard else signal.SIGTERM)
-            else:
-                process.kill()
+def _kill(process: "subprocess.Popen[bytes]", *, hard: bool) -> None:
+    with suppress(OSError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL if hard else signal.SIGTERM)
+        else:
+            process.kill()
 
 
 def _how(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
-    with contextlib.suppress(ValueError):
+    with suppress(ValueError):
         return f"signal {signal.Signals(-code).name}"
     return f"signal {-code}"

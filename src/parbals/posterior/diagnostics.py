@@ -54,8 +54,7 @@ def warn_if_unreliable(diagnostics: Diagnostics) -> None:
 
 
 def split_r_hat(draws: np.ndarray) -> np.ndarray:
-    """Gelman and Rubin's R̂ (Q,) of draws (chains, S, Q), every chain cut in half: near 1 when all
-    agree.
+    """Gelman and Rubin's R̂ (Q,) of draws (chains, S, Q), every chain cut in half; 1: all agree.
 
     (BlackJAX's diagnostics give the same numbers; run outside one compiled program they compile a
     hundred small ones for every new number of rows, which took longer than the sampling.)
@@ -68,8 +67,7 @@ def split_r_hat(draws: np.ndarray) -> np.ndarray:
 
 
 def effective_draws(draws: np.ndarray) -> np.ndarray:
-    """Effective number (Q,) of independent draws in chains (chains, S, Q), by Geyer's initial
-    sequence.
+    """Effective number (Q,) of draws in chains (chains, S, Q), by Geyer's initial sequence.
 
     N / (1 + 2 Σ_t ρ_t), where the autocorrelations ρ_t are summed in pairs for as long as those are
     positive, and each pair is cut to the one before it: for a reversible chain they decrease.

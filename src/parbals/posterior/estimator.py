@@ -16,6 +16,7 @@ from parbals.posterior.reference import laplace_reference
 from parbals.posterior.smc import Population, condition_population, draw_population
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.validate import (
+    check_choice,
     check_classes,
     check_features,
     check_label_vector,
@@ -32,8 +33,7 @@ _INFERENCES = ("smc", "nuts", "laplace")
 
 
 class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
-    """Softmax regression whose every class weight and bias has an independent N(0, prior_scale²)
-    prior.
+    """Softmax regression; every class weight and bias has an independent N(0, prior_scale²) prior.
 
     Two classes use the exactly equivalent half-size model (see
     :mod:`parbals.posterior.likelihood`). There may be more features than labels, a single label, or
@@ -75,7 +75,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         self._check_settings()
         n_rows = len(check_features(X))
         y = check_label_vector(_label_vector(y), n_rows)
-        classes = self._declared_classes(y)
+        classes = classes_shown(y) if self.classes is None else check_classes(self.classes)
         labels = check_labels(y, classes, n_rows)
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
@@ -86,8 +86,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return self
 
     def fit_prior(self, n_features: int) -> Self:
-        """Draw from the prior: the model before any label, for features (N, n_features); needs
-        ``classes``."""
+        """Draw from the prior, the model before any label; needs ``classes``."""
         self._check_settings()
         if self.classes is None:
             raise InputError(
@@ -120,7 +119,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return model
 
     def sample_proba(self, X: Any) -> np.ndarray:
-        """(N, K, C) float32: p_k(y | x) of every posterior draw. Weigh them by ``sample_weights``."""
+        """(N, K, C) float32: p_k(y | x) of every posterior draw; ``sample_weights`` weigh them."""
         return sample_proba(self._design(X), self._coefficients, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -131,8 +130,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) most probable class of each row."""
-        chosen = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[chosen]
+        most_probable = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[most_probable]
 
     @property
     def sample_weights(self) -> np.ndarray:
@@ -155,8 +154,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
     @property
     def population(self) -> Population | None:
-        """The particles behind an "smc" model, for algorithms that condition many hypothetical
-        copies."""
+        """The particles of an "smc" model, for algorithms that condition hypothetical copies."""
         check_is_fitted(self)
         return self._state if isinstance(self._state, Population) else None
 
@@ -171,10 +169,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
     def _check_settings(self) -> None:
         check_positive_int(self.n_samples, "n_samples", least=2)
         check_positive(self.prior_scale, "prior_scale")
-        if self.inference not in _INFERENCES:
-            raise InputError(
-                f"inference is {self.inference!r}; choose one of {', '.join(_INFERENCES)}."
-            )
+        check_choice(self.inference, _INFERENCES, "inference")
 
     def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Replace the posterior by one of design rows X (n, D+1)."""
@@ -205,11 +200,6 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         self._coefficients = population.coefficients()
         self._weights = population.weights
         self.diagnostics_ = population.diagnostics
-
-    def _declared_classes(self, y: np.ndarray) -> np.ndarray:
-        if self.classes is not None:
-            return check_classes(self.classes)
-        return classes_shown(y)
 
     def _design(self, X: Any, name: str = "X") -> np.ndarray:
         check_is_fitted(self)

@@ -31,12 +31,19 @@ from jaxtyping import Array, Float, Int, Key
 from parbals.posterior.likelihood import log_likelihood_terms
 from parbals.posterior.reference import Reference
 
-__all__ = ["MoveResult", "Target", "make_target", "move_population"]
+__all__ = [
+    "MoveResult",
+    "WhitenedPosterior",
+    "move_population",
+    "whitened_posterior",
+    "with_labels",
+]
 
-TARGET_ACCEPTANCE = 0.8
+_ACCEPTANCE = 0.8
+"""What the step size is adapted to."""
 
 
-class Target(NamedTuple):
+class WhitenedPosterior(NamedTuple):
     """The posterior in whitened coordinates, on rows padded to a size bucket."""
 
     design: Float[Array, "n d"]  # A
@@ -76,7 +83,9 @@ class _State(NamedTuple):
     n_accepted: Int[Array, " K"]
 
 
-def make_target(reference: Reference, X: np.ndarray, labels: np.ndarray, rows: int) -> Target:
+def whitened_posterior(
+    reference: Reference, X: np.ndarray, labels: np.ndarray, rows: int
+) -> WhitenedPosterior:
     """The whitened posterior of design rows X (n, D+1), padded to ``rows``.
 
     Rows beyond those the reference was built from (labels that arrived since) have κ = 0 there.
@@ -92,14 +101,35 @@ def make_target(reference: Reference, X: np.ndarray, labels: np.ndarray, rows: i
     slope = reference.factor.T @ reference.mean / reference.prior_scale**2
     numbers = (padded @ reference.factor, padded @ reference.mean, present, kappa, slope)
     design, offset, mask, curved, slopes = jax.device_put([a.astype(np.float32) for a in numbers])
-    return Target(design, offset, jax.device_put(all_labels), mask, curved, slopes)
+    return WhitenedPosterior(design, offset, jax.device_put(all_labels), mask, curved, slopes)
+
+
+def with_labels(
+    posterior: WhitenedPosterior,
+    reference: Reference,
+    n_known: int,
+    X_new: np.ndarray,
+    labels_new: np.ndarray,
+) -> WhitenedPosterior:
+    """The posterior that also knows new rows (n_new, D+1), in place of padding rows.
+
+    Whitening the known rows again would be the dearest part of a few moves.
+    """
+    rows = slice(n_known, n_known + len(X_new))
+    design, offset, labels, present = (np.array(part) for part in posterior[:4])
+    design[rows] = X_new @ reference.factor
+    offset[rows] = X_new @ reference.mean
+    labels[rows], present[rows] = labels_new, 1.0
+    return posterior._replace(
+        **jax.device_put({"design": design, "offset": offset, "labels": labels, "present": present})
+    )
 
 
 @partial(jax.jit, static_argnames=("n_classes",))
 def move_population(
     key: Key[Array, ""],
     whitened: Float[Array, "d J K"],
-    target: Target,
+    posterior: WhitenedPosterior,
     step_size: Float[Array, ""] | float,
     max_moves: Int[Array, ""] | int,
     tolerance: Float[Array, ""] | float,
@@ -113,7 +143,7 @@ def move_population(
     Stops when the root-mean-square correlation, over rows and contrasts, between a row's logit at
     the start and now falls to ``tolerance``, or after ``max_moves``. The step size follows the
     acceptance of the population: for this integrator acceptance = 2 Φ(-s/2) with s ∝ ε², so one
-    measurement gives the step that would have met the target.
+    measurement gives the step that would have met the posterior.
 
     In each move a random ``short_share`` of the particles takes steps shortened by a random factor
     of up to a thousand. Where the likelihood is a wall (separable data, large features) the step
@@ -121,30 +151,32 @@ def move_population(
     refused for ever.
     """
     n_features, n_contrasts, n_particles = whitened.shape
-    n_rows = target.design.shape[0]
-    scale = (target.present * target.curvature)[:, None, None]
+    n_rows = posterior.design.shape[0]
+    scale = (posterior.present * posterior.curvature)[:, None, None]
 
     def evaluate(z: Float[Array, "d J K"]) -> tuple[Array, Array, Array]:
-        logits = (target.design @ z.reshape(n_features, -1)).reshape(
+        logits = (posterior.design @ z.reshape(n_features, -1)).reshape(
             n_rows, n_contrasts, n_particles
         )
-        terms = log_likelihood_terms(target.offset[:, :, None] + logits, target.labels, n_classes)
-        pull = -target.present[:, None, None] * terms.gradient - scale * logits
-        gradient = (target.design.T @ pull.reshape(n_rows, -1)).reshape(z.shape) + target.slope[
-            :, :, None
-        ]
-        return logits, target.present[:, None] * terms.log_likelihood, gradient
+        terms = log_likelihood_terms(
+            posterior.offset[:, :, None] + logits, posterior.labels, n_classes
+        )
+        pull = -posterior.present[:, None, None] * terms.gradient - scale * logits
+        gradient = (posterior.design.T @ pull.reshape(n_rows, -1)).reshape(
+            z.shape
+        ) + posterior.slope[:, :, None]
+        return logits, posterior.present[:, None] * terms.log_likelihood, gradient
 
     def energy(
         z: Float[Array, "d J K"], logits: Float[Array, "n J K"], log_lik: Float[Array, "n K"]
     ) -> Array:
-        gaussian = (z * (0.5 * z + target.slope[:, :, None])).sum(axis=(0, 1))
+        gaussian = (z * (0.5 * z + posterior.slope[:, :, None])).sum(axis=(0, 1))
         return gaussian - log_lik.sum(axis=0) - 0.5 * (scale * jnp.square(logits)).sum(axis=(0, 1))
 
     logits_start, log_lik_start, gradient_start = evaluate(whitened)
     start = logits_start - logits_start.mean(axis=2, keepdims=True)
     start_norm = jnp.square(start).sum(axis=2)
-    real = target.present[:, None] > 0
+    real = posterior.present[:, None] > 0
 
     def remaining_correlation(logits: Float[Array, "n J K"]) -> Float[Array, ""]:
         now = logits - logits.mean(axis=2, keepdims=True)
@@ -184,7 +216,7 @@ def move_population(
         gain = 0.5 * ((state.z - z) * (state.z + z) + (momentum - p) * (momentum + p)).sum(
             axis=(0, 1)
         )
-        gain += (target.slope[:, :, None] * (state.z - z)).sum(axis=(0, 1))
+        gain += (posterior.slope[:, :, None] * (state.z - z)).sum(axis=(0, 1))
         gain += (log_lik - state.log_lik).sum(axis=0)
         gain -= 0.5 * (scale * (state.logits - logits) * (state.logits + logits)).sum(axis=(0, 1))
         probability = jnp.where(jnp.isfinite(gain), jnp.exp(jnp.minimum(gain, 0.0)), 0.0)
@@ -242,5 +274,5 @@ def move_population(
 
 def _adapted_step(step: Array, acceptance: Array) -> Array:
     seen = -2.0 * jax.scipy.special.ndtri(jnp.clip(acceptance / 2.0, 1e-4, 0.49))
-    wanted = -2.0 * jax.scipy.special.ndtri(jnp.asarray(TARGET_ACCEPTANCE / 2.0, step.dtype))
+    wanted = -2.0 * jax.scipy.special.ndtri(jnp.asarray(_ACCEPTANCE / 2.0, step.dtype))
     return jnp.clip(step * jnp.clip(jnp.sqrt(wanted / seen), 0.3, 1.6), 1e-4, np.pi / 2)

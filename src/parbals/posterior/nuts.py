@@ -40,8 +40,7 @@ class NutsDraws(NamedTuple):
 def draw_nuts(
     seed: int, X: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float, n_samples: int
 ) -> NutsDraws:
-    """At least ``n_samples`` draws from four chains on design rows X (n, D+1), cut to
-    ``n_samples``."""
+    """Draws from four chains on design rows X (n, D+1), cut to ``n_samples``."""
     generator = derive_generator(seed, "nuts", len(X))
     reference = laplace_reference(X, labels, n_classes, prior_scale)
     rows = bucket(len(X))

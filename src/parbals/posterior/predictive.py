@@ -1,4 +1,4 @@
-"""Predictive samples: p_k(y | x) for every point and every posterior draw, in blocks of fixed size."""
+"""Predictive samples p_k(y | x) of every point and posterior draw, in blocks of fixed size."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +21,7 @@ def add_bias(X: np.ndarray) -> np.ndarray:
 
 
 def sample_proba(X: np.ndarray, coefficients: np.ndarray, n_classes: int) -> np.ndarray:
-    """(N, K, C) float32 class probabilities of design rows X (N, D+1) under weights V (D+1, J, K)."""
+    """(N, K, C) float32 probabilities of design rows X (N, D+1) under weights V (D+1, J, K)."""
     n_samples = coefficients.shape[2]
     out = np.empty((len(X), n_samples, n_classes), np.float32)
     for rows, probs in _blocks(X, coefficients, n_classes):

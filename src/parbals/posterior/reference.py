@@ -1,5 +1,4 @@
-"""A Gaussian that stands close to the posterior: where the particles start and how they are
-whitened.
+"""A Gaussian close to the posterior: where the particles start and how they are whitened.
 
 With design rows x_n (the last feature is the constant 1), contrast weights V (D+1, J), J = C-1, and
 a curvature κ_n for each row, the reference is N(mean, H⁻¹) in every contrast, with
@@ -145,10 +144,10 @@ def _factorise(
 
 
 def _conjugate_gradients(
-    apply: Callable[[np.ndarray], np.ndarray], target: np.ndarray, steps: int = 40
+    apply: Callable[[np.ndarray], np.ndarray], right: np.ndarray, steps: int = 40
 ) -> np.ndarray:
-    """Solve apply(x) = target roughly; an inexact Newton direction is still a descent direction."""
-    x, residual = np.zeros_like(target), target
+    """Solve apply(x) = right roughly; an inexact Newton direction is still a descent direction."""
+    x, residual = np.zeros_like(right), right
     direction, norm = residual, np.square(residual).sum()
     goal = norm * min(0.25, np.sqrt(norm)) ** 2
     for _ in range(steps):

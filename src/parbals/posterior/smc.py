@@ -1,12 +1,14 @@
 """The default posterior: a population of particles that is drawn once and then follows the labels.
 
 ``draw_population`` starts K particles at a Gaussian around the mode and moves them all at once
-until they have forgotten it. ``condition_population`` takes in new labels by multiplying each
-particle's weight by p(y | x) of that particle (iterated batch importance sampling); only when the
-effective sample size falls too low are the particles resampled and moved. Both end in the same
-``_relax``.
+until they have forgotten it. ``condition`` takes in new labels by multiplying each particle's
+weight by p(y | x) of that particle (iterated batch importance sampling); only when the effective
+sample size falls too low are the particles resampled and moved. How they are moved is up to the
+caller: the estimator until they have settled (``condition_population``), a universe of a partial
+batch a few times (:mod:`parbals.strategies.universes`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,14 +17,14 @@ import numpy as np
 
 from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
 from parbals.posterior.diagnostics import Diagnostics
-from parbals.posterior.hmc import MoveResult, make_target, move_population
+from parbals.posterior.hmc import MoveResult, move_population, whitened_posterior
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.reference import Reference, laplace_reference, matched_reference
 from parbals.randomness import derive_generator
 
 __all__ = [
-    "MOVE_BELOW",
     "Population",
+    "condition",
     "condition_population",
     "draw_population",
     "jax_key",
@@ -30,10 +32,10 @@ __all__ = [
     "systematic_resample",
 ]
 
-MOVE_BELOW = 0.5
+_MOVE_BELOW = 0.5
 """Particles are resampled and moved when the effective sample size falls below this share of K."""
-_REFIT_BELOW = 0.1
-"""Below this share too few ancestors are left to resample from: the population is drawn afresh."""
+_DRAW_BELOW = 0.1
+"""Below this share too few ancestors are left to resample from: the population is drawn again."""
 _GRADIENT_BUDGET = 20_000
 _WARM_UP_ROUNDS = 12
 _SHORT_SHARE = 0.25
@@ -67,6 +69,11 @@ class Population:
         """Contrast weights V (D+1, J, K), float64."""
         return self.reference.colour(self.whitened)
 
+    def contrasts(self, X: np.ndarray) -> np.ndarray:
+        """Contrast logits (n, J, K) of design rows X (n, D+1): X mean + (X L) z."""
+        design = (X @ self.reference.factor).astype(np.float32)
+        return (X @ self.reference.mean)[:, :, None] + np.tensordot(design, self.whitened, axes=1)
+
 
 class _Relaxed(NamedTuple):
     reference: Reference
@@ -92,40 +99,51 @@ def draw_population(
     return _population(X, labels, n_classes, relaxed, n_samples)
 
 
+def condition(
+    population: Population,
+    X_new: np.ndarray,
+    labels_new: np.ndarray,
+    move: Callable[[Population], Population],
+) -> Population:
+    """The population that also knows the labels of design rows X_new (n_new, D+1).
+
+    Its weights are multiplied by p(y_new | x_new); if they have worn thin, ``move`` gives the
+    population with equal weights, resampled and moved.
+    """
+    gained = log_likelihoods(population.contrasts(X_new), labels_new, population.n_classes)
+    log_weights = population.log_weights + gained.sum(axis=0)
+    size = float(effective_sample_size(normalise_log_weights(log_weights)))
+    old = population.diagnostics
+    reweighted = replace(
+        population,
+        X=np.concatenate([population.X, X_new]),
+        labels=np.concatenate([population.labels, labels_new]),
+        log_weights=log_weights,
+        diagnostics=replace(
+            old, effective_sample_size=size, n_reweighted=old.n_reweighted + len(X_new)
+        ),
+    )
+    return reweighted if size >= _MOVE_BELOW * population.n_samples else move(reweighted)
+
+
 def condition_population(
     population: Population, X_new: np.ndarray, labels_new: np.ndarray, seed: int
 ) -> Population:
-    """The population that also knows the labels of design rows X_new (n_new, D+1)."""
-    X = np.concatenate([population.X, X_new])
-    labels = np.concatenate([population.labels, labels_new])
-    contrasts = np.tensordot(X_new, population.coefficients(), axes=1)
-    log_weights = population.log_weights + log_likelihoods(
-        contrasts, labels_new, population.n_classes
-    ).sum(axis=0)
-    weights = normalise_log_weights(log_weights)
-    share = effective_sample_size(weights) / population.n_samples
-    if share >= MOVE_BELOW:
-        old = population.diagnostics
-        diagnostics = replace(
-            old,
-            effective_sample_size=float(share * population.n_samples),
-            n_reweighted=old.n_reweighted + len(X_new),
-        )
-        return replace(
-            population, X=X, labels=labels, log_weights=log_weights, diagnostics=diagnostics
-        )
-    n_classes, n_samples = population.n_classes, population.n_samples
-    if share < _REFIT_BELOW:
-        return draw_population(
-            seed, X, labels, n_classes, population.reference.prior_scale, n_samples
-        )
+    """:func:`condition`, with moves that go on until the particles have settled."""
+    return condition(population, X_new, labels_new, lambda worn: _settled(worn, seed))
+
+
+def _settled(worn: Population, seed: int) -> Population:
+    """A worn population with a reference of its own, resampled and moved; or drawn again."""
+    X, labels, n_classes, old = worn.X, worn.labels, worn.n_classes, worn.reference
+    n_samples = worn.n_samples
+    if worn.diagnostics.effective_sample_size < _DRAW_BELOW * n_samples:
+        return draw_population(seed, X, labels, n_classes, old.prior_scale, n_samples)
     generator = derive_generator(seed, "condition", len(X))
-    ancestors = systematic_resample(generator, weights, max(n_samples, _SMALLEST_POPULATION))
-    old_reference = population.reference
-    reference = laplace_reference(
-        X, labels, n_classes, old_reference.prior_scale, old_reference.mean
-    )
-    start = reference.whiten(population.coefficients()[:, :, ancestors]).astype(np.float32)
+    size = max(n_samples, _SMALLEST_POPULATION)
+    ancestors = systematic_resample(generator, worn.weights, size)
+    reference = laplace_reference(X, labels, n_classes, old.prior_scale, old.mean)
+    start = reference.whiten(worn.coefficients()[:, :, ancestors]).astype(np.float32)
     relaxed = _relax(generator, reference, start, X, labels, n_classes, from_reference=False)
     return _population(X, labels, n_classes, relaxed, n_samples)
 
@@ -176,11 +194,10 @@ def _relax(
     forgotten = min(0.1, 2.0 / np.sqrt(whitened.shape[2]))
 
     def moves(z: np.ndarray, max_moves: int, tolerance: float) -> Any:
-        target = make_target(reference, X, labels, rows)
         result = move_population(
             jax_key(generator),
             z,
-            target,
+            whitened_posterior(reference, X, labels, rows),
             np.float32(step),
             max_moves,
             np.float32(tolerance),
@@ -265,8 +282,7 @@ def _population(
 def _importance_resample(
     generator: np.random.Generator, whitened: np.ndarray, energy: np.ndarray
 ) -> np.ndarray:
-    """Draws from the reference, resampled towards the posterior as far as their effective size
-    allows.
+    """Draws from the reference, resampled towards the posterior as far as their number allows.
 
     Where the posterior is a Gaussian cut off by walls (separable data, large features) a good part
     of the reference lies behind them, so steep that the moves that suit the others cannot bring it
@@ -310,8 +326,7 @@ def _drift(before: np.ndarray, after: np.ndarray) -> float:
 
 
 def _energy_drift(before: np.ndarray, after: np.ndarray) -> float:
-    """Shift of the population's energy, in standard deviations, from how often a later one is
-    higher.
+    """Shift of the energy, in standard deviations, from how often a later one is higher.
 
     Energy is the last thing that Hamiltonian moves forget: a population can look mixed in every
     logit while it still falls from heights that the posterior never visits.

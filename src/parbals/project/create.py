@@ -2,40 +2,34 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, ProjectError
-from parbals.features.encoders.base import Encoder, Kind
+from parbals.features.encoders.base import Encoder, Kind, Options
+from parbals.features.encoders.embedding import Progress
 from parbals.project.features import (
     COLUMNS,
     GIVEN,
-    Encoding,
     encode_items,
     open_encoder,
     store_features,
 )
-from parbals.readers.imports import (
-    classes_in,
-    feature_blocks,
-    id_column_of,
-    open_source,
-    plan_items,
-)
+from parbals.readers.items import classes_in, id_column_of, plan_items
+from parbals.readers.numbers import feature_blocks
+from parbals.readers.open import open_source
 from parbals.readers.source import Source
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
 __all__ = ["Created", "Roles", "create_project", "embed_project"]
 
-Progress = Callable[[str, int], None]
-
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what; empty where the data themselves tell. The ``id`` "" numbers the rows."""
+    """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows."""
 
     text: tuple[str, ...] = ()
     image: str | None = None
@@ -68,8 +62,8 @@ def create_project(
     encoder: str | None = None,
     encoding: str | None = None,
     split: str | None = None,
-    encode_with: Encoding | None = None,
-    progress: Progress = lambda stage, done: None,
+    encode_with: Options | None = None,
+    progress: Progress = lambda stage, done, total: None,
 ) -> Created:
     """Read ``data`` into a new project; the folder appears only when everything is in it.
 
@@ -80,7 +74,7 @@ def create_project(
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
     source = open_source(data, encoding=encoding, split=split)
     known, columns = _encoder(source, roles, encoder)
-    how = encode_with or Encoding()
+    how = encode_with or Options()
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
     loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
     if classes is None:
@@ -134,13 +128,13 @@ def embed_project(
     columns: list[str] | None,
     progress: Progress,
     *,
-    encode_with: Encoding | None = None,
+    encode_with: Options | None = None,
 ) -> int:
-    """Make the features of a project anew; returns their number. Labels and batches stay."""
+    """Make the features of a project again; their number. Labels and batches stay."""
     settings = store.settings
-    how = encode_with or Encoding()
-    chosen = columns or settings.get("encoded_columns") or settings.get("columns") or []
-    known = settings.get("columns") or chosen
+    how = encode_with or Options()
+    chosen = columns or list(settings.encoded_columns or settings.columns)
+    known = settings.columns or chosen
     for column in chosen:
         if column not in known:
             raise InputError(f"The project has no column {column!r}; it has {', '.join(known)}.")
@@ -148,7 +142,7 @@ def embed_project(
     return _embed(
         store,
         encoder,
-        open_encoder(encoder, how, None if columns else settings.get("encoded_kind")),
+        open_encoder(encoder, how, None if columns else settings.encoded_kind),
         chosen,
         how,
         progress,
@@ -160,38 +154,38 @@ def _embed(
     name: str,
     encoder: Encoder | None,
     columns: list[str],
-    how: Encoding,
+    how: Options,
     progress: Progress,
 ) -> int:
     settings = store.settings
-    old = settings.get("features")
+    old = settings.features
     encoded = encode_items(
         name,
         encoder,
         lambda: _pairs(store),
         store.n_items,
         columns,
-        Path(settings.get("media") or "."),
+        Path(settings.media or "."),
         progress,
-        encoding=how,
+        options=how,
         workspace=store.folder,
     )
-    remembered = store_features(store.folder, encoded.features)
+    written = store_features(store.folder, encoded.features)
     store.update_settings(
-        features=remembered,
+        features=written,
         encoder=name,
         encoded_columns=columns,
         encoded_kind=None if encoder is None else encoder.kind,
         unreadable=list(encoded.unreadable),
     )
     encoded.forget()
-    if old is not None and old["file"] != remembered["file"]:
-        (store.folder / old["file"]).unlink(missing_ok=True)
+    if old is not None and old.file != written.file:
+        (store.folder / old.file).unlink(missing_ok=True)
     return int(encoded.features.shape[1])
 
 
 def _kind(source: Source, roles: Roles) -> Kind | None:
-    """What the encoded columns hold, where that is known beforehand."""
+    """What the encoded columns hold, where that is known already."""
     if roles.text:
         return "text"
     return "image" if roles.image or (source.kind == "images" and not roles.features) else None
@@ -235,7 +229,7 @@ def _fill(
             if label is not None:
                 labels.append(Submission(position, label))
             if position % 1000 == 0:
-                progress("reading", position)
+                progress("reading", position, source.n_rows)
             yield name, content
 
     store.add_items(rows())

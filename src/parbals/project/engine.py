@@ -1,22 +1,21 @@
-"""The model's side of a project: what to label next, how good it is, what it predicts. Loads JAX."""
+"""The model's side of a project: what to label next, and what it predicts. Loads JAX."""
 
-from collections.abc import Callable, Container
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Collection
+from dataclasses import asdict, replace
 
 import numpy as np
 
-from parbals.errors import InputError, ProjectError
+from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.report import Report
 from parbals.project.consensus import combined_labels
-from parbals.project.features import embed_advice, load_features, store_features
+from parbals.project.features import features_of, store_features
 from parbals.store.batches import TakenError
+from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
 from parbals.types import Batch
 
-__all__ = ["choose_batch", "learner_of", "refresh"]
+__all__ = ["NothingFreeError", "choose_batch", "learner_of", "pending_of", "refresh"]
 
 _ROWS = 16_384
 _CANDIDATES = 10_000
@@ -30,150 +29,138 @@ def learner_of(
 ) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
-    Items that somebody passed and nobody has labelled are pending as well, so they are not chosen
-    anew.
+    Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
     """
     settings = store.settings
-    if settings.get("features") is None:
-        raise ProjectError(
-            "This project has no features yet; "
-            f"{embed_advice(store.folder, settings.get('encoder'))}."
-        )
-    features = load_features(store.folder, settings["features"], encoder=settings.get("encoder"))
     learner = ActiveLearner(
-        features,
+        features_of(store),
         store.classes,
-        strategy=settings.get("strategy", "parbals-epig"),
-        random_state=settings.get("seed", 0),
-        n_samples=settings.get("n_samples", 400),
-        prior_scale=settings.get("prior_scale", 1.0),
-        loss=settings.get("loss", "log"),
+        strategy=settings.strategy,
+        random_state=settings.seed,
+        n_samples=settings.n_samples,
+        prior_scale=settings.prior_scale,
+        loss=settings.loss,
         checked=True,
         n_candidates=n_candidates,
     )
     labels = combined_labels(store.votes())
     learner.tell(list(labels), list(labels.values()))
     if with_pending:
-        learner.mark_pending(_pending(store, labels))
+        learner.mark_pending(pending_of(store, labels))
     return learner
 
 
-def _pending(store: Store, labels: Container[int]) -> list[int]:
-    """What is out or passed and has no label; one that waits for a second opinion is labelled."""
+def pending_of(store: Store, labels: Collection[int] | None = None) -> list[int]:
+    """What is out or passed and has no label; an item that waits for a second opinion has one."""
+    labelled = store.votes() if labels is None else labels
     out = dict.fromkeys([*store.pending(), *store.passes()])
-    return [position for position in out if position not in labels]
+    return [position for position in out if position not in labelled]
+
+
+class NothingFreeError(InputError):
+    """Every item is labelled, out, passed or to be left out."""
 
 
 def choose_batch(
     store: Store,
     n: int,
     *,
+    fewer: bool = False,
     annotator: str | None = None,
     expires: float | None = None,
     queued: bool = False,
     strategy: str | None = None,
+    leave_out: Collection[int] = (),
     n_candidates: int = _CANDIDATES,
-    learner: ActiveLearner | None = None,
 ) -> tuple[int, Batch]:
-    """Choose ``n`` items, lease them, and record why; the number of the batch and the batch as it
-    was stored.
+    """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
 
-    For the labelling page's queue (``queued``) fewer if fewer are left, and without those that were
-    answered meanwhile. ``strategy`` stands in for the project's own; at most ``n_candidates`` free
-    items are looked at, drawn afresh whenever labels change. A ``learner`` that knows the project
-    as it is now need not be made again. Without one, items that others take while these are being
-    chosen are replaced: all is chosen anew, with theirs in mind.
+    All is chosen again, knowing more, where others take some of the items meanwhile (from a
+    ``queued`` batch only those are left out); ``TakenError`` where that happens every time.
+
+    Args:
+        fewer: fewer items where fewer are free; ``NothingFreeError`` where none is.
+        annotator, expires: whose items these are, and until when (as ``time.time()``).
+        queued: the items wait on the labelling page for anybody who asks.
+        strategy: stands in for the project's own.
+        leave_out: positions that are not chosen, such as those a machine abstained on.
+        n_candidates: at most so many free items are looked at, drawn again when labels change.
     """
-    if learner is not None:
-        return _choose(store, learner, n, annotator, expires, queued, strategy)
-    for _ in range(_TRIES):
-        with suppress(TakenError):
-            known = learner_of(store, n_candidates=n_candidates)
-            return _choose(store, known, n, annotator, expires, queued, strategy)
-    raise InputError(
-        f"Others took items while these were being chosen, {_TRIES} times in a row; nothing was "
-        "handed out, try again."
-    )
-
-
-def _choose(
-    store: Store,
-    learner: ActiveLearner,
-    n: int,
-    annotator: str | None,
-    expires: float | None,
-    queued: bool,
-    strategy: str | None,
-) -> tuple[int, Batch]:
-    if queued:
-        n = max(min(n, learner.free_items), 1)
-    elif n > learner.free_items:
-        raise InputError(
-            f"{n} items were asked for and {learner.free_items} are free ({len(learner.labelled)} "
-            f"labelled, {len(learner.pending)} out or passed of {learner.pool.n_rows}); ask for "
-            "fewer (-n), or first tell the labels of what is out (parbals tell)."
-        )
-    batch = learner.choose(n, strategy=strategy)
-    rows = [
-        (int(position), float(score), float(initial))
-        for position, score, initial in zip(
-            batch.indices, batch.scores, batch.initial_scores, strict=True
-        )
-    ]
-    number = store.record_batch(
-        batch.strategy,
-        learner.seed,
-        rows,
-        {
-            "n_labelled": len(learner.labelled),
-            "n_candidates": learner.n_candidates,
-            "notes": list(batch.notes),
-        },
-        annotator=annotator,
-        expires=expires,
-        queued=queued,
-    )
-    return number, _only(batch, store.batch_positions(number))
+    for left in reversed(range(_TRIES)):
+        learner = learner_of(store, n_candidates=n_candidates)
+        taken = {*learner.labelled.tolist(), *learner.pending}
+        n_left_out = len(set(leave_out) - taken)
+        n_free = learner.free_items - n_left_out
+        if n > n_free and (n_free == 0 or not fewer):
+            kind = NothingFreeError if n_free == 0 else InputError
+            raise kind(
+                f"{n} items were asked for and {n_free} are free ({len(learner.labelled)} "
+                f"labelled, {len(learner.pending)} out or passed of {learner.pool.n_rows}); ask "
+                "for fewer (-n), or first tell the labels of what is out (parbals tell)."
+            )
+        batch = learner.choose(min(n, n_free), strategy=strategy, leave_out=leave_out)
+        rows = zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
+        try:
+            number = store.record_batch(
+                batch.strategy,
+                learner.seed,
+                [(int(position), float(score), float(alone)) for position, score, alone in rows],
+                {
+                    "n_labelled": len(learner.labelled),
+                    "n_candidates": learner.n_candidates,
+                    "n_left_out": n_left_out,
+                    "notes": list(batch.notes),
+                },
+                annotator=annotator,
+                expires=expires,
+                queued=queued,
+            )
+        except TakenError as error:
+            if left == 0:
+                raise TakenError(
+                    f"Others took items while these were being chosen, {_TRIES} times in a row; "
+                    f"nothing was handed out, try again. The last time: {error}"
+                ) from None
+            continue
+        return number, _only(batch, store.batch_positions(number))
+    raise AssertionError("the last try returns or raises")
 
 
 def _only(batch: Batch, positions: list[int]) -> Batch:
     """The part of a batch that is at these positions."""
     kept = np.isin(batch.indices, positions)
-    parts = {name: getattr(batch, name)[kept] for name in _ONE_EACH}
-    return replace(batch, **parts)
+    return replace(batch, **{name: getattr(batch, name)[kept] for name in _ONE_EACH})
 
 
 def refresh(
     store: Store,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     *,
     with_pending: bool = True,
     n_candidates: int = _CANDIDATES,
 ) -> Report:
-    """Compute and store the report and everybody's predictions, so that looking at them needs no
-    model.
+    """Compute and store the report and all predictions, so that looking at them needs no model.
 
     The gain of the next labels is what they add to those that are out; where hundreds are, that
     takes minutes, and without them (``with_pending``) it is what they add to the labels there are.
     It is the gain of the best of at most ``n_candidates`` items. The predictions remember the
     number of the answer that was the last one then.
     """
-    answers = store.revision()[
-        0
-    ]  # before the labels are read: what comes in between makes it stale
+    # Before the labels are read: what comes in between makes the predictions stale.
+    answers = store.revision()[0]
     learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
     report = learner.report()
     if not with_pending:
-        report = replace(report, n_pending=len(_pending(store, learner.labels)))
+        report = replace(report, n_pending=len(pending_of(store, learner.labels)))
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block)
-        progress(rows.stop)
-    old = store.settings.get("predictions")
-    remembered = store_features(store.folder, predictions, name="predictions")
+        progress("predicting", rows.stop, learner.pool.n_rows)
+    old = store.settings.predictions
+    written = store_features(store.folder, predictions, name="predictions")
     store.save_report(report.as_dict(), len(learner.labelled))
     # Last: where it stops in between, the predictions still say that they are older.
-    store.update_settings(predictions={**remembered, "answers": answers})
-    if old is not None and old["file"] != remembered["file"]:
-        (Path(store.folder) / old["file"]).unlink(missing_ok=True)
+    store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
+    if old is not None and old.file != written.file:
+        (store.folder / old.file).unlink(missing_ok=True)
     return report

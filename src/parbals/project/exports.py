@@ -1,5 +1,4 @@
-"""Results on their way out: batches to fill in, and labels and predictions as CSV, JSONL or
-Parquet."""
+"""Results on their way out: labels and predictions as CSV, JSONL or Parquet."""
 
 import csv
 import io
@@ -11,63 +10,15 @@ from os import PathLike
 from typing import IO, Any
 
 from parbals.errors import InputError
-from parbals.files import TEMPORARY_SUFFIX, whole_file
-from parbals.readers.cells import cell_text, plain_value, raw_cell, safe_cell
-from parbals.readers.source import check_columns, need, short
+from parbals.files import need, whole_file
+from parbals.readers.cells import cell_text, plain_value, safe_cell
+from parbals.readers.source import check_columns, short
 
-__all__ = [
-    "FORMATS",
-    "TEMPORARY_SUFFIX",
-    "batch_header",
-    "raw_cell",
-    "safe_cell",
-    "write_batch_csv",
-    "write_export",
-]
+__all__ = ["FORMATS", "write_export"]
 
 FORMATS = ("csv", "jsonl", "parquet")
 _SLICE = 4_096
 _INT64 = 1 << 63
-
-
-def batch_header(columns: Sequence[str]) -> list[str]:
-    """The first row of a batch file, for items with these columns."""
-    return [
-        "id",
-        *(f"item.{column}" if column in ("id", "label") else column for column in columns),
-        "label",
-    ]
-
-
-def write_batch_csv(
-    path: str | PathLike[str],
-    rows: Iterable[tuple[str, Mapping[str, Any]]],
-    columns: Sequence[str],
-    classes: Sequence[str],
-) -> int:
-    """A table to fill in with a spreadsheet: id, the item's columns, an empty column ``label``;
-    returns the row count.
-
-    ``rows`` are (id, content). A column of the item that is itself called id or label is written as
-    ``item.id`` or ``item.label``, for there can be only one of each. The file is UTF-8 with a mark,
-    or Excel would not see that it is.
-    """
-    if len(classes) < 2:
-        raise InputError("A batch to be labelled needs at least two classes.")
-    header = batch_header(columns)
-    named = dict(zip(columns, header[1:-1], strict=True))
-    check_columns(header, "The batch")
-
-    def records() -> Iterator[dict[str, Any]]:
-        for item, content in rows:
-            yield {
-                "id": item,
-                **{name: content.get(column) for column, name in named.items()},
-                "label": None,
-            }
-
-    with whole_file(path) as file:
-        return _write_csv(file, records(), header, bom=True)
 
 
 def write_export(
@@ -78,8 +29,7 @@ def write_export(
     *,
     bom: bool = False,
 ) -> int:
-    """Write records as 'csv', 'jsonl' or 'parquet', and return how many; a column that a record
-    lacks is empty.
+    """Write records as 'csv', 'jsonl' or 'parquet'; how many. What a record lacks is empty.
 
     CSV: text that a spreadsheet would run gets an apostrophe in front (:func:`safe_cell`); missing
     is an empty cell; lists and objects are JSON. ``bom`` adds the mark by which Excel knows UTF-8.
@@ -93,7 +43,7 @@ def write_export(
     if not columns:
         raise InputError("An export needs at least one column.")
     check_columns(list(columns), "The export")
-    pa = need("pyarrow", "Writing Parquet files", "pyarrow>=15") if fmt == "parquet" else None
+    pa = need("pyarrow", "Writing Parquet files", "parbals[parquet]") if fmt == "parquet" else None
     with whole_file(path) as file:
         if fmt == "csv":
             return _write_csv(file, records, columns, bom)
@@ -121,9 +71,8 @@ def _write_csv(
     count = 0
     text = io.TextIOWrapper(file, encoding="utf-8-sig" if bom else "utf-8", newline="")
     try:
-        writer = csv.writer(
-            text, lineterminator="\r\n"
-        )  # so that a lone \r in a cell is quoted, too
+        # With this line end a lone \r in a cell is quoted, too.
+        writer = csv.writer(text, lineterminator="\r\n")
         writer.writerow([safe_cell(column) for column in columns])
         for count, record in enumerate(records, start=1):
             writer.writerow([_value(_safe_text, record, column, count) for column in columns])
@@ -138,10 +87,7 @@ def _lines(
 ) -> Iterator[tuple[dict[str, Any], bytes]]:
     for number, record in enumerate(records, start=1):
         values = {column: _value(plain_value, record, column, number) for column in columns}
-        yield (
-            values,
-            json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n",
-        )
+        yield values, json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def _write_jsonl(
@@ -157,9 +103,8 @@ def _write_jsonl(
 def _write_parquet(
     pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> int:
-    """Two passes over a spool on disk: the first learns the type of each column, the second writes
-    in slices."""
-    parquet = need("pyarrow.parquet", "Writing Parquet files", "pyarrow>=15")
+    """Two passes over a spool on disk: one learns the type of each column, one writes slices."""
+    parquet = need("pyarrow.parquet", "Writing Parquet files", "parbals[parquet]")
     kinds: dict[str, str] = dict.fromkeys(columns, "null")
     count = 0
     with tempfile.TemporaryFile() as spool:
@@ -193,14 +138,14 @@ def _wider(kind: str, value: Any) -> str:
     if value is None or kind == "text":
         return kind
     if isinstance(value, bool):
-        found = "bool"
+        own = "bool"
     elif isinstance(value, int):
-        found = "int" if -_INT64 <= value < _INT64 else "text"
+        own = "int" if -_INT64 <= value < _INT64 else "text"
     else:
-        found = "float" if isinstance(value, float) else "text"
-    if kind in ("null", found):
-        return found
-    return "float" if {kind, found} == {"int", "float"} else "text"
+        own = "float" if isinstance(value, float) else "text"
+    if kind in ("null", own):
+        return own
+    return "float" if {kind, own} == {"int", "float"} else "text"
 
 
 def _as_kind(value: Any, kind: str) -> Any:

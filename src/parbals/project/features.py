@@ -1,5 +1,4 @@
-"""Features of a project: one memory-mapped float32 matrix beside the database, named by its
-content.
+"""Features of a project: a memory-mapped float32 matrix beside the database.
 
 Encoders turn the items' columns into rows of it: those of :mod:`parbals.features.encoders`, of
 which ``tfidf`` (text) and ``pixels`` (images) need no download, and ``columns``, which takes
@@ -11,7 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,19 +18,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from parbals.arrays import release_pages
-from parbals.errors import InputError, ProjectDamagedError
-from parbals.features.encoders.base import Encoder, Kind, Options, cache_folder, slug
+from parbals.errors import InputError, ProjectDamagedError, ProjectError
+from parbals.features.encoders.base import Encoder, Kind, Options, slug
+from parbals.features.encoders.embedding import Progress, embed
 from parbals.features.encoders.row_file import sidecar_path
-from parbals.features.encoders.run import block_digests, embed
-from parbals.features.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals.features.encoders.table import load_encoder
+from parbals.features.scratch import ROWS, reduced_rows, scratch, standardised_rows
+from parbals.files import cache_folder
+from parbals.store.settings import MatrixFile
+from parbals.store.store import Store
 
 __all__ = [
     "Encoded",
-    "Encoding",
     "embed_advice",
-    "encode",
     "encode_items",
+    "features_of",
     "load_features",
     "open_encoder",
     "store_features",
@@ -53,23 +54,9 @@ class Items(Protocol):
         """(id, columns) of every item, in order."""
 
 
-Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """How an encoder is run: device and precision, items at once, and whether unreadable images are
-    left blank."""
-
-    options: Options = field(default_factory=Options)
-    batch_size: int = 32
-    skip_bad: bool = False
-
-
 @dataclass(frozen=True)
 class Encoded:
-    """Features (N, D) float32, in a file if they are many; and the positions of items that could
-    not be read.
+    """Features (N, D) float32, in a file if they are many; positions of items not read are listed.
 
     Such an item's row is zero, the mean of all. ``forget`` removes what was kept so that an
     interrupted run could go on; call it when the features are stored.
@@ -85,23 +72,11 @@ class Encoded:
                 path.unlink(missing_ok=True)
 
 
-def open_encoder(name: str, encoding: Encoding, kind: Kind | None = None) -> Encoder | None:
+def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encoder | None:
     """The encoder, loaded; None for ``columns``, which needs none."""
     if name == COLUMNS:
         return None
-    return load_encoder(name, encoding.options, kind, (COLUMNS,))
-
-
-def encode(
-    encoder: str, items: Items, n_items: int, columns: list[str], base: Path, progress: Progress
-) -> np.ndarray:
-    """Features (N, D) float32 of the given columns; ``progress`` is told how many items are done."""
-    loaded = open_encoder(encoder, Encoding())
-    encoded = encode_items(
-        encoder, loaded, items, n_items, columns, base, lambda stage, done: progress(done)
-    )
-    encoded.forget()
-    return encoded.features
+    return load_encoder(name, options, kind, (COLUMNS,))
 
 
 def encode_items(
@@ -111,19 +86,17 @@ def encode_items(
     n_items: int,
     columns: list[str],
     base: Path,
-    progress: Callable[[str, int], None],
+    progress: Progress,
     *,
-    encoding: Encoding | None = None,
+    options: Options | None = None,
     workspace: Path | None = None,
 ) -> Encoded:
-    """Encode the given columns; ``workspace`` is a folder on a disk with room for the features, one
-    more time.
+    """Encode the given columns; ``workspace`` is a folder with room for the features once more.
 
     Rows of texts by tfidf have length 3. Those of other encoders are reduced by PCA to 99 % of
     their variance and have length 3 on the average. They are first written to parbals' cache, where
     an interrupted run finds them again.
     """
-    how = encoding or Encoding()
     if encoder is None:
         encoded = Encoded(_numbers(items, n_items, columns, workspace, progress))
     elif encoder.reduced:
@@ -134,29 +107,18 @@ def encode_items(
         )
     else:
         contents = _contents(items, columns, base, encoder.kind)
-        digests = list(block_digests(contents, n_items, progress=progress))
-        key = hashlib.blake2b(
-            "\0".join([encoder.model, *digests]).encode(), digest_size=12
-        ).hexdigest()
+        # The same data, encoded again: where an interrupted run, or one that was refused, goes on.
+        parts = [encoder.model, str(base.resolve()), str(n_items), *columns]
+        key = hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
         target = cache_folder() / "embeddings" / f"{slug(name)[:60]}-{key}.npy"
         _sweep(target.parent)
-        made = embed(
-            encoder,
-            name,
-            contents,
-            n_items,
-            target,
-            batch_size=how.batch_size,
-            skip_bad=how.skip_bad,
-            digests=digests,
-            progress=progress,
-        )
+        made = embed(encoder, name, contents, n_items, target, options, progress=progress)
         unreadable = tuple(row for row, _ in made.skipped)
         rows = reduced_rows(
             np.load(target, mmap_mode="r", allow_pickle=False), _LENGTH, workspace, unreadable
         )
         encoded = Encoded(rows, unreadable, target)
-    progress("encoding", n_items)
+    progress("encoding", n_items, n_items)
     if encoded.features.shape[1] == 0:
         raise InputError(
             f"The encoder {name} found nothing to distinguish the items by in {', '.join(columns)}."
@@ -186,19 +148,19 @@ def _reduced(
     contents: Any,
     n_items: int,
     workspace: Path | None,
-    progress: Callable[[str, int], None],
+    progress: Progress,
 ) -> np.ndarray:
     """Rows of an encoder that learns from the items itself, each of length 3."""
     encoder.fit(contents, n_items)
     walk, done = contents(), 0
     rows = None
     while block := [encoder.prepare(item) for _, item in islice(walk, ROWS)]:
-        found = encoder.encode(block)
-        rows = scratch((n_items, found.shape[1]), workspace) if rows is None else rows
-        rows[done : done + len(block)] = _LENGTH * found
+        codes = encoder.encode(block)
+        rows = scratch((n_items, codes.shape[1]), workspace) if rows is None else rows
+        rows[done : done + len(block)] = _LENGTH * codes
         release_pages(rows)
         done += len(block)
-        progress("encoding", done)
+        progress("encoding", done, n_items)
     if rows is None:
         raise InputError("There are no items to encode.")
     return rows
@@ -209,13 +171,13 @@ def _numbers(
     n_items: int,
     columns: list[str],
     workspace: Path | None,
-    progress: Callable[[str, int], None],
+    progress: Progress,
 ) -> np.ndarray:
     """Numbers as they are, each column scaled to mean 0 and deviation 1."""
     rows = scratch((n_items, len(columns)), workspace, "<f8")
     for done, (name, content) in enumerate(items()):
         if done % ROWS == 0:
-            progress("encoding", done)
+            progress("encoding", done, n_items)
             release_pages(rows)
         for place, column in enumerate(columns):
             rows[done, place] = _number(content.get(column), name, column)
@@ -230,7 +192,7 @@ def _number(value: Any, name: str, column: str) -> float:
     if not np.isfinite(number):
         raise InputError(
             f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number; leave "
-            "the column out, or correct the data and make the project anew."
+            "the column out, or correct the data and make the project again."
         )
     return number
 
@@ -242,8 +204,8 @@ def _sweep(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def store_features(folder: Path, features: np.ndarray, name: str = "features") -> dict[str, Any]:
-    """Write a matrix, row block by row block, and return what the project must remember of them."""
+def store_features(folder: Path, features: np.ndarray, name: str = "features") -> MatrixFile:
+    """Write a matrix, row block by row block; what the project must remember of it."""
     digest = hashlib.blake2b(digest_size=16)
     temporary = folder / f".{name}.{os.getpid()}.tmp"
     try:
@@ -267,46 +229,59 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
         os.replace(temporary, folder / file_name)
     finally:
         temporary.unlink(missing_ok=True)
-    return {"file": file_name, "digest": digest.hexdigest(), "shape": list(features.shape)}
+    return MatrixFile(file_name, digest.hexdigest(), features.shape)
 
 
 def embed_advice(folder: Path, encoder: str | None) -> str:
     """How features that are missing or damaged are made again."""
     if encoder == GIVEN:
-        return "put back a copy, or make the project anew with `parbals init` (its features came with the data)"
+        return (
+            "put back a copy, or make the project again with `parbals init` (its features came "
+            "with the data)"
+        )
     return f"run `parbals embed {folder} --encoder {encoder or 'NAME'}` to make the features again"
 
 
-def _advice(folder: Path, remembered: dict[str, Any], encoder: str | None) -> str:
-    if remembered["file"].startswith("predictions-"):
-        return f"run `parbals export {folder} --renew` to predict anew"
-    if remembered["file"].startswith("map-"):
+def _advice(folder: Path, file: str, encoder: str | None) -> str:
+    if file.startswith("predictions-"):
+        return f"run `parbals export {folder} --renew` to predict again"
+    if file.startswith("map-"):
         return "remove it, and the labelling page makes it again"
     return embed_advice(folder, encoder)
 
 
+def features_of(store: Store) -> np.ndarray:
+    """The features (N, D) of a project, memory-mapped."""
+    settings = store.settings
+    if settings.features is None:
+        raise ProjectError(
+            f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
+        )
+    return load_features(store.folder, settings.features, encoder=settings.encoder)
+
+
 def load_features(
-    folder: Path, remembered: dict[str, Any], *, verify: bool = False, encoder: str | None = None
+    folder: Path, matrix: MatrixFile, *, verify: bool = False, encoder: str | None = None
 ) -> np.ndarray:
     """The memory-mapped matrix; with ``verify`` every byte is compared with what was written.
 
     ``encoder`` is the project's own, for the advice in an error.
     """
-    path = folder / remembered["file"]
-    advice = _advice(folder, remembered, encoder)
+    path = folder / matrix.file
+    advice = _advice(folder, matrix.file, encoder)
     try:
         features = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ProjectDamagedError(f"{path} is missing; {advice}.") from None
     except (ValueError, OSError, EOFError) as error:
         raise ProjectDamagedError(f"{path} is damaged ({error}); {advice}.") from None
-    if list(features.shape) != remembered["shape"] or features.dtype != np.dtype("<f4"):
+    if features.shape != matrix.shape or features.dtype != np.dtype("<f4"):
         raise ProjectDamagedError(f"{path} has another shape than was written; {advice}.")
     if verify:
         digest = hashlib.blake2b(digest_size=16)
         for start in range(0, len(features), ROWS):
             digest.update(np.ascontiguousarray(features[start : start + ROWS]).tobytes())
             release_pages(features)
-        if digest.hexdigest() != remembered["digest"]:
+        if digest.hexdigest() != matrix.digest:
             raise ProjectDamagedError(f"{path} is not what was written; {advice}.")
     return features

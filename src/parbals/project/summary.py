@@ -1,63 +1,107 @@
-"""What there is to see of a project without a model: progress, balance, the latest report, every
-item's label."""
+"""What there is to see of a project without a model: progress, balance, report, items' labels."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from parbals.project.consensus import combined_labels
+from parbals.project.consensus import Agreement, agreement, combined_labels
 from parbals.project.features import load_features
+from parbals.store.records import Annotator
 from parbals.store.store import Store
 
-__all__ = ["export_columns", "export_records", "newer_answers", "overview", "overview_lines"]
+__all__ = [
+    "Overview",
+    "export_columns",
+    "export_records",
+    "newer_answers",
+    "overview",
+    "overview_lines",
+]
 
 _BAR = 30
+_OWN = ("id", "label", "annotators")
 
 
-def overview(store: Store) -> dict[str, Any]:
-    """Plain values, for JSON and for the lines below."""
-    labels = combined_labels(store.votes())
-    counts = dict.fromkeys(store.classes, 0)
+@dataclass(frozen=True)
+class Overview:
+    """Where a project stands.
+
+    Attributes:
+        labelled: items with a label; answers: labels given, those of several people counted each.
+        queued, out: items that wait on the page, and those that are with somebody.
+        pending: both, without leases that have run out; passed: without a label.
+        class_balance: items of each class, by the label of the majority.
+        report: the latest one with the keys ``created`` and ``n_labels`` added.
+        agreement: of people, not machines; None if no item has two labels.
+    """
+
+    folder: Path
+    strategy: str
+    items: int
+    labelled: int
+    answers: int
+    pending: int
+    queued: int
+    out: int
+    passed: int
+    batches: int
+    class_balance: dict[str, int]
+    annotators: list[Annotator]
+    report: dict[str, Any] | None
+    agreement: Agreement | None
+
+
+def overview(store: Store) -> Overview:
+    """What there is to see now, read once."""
+    votes = store.votes()
+    labels = combined_labels(votes)
+    balance = dict.fromkeys(store.classes, 0)
     for label in labels.values():
-        counts[label] += 1
-    latest = store.latest_report()
-    return {
-        "folder": str(store.folder),
-        "items": store.n_items,
-        "labelled": len(labels),
-        "pending": len(store.pending()),
-        "queued": len(store.queued()[0]),
-        "passed": len(store.passes().keys() - labels.keys()),
-        "batches": len(store.batches()),
-        "class_balance": counts,
-        "strategy": store.settings.get("strategy"),
-        "report": None
+        balance[label] += 1
+    waiting, out = store.queued()
+    latest, annotators = store.latest_report(), store.annotators()
+    machines = {annotator.name for annotator in annotators if annotator.source == "machine"}
+    people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in votes.items()}
+    return Overview(
+        folder=store.folder,
+        strategy=store.settings.strategy,
+        items=store.n_items,
+        labelled=len(labels),
+        answers=sum(map(len, votes.values())),
+        pending=len(store.pending()),
+        queued=len(waiting),
+        out=len(out),
+        passed=len(store.passes().keys() - labels.keys()),
+        batches=store.n_batches,
+        class_balance=balance,
+        annotators=annotators,
+        report=None
         if latest is None
         else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
-    }
+        agreement=agreement(people),
+    )
 
 
-def overview_lines(found: dict[str, Any]) -> list[str]:
+def overview_lines(seen: Overview) -> list[str]:
     """The same for people."""
-    share = found["labelled"] / found["items"] if found["items"] else 0.0
+    share = seen.labelled / seen.items if seen.items else 0.0
     lines = [
-        f"{found['labelled']:,} of {found['items']:,} items labelled ({share:.1%}), "
-        f"{found['pending'] - found['queued']} out, {found['batches']} batches by "
-        f"{found['strategy']}"
+        f"{seen.labelled:,} of {seen.items:,} items labelled ({share:.1%}), "
+        f"{seen.pending - seen.queued} out, {seen.batches} batches by {seen.strategy}"
     ]
-    if found["queued"] or found["passed"]:
+    if seen.queued or seen.passed:
         lines.append(
-            f"{found['queued']:,} waiting on the labelling page, {found['passed']:,} passed "
-            "without a label"
+            f"{seen.queued:,} waiting on the labelling page, {seen.passed:,} passed without a label"
         )
-    most = max([*found["class_balance"].values(), 1])
-    width = max(len(str(label)) for label in found["class_balance"])
-    for label, count in found["class_balance"].items():
+    most = max([*seen.class_balance.values(), 1])
+    width = max(len(str(label)) for label in seen.class_balance)
+    for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
-    report = found["report"]
+    report = seen.report
     if report is None:
         return [*lines, "No report yet: it is made when labels arrive (parbals tell)."]
     error, loss = report["expected_error"], report["expected_log_loss"]
-    behind = found["labelled"] - report["n_labels"]
     lines += [
         f"expected error on {report['n_targets']:,} target points: {error['mean']:.1%} "
         f"(90 % interval {error['low']:.1%} to {error['high']:.1%})",
@@ -65,27 +109,23 @@ def overview_lines(found: dict[str, Any]) -> list[str]:
         report["advice"],
         *report["warnings"],
     ]
-    if behind:
+    if seen.labelled != report["n_labels"]:
         lines.append(
             f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` or "
-            f"`parbals export {found['folder']} --renew` renews it."
+            f"`parbals export {seen.folder} --renew` renews it."
         )
     return lines
 
 
 def newer_answers(store: Store) -> int:
-    """How many answers came after the stored predictions were made; 0 where there are no
-    predictions."""
-    stored = store.settings.get("predictions")
-    return 0 if stored is None else store.revision()[0] - int(stored.get("answers", 0))
+    """How many answers came after the stored predictions were made; 0 where there are none."""
+    stored = store.settings.predictions
+    return 0 if stored is None else store.revision()[0] - stored.answers
 
 
 def export_columns(store: Store) -> list[str]:
     """id, the items' own columns, label, annotators, and one probability for each class."""
-    own = [
-        f"item.{name}" if name in ("id", "label", "annotators") else name
-        for name in store.settings.get("columns", [])
-    ]
+    own = [f"item.{name}" if name in _OWN else name for name in store.settings.columns]
     return ["id", *own, "label", "annotators", *(f"p_{label}" for label in _predicted(store))]
 
 
@@ -94,14 +134,12 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     answers = store.current_labels()
     labels = combined_labels(store.votes())
     predicted = _predicted(store)
-    predictions = load_features(store.folder, store.settings["predictions"]) if predicted else None
+    stored = store.settings.predictions
+    predictions = None if stored is None else load_features(store.folder, stored)
     for item in store.iter_items():
         if labelled_only and item.position not in labels:
             continue
-        own = {
-            f"item.{k}" if k in ("id", "label", "annotators") else k: v
-            for k, v in item.content.items()
-        }
+        own = {f"item.{k}" if k in _OWN else k: v for k, v in item.content.items()}
         record = {"id": item.id, **own, "label": labels.get(item.position)}
         record["annotators"] = ";".join(answers.get(item.position, {}))
         if predictions is not None:
@@ -114,5 +152,5 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
 
 def _predicted(store: Store) -> tuple[str, ...]:
     """The classes that stored predictions have."""
-    stored = store.settings.get("predictions")
-    return () if stored is None else store.classes[: stored["shape"][1]]
+    stored = store.settings.predictions
+    return () if stored is None else store.classes[: stored.shape[1]]

@@ -31,8 +31,7 @@ def read_answers(
     id_column: str = "id",
     label_column: str = "label",
 ) -> list[FilledRow]:
-    """Every row with a label, in the order of the file: all of them are right, or an error names
-    the first that is not.
+    """Every row with a label, in the order of the file; an error names the first that is wrong.
 
     Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
     JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
@@ -43,29 +42,27 @@ def read_answers(
     source = open_answers(Path(path))
     id_name = _find_column(source, id_column)
     label_name = _find_column(source, label_column)
-    meant = Classes(classes)
-    found: dict[str, FilledRow] = {}
+    known = Classes(classes)
+    rows: dict[str, FilledRow] = {}
     for number, values in source.rows():
         if is_missing(values[label_name]):
             continue
-        label = meant.match(
-            _cell(source, number, label_name, values[label_name]),
-            where(source.name, number, label_name),
-        )
+        cell = _cell(source, number, label_name, values[label_name])
+        label = known.match(cell, where(source.name, number, label_name))
         if values[id_name] is None or values[id_name] == "":
             raise InputError(
                 f"{where(source.name, number, id_name)} is empty, but the row has a label; put the "
                 "id back."
             )
         item = raw_cell(_cell(source, number, id_name, values[id_name]))
-        earlier = found.setdefault(item, FilledRow(number, item, label))
+        earlier = rows.setdefault(item, FilledRow(number, item, label))
         if earlier.label != label:
             raise LabelError(
                 f"{where(source.name, number, label_name)}: the item {short(item)} is "
                 f"{short(label)} here and {short(earlier.label)} in row {earlier.row}; keep one of "
                 "them."
             )
-    return list(found.values())
+    return list(rows.values())
 
 
 def open_answers(path: Path, *, any_ending: bool = False) -> Source:
@@ -81,12 +78,11 @@ def open_answers(path: Path, *, any_ending: bool = False) -> Source:
 
 
 def _find_column(source: Source, wanted: str) -> str:
-    """The column of that name; blanks around it and capitals do not count if that leaves no doubt."""
+    """The column of that name; blanks around it and capitals do not count unless in doubt."""
     if wanted in source.columns:
         return wanted
-    alike = [
-        name for name in source.columns if name.strip().casefold() == wanted.strip().casefold()
-    ]
+    meant = wanted.strip().casefold()
+    alike = [name for name in source.columns if name.strip().casefold() == meant]
     if len(alike) == 1:
         return alike[0]
     fault = f"has {len(alike)} columns like {wanted!r}" if alike else f"has no column {wanted!r}"
@@ -102,8 +98,7 @@ def _cell(source: Source, number: int, column: str, value: object) -> str:
 
 
 class Classes:
-    """Finds the class that a person meant: blanks around it do not count, nor capitals if that
-    leaves no doubt."""
+    """Finds the class that a person meant: blanks around it and capitals do not count."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         if not classes:
@@ -114,8 +109,7 @@ class Classes:
             self._alike.setdefault(name.strip().casefold(), []).append(name)
 
     def match(self, cell: str, place: str) -> str:
-        """The class that a cell means; ``place`` is where it stands, for the error that there is
-        none."""
+        """The class that a cell means; ``place`` is where it stands, for an error."""
         texts = (cell, cell.strip(), raw_cell(cell.strip()))
         if exact := [text for text in texts if text in self._classes]:
             return exact[0]
@@ -128,7 +122,6 @@ class Classes:
                 raise LabelError(
                     f"{place}: the label {short(cell)} could be {choices}; write it exactly."
                 )
-        listed = ", ".join(short(name) for name in [*self._classes][:10]) + (
-            ", …" if len(self._classes) > 10 else ""
-        )
+        more = ", …" if len(self._classes) > 10 else ""
+        listed = ", ".join(short(name) for name in [*self._classes][:10]) + more
         raise LabelError(f"{place}: the label {short(cell)} is not one of the classes ({listed}).")

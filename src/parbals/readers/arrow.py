@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, MissingDependencyError, first_line
-from parbals.readers.source import Row, Source, check_columns, need, read_start, where
+from parbals.files import need
+from parbals.readers.source import Row, Source, check_columns, read_start, where
 
 __all__ = ["is_dataset_folder", "open_dataset_folder", "open_parquet"]
 
 _SLICE = 1_024
 _OLDEST = 15  # earlier releases could be made to unpickle what a file contains (CVE-2023-47248)
+_INSTALL = "parbals[parquet]"
 _DICT, _STATE, _INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 
 
 def _pyarrow(purpose: str) -> Any:
-    pa = need("pyarrow", purpose, f"pyarrow>={_OLDEST}")
+    pa = need("pyarrow", purpose, _INSTALL)
     if int(pa.__version__.split(".")[0]) < _OLDEST:
         raise MissingDependencyError(
             f"{purpose} needs a newer pyarrow than {pa.__version__}, which is not safe with files "
@@ -28,7 +30,7 @@ def _pyarrow(purpose: str) -> Any:
 def open_parquet(path: Path) -> Source:
     """A Parquet file, one slice of rows in memory at a time."""
     pa = _pyarrow("Reading Parquet files")
-    parquet = need("pyarrow.parquet", "Reading Parquet files", f"pyarrow>={_OLDEST}")
+    parquet = need("pyarrow.parquet", "Reading Parquet files", _INSTALL)
 
     def opened() -> Any:
         try:
@@ -53,10 +55,7 @@ def _broken(name: str, error: BaseException) -> str:
 def _rows(
     pa: Any, batches: Callable[[], Iterator[Any]], name: str, names_of: dict[str, list[str]]
 ) -> Iterator[Row]:
-    """Records of Arrow batches.
-
-    Batches are checked in full first: offsets in a foreign file may point anywhere.
-    """
+    """Records of Arrow batches, checked in full: offsets in a foreign file may point anywhere."""
     number = 0
     try:
         for batch in batches():
@@ -72,8 +71,7 @@ def _rows(
     except InputError:
         raise
     except (pa.ArrowException, OSError, MemoryError, OverflowError, ValueError, KeyError) as error:
-        # ValueError, KeyError: times that Python has not, zones that are not known, records with a
-        # field twice
+        # ValueError, KeyError: times and zones that Python does not know, a field given twice
         raise InputError(f"{_broken(name, error)[:-1]} (after row {number}).") from None
 
 
@@ -95,30 +93,22 @@ def is_dataset_folder(path: Path) -> bool:
 
 
 def open_dataset_folder(path: Path, split: str | None = None) -> Source:
-    """A folder written by ``datasets.Dataset.save_to_disk``, or one split of a ``DatasetDict``;
-    labels come by name."""
+    """A folder that ``datasets`` wrote with save_to_disk, or one split of it; labels by name."""
     if (path / _DICT).is_file():
-        splits = [
-            name
-            for name in _strings(_json(path / _DICT).get("splits"))
-            if (path / name).is_dir() and Path(name).name == name
-        ]
+        names = _strings(_json(path / _DICT).get("splits"))
+        splits = [name for name in names if (path / name).is_dir() and Path(name).name == name]
         listed = ", ".join(map(repr, splits))
         if split not in splits:
-            asked = (
-                "it must be told which to read"
-                if split is None
-                else f"{split!r} is not one of them"
-            )
+            fault = "none was named" if split is None else f"{split!r} is not one of them"
             raise InputError(
-                f"{path.name} holds the splits {listed}, and {asked}; give split=... with one of "
+                f"{path.name} holds the splits {listed}, and {fault}; give split=... with one of "
                 "these names."
             )
         path = path / split
     elif split is not None:
         raise InputError(f"{path.name} holds one dataset and no splits; leave split out.")
     pa = _pyarrow("Reading a Hugging Face dataset folder")
-    ipc = need("pyarrow.ipc", "Reading a Hugging Face dataset folder", f"pyarrow>={_OLDEST}")
+    ipc = need("pyarrow.ipc", "Reading a Hugging Face dataset folder", _INSTALL)
     files = _data_files(path)
 
     def batches() -> Iterator[Any]:
@@ -132,9 +122,7 @@ def open_dataset_folder(path: Path, split: str | None = None) -> Source:
 
     try:
         schema, n_rows = None, 0
-        for (
-            batch
-        ) in batches():  # mapped, so this reads the headers only; a file cut short is noticed here
+        for batch in batches():  # mapped: this reads headers only, and notices a file cut short
             if schema is not None and batch.schema.names != schema.names:
                 raise InputError(
                     f"{path.name} holds files with different columns; save the dataset again."
@@ -153,13 +141,13 @@ def open_dataset_folder(path: Path, split: str | None = None) -> Source:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        record = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path.parent.name}/{path.name} cannot be read ({type(error).__name__}); save the "
             "dataset again."
         ) from None
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def _strings(value: Any) -> list[str]:
@@ -167,7 +155,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _data_files(path: Path) -> list[Path]:
-    """The Arrow files that state.json lists, in its order. A name may not lead out of the folder."""
+    """The Arrow files that state.json lists, in its order; none may lie outside the folder."""
     state = _json(path / _STATE) if (path / _STATE).is_file() else {}
     if state.get("_indices_data_files"):
         raise InputError(
@@ -175,12 +163,9 @@ def _data_files(path: Path) -> list[Path]:
             "and save it again."
         )
     listed = state.get("_data_files")
-    entries = (
-        [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    )
-    names = _strings([entry.get("filename") for entry in entries]) or sorted(
-        file.name for file in path.glob("*.arrow")
-    )
+    entries = listed if isinstance(listed, list) else []
+    names = _strings([entry.get("filename") for entry in entries if isinstance(entry, dict)])
+    names = names or sorted(file.name for file in path.glob("*.arrow"))
     if not names:
         raise InputError(
             f"{path.name} looks like a Hugging Face dataset, but holds no .arrow file."
@@ -199,11 +184,9 @@ def _class_names(path: Path) -> dict[str, list[str]]:
     features = _json(path / _INFO).get("features") if (path / _INFO).is_file() else None
     if not isinstance(features, dict):
         return {}
-    labels = {
-        column: kind
+    return {
+        column: names
         for column, kind in features.items()
         if isinstance(kind, dict) and kind.get("_type") == "ClassLabel"
-    }
-    return {
-        column: names for column, kind in labels.items() if (names := _strings(kind.get("names")))
+        if (names := _strings(kind.get("names")))
     }

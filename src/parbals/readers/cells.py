@@ -1,5 +1,4 @@
-"""Single values on their way in and out: what JSON can hold, and what a spreadsheet would take for
-a formula."""
+"""Single values on their way in and out: what JSON can hold, and what spreadsheets would run."""
 
 import datetime
 import json
@@ -14,15 +13,14 @@ import numpy as np
 __all__ = [
     "as_text",
     "cell_text",
-    "check_text",
     "is_missing",
+    "plain_text",
     "plain_value",
     "raw_cell",
     "safe_cell",
 ]
 
-# Spreadsheets start a formula at these; Excel also accepts the wide forms that Japanese and Chinese
-# keyboards type.
+# Spreadsheets start a formula at these; Excel also at the wide forms of East Asian keyboards.
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -32,11 +30,10 @@ def _would_run(text: str) -> bool:
 
 
 def safe_cell(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: one apostrophe is put in front of what could be
-    one.
+    """Text that no spreadsheet takes for a formula: an apostrophe stands before what could be one.
 
-    A text that already begins with apostrophes and a formula gets one more, so :func:`raw_cell`
-    undoes every case.
+    A text that already begins with apostrophes and a formula gets one more, so that
+    :func:`raw_cell` undoes every case.
     """
     return f"'{text}" if _would_run(text.lstrip("'")) else text
 
@@ -57,17 +54,15 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 
 
-def check_text(text: str) -> str:
-    """Text that every format can hold; ValueError says what is wrong with any other."""
+def plain_text(text: str) -> str:
+    """The text, if every format can hold it; else ValueError says what is wrong."""
     if "\0" in text:
         raise ValueError("contains a NUL character")
     if not text.isascii():
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            raise ValueError(
-                "contains half of a surrogate pair, which is not a character"
-            ) from None
+            raise ValueError("contains half a surrogate pair, which is not a character") from None
     return text
 
 
@@ -81,7 +76,7 @@ def plain_value(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
-        return check_text(str(value))
+        return plain_text(str(value))
     if isinstance(value, (float, np.floating)):
         return _plain_float(float(value))
     if is_missing(value):
@@ -99,7 +94,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain_value(part) for part in value]
     if isinstance(value, dict):
-        return {check_text(str(key)): plain_value(part) for key, part in value.items()}
+        return {plain_text(str(key)): plain_value(part) for key, part in value.items()}
     raise ValueError(
         f"holds a value of type {type(value).__name__}, which cannot be kept as text or number"
     )
@@ -115,7 +110,7 @@ def _plain_float(value: float) -> float | None:
 
 def _plain_bytes(value: bytes) -> str:
     try:
-        return check_text(value.decode("utf-8"))
+        return plain_text(value.decode("utf-8"))
     except UnicodeDecodeError:
         raise ValueError(
             "holds binary data (an image or a file?), which cannot be kept as text"
@@ -123,8 +118,7 @@ def _plain_bytes(value: bytes) -> str:
 
 
 def as_text(value: Any) -> str:
-    """An id or a label as text: 7 and 7.0 are both '7', because a column with gaps turns whole
-    numbers into floats."""
+    """An id or a label: 7 and 7.0 are both '7', as a column with gaps turns numbers into floats."""
     plain = plain_value(value)
     if isinstance(plain, str):
         return plain
@@ -136,8 +130,7 @@ def as_text(value: Any) -> str:
 
 
 def cell_text(value: Any) -> str:
-    """A value as one CSV cell, not yet made safe: missing is empty; lists, objects and booleans are
-    written as JSON."""
+    """A CSV cell, not yet made safe: missing is empty; lists, objects and booleans are JSON."""
     if isinstance(value, np.floating) and np.isfinite(value):
         return str(value)  # the shortest text of its own precision: 0.1 and not 0.10000000149
     plain = plain_value(value)

@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError
-from parbals.readers.source import Row, Source, need, short
+from parbals.features.encoders.images import FORMATS
+from parbals.files import need
+from parbals.readers.source import Row, Source, short
 
 __all__ = ["IMAGE_SUFFIXES", "open_images"]
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
-# Pillow tries nothing else: other formats it knows call outside programs (EPS calls Ghostscript).
-_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _SHOWN = 5
 
 
 def open_images(path: Path, verify: bool = True) -> Source:
-    """Every image below ``path``: column ``image`` is its path from there, ``folder`` the first
-    folder on that path.
+    """Every image below ``path``: its path from there (``image``) and the first ``folder`` of it.
 
     There is no ``folder`` if every image lies at the top. ``verify`` decodes each file once and
     names those that cannot be read.
@@ -44,8 +43,7 @@ def open_images(path: Path, verify: bool = True) -> Source:
 
 
 def _find(root: Path) -> Iterator[str]:
-    """Paths of images from the root, with / between the parts; hidden files and folders are left
-    out."""
+    """Paths of images from the root, with / between the parts, without hidden files and folders."""
 
     def refuse(error: OSError) -> None:
         raise InputError(f"the folder {error.filename} cannot be read: {error.strerror}.")
@@ -58,8 +56,7 @@ def _find(root: Path) -> Iterator[str]:
 
 
 def _check_place(root: Path, image: str) -> None:
-    """A name must be text, and a link must not lead out of the folder: annotators are shown only
-    what lies in it."""
+    """A name must be text, and no link may lead out of the folder: annotators see what is in it."""
     try:
         image.encode("utf-8")
     except UnicodeEncodeError:
@@ -75,7 +72,7 @@ def _check_place(root: Path, image: str) -> None:
 
 
 def _check_images(root: Path, images: list[str]) -> None:
-    pillow = need("PIL.Image", "Checking images", "pillow")
+    pillow = need("PIL.Image", "Checking images", "parbals[images]")
     bad = [image for image in images if not _decodes(pillow, root / image)]
     if bad:
         named = ", ".join(short(image) for image in bad[:_SHOWN])
@@ -89,11 +86,10 @@ def _check_images(root: Path, images: list[str]) -> None:
 def _decodes(pillow: Any, path: Path) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.simplefilter(
-            "error", pillow.DecompressionBombWarning
-        )  # a few bytes that unpack to 90 million pixels
+        # a few bytes that unpack to 90 million pixels
+        warnings.simplefilter("error", pillow.DecompressionBombWarning)
         try:
-            with pillow.open(path, formats=_FORMATS) as image:
+            with pillow.open(path, formats=FORMATS) as image:
                 image.draft("RGB", (1, 1))  # lets JPEG decode at an eighth of the size
                 image.load()
         except Exception:  # decoders of damaged files raise nearly anything

@@ -18,11 +18,9 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def feature_blocks(source: Source, columns: Sequence[str] | None = None) -> Iterator[np.ndarray]:
-    """Features as float32 blocks of some thousand rows, so that a pool of any size can be copied in
-    little memory.
+    """Features as float32 blocks of some thousand rows: a pool of any size fits through memory.
 
-    ``columns`` names the columns that hold the numbers; None takes the array of an .npy or .npz
-    file.
+    ``columns`` names the columns that hold numbers; None takes the array of an .npy or .npz file.
     """
     if columns is None:
         if source.features is None:
@@ -46,14 +44,12 @@ def numeric_features(source: Source, columns: Sequence[str] | None = None) -> np
             pass
         return source.features
     if not source.n_rows:
-        found = list(blocks)
-        if not found:
+        parts = list(blocks)
+        if not parts:
             raise InputError(f"{source.name} has no rows.")
-        return np.concatenate(found)
+        return np.concatenate(parts)
     features, start = np.empty((0, 0), np.float32), 0
-    for block in (
-        blocks
-    ):  # straight into place: two copies of a large pool may be more than the memory holds
+    for block in blocks:  # straight into place: memory may not hold two copies of a large pool
         if start == 0:
             features = np.empty((source.n_rows, block.shape[1]), np.float32)
         if start + len(block) <= len(features):
@@ -96,8 +92,7 @@ def _column_blocks(source: Source, columns: list[str]) -> Iterator[np.ndarray]:
 def _parsed(
     source: Source, columns: list[str], numbers: list[int], cells: list[list[Any]]
 ) -> np.ndarray:
-    """One block at NumPy's speed; only where that fails is each cell looked at, to name the first
-    bad one."""
+    """One block at NumPy's speed; where that fails, the first bad cell is looked for and named."""
     try:
         with np.errstate(over="ignore"):
             block = np.array(cells, dtype=object).astype(np.float64).astype(np.float32)
@@ -105,12 +100,8 @@ def _parsed(
         block = None
     # Python reads 1_0 as 10, which nobody means in a table
     odd = any("_" in "".join([cell for cell in row if isinstance(cell, str)]) for row in cells)
-    if (
-        block is None
-        or block.shape != (len(cells), len(columns))
-        or odd
-        or not np.isfinite(block).all()
-    ):
+    shape = (len(cells), len(columns))
+    if odd or block is None or block.shape != shape or not np.isfinite(block).all():
         for number, row in zip(numbers, cells, strict=True):
             for column, cell in zip(columns, row, strict=True):
                 if fault := _number_fault(cell):
@@ -130,7 +121,8 @@ def _number_fault(cell: Any) -> str | None:
         value = float("_" if isinstance(cell, str) and "_" in cell else cell)
     except (ValueError, TypeError, OverflowError):
         if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
-            return f"is {short(cell)}, with a decimal comma; write {cell.strip().replace(',', '.')}, with a point"
+            point = cell.strip().replace(",", ".")
+            return f"is {short(cell)}, with a decimal comma; write {point}, with a point"
         return f"is {short(cell)}, which is not a number (write 1.5, with a point and nothing else)"
     if not abs(value) <= _LARGEST:  # nor is NaN
         return f"is {short(cell)}; features must be finite and fit into 32 bits"

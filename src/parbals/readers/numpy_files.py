@@ -1,9 +1,7 @@
-"""NumPy files.
-
-The header is believed only as far as the bytes of the file agree with it, and nothing is unpickled.
-"""
+"""NumPy files: a header counts as far as the file's bytes agree, and nothing is unpickled."""
 
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,8 +19,7 @@ __all__ = ["open_npy", "open_npz"]
 
 _TEXT_ARRAYS = ("id", "text")
 _CHUNK = 1 << 20
-# Deflate cannot do better than about 1,032 to 1. Real features reach 10 to 1, and one-hot columns
-# perhaps 50 to 1.
+# Deflate does no better than about 1,032 to 1. Features reach 10 to 1, one-hot columns perhaps 50.
 _DEFLATE_LIMIT = 1_040
 _BOMB_RATIO, _BOMB_BYTES = 100, 1 << 28
 
@@ -36,9 +33,8 @@ class _Header:
 
     @property
     def n_bytes(self) -> int:
-        return (
-            math.prod(self.shape) * self.dtype.itemsize
-        )  # Python integers: a huge shape does not wrap around
+        # Python integers: a huge shape does not wrap around
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def _read_header(file: IO[bytes], n_bytes: int, name: str) -> _Header:
@@ -54,9 +50,7 @@ def _read_header(file: IO[bytes], n_bytes: int, name: str) -> _Header:
         shape, column_major, dtype = reader(file)
     except InputError:
         raise
-    except (
-        Exception
-    ) as error:  # the header is parsed as a Python literal, which can fail in many ways
+    except Exception as error:  # it is parsed as a Python literal, which can fail in many ways
         raise InputError(
             f"{name} is not a .npy file, or is damaged ({type(error).__name__} in its header)."
         ) from None
@@ -106,11 +100,10 @@ def open_npy(path: Path) -> Source:
 
 
 def open_npz(path: Path, label: str | None = None) -> Source:
-    """One 2-D array of numbers under any name, the features, and if wanted 1-D arrays ``id``,
-    ``label``, ``text``.
+    """One 2-D array, the features, and perhaps 1-D arrays ``id``, ``label`` and ``text``.
 
-    ``label``: the array with the labels, which must then be there; ``None`` is the one called
-    "label", if any.
+    ``label``: the array with the labels, which must then be there; None is the one called "label",
+    if any.
     """
     named = (*_TEXT_ARRAYS, label or "label")
     try:
@@ -130,18 +123,16 @@ def open_npz(path: Path, label: str | None = None) -> Source:
                 for key in dict.fromkeys(named)
                 if key in members
             }
-            numbers = [key for key in members if key not in named]
-            if len(numbers) > 1:
+            others = [key for key in members if key not in named]
+            if len(others) > 1:
                 raise InputError(
-                    f"{path.name} holds {len(numbers)} arrays besides "
-                    f"{', '.join(dict.fromkeys(named))} ({', '.join(map(short, numbers[:5]))}); "
+                    f"{path.name} holds {len(others)} arrays besides "
+                    f"{', '.join(dict.fromkeys(named))} ({', '.join(map(short, others[:5]))}); "
                     "keep only the one with the features."
                 )
-            features = (
-                _numbers(archive, members[numbers[0]], path, f"{path.name}, array {numbers[0]!r}")
-                if numbers
-                else None
-            )
+            features = None
+            for key in others:
+                features = _numbers(archive, members[key], path, f"{path.name}, array {key!r}")
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InputError(
             f"{path.name} is damaged or is not an .npz file ({error}); save it again."
@@ -152,8 +143,7 @@ def open_npz(path: Path, label: str | None = None) -> Source:
 
 
 def _check_member(info: zipfile.ZipInfo, file_size: int, name: str) -> None:
-    """Refuse what claims to be larger than its compressed bytes can be, and what only a bomb
-    compresses to."""
+    """Refuse what claims more than its compressed bytes can hold, and what only a bomb holds."""
     stored = info.compress_type == zipfile.ZIP_STORED
     if info.flag_bits & 1 or (not stored and info.compress_type != zipfile.ZIP_DEFLATED):
         raise InputError(
@@ -199,17 +189,11 @@ def _numbers(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, name: 
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
-    """Where the bytes of a stored member begin: after its local header, whose two last lengths
-    vary."""
+    """Where a stored member's bytes begin: after its local header, whose two last lengths vary."""
     with path.open("rb") as file:
         file.seek(info.header_offset + 26)
-        lengths = file.read(4)
-    return (
-        info.header_offset
-        + 30
-        + int.from_bytes(lengths[:2], "little")
-        + int.from_bytes(lengths[2:], "little")
-    )
+        name, extra = struct.unpack("<HH", file.read(4))
+    return info.header_offset + 30 + int(name) + int(extra)
 
 
 def _texts(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> list[Any]:
@@ -224,7 +208,7 @@ def _texts(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> list[A
     try:
         return data.view(header.dtype).tolist()
     except (ValueError, SystemError):
-        raise InputError(f"{name} holds numbers that are no characters; save it again.") from None
+        raise InputError(f"{name} holds numbers that are not characters; save it again.") from None
 
 
 def _source(

@@ -1,6 +1,5 @@
 """What every reader hands over: columns, and rows that can be walked more than once."""
 
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parbals.errors import InputError, MissingDependencyError
-from parbals.readers.cells import check_text
+from parbals.errors import InputError
+from parbals.readers.cells import plain_text
 
-__all__ = ["Row", "Source", "check_column", "check_columns", "need", "read_start", "short", "where"]
+__all__ = ["Row", "Source", "check_column", "check_columns", "read_start", "short", "where"]
 
 MAX_COLUMNS = 20_000
 
@@ -69,7 +68,7 @@ def check_columns(columns: list[str], name: str) -> list[str]:
                 f"{name}, row 1: column {position} has no name; give it one, or delete the column."
             )
         try:
-            check_text(column)
+            plain_text(column)
         except ValueError as error:
             raise InputError(
                 f"{name}, row 1: the name of column {position} {error}; rename it."
@@ -98,13 +97,3 @@ def read_start(path: Path, size: int) -> bytes:
             return file.read(size)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def need(module: str, purpose: str, install: str) -> Any:
-    """Import an optional package, or say which command brings it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{purpose} needs {install}; install it with: pip install '{install}'"
-        ) from error

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,8 +17,7 @@ from parbals.readers.source import MAX_COLUMNS, Row, Source, check_columns, read
 
 __all__ = ["detect_encoding", "open_delimited", "open_jsonl"]
 
-# The longest line or cell. Long enough for a book; short enough that a quote left open does not
-# fill the memory.
+# The longest line or cell: a book fits, and a quote left open does not fill the memory.
 LIMIT = 1 << 26
 _CHUNK = 1 << 20
 _MARKS = (
@@ -29,14 +29,11 @@ _MARKS = (
 )
 _NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 _SEP_LINE = re.compile(r'"?sep=([,;|\t])"?[\r\n]*', re.IGNORECASE)
-_NUL = (
-    "contains a NUL character; the file is damaged, or is UTF-16 without a mark: save it as UTF-8"
-)
+_NUL = "contains a NUL character; it is damaged, or UTF-16 without a mark: save the file as UTF-8"
 
 
 def detect_encoding(path: Path) -> str:
-    """The mark at the start decides; else UTF-8 if all bytes agree; else cp1252; else latin-1,
-    which has every byte."""
+    """The mark at the start decides; else UTF-8 if all bytes agree; else cp1252; else latin-1."""
     start = read_start(path, 4)
     for mark, encoding in _MARKS:
         if start.startswith(mark):
@@ -80,9 +77,8 @@ def _encoding_of(path: Path, asked: str | None) -> str:
         raise InputError(
             f"{short(asked)} is not a text encoding; try utf-8, utf-16 or cp1252."
         ) from None
-    marked = next(
-        (encoding for mark, encoding in _MARKS if read_start(path, 4).startswith(mark)), ""
-    )
+    start = read_start(path, 4)
+    marked = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), "")
     # utf-16-le read as such would leave the mark in the first column's name
     return marked if marked and asked.startswith(marked.removesuffix("-sig")) else asked
 
@@ -97,10 +93,7 @@ def _lines(file: TextIO) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How one delimited file is to be read.
-
-    ``forgiving`` is for files that come back from a spreadsheet.
-    """
+    """How a delimited file is read; ``forgiving`` is for one that a spreadsheet has saved."""
 
     path: Path
     encoding: str
@@ -109,7 +102,7 @@ class _Layout:
     forgiving: bool = False
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Each record with its row; blank lines are counted, as a spreadsheet does, and left out."""
+        """Each record with its row; blank lines are counted, as spreadsheets do, and left out."""
         csv.field_size_limit(LIMIT)
         name, row, nul = self.path.name, 0, False
 
@@ -128,9 +121,8 @@ class _Layout:
                     start=1,
                 ):
                     if nul:
-                        column = next(
-                            (i for i, cell in enumerate(record, start=1) if "\0" in cell), 1
-                        )
+                        cells = enumerate(record, start=1)
+                        column = next((place for place, cell in cells if "\0" in cell), 1)
                         raise InputError(f"{where(name, row)}, column {column} {_NUL}.")
                     if record:
                         yield row, record
@@ -148,12 +140,16 @@ def _explain(error: str, delimiter: str) -> str:
     if "field limit" in error:
         return f"has a cell of more than {LIMIT:,} characters; is a quote left open"
     if "expected after" in error:
-        return f"has text between a closing quote and the next {short(delimiter)}; write a quote inside a cell twice"
+        place = f"between a closing quote and the next {short(delimiter)}"
+        return f"has text {place}; write a quote inside a cell twice"
     return f"is not valid CSV ({error})"
 
 
 def _undecodable(name: str, row: int, encoding: str) -> str:
-    return f"{name} holds bytes that are not {encoding}, at or after row {row}; save it as UTF-8, or name its encoding."
+    return (
+        f"{name} holds bytes that are not {encoding}, at or after row {row}; save it as UTF-8, or "
+        "name its encoding."
+    )
 
 
 def _sniff(path: Path, encoding: str) -> tuple[str, bool]:
@@ -199,14 +195,8 @@ def open_delimited(
         raise InputError(f"{path.name} is empty; the first row must name the columns.")
     named = [column for column in header[1] if column.strip()] if forgiving else header[1]
     columns = check_columns(named, path.name)
-    return Source(
-        columns,
-        None,
-        lambda: _delimited_rows(layout, header[1]),
-        kind,
-        path.name,
-        encoding=encoding,
-    )
+    rows = partial(_delimited_rows, layout, header[1])
+    return Source(columns, None, rows, kind, path.name, encoding=encoding)
 
 
 def _delimited_rows(layout: _Layout, header: list[str]) -> Iterator[Row]:
@@ -230,11 +220,9 @@ def _mended(record: list[str], width: int) -> list[str]:
 
 
 def _ragged(layout: _Layout, header: list[str], row: int, record: list[str]) -> str:
-    fault = (
-        f"nothing for column {header[len(record)]!r}"
-        if len(record) < len(header)
-        else f"more after column {header[-1]!r}"
-    )
+    fault = f"more after column {header[-1]!r}"
+    if len(record) < len(header):
+        fault = f"nothing for column {header[len(record)]!r}"
     return (
         f"{where(layout.path.name, row)} has {len(record)} cells and the header {len(header)}, so "
         f"there is {fault}; put quotes around cells that contain {short(layout.delimiter)}."
@@ -242,10 +230,7 @@ def _ragged(layout: _Layout, header: list[str], row: int, record: list[str]) -> 
 
 
 def open_jsonl(path: Path, encoding: str | None = None) -> Source:
-    """One JSON object a line.
-
-    The file is walked once to learn the keys; one that a line lacks reads as None.
-    """
+    """One JSON object a line; it is walked once for the keys, and one that a line lacks is None."""
     encoding = _encoding_of(path, encoding)
     columns: dict[str, None] = {}
     n_rows = 0
@@ -253,11 +238,8 @@ def open_jsonl(path: Path, encoding: str | None = None) -> Source:
         n_rows += 1
         for key in values.keys() - columns.keys():
             if not key.strip() or len(columns) == MAX_COLUMNS:
-                fault = (
-                    "has a key without a name"
-                    if not key.strip()
-                    else f"brings more than {MAX_COLUMNS} different keys"
-                )
+                many = f"brings more than {MAX_COLUMNS} different keys"
+                fault = many if key.strip() else "has a key without a name"
                 raise InputError(f"{where(path.name, row)} {fault}.")
         columns.update(dict.fromkeys(values))
     if not columns:
@@ -279,9 +261,8 @@ def _objects(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 if line.strip():
                     yield row, _one_object(line, where(path.name, row))
         except csv.Error:
-            raise InputError(
-                f"{where(path.name, row + 1)} has more than {LIMIT:,} characters."
-            ) from None
+            place = where(path.name, row + 1)
+            raise InputError(f"{place} has more than {LIMIT:,} characters.") from None
         except UnicodeError:
             raise InputError(_undecodable(path.name, row + 1, encoding)) from None
 

@@ -127,12 +127,11 @@ def argmax_certified(
     score: Callable[[int, np.ndarray], np.ndarray],
     first: int = 256,
 ) -> Certified:
-    """The free candidate with the largest Σ_g shares[g] · score_g, exactly; the lowest index among
-    equals.
+    """The free candidate with the largest Σ_g shares[g] · score_g; among equals the lowest index.
 
     The ``first`` candidates in the order of the bound are scored under every posterior g and give a
     value to beat. The others are scored under one posterior after another: each exact value takes
-    the place of its bound, and whoever can no longer win is dropped.
+    the place of its bound, and candidates that can no longer win are dropped.
 
     Args:
         bounds: (G, N) upper bounds on each posterior's scores.
@@ -157,8 +156,7 @@ def argmax_certified(
         n_evaluations += len(left)
         known = known + shares[g] * score(g, left)
         open_bound = open_bound - shares[g] * bounds[g, left]
-        # Equal sums may differ in their last digits by the order of addition: nobody is dropped for
-        # that.
+        # Equal sums may differ in their last digits by the order of addition: none is dropped then.
         alive = known + open_bound >= best - 1e-9 * abs(best)
         left, known, open_bound = left[alive], known[alive], open_bound[alive]
     if len(left) and known.max() >= best:
@@ -182,6 +180,5 @@ def _scale_and_variation(mean: Array, variance: Array) -> tuple[Array, Array]:
 def _h(tau: Array) -> Array:
     clipped = jnp.clip(tau, 1e-2, 1.0 - 1e-6)
     exact = ((1.0 - clipped) * jnp.log1p(-clipped) + clipped) / jnp.square(clipped)
-    # Below 1e-2 the quotient loses digits in float32; h is increasing, so its value there is an
-    # upper bound.
+    # Below 1e-2 the quotient loses digits in float32; h increases, so its value there is a bound.
     return jnp.where(tau >= 1.0 - 1e-6, 1.0, exact)

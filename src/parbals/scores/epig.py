@@ -25,14 +25,13 @@ from jaxtyping import Array, Float
 from parbals.numerics import working_precision
 from parbals.scores.losses import LOSSES, Loss, gain_of_table
 from parbals.scores.rows import pool_block, pool_blocks, target_chunk, target_rows
-from parbals.validate import check_choice, check_probs, check_same_samples, check_weights
+from parbals.validate import check_choice, check_probs, check_same_samples, check_samples
 
-__all__ = ["TargetStats", "epig", "epig_of_block", "row_means", "target_stats"]
+__all__ = ["TargetStats", "epig", "epig_of_block", "epig_scores", "row_means", "target_stats"]
 
 
 class TargetStats(NamedTuple):
-    """What scoring needs of the target set under one set of weights (M' padded targets, A rows
-    each)."""
+    """What scoring needs of the target set under one set of weights: M' padded targets, A rows."""
 
     weighted: Float[Array, "M A K"]  # w_k (q_k - q̄)
     mean: Float[Array, "M A"]  # q̄
@@ -42,8 +41,7 @@ class TargetStats(NamedTuple):
 def epig(
     pool_probs: Any, target_probs: Any, sample_weights: Any = None, *, loss: Loss = "log"
 ) -> np.ndarray:
-    """EPIG in nats of every pool point, (N,); or, with ``loss="error"``, its expected error
-    reduction.
+    """EPIG in nats of every pool point, (N,); with ``loss="error"`` its expected error reduction.
 
     Args:
         pool_probs: predictive samples (N, K, C) of the candidates.
@@ -54,10 +52,16 @@ def epig(
             follow from one cost, see :mod:`parbals.scores.losses`.
     """
     check_choice(loss, LOSSES, "loss")
-    pool = check_probs(pool_probs, "pool_probs")
+    pool, weights = check_samples(pool_probs, sample_weights)
     target = check_probs(target_probs, "target_probs")
     check_same_samples(pool, target)
-    weights = check_weights(sample_weights, pool.shape[1])
+    return epig_scores(pool, target, weights, loss)
+
+
+def epig_scores(
+    pool: np.ndarray, target: np.ndarray, weights: np.ndarray, loss: Loss = "log"
+) -> np.ndarray:
+    """:func:`epig` of samples and weights that have been checked."""
     dtype = np.result_type(pool, target)
     with working_precision(dtype):
         small = weights.astype(dtype)
@@ -95,7 +99,7 @@ def epig_of_block(
     *,
     loss: Loss = "log",
 ) -> Float[Array, " N"]:
-    """EPIG of one block of candidates; the largest thing held is one block × one chunk of targets."""
+    """EPIG of one block of candidates; the largest thing held is a block × a chunk of targets."""
     n_points, n_rows, n_samples = rows.shape
     mean = row_means(rows, weights)
     centred = (rows - mean[:, :, None]).reshape(n_points * n_rows, n_samples)

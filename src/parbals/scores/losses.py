@@ -11,7 +11,7 @@ and the score of x̂ is its mean over the target set.
 
 * Log loss, ℓ(b, d) = -ln d_b: L is the Shannon entropy, and the gain is the mutual information:
   EPIG.
-* 0-1 error, ℓ(b, d) = [b ≠ d]: L(P) = 1 - max_b P_b, and with b* the most probable class beforehand
+* 0-1 error, ℓ(b, d) = [b ≠ d]: L(P) = 1 - max_b P_b, and with b* the most probable class before it
 
       gain = Σ_a max_b P_ab - P_b* = Σ_a max_b (P_ab - P_ab*),
 
@@ -36,8 +36,7 @@ LOSSES: tuple[Loss, ...] = ("log", "error")
 
 
 def gain_of_table(loss: Loss, n_rows: int) -> Callable[[Array, Array, Array], Array]:
-    """The function (covariance table, means of N candidates, means of M targets) → (N,) gains
-    summed over targets."""
+    """(covariance table, means of candidates, means of targets) → (N,) gains over all targets."""
     if loss == "log":
         return _two_class_information if n_rows == 1 else _class_information
     return _two_class_error if n_rows == 1 else _class_error
@@ -76,8 +75,7 @@ def _class_information(
 def _two_class_error(
     covariance: Float[Array, "N M"], mean: Float[Array, "N 1"], target_mean: Float[Array, "M 1"]
 ) -> Float[Array, " N"]:
-    """With s = 2q - 1 the decision margin: u = p s + 2c and v = (1-p) s - 2c are the margins after
-    each label.
+    """Margins: s = 2q - 1 now, u = p s + 2c and v = (1-p) s - 2c after each label.
 
     They add up to s, so at most one of them has changed sides, and the gain is how far it went.
     """

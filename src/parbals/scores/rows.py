@@ -1,5 +1,4 @@
-"""How predictive samples are laid out for scoring: one row of K numbers for each point and free
-class.
+"""Predictive samples laid out for scoring: a row of K numbers for each point and free class.
 
 Two classes need one row a point (p of class 1; the other follows), C > 2 classes need C. Rows are
 padded to whole blocks with zeros, which every score maps to a contribution of zero.

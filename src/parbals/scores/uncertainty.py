@@ -9,9 +9,19 @@ from jaxtyping import Array, Float
 
 from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.numerics import entropy, working_precision
-from parbals.validate import check_probs, check_weights
+from parbals.validate import check_samples
 
-__all__ = ["bald", "least_confidence", "margin", "mean_prediction", "predictive_entropy"]
+__all__ = [
+    "bald",
+    "bald_scores",
+    "confidence_scores",
+    "entropy_scores",
+    "least_confidence",
+    "margin",
+    "margin_scores",
+    "mean_prediction",
+    "predictive_entropy",
+]
 
 _BLOCK_ENTRIES = 1 << 21
 
@@ -22,41 +32,61 @@ def bald(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
     Computed as Σ_k w_k KL(p_k ‖ p̄): a sum of non-negative terms, so that it is never negative and
     small values keep their digits.
     """
-    return _map_pool(_bald_block, pool_probs, sample_weights)
+    return bald_scores(*check_samples(pool_probs, sample_weights))
 
 
 def predictive_entropy(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
     """H(p̄) of the averaged prediction in nats: (N,)."""
-    return _map_pool(_entropy_block, pool_probs, sample_weights)
+    return entropy_scores(*check_samples(pool_probs, sample_weights))
 
 
 def least_confidence(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
     """1 - max_y p̄(y): (N,)."""
-    return _map_pool(_least_confidence_block, pool_probs, sample_weights)
+    return confidence_scores(*check_samples(pool_probs, sample_weights))
 
 
 def margin(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
     """1 - (p̄ of the first class - p̄ of the second): (N,); larger means less decided."""
-    return _map_pool(_margin_block, pool_probs, sample_weights)
+    return margin_scores(*check_samples(pool_probs, sample_weights))
 
 
-def mean_prediction(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
+# The same of samples (N, K, C) and weights (K,) that have been checked.
+
+
+def bald_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return _map_pool(_bald_block, probs, weights)
+
+
+def entropy_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return _map_pool(_entropy_block, probs, weights)
+
+
+def confidence_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return _map_pool(_least_confidence_block, probs, weights)
+
+
+def margin_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return _map_pool(_margin_block, probs, weights)
+
+
+def mean_prediction(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """p̄ = Σ_k w_k p_k, float64, every row summing to one: (N, C)."""
-    mean = _map_pool(_mean_block, pool_probs, sample_weights).astype(np.float64)
+    mean = _map_pool(_mean_block, probs, weights).astype(np.float64)
     return mean / mean.sum(axis=1, keepdims=True)
 
 
-def _map_pool(block_score: Any, pool_probs: Any, sample_weights: Any) -> np.ndarray:
-    probs = check_probs(pool_probs, "pool_probs")
+def _map_pool(block_score: Any, probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """A score of every pool point, block by block, in the precision of the samples."""
     _, n_samples, n_classes = probs.shape
-    weights = check_weights(sample_weights, n_samples).astype(probs.dtype)
-    parts = []
+    small = weights.astype(probs.dtype)
     most = max(16, 1 << (_BLOCK_ENTRIES // (n_samples * n_classes)).bit_length())
     block = min(bucket(len(probs)), most)
     with working_precision(probs.dtype):
-        for rows in block_rows(len(probs), block):
-            # Dispatched without waiting: the next block is laid out while this one is scored.
-            parts.append(block_score(pad_rows(probs[rows], block), weights))
+        # Dispatched without waiting: the next block is laid out while this one is scored.
+        parts = [
+            block_score(pad_rows(probs[rows], block), small)
+            for rows in block_rows(len(probs), block)
+        ]
         return np.concatenate([np.asarray(part) for part in parts])[: len(probs)]
 
 

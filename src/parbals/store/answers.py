@@ -2,16 +2,16 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
 
 from parbals.errors import InputError, LabelError
 from parbals.store.current import CURRENT, SINCE, count_labels
 from parbals.store.database import Database
-from parbals.store.integrity import ANSWER_COLUMNS, read_meta
+from parbals.store.integrity import read_meta
 from parbals.store.items import count_items, read_item
 from parbals.store.records import Annotator, Answer, Submission, SubmitResult
-from parbals.store.rows import check_position, check_text, checksum, now
-from parbals.store.witness import mark
+from parbals.store.rows import check_position, check_text, now
+from parbals.store.schema import COLUMNS
+from parbals.store.settings import ProjectSettings
 
 __all__ = ["SOURCES", "Answers", "HeldLabelError", "Pen", "RequestUsedError"]
 
@@ -35,23 +35,16 @@ class Pen:
     """Writes the answers of one call inside its transaction."""
 
     def __init__(
-        self, connection: sqlite3.Connection, project: str, annotator: str, source: str
+        self, database: Database, connection: sqlite3.Connection, annotator: str, source: str
     ) -> None:
-        self.connection, self.project, self.annotator, self.source = (
-            connection,
-            project,
-            annotator,
-            source,
-        )
+        self.database, self.connection = database, connection
+        self.annotator, self.source = annotator, source
         self.n_items = count_items(connection)
-        self.next = (
-            1 + connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()[0]
-        )
-        self.first, self.marks = self.next, bytearray()
+        (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
+        self.next = 1 + int(last)
 
     def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
-        """Number, revision, label and comment of the annotator's last answer for an item; zeros
-        where there is none."""
+        """Number, revision, label and comment of the annotator's last answer; zeros if none."""
         row = self.connection.execute(
             "SELECT answer, revision, label, comment FROM answers WHERE position = ? AND annotator "
             "= ? ORDER BY revision DESC LIMIT 1",
@@ -67,33 +60,16 @@ class Pen:
         request: str | None,
         comment: str | None,
     ) -> int:
-        fields = (
-            self.next,
-            position,
-            self.annotator,
-            revision,
-            label,
-            self.source,
-            request,
-            comment,
-            now(),
-        )
-        proof = checksum(self.project, "answers", fields)
-        self.connection.execute(
-            f"INSERT INTO answers ({ANSWER_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
-            "?)",
-            (*fields, proof),
-        )
-        self.marks.append(mark(proof))
+        fields = (self.next, position, self.annotator, revision, label, self.source)
+        self.database.insert("answers", (*fields, request, comment, now()))
         self.next += 1
         return self.next - 1
 
     def name(self, position: int) -> str:
-        return read_item(self.connection, self.project, position).id
+        return read_item(self.connection, self.database.project, position).id
 
     def end_lease(self, position: int, wanted: int) -> None:
-        """The annotator is done with an item; on the page it waits for others until it has the
-        answers wanted."""
+        """The annotator is done with an item; on the page it may wait for more answers."""
         mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
         if count_labels(self.connection, position) < wanted:
             statements = [
@@ -125,7 +101,7 @@ class Answers:
         nothing. Another label for an item the annotator has answered is refused unless ``revise``,
         which keeps the earlier one as history; with it, another comment on the same label is a
         revision as well (no comment leaves the one there is). After a withdrawal the annotator may
-        answer anew. An item's lease ends if it is this annotator's or nobody's; an item of the
+        answer again. An item's lease ends if it is this annotator's or nobody's; an item of the
         page's queue stays there, free for others, while it has fewer labels than the setting
         ``answers_wanted``.
         """
@@ -134,13 +110,12 @@ class Answers:
             raise InputError(f"source is {source!r}; choose one of: {', '.join(SOURCES)}.")
         stored = []
         with self._db.transaction() as connection:
-            pen = Pen(connection, self._db.project, annotator, source)
+            pen = Pen(self._db, connection, annotator, source)
             meta = read_meta(connection)[0]
+            classes, wanted = meta["classes"], ProjectSettings.of(meta).answers_wanted
             for row, submission in enumerate(answers):
-                stored.append(
-                    _store(pen, submission, f"answers[{row}]", meta, revise or submission.revise)
-                )
-        self._db.testify(pen.first, bytes(pen.marks))
+                where, may_revise = f"answers[{row}]", revise or submission.revise
+                stored.append(_store(pen, submission, where, classes, wanted, may_revise))
         outcomes = [outcome for outcome, _ in stored]
         counts = {outcome: outcomes.count(outcome) for outcome in ("new", "repeated", "revised")}
         return SubmitResult(
@@ -154,7 +129,8 @@ class Answers:
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            pen = Pen(connection, self._db.project, annotator, "person")
+            pen = Pen(self._db, connection, annotator, "person")
+            first = pen.next
             for row, given in enumerate(positions):
                 position = check_position(given, pen.n_items, f"positions[{row}]")
                 _, revision, label, _ = pen.latest(position)
@@ -165,20 +141,17 @@ class Answers:
                     )
                 if label is not None:
                     pen.append(position, revision + 1, None, None, None)
-        self._db.testify(pen.first, bytes(pen.marks))
-        return len(pen.marks)
+        return pen.next - first
 
     def current_labels(self) -> dict[int, dict[str, str]]:
-        """Position → {annotator: label}, without withdrawn ones; positions ascend, annotators as
-        their labels came."""
+        """Position → {annotator: label} of what holds now; annotators as their labels came."""
         labels: dict[int, dict[str, str]] = {}
         for position, annotator, label, _ in self._current():
             labels.setdefault(position, {})[annotator] = label
         return labels
 
     def votes(self) -> dict[int, dict[str, str]]:
-        """As ``current_labels``, but machines' labels only where no person has answered: what
-        decides an item."""
+        """What decides an item: as ``current_labels``, machines only where no person answered."""
         people: dict[int, dict[str, str]] = {}
         machines: dict[int, dict[str, str]] = {}
         for position, annotator, label, source in self._current():
@@ -200,7 +173,7 @@ class Answers:
             checked = check_position(position, count_items(connection), "position")
             name = read_item(connection, self._db.project, checked).id
             rows = connection.execute(
-                f"SELECT {ANSWER_COLUMNS} FROM answers WHERE position = ? ORDER BY answer",
+                f"SELECT {COLUMNS['answers']} FROM answers WHERE position = ? ORDER BY answer",
                 (checked,),
             ).fetchall()
         return [Answer(*[*row, name]) for row in rows]
@@ -216,7 +189,7 @@ class Answers:
         return [Annotator(*row) for row in rows]
 
     def label_counts(self) -> dict[str, int]:
-        """How many current answers each declared class has; two annotators of one item count twice."""
+        """How many current answers each class has; two annotators of one item count twice."""
         with self._db.reading() as connection:
             counts: dict[str, int] = dict.fromkeys(read_meta(connection)[0]["classes"], 0)
             counts.update(
@@ -239,10 +212,9 @@ class Answers:
 
 
 def _store(
-    pen: Pen, submission: Submission, where: str, meta: dict[str, Any], revise: bool
+    pen: Pen, submission: Submission, where: str, classes: list[str], wanted: int, revise: bool
 ) -> tuple[str, int]:
     """One answer: 'new', 'repeated' or 'revised', and its number."""
-    classes = meta["classes"]
     position = check_position(submission.position, pen.n_items, f"{where}.position")
     label, request, comment = submission.label, submission.request_id, submission.comment
     if not isinstance(label, str) or label not in classes:
@@ -276,5 +248,5 @@ def _store(
     repeated = held == label and not (revise and comment and comment != remark)
     if not repeated:
         answer = pen.append(position, revision + 1, label, request, comment or None)
-    pen.end_lease(position, meta.get("answers_wanted", 1))
+    pen.end_lease(position, wanted)
     return "repeated" if repeated else "new" if held is None else "revised", answer

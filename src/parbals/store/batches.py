@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from parbals.errors import InputError
@@ -18,8 +18,7 @@ _TWICE = "is in the batch twice"
 
 
 class TakenError(InputError):
-    """An item of the batch was answered or handed out before the batch was stored; choosing anew
-    helps."""
+    """An item of the batch was answered or handed out before it was stored; choose again."""
 
 
 class Batches:
@@ -38,14 +37,13 @@ class Batches:
         expires: float | None = None,
         queued: bool = False,
     ) -> int:
-        """Store a batch of (position, score, initial score), best first, and lease its items;
-        returns its number.
+        """Store a batch of (position, score, initial score), best first; its number.
 
-        Items that have a label or are out already are refused. ``expires`` is a time as
-        ``time.time()`` gives it; without one an item is out until it is answered or given back. A
-        ``queued`` batch waits on the labelling page for whoever asks; items that were answered or
-        handed out while it was being chosen are left out of it, and the ranks of the others count
-        without them.
+        Its items are leased; those that have a label or are out already are refused. ``expires`` is
+        a time as ``time.time()`` gives it; without one an item is out until it is answered or given
+        back. A ``queued`` batch waits on the labelling page for anybody; items that were answered
+        or handed out while it was being chosen are left out of it, and the ranks of the others
+        count without them.
         """
         check_text(strategy, "strategy")
         if annotator is not None:
@@ -84,30 +82,34 @@ class Batches:
                 rank += 1
         return int(batch)
 
-    def pending(self, now: float | None = None) -> list[int]:
-        """Positions that are out and not expired, or wait in the page's queue, in order of batch
-        and rank."""
+    def pending(self, now: float | None = None, *, annotator: str | None = None) -> list[int]:
+        """Positions that are out and not expired, or wait on the page, in order of batch and rank.
+
+        With an ``annotator``, only those that are out with them as a batch of their own.
+        """
+        theirs = "" if annotator is None else "AND NOT queued AND annotator = :who "
         with self._db.reading() as connection:
             rows = connection.execute(
-                "SELECT position FROM leases JOIN batch_items USING (batch, position) "
-                "WHERE queued OR expires IS NULL OR expires > ? ORDER BY batch, rank",
-                (time.time() if now is None else now,),
+                "SELECT position FROM leases JOIN batch_items USING (batch, position) WHERE "
+                f"(queued OR expires IS NULL OR expires > :now) {theirs}ORDER BY batch, rank",
+                {"now": time.time() if now is None else now, "who": annotator},
             )
             return [position for (position,) in rows]
 
-    def give_back(self, positions: Sequence[int]) -> int:
-        """End the leases of these items; those that are not out stay as they are.
-
-        Returns how many were out.
-        """
+    def give_back(self, positions: Collection[int], *, annotator: str | None = None) -> int:
+        """End the leases of these items, or of those that are the annotator's; how many did."""
+        theirs = "" if annotator is None else " AND NOT queued AND annotator = :who"
         with self._db.transaction() as connection:
             n_items = count_items(connection)
+            checked = [
+                check_position(p, n_items, f"positions[{k}]") for k, p in enumerate(positions)
+            ]
             return sum(
                 connection.execute(
-                    "DELETE FROM leases WHERE position = ?",
-                    (check_position(position, n_items, f"positions[{row}]"),),
+                    f"DELETE FROM leases WHERE position = :position{theirs}",
+                    {"position": position, "who": annotator},
                 ).rowcount
-                for row, position in enumerate(positions)
+                for position in checked
             )
 
     def batch_positions(self, batch: int) -> list[int]:
@@ -117,6 +119,12 @@ class Batches:
                 "SELECT position FROM batch_items WHERE batch = ? ORDER BY rank", (batch,)
             )
             return [position for (position,) in rows]
+
+    @property
+    def n_batches(self) -> int:
+        """How many batches were handed out."""
+        with self._db.reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM batches").fetchone()[0])
 
     def batches(self) -> list[BatchRecord]:
         """Every batch that was handed out, oldest first."""

@@ -28,8 +28,10 @@ def _answers(where: str = "") -> str:
 
 
 def _passes(where: str = "") -> str:
-    chosen = where and f"WHERE {where} "
-    return f"SELECT position, annotator, kind, max(pass) AS pass FROM passes {chosen}GROUP BY position, annotator"
+    return (
+        "SELECT position, annotator, kind, max(pass) AS pass FROM passes "
+        f"{where and f'WHERE {where} '}GROUP BY position, annotator"
+    )
 
 
 CURRENT = _answers()
@@ -42,19 +44,17 @@ SINCE = (
     "max(b.revision) FROM answers AS b WHERE b.position = c.position AND b.annotator = c.annotator "
     "AND b.label IS NOT c.label), 0)) END"
 )
-"""Of a row c of ``CURRENT``: the number of the answer that first gave its label; a comment added
-later is no news."""
+"""Of a row c of ``CURRENT``: the number of the answer that first gave its label."""
 
 
 def has_label(position: str, annotator: str) -> str:
-    """A condition: the annotator has a label for the item now; both are SQL expressions of the
-    query around."""
+    """A condition: the annotator has a label for the item now; both are SQL expressions."""
     mine = f"answers.position = {position} AND answers.annotator = {annotator}"
     return f"EXISTS (SELECT 1 FROM ({_answers(mine)}) WHERE label IS NOT NULL)"
 
 
 def has_passed(position: str, annotator: str) -> str:
-    """A condition: the annotator passes the item now; both are SQL expressions of the query around."""
+    """A condition: the annotator passes the item now; both are SQL expressions."""
     mine = f"passes.position = {position} AND passes.annotator = {annotator}"
     return f"EXISTS (SELECT 1 FROM ({_passes(mine)}) WHERE {PASSED})"
 

@@ -1,19 +1,19 @@
-"""The connection under the store: opening, transactions, and what SQLite says turned into one clear
-sentence."""
+"""The connection under the store: opening, transactions, clear errors, and the journal."""
 
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.files import sync_folder
-from parbals.store.integrity import answer_marks, problems, read_meta
-from parbals.store.schema import MIGRATIONS, PAGE_SIZE, check_version, upgrade
-from parbals.store.sqlite_errors import BUSY_SECONDS, damaged, explained, primary_code
-from parbals.store.witness import Witness
+from parbals.store.integrity import compare, problems, read_meta
+from parbals.store.journal import Journal, entry, old_witness, proved_id
+from parbals.store.rows import checksum
+from parbals.store.schema import COLUMNS, MIGRATIONS, check_version, upgrade
+from parbals.store.sqlite import configure, damaged, explained, patiently, primary_code
 
 __all__ = ["FILE_NAME", "Database", "create_file"]
 
@@ -25,20 +25,20 @@ class Database:
 
     A connection is opened for writing only after a read-only one has found the project sound, so
     that looking at a damaged project changes nothing. Files that were moved away or replaced are
-    noticed at the next call, which opens them anew.
+    noticed at the next call, which opens them again.
     """
 
     def __init__(self, folder: Path, *, read_only: bool) -> None:
         self.folder = folder
         self.file = folder / FILE_NAME
-        self.witness = Witness(folder)
+        self.journal = Journal(folder)
         self.read_only = read_only
         self.project = ""
         self.version = 0
         self.index_checked = False
         self._closed = False
         self._connection: sqlite3.Connection | None = None
-        self._unproved: list[tuple[int, bytes]] | None = None
+        self._lines: list[bytes] | None = None
         self._files: tuple[object, ...] = ()
         with self._errors():
             self._open()
@@ -54,13 +54,14 @@ class Database:
         """Everything in the block is on disk when it ends, or nothing of it."""
         if self.read_only:
             raise ProjectError(f"{self.folder} was opened for reading only; open it for writing.")
-        if self._unproved is not None:
-            with self._errors(), self._part() as connection:
+        if self._lines is not None:
+            with self._errors(), self._part(self._lines) as connection:
                 yield connection
             return
         with self._errors():
             connection = self._ready()
-            _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+            self._lines = lines = list[bytes]()
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -69,51 +70,51 @@ class Database:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                 raise
+            finally:
+                self._lines = None
             if self._files != self._identity():
                 raise ProjectError(
                     f"{self.file} was moved or removed while it was open, so this call is not "
                     "confirmed; put the file back and repeat the call."
                 )
+            self.journal.append(lines)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Calls inside the block are stored by one commit at its end: none of them is confirmed
-        before.
+        """Calls inside the block share one commit at its end; none of them is confirmed before.
 
         A call that is refused undoes itself and leaves the others; any other error undoes the whole
         block.
         """
         with self.transaction():
-            proofs: list[tuple[int, bytes]] = []
-            self._unproved = proofs
-            try:
-                yield
-            finally:
-                self._unproved = None
-        for first, marks in proofs:
-            self.testify(first, marks)
+            yield
 
     @contextmanager
-    def _part(self) -> Iterator[sqlite3.Connection]:
+    def _part(self, lines: list[bytes]) -> Iterator[sqlite3.Connection]:
         """One call of several that share a commit."""
-        connection = self._connection
+        connection, before = self._connection, len(lines)
         assert connection is not None
         connection.execute("SAVEPOINT part")
         try:
             yield connection
         except BaseException:
+            del lines[before:]
             if connection.in_transaction:  # a full disk makes SQLite undo everything by itself
                 connection.execute("ROLLBACK TO part")
                 connection.execute("RELEASE part")
             raise
         connection.execute("RELEASE part")
 
-    def testify(self, first: int, marks: bytes) -> None:
-        """Tell the witness of answers, once they are on disk."""
-        if self._unproved is not None:
-            self._unproved.append((first, marks))
-        else:
-            self.witness.write(self.project, first, marks)
+    def insert(self, table: str, fields: Sequence[object]) -> None:
+        """Append a proved row to ``answers`` or ``passes``, inside a transaction."""
+        assert self._connection is not None
+        assert self._lines is not None
+        proof, marks = checksum(self.project, table, fields), ", ?" * len(fields)
+        self._connection.execute(
+            f"INSERT INTO {table} ({COLUMNS[table]}, checksum) VALUES (?{marks})", (*fields, proof)
+        )
+        name = proved_id(self._connection, self.project, int(str(fields[1])))
+        self._lines.append(entry(self.project, table, fields, proof, name))
 
     def settle(self) -> None:
         """Fold what the -wal file holds into the project's file, as far as nobody is in the way."""
@@ -121,7 +122,7 @@ class Database:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def close(self) -> None:
-        """Close the connection; the last one to close folds the -wal file into the project's file."""
+        """Close the connection; the last to close folds the -wal file into the project's file."""
         self._closed = True
         self._drop()
 
@@ -155,12 +156,9 @@ class Database:
             )
         try:
             reader = self._reader()
-        except (
-            UnicodeDecodeError
-        ):  # SQLite quotes the damaged text, and Python cannot read the quotation
-            raise ProjectDamagedError(
-                damaged(self.file, "its tables are not those of a project")
-            ) from None
+        except UnicodeDecodeError:  # SQLite quotes damaged text, which Python cannot read
+            problem = "its tables are not those of a project"
+            raise ProjectDamagedError(damaged(self.file, problem)) from None
         if self.read_only and self.version < len(MIGRATIONS):
             reader.close()
             raise ProjectError(
@@ -174,14 +172,14 @@ class Database:
                 self._connection = connection = self._connect("mode=rw")
                 if self.version < len(MIGRATIONS):
                     upgrade(connection)
-                _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
+                patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 self.version = len(MIGRATIONS)
         self._files = self._identity()
         self.index_checked = False
 
     def _reader(self) -> sqlite3.Connection:
-        """A read-only connection to a project that was found sound."""
-        testimony = self.witness.read()
+        """A read-only connection to a sound project."""
+        size, witness = self.journal.size(), old_witness(self.folder)
         try:
             connection = self._connect("mode=ro")
         except sqlite3.OperationalError as error:
@@ -193,51 +191,65 @@ class Database:
                 raise
             connection = self._connect("immutable=1")
         try:
-            _patiently(lambda: connection.execute("BEGIN"))
+            patiently(lambda: connection.execute("BEGIN"))
             try:
                 self.version = check_version(connection)
             except ProjectError as error:
                 raise ProjectError(f"{self.file} cannot be opened. {error}") from None
-            found = next(problems(connection, self.version, testimony), None)
-            if found is not None:
-                raise ProjectDamagedError(damaged(self.file, found))
-            self.project = read_meta(connection)[0]["project"]
-            marks = answer_marks(connection)
+            problem = next(problems(connection, self.version), None)
+            if problem is None:
+                self.project = read_meta(connection)[0]["project"]
+                lines = self.journal.lines(size)
+                problem, missing = compare(connection, self.project, lines, witness)
+            if problem is not None:
+                raise ProjectDamagedError(damaged(self.file, problem))
+            if not self.read_only:
+                self._complete(connection, missing)
             connection.execute("COMMIT")
         except BaseException:
             connection.close()
             raise
-        if not self.read_only and (
-            testimony is None or 0 in testimony.marks or len(testimony.marks) < len(marks)
-        ):
-            self.witness.write(self.project, 1, marks)
         return connection
+
+    def _complete(self, connection: sqlite3.Connection, missing: dict[str, list[int]]) -> None:
+        """Append the rows that the journal lacks; then an older parbals' witness is not needed."""
+        rows = [(table, number) for table, numbers in missing.items() for number in numbers]
+        for start in range(0, len(rows), 1000):
+            lines = []
+            for table, number in rows[start : start + 1000]:
+                *fields, proof = connection.execute(
+                    f"SELECT {COLUMNS[table]}, checksum FROM {table} WHERE rowid = ?", (number,)
+                ).fetchone()
+                name = proved_id(connection, self.project, fields[1])
+                lines.append(entry(self.project, table, fields, proof, name))
+            self.journal.append(lines, must=True)
+        with suppress(OSError):
+            (self.folder / "project.witness").unlink(missing_ok=True)
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
             f"{self.file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None
         )
         try:
-            _configure(connection)
+            configure(connection)
             # The first read opens the -wal file; the last process to close may hold everything for
             # a moment.
-            _patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
+            patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _identity(self) -> tuple[object, ...]:
-        """Which files the connection has: SQLite goes on writing to a file that was removed, where
-        nobody finds it."""
-        found: list[object] = []
+        """Which files the connection has: SQLite goes on writing to one that was removed."""
+        files: list[object] = []
         for path in (str(self.file), f"{self.file}-wal"):
             try:
                 status = os.stat(path)
-                found.append((status.st_dev, status.st_ino))
+                files.append((status.st_dev, status.st_ino))
             except OSError:
-                found.append(None)
-        return tuple(found)
+                files.append(None)
+        return tuple(files)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -248,14 +260,13 @@ class Database:
 
 
 def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a whole project file under another name, then put it in place; a crash leaves no half
-    project."""
+    """Make a whole project under another name, then put it in place: never half a project."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ProjectError(f"The folder {folder} cannot be made ({error.strerror}).") from None
     file = folder / FILE_NAME
-    for path in (file, Path(f"{file}-wal"), Witness(folder).file):
+    for path in (file, Path(f"{file}-wal"), Journal(folder).file):
         if path.exists():
             raise ProjectError(
                 f"{path} is already there; open that project, create this one in another folder, "
@@ -264,15 +275,12 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
     draft = folder / f".{FILE_NAME}-{os.getpid()}-{time.monotonic_ns()}"
     try:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode = WAL")
-            _configure(connection)
+            configure(connection)
             upgrade(connection)
             fill(connection)
         try:
-            os.link(
-                draft, file
-            )  # unlike a rename, never replaces a project that another process made meanwhile
+            os.link(draft, file)  # unlike a rename, never replaces one that was made meanwhile
         except FileExistsError:
             raise ProjectError(f"{file} is already there; open that project instead.") from None
         except OSError:  # a file system without links
@@ -286,32 +294,3 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
         for path in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
-
-
-def _configure(connection: sqlite3.Connection) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(
-        "PRAGMA fullfsync = ON"
-    )  # macOS: a plain fsync leaves data in the drive's cache
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute(
-        "PRAGMA trusted_schema = OFF"
-    )  # a file from elsewhere cannot call functions from its schema
-    connection.execute("PRAGMA cache_size = -32768")
-    connection.execute(
-        "PRAGMA journal_size_limit = 16777216"
-    )  # a large import leaves a large -wal file otherwise
-
-
-def _patiently(action: Callable[[], object]) -> None:
-    """SQLite does not wait by itself while another process recovers or closes the project."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            action()
-            return
-        except sqlite3.OperationalError as error:
-            if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)

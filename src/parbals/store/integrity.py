@@ -1,27 +1,20 @@
-"""Is this project what was written? The questions asked on opening, and the longer list of
-``Store.check``."""
+"""Is this project what was written? The questions asked on opening, and more of ``Store.check``."""
 
 import sqlite3
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from parbals.errors import ProjectDamagedError
+from parbals.store.journal import proved_start
 from parbals.store.rows import checksum, from_json
-from parbals.store.schema import schema_of, schema_rows
-from parbals.store.witness import Testimony, mark
+from parbals.store.schema import COLUMNS, schema_of, schema_rows
 
-__all__ = ["ANSWER_COLUMNS", "PASS_COLUMNS", "answer_marks", "problems", "read_meta"]
-
-ANSWER_COLUMNS = "answer, position, annotator, revision, label, source, request, comment, created"
-PASS_COLUMNS = "pass, position, annotator, kind, request, comment, created"
+__all__ = ["compare", "problems", "read_meta"]
 
 
 def problems(
-    connection: sqlite3.Connection,
-    version: int,
-    testimony: Testimony | None,
-    *,
-    thorough: bool = False,
+    connection: sqlite3.Connection, version: int, *, thorough: bool = False
 ) -> Iterator[str]:
     """Every sign of damage, the ones that make further reading pointless first.
 
@@ -32,8 +25,7 @@ def problems(
     if schema_rows(connection) != schema_of(version):
         yield "its tables are not those of a project"
         return
-    # quick_check leaves out whether indexes agree with their tables; for answers a wrong index
-    # could hide a label.
+    # quick_check does not compare indexes with their tables; a wrong one could hide a label.
     kept = ("answers", "passes") if version > 1 else ("answers",)
     checks = (
         ["integrity_check"]
@@ -50,16 +42,14 @@ def problems(
         yield from structure
         return
     try:
-        meta, bad = read_meta(connection, testimony.project if testimony else None)
+        meta, bad = read_meta(connection)
     except (ProjectDamagedError, KeyError, TypeError):
         yield "its settings cannot be read"
         return
     yield from bad
     if bad:
         return
-    yield from _answer_problems(
-        connection, meta["project"], set(meta["classes"]), testimony.marks if testimony else b""
-    )
+    yield from _answer_problems(connection, meta["project"], set(meta["classes"]))
     if "passes" in kept:
         yield from _pass_problems(connection, meta["project"])
     if thorough:
@@ -68,10 +58,8 @@ def problems(
             yield f"row {row} of {table} belongs to nothing"
 
 
-def read_meta(
-    connection: sqlite3.Connection, project: str | None = None
-) -> tuple[dict[str, Any], list[str]]:
-    """The settings, and which of them do not pass their checksum (or belong to another project)."""
+def read_meta(connection: sqlite3.Connection) -> tuple[dict[str, Any], list[str]]:
+    """The settings, and which of them do not pass their checksum."""
     rows = {
         key: (value, proof)
         for key, value, proof in connection.execute("SELECT key, value, checksum FROM meta")
@@ -85,34 +73,18 @@ def read_meta(
     ]
     if not isinstance(meta["classes"], list):
         bad.append("its classes cannot be read")
-    if project is not None and owner != project and not bad:
-        bad.append(
-            "project.witness belongs to another project, or a -wal file of another project lies "
-            "beside this one"
-        )
     return meta, bad
 
 
-def answer_marks(connection: sqlite3.Connection) -> bytes:
-    """The witness's byte of every answer, in order."""
-    return bytes(
-        mark(proof)
-        for (proof,) in connection.execute("SELECT checksum FROM answers ORDER BY answer")
-    )
-
-
 def _answer_problems(
-    connection: sqlite3.Connection, project: str, classes: set[str], marks: bytes
+    connection: sqlite3.Connection, project: str, classes: set[str]
 ) -> Iterator[str]:
-    """Answers are numbered 1, 2, ...
-
-    without a gap, and so are the revisions of each item and annotator.
-    """
+    """Answers are numbered 1, 2, ... without a gap; so are the revisions of an item's annotator."""
     (n_items,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()
     latest: dict[tuple[int, str], int] = {}
     n_answers = 0
     for *fields, proof in connection.execute(
-        f"SELECT {ANSWER_COLUMNS}, checksum FROM answers ORDER BY answer"
+        f"SELECT {COLUMNS['answers']}, checksum FROM answers ORDER BY answer"
     ):
         answer, position, annotator, revision, label, *_ = fields
         n_answers += 1
@@ -127,31 +99,17 @@ def _answer_problems(
         if label is not None and label not in classes:
             yield f"answer {answer} has the label {label!r}, which is not a class"
         if revision != latest.get((position, annotator), 0) + 1:
-            yield f"revision {revision - 1} of the answer of {annotator!r} for item {position} is missing"
+            before = f"revision {revision - 1} of the answer of {annotator!r}"
+            yield f"{before} for item {position} is missing"
         latest[position, annotator] = revision
-        if answer <= len(marks) and marks[answer - 1] not in (0, mark(proof)):
-            yield (
-                f"project.witness knows another answer {answer} (if the project was put back from "
-                "a copy on purpose, delete project.witness)"
-            )
-            return
-    (counted,) = connection.execute(
-        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'answers'"
-    ).fetchone()
-    n_confirmed = max(counted, len(marks))
-    if n_confirmed > n_answers:
-        yield (
-            f"{n_confirmed} answers were confirmed but only {n_answers} are there, so "
-            "project.sqlite3-wal is missing or damaged (put it back; or, if the project was put "
-            "back from an older copy on purpose, delete project.witness)"
-        )
+    yield from _uncounted(connection, "answers", n_answers)
 
 
 def _pass_problems(connection: sqlite3.Connection, project: str) -> Iterator[str]:
     """Passes are numbered 1, 2, ... without a gap."""
     n_passes = 0
     for *fields, proof in connection.execute(
-        f"SELECT {PASS_COLUMNS}, checksum FROM passes ORDER BY pass"
+        f"SELECT {COLUMNS['passes']}, checksum FROM passes ORDER BY pass"
     ):
         n_passes += 1
         if checksum(project, "passes", fields) != proof:
@@ -159,11 +117,16 @@ def _pass_problems(connection: sqlite3.Connection, project: str) -> Iterator[str
         elif fields[0] != n_passes:
             yield f"pass {n_passes} is missing"
             n_passes = fields[0]
+    yield from _uncounted(connection, "passes", n_passes)
+
+
+def _uncounted(connection: sqlite3.Connection, table: str, n_rows: int) -> Iterator[str]:
+    """SQLite counts for itself how many rows a table has had."""
     (counted,) = connection.execute(
-        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'passes'"
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,)
     ).fetchone()
-    if counted > n_passes:
-        yield f"{counted} passes were confirmed but only {n_passes} are there"
+    if counted > n_rows:
+        yield f"{counted} {table} were confirmed but only {n_rows} are there"
 
 
 def _item_problems(connection: sqlite3.Connection, project: str) -> Iterator[str]:
@@ -175,3 +138,62 @@ def _item_problems(connection: sqlite3.Connection, project: str) -> Iterator[str
             return
         if checksum(project, "items", (position, name, content)) != proof:
             yield f"item {position} does not pass its checksum"
+
+
+def compare(
+    connection: sqlite3.Connection,
+    project: str,
+    lines: Iterable[bytes],
+    witness: tuple[str, bytes] | None,
+) -> tuple[str | None, dict[str, list[int]]]:
+    """A sound database beside its journal: what it has lost, and the rows that the journal lacks.
+
+    ``witness`` is what an older parbals kept instead of a journal.
+    """
+    names = {name for _, name, _, _ in schema_rows(connection)}
+    rows = {table: array("Q") for table in COLUMNS}
+    for table in names.intersection(rows):  # schema 1 had no passes
+        query = f"SELECT checksum FROM {table} ORDER BY rowid"
+        rows[table].extend(int(proof, 16) for (proof,) in connection.execute(query))
+    seen = {table: bytearray(len(marks)) for table, marks in rows.items()}
+    most = {table: len(marks) for table, marks in rows.items()}
+    for start in filter(None, map(proved_start, lines)):
+        marks = rows[start.table]
+        if start.project != project:
+            return _foreign("project.journal"), {}
+        if start.number > len(marks):
+            most[start.table] = max(most[start.table], start.number)
+        elif marks[start.number - 1] != start.checksum:
+            return _other("project.journal", start.table, start.number), {}
+        else:
+            seen[start.table][start.number - 1] = 1
+    if witness is not None:
+        if witness[0] != project:
+            return _foreign("project.witness"), {}
+        for number, (mark, row) in enumerate(zip(witness[1], rows["answers"], strict=False), 1):
+            if mark not in (0, row >> 56 or 1):
+                return _other("project.witness", "answers", number), {}
+        most["answers"] = max(most["answers"], len(witness[1]))
+    for table, count in most.items():
+        if count > len(rows[table]):
+            return (
+                f"{count} {table} were confirmed but only {len(rows[table])} are there, so "
+                "project.sqlite3-wal is missing or damaged (put it back; or, if the project was "
+                "put back from an older copy on purpose, move project.journal or project.witness "
+                "away)"
+            ), {}
+    return None, {
+        table: [number for number, is_seen in enumerate(flags, 1) if not is_seen]
+        for table, flags in seen.items()
+    }
+
+
+def _foreign(file: str) -> str:
+    return f"{file} belongs to another project, or a -wal file of another project lies beside it"
+
+
+def _other(file: str, table: str, number: int) -> str:
+    return (
+        f"{file} knows another row {number} of {table} (if the project was put back from a copy on "
+        f"purpose, move {file} away)"
+    )

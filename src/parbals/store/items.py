@@ -11,7 +11,7 @@ from parbals.errors import InputError, ProjectDamagedError
 from parbals.store.database import Database
 from parbals.store.records import Item
 from parbals.store.rows import check_position, check_text, checksum, from_json, to_json
-from parbals.store.sqlite_errors import damaged
+from parbals.store.sqlite import damaged
 
 __all__ = ["Items", "count_items", "read_item"]
 
@@ -58,8 +58,7 @@ class Items:
             return count_items(connection)
 
     def add_items(self, rows: Iterable[tuple[str, dict]]) -> int:
-        """Append (id, columns) pairs, all or none, reading them one at a time; returns how many
-        there were."""
+        """Append (id, columns) pairs, all or none, reading them one at a time; how many."""
         with self._db.transaction() as connection:
             start = position = count_items(connection)
             if start:
@@ -101,9 +100,7 @@ class Items:
         with self._db.reading() as connection:
             for name in ids:
                 row = None
-                with suppress(
-                    UnicodeEncodeError
-                ):  # such text cannot be stored, so it is no item's id
+                with suppress(UnicodeEncodeError):  # such text cannot be stored, nor be an id
                     if isinstance(name, str):
                         row = connection.execute(
                             "SELECT position, content, checksum FROM items WHERE id = ?", (name,)
@@ -120,15 +117,14 @@ class Items:
 
     def known_positions(self, ids: Sequence[str]) -> dict[str, int]:
         """Positions of those of the ids that name an item."""
-        found: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for name in ids:
             with suppress(InputError):
-                found[name] = self.position_of([name])[0]
-        return found
+                positions[name] = self.position_of([name])[0]
+        return positions
 
     def _check_index(self, connection: sqlite3.Connection) -> None:
-        """Before an id is called unknown: is the index sound? Asked once: it takes seconds on a
-        large pool."""
+        """Before an id is called unknown: is the index sound? Asked once, for it takes long."""
         if not self._db.index_checked:
             for (text,) in connection.execute("PRAGMA integrity_check('items')"):
                 if text != "ok":

@@ -10,9 +10,9 @@ from parbals.errors import InputError
 from parbals.store.answers import HeldLabelError, Pen, RequestUsedError
 from parbals.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals.store.database import Database
-from parbals.store.integrity import PASS_COLUMNS
 from parbals.store.records import Lease, Pass, Undone
-from parbals.store.rows import check_position, check_text, checksum, now
+from parbals.store.rows import check_position, check_text, now
+from parbals.store.schema import COLUMNS
 
 __all__ = ["KINDS", "Passes"]
 
@@ -34,8 +34,7 @@ class Passes:
         request_id: str | None = None,
         comment: str | None = None,
     ) -> str:
-        """Store that an annotator does not label an item: 'new', 'repeated' or 'revised' (kind or
-        comment).
+        """Store that an annotator does not label an item: 'new', 'repeated' or 'revised'.
 
         The item goes back into the queue for others and is not offered to this annotator again.
         Whoever has labelled it must take the label back first.
@@ -48,7 +47,7 @@ class Passes:
         if request_id is not None:
             check_text(request_id, "request_id")
         with self._db.transaction() as connection:
-            pen = Pen(connection, self._db.project, annotator, "person")
+            pen = Pen(self._db, connection, annotator, "person")
             position = check_position(position, pen.n_items, "position")
             before = _by_request(connection, request_id)
             if before is not None:
@@ -78,8 +77,7 @@ class Passes:
     def undo(
         self, position: int, annotator: str, *, lease_seconds: float, request_id: str | None = None
     ) -> tuple[Undone, Lease]:
-        """Take back what an annotator last said about an item, their label or else their pass, and
-        lease it to them.
+        """Take back an annotator's label of an item, or else their pass, and lease it to them.
 
         History keeps both. The same ``request_id`` again takes back nothing more.
         """
@@ -89,33 +87,32 @@ class Passes:
         if request_id is not None:
             check_text(request_id, "request_id")
         with self._db.transaction() as connection:
-            pen = Pen(connection, self._db.project, annotator, "person")
+            pen = Pen(self._db, connection, annotator, "person")
             position = check_position(position, pen.n_items, "position")
             undone = _undone_before(connection, pen, position, request_id)
             if undone is None:
                 undone = _take_back(connection, pen, position, request_id)
             lease = lease_to(connection, position, annotator, time.time() + lease_seconds)
-        self._db.testify(pen.first, bytes(pen.marks))
         return undone, lease
 
     def passes(self) -> dict[int, dict[str, str]]:
-        """Position → {annotator: 'skip' or 'unsure'}, of annotators who have not labelled the item
-        since."""
-        found: dict[int, dict[str, str]] = {}
+        """Position → {annotator: 'skip' or 'unsure'} of those who have not labelled it since."""
+        passes: dict[int, dict[str, str]] = {}
         with self._db.reading() as connection:
             rows = connection.execute(
                 f"SELECT position, annotator, kind FROM ({CURRENT_PASSES}) AS p WHERE {PASSED} AND "
                 f"NOT {has_label('p.position', 'p.annotator')} ORDER BY position, pass"
             )
             for position, annotator, kind in rows:
-                found.setdefault(position, {})[annotator] = kind
-        return found
+                passes.setdefault(position, {})[annotator] = kind
+        return passes
 
     def pass_history(self, position: int) -> list[Pass]:
         """Every pass of an item, also those taken back, in the order given."""
         with self._db.reading() as connection:
             rows = connection.execute(
-                f"SELECT {PASS_COLUMNS} FROM passes WHERE position = ? ORDER BY pass", (position,)
+                f"SELECT {COLUMNS['passes']} FROM passes WHERE position = ? ORDER BY pass",
+                (position,),
             ).fetchall()
         return [Pass(*row) for row in rows]
 
@@ -133,19 +130,16 @@ def _latest(
 
 
 def _by_request(connection: sqlite3.Connection, request: str | None) -> tuple[int, str, str] | None:
-    found: tuple[int, str, str] | None = connection.execute(
+    row: tuple[int, str, str] | None = connection.execute(
         "SELECT position, annotator, kind FROM passes WHERE request = ?", (request,)
     ).fetchone()
-    return found
+    return row
 
 
 def _append(pen: Pen, position: int, kind: str, request: str | None, comment: str | None) -> None:
     (number,) = pen.connection.execute("SELECT 1 + coalesce(max(pass), 0) FROM passes").fetchone()
     fields = (number, position, pen.annotator, kind, request, comment, now())
-    pen.connection.execute(
-        f"INSERT INTO passes ({PASS_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*fields, checksum(pen.project, "passes", fields)),
-    )
+    pen.database.insert("passes", fields)
 
 
 def _take_back(

@@ -1,4 +1,4 @@
-"""The queue of the labelling page: chosen items wait here, and whoever asks gets them on a lease.
+"""The queue of the labelling page: chosen items wait here, and people get them on a lease.
 
 A lease only keeps two people from doing the same work. An answer is stored with or without one, and
 a lease that has run out puts its item back into the queue.
@@ -21,12 +21,14 @@ from parbals.store.integrity import read_meta
 from parbals.store.items import count_items
 from parbals.store.records import Lease, QueueCounts, Why
 from parbals.store.rows import check_position, check_text
+from parbals.store.settings import ProjectSettings
 
 __all__ = ["Queue", "lease_to", "why_of"]
 
 _NOBODYS = "queued AND (annotator IS NULL OR expires <= :now)"
 # Free for :who: in nobody's hands, neither answered nor passed by them.
-_FREE = f"{_NOBODYS} AND NOT {has_label('leases.position', ':who')} AND NOT {has_passed('leases.position', ':who')}"
+_WHO = ("leases.position", ":who")
+_FREE = f"{_NOBODYS} AND NOT {has_label(*_WHO)} AND NOT {has_passed(*_WHO)}"
 _FREE_ONE = f"SELECT 1 FROM leases WHERE position = :position AND {_FREE}"
 
 
@@ -45,7 +47,7 @@ class Queue:
         check_text(annotator, "annotator")
         moment = time.time()
         with self._db.transaction() as connection:
-            wanted = read_meta(connection)[0].get("answers_wanted", 1)
+            wanted = ProjectSettings.of(read_meta(connection)[0]).answers_wanted
             given: list[int] = []
             for free in ("queued AND annotator = :who", f"{_NOBODYS} AND annotator IS NOT :who"):
                 rows = connection.execute(
@@ -73,8 +75,7 @@ class Queue:
             ]
 
     def renew(self, annotator: str, positions: Sequence[int], lease_seconds: float) -> list[int]:
-        """Start the annotator's leases anew; those of the positions that are theirs, also if the
-        time was up."""
+        """Start the annotator's leases again; which of the positions are still theirs."""
         with self._db.transaction() as connection:
             n_items = count_items(connection)
             checked = [
@@ -159,7 +160,7 @@ class Queue:
 def lease_to(
     connection: sqlite3.Connection, position: int, annotator: str, expires: float
 ) -> Lease:
-    """Give an item (back) to an annotator, unless it is with somebody else or was never in a batch."""
+    """Give an item to an annotator, unless it is with somebody else or was never in a batch."""
     why = why_of(connection, position)
     if why is not None:
         connection.execute(

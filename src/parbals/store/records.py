@@ -32,8 +32,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A label on its way in; a retry with its ``request_id`` is free, ``revise`` lets it replace an
-    earlier one."""
+    """A label on its way in; a retry with its ``request_id`` is free, ``revise`` a correction."""
 
     position: int
     label: str
@@ -44,8 +43,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult:
-    """How many answers were new, already there, or corrections; ``answers`` are their numbers, in
-    the order given.
+    """How many answers were new, already there, or corrections; ``answers`` are their numbers.
 
     ``outcomes`` says for each of them 'new', 'repeated' or 'revised'.
     """
@@ -88,8 +86,7 @@ class Annotator:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """An annotator's decision not to label an item: 'skip' or 'unsure', or 'taken back' where one
-    was undone."""
+    """An annotator's decision not to label an item: 'skip', 'unsure', or 'taken back'."""
 
     number: int
     position: int
@@ -111,8 +108,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An item that is an annotator's until ``expires`` (as ``time.time()``); ``why`` tells what
-    chose it."""
+    """An item that is an annotator's until ``expires`` (``time.time()``), and why it was chosen."""
 
     position: int
     expires: float
@@ -133,8 +129,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """Items waiting on the page: ``ready`` for whoever asked, ``free`` with nobody, ``out`` with
-    somebody now."""
+    """Items on the page: ``ready`` for who asks, ``free`` with nobody, ``out`` with somebody."""
 
     ready: int
     free: int

@@ -15,8 +15,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 def checksum(project: str, table: str, fields: Sequence[object]) -> str:
-    """Blake2b-8 of a row, keyed by its project: a row of another project, place or type does not
-    pass."""
+    """Blake2b-8 of a row, keyed by its project: one of another project, place or type fails."""
     parts = []
     for field in fields:
         if field is None:
@@ -27,9 +26,7 @@ def checksum(project: str, table: str, fields: Sequence[object]) -> str:
             data = field.encode()
             parts.append(b"s%d:%b;" % (len(data), data))
         else:
-            parts.append(
-                b"?;"
-            )  # SQLite returns bytes or a float where the type of a damaged column has changed
+            parts.append(b"?;")  # SQLite returns bytes or floats where a column's type is damaged
     return blake2b(
         b"".join(parts), digest_size=8, key=project.encode(), person=table.encode()
     ).hexdigest()

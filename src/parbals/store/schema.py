@@ -13,8 +13,8 @@ from parbals.errors import ProjectError
 
 __all__ = [
     "APPLICATION_ID",
+    "COLUMNS",
     "MIGRATIONS",
-    "PAGE_SIZE",
     "check_version",
     "schema_of",
     "schema_rows",
@@ -23,8 +23,11 @@ __all__ = [
 
 APPLICATION_ID = 0x70617262
 """'parb' in the header of the file: tells a project from any other SQLite database."""
-PAGE_SIZE = 4096
-"""Fixed, so that a file whose header is lost can still be read page by page."""
+COLUMNS = {
+    "answers": "answer, position, annotator, revision, label, source, request, comment, created",
+    "passes": "pass, position, annotator, kind, request, comment, created",
+}
+"""What the checksum of a row is taken of, in order."""
 
 _VERSION_1 = (
     """CREATE TABLE meta(
@@ -92,8 +95,7 @@ _VERSION_1 = (
 )
 
 _VERSION_2 = (
-    # 1: the item waits for whoever asks on the labelling page; 0: it is out with one person, as a
-    # file.
+    # 1: the item waits for anybody on the labelling page; 0: it is out with one person, as a file.
     "ALTER TABLE leases ADD COLUMN queued INTEGER NOT NULL DEFAULT 0",
     """CREATE TABLE passes(
         pass INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -128,8 +130,7 @@ MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_to_version_1, _to_ver
 
 
 def check_version(connection: sqlite3.Connection) -> int:
-    """The version of a project's schema; a database of another program or of a later parbals is
-    refused."""
+    """The schema's version; a database of another program or of a later parbals is refused."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
@@ -145,7 +146,7 @@ def check_version(connection: sqlite3.Connection) -> int:
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a new or older project to the newest schema: all the steps it lacks, or none of them."""
+    """Bring a new or older project to the newest schema: all the steps it lacks, or none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()

@@ -10,34 +10,32 @@ from typing import Any, Self
 from uuid import uuid4
 from zlib import crc32
 
-from parbals.errors import InputError, LabelError, ParbalsError
+from parbals.errors import LabelError, ParbalsError
 from parbals.store.answers import Answers
 from parbals.store.batches import Batches
-from parbals.store.database import Database, create_file
-from parbals.store.integrity import problems, read_meta
+from parbals.store.database import FILE_NAME, Database, create_file
+from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.items import Items
+from parbals.store.journal import old_witness, salvage
 from parbals.store.passes import Passes
 from parbals.store.queue import Queue
 from parbals.store.records import Answer, Event, Report
 from parbals.store.rows import check_text, checksum, from_json, now, to_json
-from parbals.store.salvage import salvage
 from parbals.store.schema import check_version
+from parbals.store.settings import ProjectSettings, checked_settings
 
 __all__ = ["Store"]
 
-_RESERVED = ("classes", "project")
-"""Kept beside the settings, but not settings."""
-
 
 class Store(Items, Answers, Batches, Passes, Queue):
-    """A labelling project in a folder: the only writer, used from one thread; many processes may
-    have one open.
+    """A labelling project in a folder, used from one thread; many processes may have it open.
 
     What it promises:
 
     * P1 A call that has returned is on disk. It survives the death of the process, and power loss
-      (SQLite, write-ahead log, synchronous FULL). A call that raised has stored nothing, or its
-      caller is told that it was not confirmed; repeating it is safe.
+      (SQLite, write-ahead log, synchronous FULL); answers and passes are in the journal as well. A
+      call that raised has stored nothing, or its caller is told that it was not confirmed;
+      repeating it is safe.
     * P2 There is one answer per item, annotator and revision. Repeating a request with its id
       changes nothing.
     * P3 A later answer never silently replaces an earlier one: it must be asked for, and history
@@ -62,7 +60,7 @@ class Store(Items, Answers, Batches, Passes, Queue):
     ) -> Self:
         """A new, empty project; a folder that already holds one is refused."""
         meta = {
-            **_check_settings(settings),
+            **checked_settings(settings),
             "classes": _check_classes(classes),
             "project": uuid4().hex,
         }
@@ -84,10 +82,9 @@ class Store(Items, Answers, Batches, Passes, Queue):
     def salvage(path: str | PathLike[str]) -> Iterator[Answer]:
         """The answers of a damaged project that can be read and proved, in the order given.
 
-        Works without SQLite, on whatever is left of the files, and changes nothing. Close the
-        project first.
+        From the journal, and from the database as far as it can be read; changes nothing.
         """
-        return salvage(Path(path))
+        return salvage(Path(path), Path(path) / FILE_NAME)
 
     def close(self) -> None:
         """Close the project; closing twice is fine."""
@@ -123,9 +120,9 @@ class Store(Items, Answers, Batches, Passes, Queue):
         return self._db.project
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> ProjectSettings:
         """The settings as they are now; change them with ``update_settings``."""
-        return {key: value for key, value in self._meta().items() if key not in _RESERVED}
+        return ProjectSettings.of(self._meta())
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -133,10 +130,9 @@ class Store(Items, Answers, Batches, Passes, Queue):
         return tuple(self._meta()["classes"])
 
     def update_settings(self, **changes: Any) -> None:
-        """Change or add settings; ``classes`` may grow but not shrink, since answers refer to them."""
-        changes = dict(changes)
+        """Change settings; ``classes`` may grow but not shrink, since answers refer to them."""
         classes = _check_classes(changes.pop("classes")) if "classes" in changes else None
-        _check_settings(changes)
+        changes = checked_settings(changes)
         with self._db.transaction() as connection:
             if classes is not None:
                 missing = [
@@ -209,8 +205,7 @@ class Store(Items, Answers, Batches, Passes, Queue):
         return (*rows, self.settings_mark())
 
     def settings_mark(self) -> int:
-        """A number that changes whenever the settings do; asking for it costs less than reading
-        them."""
+        """A number that changes whenever the settings do; it costs less than reading them."""
         with self._db.reading() as connection:
             proofs = connection.execute("SELECT checksum FROM meta ORDER BY key").fetchall()
         return crc32("".join(proof for (proof,) in proofs).encode())
@@ -220,20 +215,22 @@ class Store(Items, Answers, Batches, Passes, Queue):
 
         Reads all of them.
         """
-        testimony = self._db.witness.read()
-        found: list[str] = []
+        size, witness = self._db.journal.size(), old_witness(self.folder)
+        faults: list[str] = []
         try:
             with self._db.reading() as connection:
                 connection.execute("BEGIN")
                 try:
-                    found.extend(
-                        problems(connection, check_version(connection), testimony, thorough=True)
-                    )
+                    faults += problems(connection, check_version(connection), thorough=True)
+                    lines = self._db.journal.lines(size)
+                    if not faults:
+                        lost, _ = compare(connection, self.identity, lines, witness)
+                        faults += [lost] if lost else []
                 finally:
                     connection.execute("COMMIT")
         except ParbalsError as error:
-            found.append(str(error))
-        return found
+            faults.append(str(error))
+        return faults
 
     def _meta(self) -> dict[str, Any]:
         with self._db.reading() as connection:
@@ -247,15 +244,6 @@ def _write_meta(connection: sqlite3.Connection, project: str, values: dict[str, 
             "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
             (key, text, checksum(project, "meta", (key, text))),
         )
-
-
-def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    for key, value in settings.items():
-        check_text(key, "The name of a setting")
-        if key in _RESERVED:
-            raise InputError(f"A setting cannot be called {key!r}; choose another name.")
-        to_json(value, f"The setting {key!r}")
-    return settings
 
 
 def _check_classes(classes: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Strategies: a problem in, a batch out; ``table`` lists them. For one of your own, import from here:
+"""Strategies: a problem in, a batch out; ``table`` lists them. For one of your own:
 
 from parbals.strategies import Batch, Problem, Strategy, batch_of
 """
@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from parbals.strategies.table import STRATEGIES, Strategy, all_strategies, strategy_named
-from parbals.types import Batch
 
 if TYPE_CHECKING:
     from parbals.strategies.problem import Labelled, Problem, batch_of
+    from parbals.types import Batch
 
 __all__ = [
     "STRATEGIES",
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What loads JAX waits until it is asked for."""
-    if name in ("Labelled", "Problem", "batch_of"):
+    """What loads NumPy and JAX waits until it is asked for."""
+    if name in ("Batch", "Labelled", "Problem", "batch_of"):
         return getattr(import_module("parbals.strategies.problem"), name)
     raise AttributeError(f"module 'parbals.strategies' has no attribute {name!r}")

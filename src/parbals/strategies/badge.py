@@ -43,8 +43,7 @@ def select_badge(problem: Problem) -> Batch:
     for _ in range(problem.batch_size):
         chances = np.where(free & np.isfinite(nearest), nearest, 0.0)
         total = chances.sum()
-        # At the very start, and when only duplicates of chosen points are left, all free points are
-        # alike.
+        # At the start, and when only duplicates of chosen points are left, all free ones are alike.
         chances = chances / total if total > 0 else free / free.sum()
         index = int(generator.choice(problem.n_pool, p=chances))
         chosen.append(index)

@@ -25,7 +25,7 @@ from parbals.arrays import block_rows, bucket, effective_sample_size, pad_rows
 from parbals.numerics import working_precision
 from parbals.randomness import derive_generator
 from parbals.scores.rows import class_rows
-from parbals.scores.uncertainty import bald, predictive_entropy
+from parbals.scores.uncertainty import bald_scores, entropy_scores
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -34,13 +34,11 @@ __all__ = ["Configurations", "select_batchbald"]
 _TABLE_ENTRIES = 1 << 22
 _CANDIDATES = 512
 _SLACK = 1e-5
-"""Nats that float32 may lose between a bound from an earlier step and today's value, with room to
-spare."""
+"""Nats that float32 may lose between the bound of an earlier step and the value now, with room."""
 
 
 class Configurations:
-    """Labels that the partial batch might get: their probabilities (S,) and reweighted samples (S,
-    K)."""
+    """Labels the partial batch might get: probabilities (S,), sample weights given them (S, K)."""
 
     def __init__(self, weights: np.ndarray, most: int, generator: np.random.Generator) -> None:
         self.probability = np.ones(1)
@@ -82,10 +80,8 @@ class Configurations:
 
 
 def select_batchbald(problem: Problem) -> Batch:
-    """The score of a point is what its label adds, in nats, to the information of those chosen
-    before it."""
-    probs = problem.pool_probs
-    assert probs is not None  # every problem but ParBaLS's own comes with samples
+    """The score of a point is what its label adds, in nats, to the labels of those before it."""
+    probs = problem.require_probs()
     generator = derive_generator(problem.seed, "batchbald")
     configurations = Configurations(problem.weights, problem.n_configurations, generator)
     for index in problem.pending:
@@ -123,8 +119,7 @@ def select_batchbald(problem: Problem) -> Batch:
 def _scored(
     table: "_GainTable", configurations: Configurations, bounds: np.ndarray, free: np.ndarray
 ) -> tuple[np.ndarray, int]:
-    """Gains (N,) of all free points that can be the best, upper bounds of the others; and how many
-    were computed."""
+    """Gains (N,) of points that can be the best, bounds of the others; how many were scored."""
     state = configurations.probability, configurations.weights
     order = np.flatnonzero(free)
     order = order[np.argsort(-bounds[order], kind="stable")]
@@ -144,10 +139,9 @@ class _GainTable:
     """What a pool point adds under given configurations."""
 
     def __init__(self, probs: np.ndarray, weights: np.ndarray) -> None:
-        self.bald = bald(probs, weights).astype(np.float64)
-        self._given = (
-            predictive_entropy(probs, weights).astype(np.float64) - self.bald
-        )  # Σ_k w_k H(Y_x|θ_k)
+        self.bald = bald_scores(probs, weights).astype(np.float64)
+        # Σ_k w_k H(Y_x|θ_k)
+        self._given = entropy_scores(probs, weights).astype(np.float64) - self.bald
         self._rows = class_rows(probs)
 
     def gains(

@@ -1,17 +1,16 @@
-"""GALAXY: bisect towards the boundaries between classes, without drowning in the common one (Zhang
-et al., 2022).
+"""GALAXY: bisect towards class boundaries, not drowning in the common class (Zhang et al., 2022).
 
 For each class c all points, labelled and unlabelled, are sorted by the margin p̄_c - max_{b≠c} p̄_b
 into a path (two classes share one). A *cut* is a pair of consecutive labelled points of which
 exactly one belongs to c; the unlabelled points between them are its stretch. Then, point by point:
 
-1. Bisect: the middle of the shortest stretch that nobody has touched yet, over all paths. 2. When
-all have been touched, extend: the point nearest along its path to the middle of a cut. 3. While all
-labels agree there is no cut: the middle of the longest untouched stretch between labelled points
-   or path ends, to find one.
+1. Bisect: the middle of the shortest stretch that has not been touched yet, over all paths.
+2. When all have been touched, extend: the point nearest along its path to the middle of a cut.
+3. While all labels agree there is no cut: the middle of the longest untouched stretch between
+   labelled points or path ends, to find one.
 
 The labels of a batch arrive together, so inside it nothing is revealed: a stretch whose middle was
-chosen (or is pending) no longer lies between two known labels, and only labels given beforehand are
+chosen (or is pending) no longer lies between two known labels, and only labels given before are
 ever read.
 """
 
@@ -44,7 +43,7 @@ class _Stretch(NamedTuple):
 
 
 class _Path(NamedTuple):
-    """Points sorted by margin: ``pool`` is the pool index at each place, -1 for a labelled point."""
+    """Points sorted by margin; ``pool`` is the pool index at each place, -1 if labelled."""
 
     pool: np.ndarray
     labelled: np.ndarray  # places of labelled points
@@ -52,8 +51,7 @@ class _Path(NamedTuple):
 
 
 def select_galaxy(problem: Problem) -> Batch:
-    """The score of a point is minus the length of its stretch (bisecting), or minus its distance
-    (extending)."""
+    """The score is minus the length of the stretch, or minus the distance (extending)."""
     labels, labelled_probs = problem.require_labels()
     n_classes = problem.mean_probs.shape[1]
     classes = [1] if n_classes == 2 else range(n_classes)
@@ -106,8 +104,7 @@ def _margin(probs: np.ndarray, c: int) -> np.ndarray:
 
 
 def _stretches(number: int, path: _Path, *, between_classes: bool) -> Iterator[_Stretch]:
-    """Stretches between consecutive labelled points of different kinds; or all of them, path ends
-    included."""
+    """Stretches between neighbouring labels of different kinds; or all, path ends included."""
     if between_classes:
         for i in np.flatnonzero(path.positive[1:] != path.positive[:-1]):
             yield _Stretch(number, int(path.labelled[i]) + 1, int(path.labelled[i + 1]) - 1)
@@ -120,8 +117,7 @@ def _stretches(number: int, path: _Path, *, between_classes: bool) -> Iterator[_
 def _distance_to_middles(
     paths: list[_Path], stretches: list[_Stretch], n_pool: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) places from each pool point to the nearest middle of a stretch, and the place it has on
-    that path."""
+    """(N,) places from each point to the nearest middle of a stretch; its place on that path."""
     distance, place = np.full(n_pool, np.inf), np.zeros(n_pool)
     for number, path in enumerate(paths):
         middles = np.sort([s.middle for s in stretches if s.path == number])
@@ -130,10 +126,8 @@ def _distance_to_middles(
         places = np.flatnonzero(path.pool >= 0)
         points = path.pool[places]
         after = np.searchsorted(middles, places)
-        right, left = (
-            middles[np.minimum(after, len(middles) - 1)],
-            middles[np.maximum(after - 1, 0)],
-        )
+        right = middles[np.minimum(after, len(middles) - 1)]
+        left = middles[np.maximum(after - 1, 0)]
         gaps = np.minimum(np.abs(places - right), np.abs(places - left))
         nearer = gaps < distance[points]
         distance[points[nearer]] = gaps[nearer]

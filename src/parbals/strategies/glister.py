@@ -1,5 +1,6 @@
-"""GLISTER: points whose predicted labels, learned from, would help most on held-out labels
-(Killamsetty et al., 2021).
+"""GLISTER: points whose predicted labels would help most on held-out labels.
+
+Killamsetty et al., 2021.
 
 Hypothesise that every candidate has the label the model predicts for it, ŷ = argmax p̄. One
 gradient step on the log-likelihood of a set S moves the last layer by η Σ_{j∈S} (onehot(ŷ_j) -
@@ -24,7 +25,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.errors import InputError
 from parbals.randomness import derive_generator
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
@@ -43,19 +43,15 @@ def select_glister(problem: Problem) -> Batch:
     """The score of a point is the gain in the validation points' mean log-likelihood, in nats."""
     features = problem.require_features()
     labels, labelled_probs = problem.require_labels()
-    if problem.labelled.features is None:
-        raise InputError(
-            "glister needs labelled_features: the features (L, D) of the labelled points."
-        )
+    labelled = problem.require_labelled_features()
     validation = problem.labelled.validation
     notes: tuple[str, ...] = ()
     if validation is None:
         validation, notes = _drawn_validation(labels, problem.seed), (_BORROWED,)
 
-    step = 1.0 / (
-        1.0 + float(np.einsum("nd,nd->", features, features, dtype=np.float64)) / len(features)
-    )
-    similarity = step * (1.0 + features @ problem.labelled.features[validation].T)  # (N, V)
+    squares = float(np.einsum("nd,nd->", features, features, dtype=np.float64))
+    step = 1.0 / (1.0 + squares / len(features))
+    similarity = step * (1.0 + features @ labelled[validation].T)  # (N, V)
     toward = -problem.mean_probs
     toward[np.arange(len(toward)), toward.argmin(axis=1)] += 1.0  # onehot(ŷ) - p̄
     with np.errstate(divide="ignore"):

@@ -13,10 +13,9 @@ import numpy as np
 
 from parbals.errors import SampleCollapseWarning
 from parbals.numerics import working_precision
-from parbals.posterior.predictive import mean_proba
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
-from parbals.strategies.problem import Problem
+from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes import (
     ParticleUniverses,
     PseudoLabels,
@@ -53,12 +52,10 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
         most_probable: label with the most probable classes (MAP) instead of joint draws from the
             posterior.
     """
-    dtype = (
-        np.dtype(np.float32) if problem.model is not None else np.result_type(*problem.samples())
-    )
-    with working_precision(dtype):
+    dtype = np.float32 if problem.model is not None else np.result_type(*problem.samples())
+    with working_precision(np.dtype(dtype)):
         universes = _open_universes(problem, n_universes)
-        labels = PseudoLabels(problem.seed, _mean_probs(problem) if most_probable else None)
+        labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         for index in problem.pending:
             universes.observe(int(index), labels.of(int(index), universes))
         start = universes.members
@@ -80,14 +77,13 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
             if step < problem.batch_size - 1:
                 universes.observe(index, labels.of(index, universes))
         initial = _mean_scores(start, np.array(chosen), problem.loss)
-    return Batch(
-        indices=np.array(chosen, np.int64),
-        scores=np.array(scores),
+    return batch_of(
+        problem,
+        np.array(chosen),
+        np.array(scores),
         initial_scores=initial,
         effective_sample_size=np.array(ess),
-        strategy=problem.strategy,
         n_exact=np.array(n_exact),
-        n_samples=len(problem.weights),
         notes=_notes(ess, len(problem.weights)),
     )
 
@@ -99,21 +95,10 @@ def _open_universes(problem: Problem, n_universes: int) -> Universes:
     return ReweightedUniverses(*problem.samples(), problem.weights, n_universes, problem.seed)
 
 
-def _mean_probs(problem: Problem) -> np.ndarray:
-    """(N, C) averaged predictions under the posterior before the batch."""
-    if problem.model is None:
-        return problem.mean_probs
-    population = problem.model.population
-    return mean_proba(
-        problem.model.pool, population.coefficients(), population.n_classes, problem.weights
-    )
-
-
 def _best(
     members: tuple[Universe, ...], free: np.ndarray, use_bound: bool
 ) -> tuple[Certified, bool]:
-    """The free point with the highest mean EPIG, and whether the bound, if it was used, cost less
-    than it saved."""
+    """The free point with the highest mean EPIG, and whether the bound was worth its cost."""
     groups, shares = _distinct(members)
     cloud, n_pool = members[0].cloud, len(free)
     # Of a bound, N·A·K², in units of exact scoring, N·A·K·M·A.
@@ -185,5 +170,5 @@ def _notes(ess: list[float], n_samples: int) -> tuple[str, ...]:
         "a smaller batch, or use select_batch_from_model, which moves the samples of a "
         "BayesianLogisticRegression."
     )
-    warnings.warn(note, SampleCollapseWarning, stacklevel=5)
+    warnings.warn(note, SampleCollapseWarning, stacklevel=7)
     return (note,)

@@ -1,4 +1,4 @@
-"""What a strategy is given: one frozen record, checked once, the same for every strategy."""
+"""What a strategy is given: one frozen record, checked before, the same for every strategy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import numpy as np
 
 from parbals.arrays import effective_sample_size
 from parbals.errors import InputError
-from parbals.posterior.predictive import add_bias
+from parbals.posterior.predictive import add_bias, mean_proba
 from parbals.posterior.smc import Population
 from parbals.scores.losses import Loss
 from parbals.scores.uncertainty import mean_prediction
@@ -33,7 +33,7 @@ class ModelView:
 
 @dataclass(frozen=True)
 class Labelled:
-    """The points whose labels are known; whatever a strategy does not need may be missing."""
+    """The points whose labels are known; what a strategy does not need may be missing."""
 
     labels: np.ndarray | None = None  # (L,) class numbers
     features: np.ndarray | None = None  # (L, D)
@@ -45,8 +45,8 @@ class Labelled:
 class Problem:
     """Choose ``batch_size`` of N pool points.
 
-    Either predictive samples are given (``pool_probs``), or a ``model`` from which they are
-    computed block by block; ``target_probs`` likewise. Arrays are never written to.
+    Parts that a strategy does not need may be missing; ``require_...`` gives a part, or says in one
+    sentence what to pass. Arrays are never written to.
     """
 
     strategy: str
@@ -60,7 +60,7 @@ class Problem:
     target_probs: np.ndarray | None = None  # (M, K, C)
     pool_features: np.ndarray | None = None  # (N, D)
     labelled: Labelled = Labelled()
-    model: ModelView | None = None
+    model: ModelView | None = None  # in place of samples, for strategies that condition the model
     beta: float = 1.0
     loss: Loss = "log"
     n_configurations: int = 4096
@@ -72,49 +72,61 @@ class Problem:
         free[self.pending] = False
         return free
 
-    def samples(self) -> tuple[np.ndarray, np.ndarray]:
-        """Predictive samples of pool and target, (N, K, C) and (M, K, C)."""
-        if self.pool_probs is None:
-            raise InputError(f"{self.strategy} needs pool_probs: predictive samples of the pool.")
-        return self.pool_probs, self.require_target()
-
     @cached_property
     def mean_probs(self) -> np.ndarray:
         """(N, C) float64 averaged predictions p̄ of the pool."""
-        assert (
-            self.pool_probs is not None
-        )  # only ParBaLS, which does not ask, is given a model instead
-        return mean_prediction(self.pool_probs, self.weights)
+        if self.model is None:
+            return mean_prediction(self.require_probs(), self.weights)
+        population = self.model.population
+        return mean_proba(
+            self.model.pool, population.coefficients(), population.n_classes, self.weights
+        )
+
+    def samples(self) -> tuple[np.ndarray, np.ndarray]:
+        """Predictive samples of pool and target, (N, K, C) and (M, K, C)."""
+        return self.require_probs(), self.require_target()
+
+    def require_probs(self) -> np.ndarray:
+        """Predictive samples (N, K, C) of the pool."""
+        return self._given(self.pool_probs, "pool_probs: predictive samples of the pool")
 
     def require_target(self) -> np.ndarray:
-        if self.target_probs is None:
-            raise InputError(
-                f"{self.strategy} needs target_probs: predictive samples of points from the "
-                "distribution the model will be judged on (without a shift, a random part of the "
-                "pool)."
-            )
-        return self.target_probs
+        """Predictive samples (M, K, C) of the target set."""
+        return self._given(
+            self.target_probs,
+            "target_probs: predictive samples of points from the distribution the model will be "
+            "judged on (without a shift, a random part of the pool)",
+        )
 
     def require_features(self) -> np.ndarray:
-        if self.pool_features is None:
-            raise InputError(
-                f"{self.strategy} needs pool_features: the features (N, D) of the pool."
-            )
-        return self.pool_features
+        """Features (N, D) of the pool."""
+        return self._given(self.pool_features, "pool_features: the features (N, D) of the pool")
+
+    def require_labelled_features(self) -> np.ndarray:
+        """Features (L, D) of the labelled points."""
+        return self._given(
+            self.labelled.features,
+            "labelled_features: the features (L, D) of the labelled points",
+        )
 
     def require_labels(self) -> tuple[np.ndarray, np.ndarray]:
         """Class numbers (L,) and averaged predictions (L, C) of the labelled points."""
-        labelled = self.labelled
-        if labelled.labels is None or labelled.probs is None or len(labelled.labels) == 0:
-            raise InputError(
-                f"{self.strategy} needs labels and labelled_probs: the labels known so far and the "
-                "model's predictive samples of those points."
-            )
-        return labelled.labels, labelled.probs
+        what = (
+            "labels and labelled_probs: the labels known so far and the model's predictive samples "
+            "of those points"
+        )
+        labels = self.labelled.labels
+        some = labels if labels is not None and len(labels) else None
+        return self._given(some, what), self._given(self.labelled.probs, what)
+
+    def _given(self, part: np.ndarray | None, what: str) -> np.ndarray:
+        if part is None:
+            raise InputError(f"{self.strategy} needs {what}.")
+        return part
 
 
 def batch_of(problem: Problem, indices: np.ndarray, scores: np.ndarray, **overrides: Any) -> Batch:
-    """A batch whose scores did not change while it was built, unless ``overrides`` say otherwise."""
+    """A batch whose scores stayed the same while it grew, unless ``overrides`` say otherwise."""
     n = len(indices)
     fields: dict[str, Any] = {
         "indices": indices.astype(np.int64),

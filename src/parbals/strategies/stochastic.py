@@ -1,5 +1,4 @@
-"""Stochastic batches: scores perturbed by Gumbel noise, so that near-duplicates are unlikely to
-come together.
+"""Stochastic batches: Gumbel noise on the scores, so that near-duplicates rarely come together.
 
 Adding G/β with independent standard Gumbel noise G to values v and taking the top B draws B points
 without replacement, each next one with probability proportional to exp(β v) among those that are
@@ -11,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from parbals.randomness import derive_generator
-from parbals.scores.uncertainty import bald
+from parbals.scores.uncertainty import bald_scores
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.top import target_scores
 from parbals.types import Batch
@@ -32,17 +31,17 @@ __all__ = [
 
 def select_power_bald(problem: Problem) -> Batch:
     """Drawn with probability proportional to BALD to the power β."""
-    return noisy_batch(problem, bald(problem.pool_probs, problem.weights), log_score)
+    return noisy_batch(problem, bald_scores(problem.require_probs(), problem.weights), log_score)
 
 
 def select_softmax_bald(problem: Problem) -> Batch:
     """Drawn with probability proportional to exp(β · BALD)."""
-    return noisy_batch(problem, bald(problem.pool_probs, problem.weights), plain_score)
+    return noisy_batch(problem, bald_scores(problem.require_probs(), problem.weights), plain_score)
 
 
 def select_softrank_bald(problem: Problem) -> Batch:
     """Drawn with probability proportional to the rank by BALD to the power -β."""
-    return noisy_batch(problem, bald(problem.pool_probs, problem.weights), log_rank)
+    return noisy_batch(problem, bald_scores(problem.require_probs(), problem.weights), log_rank)
 
 
 def select_power_epig(problem: Problem) -> Batch:
@@ -63,8 +62,7 @@ def select_softrank_epig(problem: Problem) -> Batch:
 def noisy_batch(
     problem: Problem, scores: np.ndarray, value: Callable[[np.ndarray], np.ndarray]
 ) -> Batch:
-    """Top-B of value(score) + G/β over the free points; points without a finite value come last, at
-    random."""
+    """Top-B of value(score) + G/β over the free points; those without a value last, at random."""
     free = np.flatnonzero(problem.candidates())
     values = value(scores[free].astype(np.float64))
     noise = derive_generator(problem.seed, "gumbel top-k").gumbel(size=len(free))

@@ -1,9 +1,9 @@
 """The table of strategies: one line each, nothing registered by import magic.
 
-A row is all that the rest of the house knows of a strategy: what it needs, what it is called, how it
-is drawn, and a sentence for people. The algorithm is loaded when it first chooses, so that looking at
-the table needs no JAX. Strategies of other packages are found through the entry-point group
-``parbals.strategies``; each entry names a :class:`Strategy`.
+A row is all that the rest of the package knows of a strategy: what it needs, what it is called, how
+it is drawn, and a sentence for people. The algorithm is loaded when it first chooses, so that
+looking at the table needs no JAX. Strategies of other packages are found through the entry-point
+group ``parbals.strategies``; each entry names a :class:`Strategy`.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from parbals.errors import InputError
 from parbals.plugins import load_entry, loadable_entries, other_entries
-from parbals.types import Batch
 
 if TYPE_CHECKING:
     from parbals.strategies.problem import Problem
+    from parbals.types import Batch
 
 __all__ = [
     "COLD_START",
     "DEFAULT",
+    "ONE_BY_ONE",
     "QUICK",
     "STRATEGIES",
     "UNIFORM",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 DEFAULT = "parbals-epig"
+ONE_BY_ONE = "epig"
+"""What the default is without looking at the batch: it scores every item by itself."""
 COLD_START = "coreset"
 """Chooses where a strategy needs labels or predictions and there are none yet."""
 QUICK = "power-epig"
@@ -66,7 +69,7 @@ class Strategy:
         style: colour, dashes, marker and width of its line in pictures; None takes a spare one.
     """
 
-    select: Callable[["Problem"], Batch]
+    select: Callable[["Problem"], "Batch"]
     title: str = ""
     about: str = "chosen by its score"
     needs_target: bool = False
@@ -84,13 +87,15 @@ class Strategy:
     style: tuple[str, str, str, float] | None = None
 
 
-def _at(place: str) -> Callable[["Problem"], Batch]:
+def _at(place: str) -> Callable[["Problem"], "Batch"]:
     """The function ``module:name`` of this folder, loaded when it is first called."""
     module, _, name = place.partition(":")
 
-    def select(problem: "Problem") -> Batch:
-        chosen: Batch = getattr(import_module(f"parbals.strategies.{module}"), name)(problem)
-        return chosen
+    def select(problem: "Problem") -> "Batch":
+        algorithm: Callable[[Problem], Batch] = getattr(
+            import_module(f"parbals.strategies.{module}"), name
+        )
+        return algorithm(problem)
 
     return select
 
@@ -102,11 +107,11 @@ _UNSURE = "chosen because the model is unsure of it"
 _INFORMS = "chosen because its label would say much about the model"
 _HELPS = "chosen because its label would improve the predictions"
 _TOGETHER = (
-    "chosen together with the others of its batch, so that their labels improve the predictions and "
-    "do not repeat each other"
+    "chosen together with the others of its batch, so that their labels improve the predictions "
+    "and do not repeat each other"
 )
-# Okabe and Ito's colours, which the colour-blind can tell apart; lines of one colour differ in dashes
-# and marker.
+# Okabe and Ito's colours, which the colour-blind can tell apart; lines of one colour differ in
+# dashes and marker.
 _BLACK, _ORANGE, _SKY, _GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 _BLUE, _RED, _PINK, _GREY = "#0072b2", "#d55e00", "#cc79a7", "#767676"
 

@@ -6,9 +6,14 @@ A strategy of this family is a score and nothing else.
 import numpy as np
 
 from parbals.randomness import derive_generator
-from parbals.scores.epig import epig
+from parbals.scores.epig import epig_scores
 from parbals.scores.losses import Loss
-from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
+from parbals.scores.uncertainty import (
+    bald_scores,
+    confidence_scores,
+    entropy_scores,
+    margin_scores,
+)
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -34,22 +39,22 @@ def select_random(problem: Problem) -> Batch:
 
 def select_confidence(problem: Problem) -> Batch:
     """Smallest max_y p̄(y|x)."""
-    return top_batch(problem, least_confidence(problem.pool_probs, problem.weights))
+    return top_batch(problem, confidence_scores(problem.require_probs(), problem.weights))
 
 
 def select_margin(problem: Problem) -> Batch:
     """Smallest gap between the two most probable classes of p̄."""
-    return top_batch(problem, margin(problem.pool_probs, problem.weights))
+    return top_batch(problem, margin_scores(problem.require_probs(), problem.weights))
 
 
 def select_entropy(problem: Problem) -> Batch:
     """Largest H(p̄)."""
-    return top_batch(problem, predictive_entropy(problem.pool_probs, problem.weights))
+    return top_batch(problem, entropy_scores(problem.require_probs(), problem.weights))
 
 
 def select_bald(problem: Problem) -> Batch:
     """Largest H(p̄) - Σ_k w_k H(p_k): the label says most about the parameters."""
-    return top_batch(problem, bald(problem.pool_probs, problem.weights))
+    return top_batch(problem, bald_scores(problem.require_probs(), problem.weights))
 
 
 def select_epig(problem: Problem) -> Batch:
@@ -75,4 +80,4 @@ def top_batch(problem: Problem, scores: np.ndarray, ties: np.ndarray | None = No
 
 def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     """(N,) expected gain on the target set under a loss, by default the problem's."""
-    return epig(*problem.samples(), problem.weights, loss=loss or problem.loss)
+    return epig_scores(*problem.samples(), problem.weights, loss or problem.loss)

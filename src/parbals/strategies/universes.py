@@ -21,9 +21,9 @@ import numpy as np
 from jax import Array
 
 from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
-from parbals.posterior.hmc import Target, make_target, move_population
+from parbals.posterior.hmc import move_population, whitened_posterior, with_labels
 from parbals.posterior.likelihood import contrast_basis, softmax
-from parbals.posterior.smc import MOVE_BELOW, jax_key, log_likelihoods, systematic_resample
+from parbals.posterior.smc import Population, condition, jax_key, systematic_resample
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.scores.epig import TargetStats
 from parbals.scores.losses import Loss
@@ -34,8 +34,7 @@ from parbals.strategies.problem import ModelView
 __all__ = ["ParticleUniverses", "PseudoLabels", "ReweightedUniverses", "Universe", "Universes"]
 
 _HOLD_BYTES = 384 * 2**20
-"""Rows of all universes are held if they fit in this; beyond, they are recomputed block by block.
-"""
+"""Rows of all universes are held if they fit in this; else they are computed block by block."""
 _MOVED_ENOUGH = 0.25
 _MOST_MOVES = 6
 
@@ -54,14 +53,11 @@ class Universe:
 
     @property
     def statistics(self) -> TargetStats:
-        """Kept for two classes; for more they are as large as the target rows and cheap beside
-        scoring."""
-        return (
-            self._statistics if self.cloud.n_classes == 2 else self.cloud.statistics(self.weights)
-        )
+        """Kept for two classes; for more they are as large as the target rows, and cheap."""
+        return self._kept if self.cloud.n_classes == 2 else self.cloud.statistics(self.weights)
 
     @cached_property
-    def _statistics(self) -> TargetStats:
+    def _kept(self) -> TargetStats:
         return self.cloud.statistics(self.weights)
 
     @cached_property
@@ -151,25 +147,27 @@ class ReweightedUniverses:
 
 @dataclass(frozen=True)
 class ParticleUniverse(Universe):
-    """A universe that can move: its particles z (d, J, K) and the posterior they are drawn from."""
+    """A universe that can move: its cloud and weights are those of a population."""
 
-    whitened: np.ndarray
-    step_size: float
-    posterior: Target
-    n_labels: int
+    population: Population
 
 
 class ParticleUniverses:
-    """Universes of a particle model, whose particles move when reweighting alone would wear thin."""
+    """Universes of a particle model, whose particles move when reweighting alone would wear thin.
+
+    They keep the reference of the model, so that the pool is whitened once for all of them.
+    """
 
     def __init__(self, model: ModelView, n_universes: int, n_more: int, seed: int) -> None:
         """``n_more`` points will be observed at most; rows are padded for them once."""
         population = model.population
-        reference = population.reference
+        reference, self._n_classes = population.reference, population.n_classes
         self._generator = derive_generator(seed, "universes")
-        self._n_classes = population.n_classes
         self._pool = model.pool
-        self._reference = reference
+        self._n_known = len(population.X)
+        self._posterior = whitened_posterior(
+            reference, population.X, population.labels, bucket(self._n_known + n_more)
+        )
         n_free = 1 if self._n_classes == 2 else self._n_classes
         n_targets = self._n_targets = len(model.target)
         block = pool_block(len(model.pool), n_targets, n_free)
@@ -181,24 +179,17 @@ class ParticleUniverses:
             model.target @ reference.mean,
             padded_targets(n_targets, n_free),
         )
-        self._hold = (
-            4 * n_universes * len(model.pool) * n_free * population.n_samples <= _HOLD_BYTES
-        )
+        held = 4 * n_universes * len(model.pool) * n_free * population.n_samples
+        self._hold = held <= _HOLD_BYTES
         drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
-        self._drawn = population.whitened[:, :, drawn]
-        rows = bucket(len(population.X) + n_more)
+        self._drawn = replace(population, whitened=population.whitened[:, :, drawn])
         start = ParticleUniverse(
-            cloud=self._cloud(population.whitened),
-            log_weights=population.log_weights,
-            whitened=population.whitened,
-            step_size=population.step_size,
-            posterior=make_target(reference, population.X, population.labels, rows),
-            n_labels=len(population.X),
+            self._cloud(population.whitened), population.log_weights, population
         )
         self.members: tuple[Universe, ...] = (start,) * n_universes
 
     def label_probs(self, index: int) -> np.ndarray:
-        contrasts = self._contrasts(self._pool[index], self._drawn)
+        contrasts = self._drawn.contrasts(self._pool[index][None])[0]
         return softmax(contrasts.T @ contrast_basis(self._n_classes).T)
 
     def content(self, index: int) -> list[bytes]:
@@ -206,58 +197,36 @@ class ParticleUniverses:
         return [row + c.to_bytes(4, "little") for c in range(self._n_classes)]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
-        x = self._pool[index]
+        x = self._pool[index][None]
 
         def conditioned(member: ParticleUniverse, label: int) -> ParticleUniverse:
-            contrasts = self._contrasts(x, member.whitened)
-            gained = log_likelihoods(contrasts[None], np.array([label]), self._n_classes)[0]
-            log_weights = member.log_weights + gained
-            posterior = self._with_label(member.posterior, member.n_labels, x, label)
-            updated = replace(
-                member, log_weights=log_weights, posterior=posterior, n_labels=member.n_labels + 1
-            )
-            weights = normalise_log_weights(log_weights)
-            worn = effective_sample_size(weights) < MOVE_BELOW * len(weights)
-            return self._moved(updated, weights) if worn else updated
+            old = member.population
+            new = condition(old, x, np.array([label], np.int32), self._moved)
+            cloud = member.cloud if new.whitened is old.whitened else self._cloud(new.whitened)
+            return ParticleUniverse(cloud, new.log_weights, new)
 
         self.members = _branch(self.members, labels, conditioned)
 
-    def _with_label(self, posterior: Target, row: int, x: np.ndarray, label: int) -> Target:
-        """The whitened posterior with one more row in place of a padding row."""
-        design, offset, labels, present = (np.array(a) for a in posterior[:4])
-        design[row] = x @ self._reference.factor
-        offset[row] = x @ self._reference.mean
-        labels[row], present[row] = label, 1.0
-        changed = jax.device_put(
-            {"design": design, "offset": offset, "labels": labels, "present": present}
-        )
-        return posterior._replace(**changed)
-
-    def _moved(self, member: ParticleUniverse, weights: np.ndarray) -> ParticleUniverse:
-        ancestors = systematic_resample(self._generator, weights, len(weights))
+    def _moved(self, worn: Population) -> Population:
+        """Resampled, and moved a few times under the posterior that includes the pseudo-labels."""
+        ancestors = systematic_resample(self._generator, worn.weights, worn.n_samples)
+        known = self._n_known
+        X_new, labels_new = worn.X[known:], worn.labels[known:]
         result = move_population(
             jax_key(self._generator),
-            np.ascontiguousarray(member.whitened[:, :, ancestors]),
-            member.posterior,
-            np.float32(member.step_size),
+            np.ascontiguousarray(worn.whitened[:, :, ancestors]),
+            with_labels(self._posterior, worn.reference, known, X_new, labels_new),
+            np.float32(worn.step_size),
             _MOST_MOVES,
             np.float32(_MOVED_ENOUGH),
             n_classes=self._n_classes,
+            short_share=0.0,  # named, so that a fit and a universe of one size share a program
         )
-        whitened = np.asarray(result.whitened)
         return replace(
-            member,
-            cloud=self._cloud(whitened),
-            log_weights=np.zeros(len(weights)),
-            whitened=whitened,
+            worn,
+            whitened=np.asarray(result.whitened),
+            log_weights=np.zeros(worn.n_samples),
             step_size=float(result.step_size),
-        )
-
-    def _contrasts(self, x: np.ndarray, whitened: np.ndarray) -> np.ndarray:
-        """Contrast logits (J, K) of one design row under particles (d, J, K)."""
-        row = x @ self._reference.factor
-        return (x @ self._reference.mean)[:, None] + np.tensordot(
-            row.astype(np.float32), whitened, axes=1
         )
 
     def _cloud(self, whitened: np.ndarray) -> Cloud:
@@ -278,9 +247,8 @@ def _branch(
     two, after two four: what is the same is conditioned, moved and scored once.
     """
     made: dict[tuple[int, int], Any] = {}
-    for member, label in zip(members, labels.tolist(), strict=True):
+    pairs = list(zip(members, labels.tolist(), strict=True))
+    for member, label in pairs:
         if (id(member), label) not in made:
             made[id(member), label] = conditioned(member, label)
-    return tuple(
-        made[id(member), label] for member, label in zip(members, labels.tolist(), strict=True)
-    )
+    return tuple(made[id(member), label] for member, label in pairs)

@@ -1,2 +1,1 @@
-"""The labelling page: a small server on this machine, above the project and beside the command
-line."""
+"""The labelling page: a small server on this machine, and the page that it shows."""

@@ -12,9 +12,8 @@ from starlette.exceptions import HTTPException
 from parbals import __version__
 from parbals.web.failures import handle_failures
 from parbals.web.guard import Guard
-from parbals.web.page import Page
-from parbals.web.routes import labelling_routes
-from parbals.web.views import showing_routes
+from parbals.web.routes import labelling_routes, viewing_routes
+from parbals.web.session import Session
 
 __all__ = ["make_app"]
 
@@ -32,20 +31,20 @@ _TYPES = {
 }
 
 
-def make_app(page: Page, *, token: str, port: int, names: tuple[str, ...] = ()) -> Guard:
-    """The guarded application of an open page."""
+def make_app(session: Session, *, token: str, port: int, names: tuple[str, ...] = ()) -> Guard:
+    """The guarded application of an open project."""
 
     @asynccontextmanager
     async def alive(app: FastAPI) -> AsyncIterator[None]:
-        await page.start()
+        await session.start()
         try:
             yield
         finally:
-            await page.stop()
+            await session.stop()
 
     app = FastAPI(
         title="parbals",
-        summary="The labelling page's interface; every answer that says 200 to a label means that it is on disk.",
+        summary="The labelling page's interface; 200 for a label means that it is on disk.",
         version=__version__,
         openapi_url="/api/openapi.json",
         docs_url=None,
@@ -54,14 +53,14 @@ def make_app(page: Page, *, token: str, port: int, names: tuple[str, ...] = ()) 
         lifespan=alive,
     )
     handle_failures(app)
-    app.include_router(labelling_routes(page))
-    app.include_router(showing_routes(page))
+    app.include_router(labelling_routes(session))
+    app.include_router(viewing_routes(session))
     add_static(app)
     return Guard(app, token=token, port=port, names=names)
 
 
 def add_static(app: Any, folder: Path = _STATIC) -> None:
-    """The page's own files: names are plain words, so no path leads anywhere else."""
+    """The page's own files: names are plain words, so that no path leads anywhere else."""
 
     def read(name: str) -> Response:
         path = folder / name

@@ -1,5 +1,4 @@
-"""One thread writes to the project, a few read from it; requests wait for them without blocking
-each other.
+"""One thread writes to the project, a few read; requests wait without blocking each other.
 
 Writes that wait at the same time share one commit: one flush to disk serves all of them, and each
 caller hears that its write is stored only after that flush.
@@ -29,8 +28,7 @@ class BusyError(ProjectError):
 
 
 class Desk:
-    """The project's clerks: ``write``, ``read`` and ``read_slowly`` run an action with a store of
-    their own thread.
+    """The project's clerks, each a thread with a store of its own.
 
     Reads that walk over all items go to ``read_slowly``, so that labelling never waits for an
     export.
@@ -121,7 +119,7 @@ class _Line:
 
 
 class _Job:
-    """An action on its way to a thread, and the future of whoever waits for it."""
+    """An action on its way to a thread, and the future of the request that waits for it."""
 
     def __init__(self, action: Action) -> None:
         self.action = action
@@ -138,7 +136,7 @@ class _Job:
             self.error = error
 
     def settle(self) -> None:
-        if self.result.done():  # whoever asked has gone away
+        if self.result.done():  # the one who asked has gone away
             return
         if self.error is None:
             self.result.set_result(self.value)
@@ -161,8 +159,7 @@ def _settle(jobs: list[_Job]) -> None:
 
 
 def _do_together(store: Store, jobs: list[_Job]) -> bool:
-    """All in one commit; False if that failed and nothing is stored, so that each can be tried by
-    itself."""
+    """All in one commit; False if that failed and nothing is stored: each is then tried alone."""
     try:
         with store.together():
             for job in jobs:

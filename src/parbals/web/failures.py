@@ -14,7 +14,7 @@ from parbals.store.answers import HeldLabelError, RequestUsedError
 from parbals.web.desk import BusyError
 from parbals.web.guard import error_body
 from parbals.web.media import MediaError
-from parbals.web.replies import ErrorOut
+from parbals.web.schemas import ErrorOut
 
 __all__ = ["StrictRoute", "errors_of", "handle_failures"]
 

@@ -8,12 +8,13 @@ this machine that is opened in the same browser could read it.
 """
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
+
+from parbals.web.schemas import ErrorDetail, ErrorOut
 
 __all__ = ["MOST_BYTES", "Guard", "error_body"]
 
@@ -25,6 +26,9 @@ MOST_BYTES = 1_000_000
 """Longest body of a request."""
 _BODY_SECONDS = 10.0
 _CHANGING = ("POST", "PATCH")
+_ONCE = (
+    "host", "origin", "sec-fetch-site", "sec-fetch-mode", "authorization", "content-type",
+)  # fmt: skip
 _SITES = ("same-origin", "none", "same-site", "cross-site")
 
 _POLICY = (
@@ -49,8 +53,8 @@ _LOCKED = (
 _GO_ON = (
     "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
     "content='width=device-width'>"
-    '<meta http-equiv="refresh" content="0;url=/"><link rel=icon href="data:,"><title>parbals</title>'
-    '<body><p><a href="/">Go on to the labelling page</a></p></body></html>'
+    '<meta http-equiv="refresh" content="0;url=/"><link rel=icon href="data:,">'
+    '<title>parbals</title><body><p><a href="/">Go on to the labelling page</a></p></body></html>'
 )
 
 
@@ -62,14 +66,12 @@ class _RefusedError(Exception):
 
 def error_body(code: str, message: str, **more: Any) -> bytes:
     """The JSON of an error, the same from every part of the server."""
-    return json.dumps(
-        {"error": {"code": code, "message": message, **more}}, ensure_ascii=False
-    ).encode()
+    refusal = ErrorOut(error=ErrorDetail(code=code, message=message, **more))
+    return refusal.model_dump_json(exclude_unset=True).encode()
 
 
 class Guard:
-    """Pure ASGI middleware; ``names`` are host names besides those of this machine that the server
-    may be called by."""
+    """Pure ASGI middleware; ``names`` are further host names that the server may be called by."""
 
     def __init__(
         self,
@@ -81,12 +83,8 @@ class Guard:
         body_seconds: float = _BODY_SECONDS,
     ) -> None:
         self.app, self.token, self.port, self.body_seconds = app, token.encode(), port, body_seconds
-        self.names = {
-            "127.0.0.1",
-            "localhost",
-            "[::1]",
-            *(_bracketed(name.lower()) for name in names),
-        }
+        ours = ("127.0.0.1", "localhost", "::1")
+        self.names = {_bracketed(name.lower()) for name in (*ours, *names)}
         self.cookie = f"parbals-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -200,7 +198,8 @@ class Guard:
         would still count as that site's and come without the cookie; a page of our own that goes on
         does not.
         """
-        cookie = f"{self.cookie}={self.token.decode()}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
+        rules = "Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
+        cookie = f"{self.cookie}={self.token.decode()}; {rules}"
         headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
         status, body = 200, _GO_ON.encode()
         if site in ("none", "same-origin"):
@@ -215,8 +214,7 @@ class Guard:
     async def _body(
         self, scope: Scope, headers: dict[str, str], receive: Receive
     ) -> Receive | None:
-        """The whole body, read within limits of size and time; None if the client left before it
-        was complete."""
+        """The whole body, within limits of size and time; None if the client left too early."""
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             raise _RefusedError(400, "length", "Content-Length is not a number.")
@@ -266,22 +264,13 @@ class Guard:
 
 def _single(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Headers by name; those that decide anything may come once only."""
-    found: dict[str, str] = {}
-    for name, value in headers:
-        key = name.decode("latin-1").lower()
-        if key in found and key in (
-            "host",
-            "origin",
-            "sec-fetch-site",
-            "sec-fetch-mode",
-            "authorization",
-            "content-type",
-        ):
-            raise _RefusedError(400, "header", f"The header {key} came twice.")
-        found[key] = (
-            f"{found[key]}; {value.decode('latin-1')}" if key in found else value.decode("latin-1")
-        )
-    return found
+    values: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        if name in values and name in _ONCE:
+            raise _RefusedError(400, "header", f"The header {name} came twice.")
+        values[name] = f"{values[name]}; {value}" if name in values else value
+    return values
 
 
 def _bracketed(name: str) -> str:

@@ -11,10 +11,10 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from parbals.readers.images import IMAGE_SUFFIXES
 from parbals.store.store import Store
-from parbals.web.shape import image_column
 
-__all__ = ["Image", "MediaError", "read_image"]
+__all__ = ["Image", "MediaError", "image_address", "image_column", "read_image"]
 
 MOST_BYTES = 64 << 20
 
@@ -34,6 +34,23 @@ class MediaError(Exception):
         self.status = status
 
 
+def image_column(store: Store) -> str | None:
+    """The column with paths of images, if the items are images."""
+    settings = store.settings
+    if len(settings.encoded_columns) != 1 or not store.n_items:
+        return None
+    (name,) = settings.encoded_columns
+    if settings.encoder == "pixels":
+        return name
+    first = store.items([0])[0].content.get(name)
+    return name if isinstance(first, str) and first.lower().endswith(IMAGE_SUFFIXES) else None
+
+
+def image_address(position: int, column: str | None) -> str | None:
+    """Where the page finds an item's image, if the items are images."""
+    return f"/api/media/{position}" if column else None
+
+
 def read_image(store: Store, position: int) -> Image:
     """The image of an item."""
     column = image_column(store)
@@ -48,7 +65,7 @@ def read_image(store: Store, position: int) -> Image:
 
 
 def _read(store: Store, value: str) -> bytes:
-    for root in (store.settings.get("media"), store.folder):
+    for root in (store.settings.media, store.folder):
         if root is None or "\0" in value:
             continue
         inside = Path(root).resolve()

@@ -1,153 +1,157 @@
-"""The API's routes that label: settings, items to take, answers, passes, undo, leases."""
+"""The API's routes: each answers with the model that describes it."""
 
-import json
 import time
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.exceptions import HTTPException
 
 from parbals.store.records import Submission
 from parbals.store.store import Store
+from parbals.web.downloads import MEDIA_TYPES, Exporter, Format
 from parbals.web.failures import StrictRoute, errors_of
-from parbals.web.models import AnswersIn, PassIn, PositionsIn, SettingsIn, TakeIn, UndoIn
-from parbals.web.page import Page
-from parbals.web.replies import (
+from parbals.web.items import list_items, show_item
+from parbals.web.map import show_map
+from parbals.web.media import read_image
+from parbals.web.queries import project
+from parbals.web.schemas import (
+    MOST_POSITION,
+    AnswersIn,
+    ItemOut,
+    ItemsOut,
     LeasesOut,
+    LiveOut,
+    MapOut,
+    PassIn,
     PassOut,
+    PositionsIn,
     ProjectOut,
     ReleasedOut,
+    SettingsIn,
+    StoredAnswer,
     StoredOut,
+    TakeIn,
     TasksOut,
+    UndoIn,
     UndoneOut,
 )
-from parbals.web.shape import lease_minutes, project, task
+from parbals.web.session import Session
 
-__all__ = ["as_json", "labelling_routes"]
+__all__ = ["labelling_routes", "viewing_routes"]
 
-
-def as_json(value: Any) -> Response:
-    """An answer that is written as it is; its shape is tested against the description."""
-    body = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
-        "utf-8", "replace"
-    )
-    return Response(body, media_type="application/json")
+T = TypeVar("T")
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
+_Place = Annotated[int, Path(ge=0, le=MOST_POSITION)]
+_States = Literal["all", "labelled", "unlabelled", "queued", "out", "unsure", "skipped", "disagree"]
 
 
-def labelling_routes(page: Page) -> APIRouter:
-    """The routes of one running page."""
+def labelling_routes(session: Session) -> APIRouter:
+    """What annotators do: settings, items to take, answers, passes, undo, leases."""
     routes = APIRouter(prefix="/api", route_class=StrictRoute)
-    desk = page.desk
+    desk = session.desk
 
-    @routes.get("/project", response_model=ProjectOut, responses=errors_of())
-    async def get_project() -> Response:
+    @routes.get("/project", responses=errors_of())
+    async def get_project() -> ProjectOut:
         """What the page needs to know once."""
-        return as_json(await desk.read(project))
+        return await desk.read(project)
 
-    @routes.patch("/settings", response_model=ProjectOut, responses=errors_of(body=True))
-    async def change_settings(wanted: SettingsIn) -> Response:
+    @routes.patch("/settings", responses=errors_of(body=True))
+    async def change_settings(body: SettingsIn) -> ProjectOut:
         """Change what annotators see and how items are handed out."""
-        changes = {name: value for name, value in wanted.model_dump().items() if value is not None}
+        changes = body.model_dump(exclude_none=True)
 
-        def change(store: Store) -> dict[str, Any]:
+        def act(store: Store) -> ProjectOut:
             if changes:
                 store.update_settings(**changes)
             return project(store)
 
-        return as_json(await desk.write(change))
+        return await desk.write(act)
 
-    @routes.post("/take", response_model=TasksOut, responses=errors_of(body=True))
-    async def take(wanted: TakeIn) -> Response:
+    @routes.post("/take", responses=errors_of(body=True))
+    async def take(body: TakeIn) -> TasksOut:
         """Items for an annotator: first those they have already, then the best that wait."""
 
-        def act(store: Store) -> tuple[Any, Any]:
-            outfit = page.outfit(store)
-            leases = store.take(wanted.annotator, wanted.n, outfit.lease_seconds)
-            tasks = [task(store, lease, outfit) for lease in leases]
-            return tasks, store.queue_counts(wanted.annotator)
+        def act(store: Store) -> TasksOut:
+            tasks = session.tasks(store)
+            leases = store.take(body.annotator, body.n, tasks.lease_seconds)
+            items = [tasks.task(store, lease) for lease in leases]
+            return TasksOut(items=items, queue=session.queue(store.queue_counts(body.annotator)))
 
-        tasks, counts = await desk.write(act)
-        page.touch(wanted.annotator, counts.ready)
-        return as_json({"items": tasks, "queue": page.queue(counts)})
+        tasks = await desk.write(act)
+        session.touch(body.annotator, tasks.queue.ready)
+        return tasks
 
-    @routes.post("/answers", response_model=StoredOut, responses=errors_of(409, body=True))
-    async def answers(given: AnswersIn) -> Response:
+    @routes.post("/answers", responses=errors_of(409, body=True))
+    async def answers(body: AnswersIn) -> StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
-        wanted = [
+        labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
-            for a in given.answers
+            for a in body.answers
         ]
-        result = await desk.write(lambda store: store.submit(wanted, annotator=given.annotator))
-        page.touch(given.annotator, done=len(given.answers))
-        rows = zip(given.answers, result.answers, result.outcomes, strict=True)
-        stored = [
-            {
-                "request_id": a.request_id,
-                "position": a.position,
-                "answer": number,
-                "outcome": outcome,
-            }
-            for a, number, outcome in rows
-        ]
-        return as_json({"stored": stored})
+        result = await desk.write(lambda store: store.submit(labels, annotator=body.annotator))
+        session.touch(body.annotator, done=len(body.answers))
+        rows = zip(body.answers, result.answers, result.outcomes, strict=True)
+        return StoredOut(
+            stored=[
+                StoredAnswer(
+                    request_id=a.request_id, position=a.position, answer=number, outcome=outcome
+                )
+                for a, number, outcome in rows
+            ]
+        )
 
-    @routes.post("/passes", response_model=PassOut, responses=errors_of(409, body=True))
-    async def pass_over(given: PassIn) -> Response:
+    @routes.post("/passes", responses=errors_of(409, body=True))
+    async def pass_over(body: PassIn) -> PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
         outcome = await desk.write(
             lambda store: store.pass_over(
-                given.position,
-                given.kind,
-                annotator=given.annotator,
-                request_id=given.request_id,
-                comment=_words(given.comment),
+                body.position,
+                body.kind,
+                annotator=body.annotator,
+                request_id=body.request_id,
+                comment=_words(body.comment),
             )
         )
-        page.touch(given.annotator, done=1)
-        return as_json({"position": given.position, "outcome": outcome})
+        session.touch(body.annotator, done=1)
+        return PassOut(position=body.position, outcome=outcome)
 
-    @routes.post("/undo", response_model=UndoneOut, responses=errors_of(409, body=True))
-    async def undo(given: UndoIn) -> Response:
+    @routes.post("/undo", responses=errors_of(409, body=True))
+    async def undo(body: UndoIn) -> UndoneOut:
         """Take back the annotator's latest label or pass of an item; it is theirs again."""
 
-        def act(store: Store) -> dict[str, Any]:
-            outfit = page.outfit(store)
-            was, lease = store.undo(
-                given.position,
-                given.annotator,
-                lease_seconds=outfit.lease_seconds,
-                request_id=given.request_id,
+        def act(store: Store) -> UndoneOut:
+            tasks = session.tasks(store)
+            undone, lease = store.undo(
+                body.position,
+                body.annotator,
+                lease_seconds=tasks.lease_seconds,
+                request_id=body.request_id,
             )
-            said = {"label": was.label, "kind": was.kind, "comment": was.comment}
-            item = task(store, lease, outfit)
-            return {
-                "item": item,
-                "was": {name: value for name, value in said.items() if value is not None},
-            }
+            was = {name: value for name, value in asdict(undone).items() if value is not None}
+            return UndoneOut(item=tasks.task(store, lease), was=was)
 
-        return as_json(await desk.write(act))
+        return await desk.write(act)
 
-    @routes.post("/leases", response_model=LeasesOut, responses=errors_of(body=True))
-    async def renew(given: PositionsIn) -> Response:
+    @routes.post("/leases", responses=errors_of(body=True))
+    async def renew(body: PositionsIn) -> LeasesOut:
         """The annotator is still at work: their items stay theirs."""
 
-        def act(store: Store) -> tuple[list[int], float]:
-            seconds = 60.0 * lease_minutes(store)
-            return store.renew(given.annotator, given.positions, seconds), time.time() + seconds
+        def act(store: Store) -> LeasesOut:
+            seconds = session.tasks(store).lease_seconds
+            mine = store.renew(body.annotator, body.positions, seconds)
+            return LeasesOut(mine=mine, expires=time.time() + seconds)
 
-        mine, expires = await desk.write(act)
-        page.touch(given.annotator)
-        return as_json({"mine": mine, "expires": expires})
+        leases = await desk.write(act)
+        session.touch(body.annotator)
+        return leases
 
-    @routes.post("/release", response_model=ReleasedOut, responses=errors_of(body=True))
-    async def release(given: PositionsIn) -> Response:
+    @routes.post("/release", responses=errors_of(body=True))
+    async def release(body: PositionsIn) -> ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
-        return as_json(
-            {
-                "released": await desk.write(
-                    lambda store: store.release(given.annotator, given.positions)
-                )
-            }
-        )
+        released = await desk.write(lambda store: store.release(body.annotator, body.positions))
+        return ReleasedOut(released=released)
 
     return routes
 
@@ -155,3 +159,80 @@ def labelling_routes(page: Page) -> APIRouter:
 def _words(comment: str | None) -> str | None:
     """A comment with something in it."""
     return comment if comment is not None and comment.strip() else None
+
+
+def viewing_routes(session: Session) -> APIRouter:
+    """What annotators see: progress, the map, lists of items, images, downloads."""
+    routes = APIRouter(prefix="/api")
+    desk = session.desk
+    exporter = Exporter(session.folder)
+
+    @routes.get("/live", response_model_exclude_unset=True, responses=errors_of())
+    async def live(since: Annotated[str | None, Query(max_length=200)] = None) -> LiveOut:
+        """How the labelling stands; little is sent if nothing has changed since."""
+        return await session.live(since)
+
+    @routes.get("/map", responses=errors_of())
+    async def get_map() -> MapOut:
+        """The items in two dimensions."""
+        return await desk.read_slowly(show_map)
+
+    @routes.get("/items", responses=errors_of())
+    async def get_items(
+        state: _States = "all",
+        label: Annotated[str | None, Query(max_length=1000)] = None,
+        annotator: Annotated[str | None, Query(max_length=100)] = None,
+        q: Annotated[str | None, Query(max_length=200)] = None,
+        after: Annotated[int, Query(ge=-1, le=MOST_POSITION)] = -1,
+        limit: Annotated[int, Query(ge=1, le=100)] = 50,
+    ) -> ItemsOut:
+        """A part of the list of items."""
+        words = {"label": label or None, "annotator": annotator or None, "query": q or None}
+        return await desk.read_slowly(
+            lambda store: list_items(store, state=state, after=after, limit=limit, **words)
+        )
+
+    @routes.get("/items/{position}", responses=errors_of(404))
+    async def get_item(position: _Place) -> ItemOut:
+        """Everything about an item."""
+        return await desk.read(_of_item(show_item, position))
+
+    @routes.get(
+        "/media/{position}",
+        response_class=Response,
+        responses=errors_of(404, 413, 415) | _files(_IMAGES),
+    )
+    async def media(position: _Place) -> Response:
+        """The image of an item."""
+        image = await desk.read(_of_item(read_image, position))
+        return Response(image.data, media_type=image.kind)
+
+    @routes.get(
+        "/export", response_class=Response, responses=errors_of() | _files(MEDIA_TYPES.values())
+    )
+    async def export(
+        request: Request, format: Format = "csv", labelled_only: bool = False
+    ) -> Response:
+        """Labels and predictions of all items as a file that is safe to open in a spreadsheet."""
+        return await exporter.download(request, format, labelled_only)
+
+    return routes
+
+
+def _of_item(read: Callable[[Store, int], T], position: int) -> Callable[[Store], T]:
+    """Read an item that must be there: an address that names none is not found."""
+
+    def act(store: Store) -> T:
+        if position >= store.n_items:
+            raise HTTPException(
+                404, f"There is no item {position}; the project has {store.n_items}"
+            )
+        return read(store, position)
+
+    return act
+
+
+def _files(kinds: Iterable[str]) -> dict[int | str, dict[str, Any]]:
+    """An answer that is a file, for the API's description."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    return {200: {"content": dict.fromkeys(kinds, binary)}}

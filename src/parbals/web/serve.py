@@ -1,83 +1,93 @@
-"""Starting and ending the server.
-
-The cookie that opens the page holds the token, and cookies do not know ports: another server on
-this machine that is opened in the same browser could read it.
-"""
+"""Starting and ending the server."""
 
 import asyncio
 import ipaddress
 import socket
 import threading
 import webbrowser
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
+import uvicorn
 
-from parbals.errors import InputError, MissingDependencyError
+from parbals.errors import InputError, ProjectError
+from parbals.files import locked
 from parbals.store.store import Store
-from parbals.web.page_files import hold_lock, page_token
+from parbals.web.app import make_app
+from parbals.web.session import Session
+from parbals.web.token import page_token
 
-__all__ = ["listen", "run_server"]
+__all__ = ["link_to", "listen", "make_server", "run_server"]
 
 
 def run_server(
     folder: Path, *, host: str, port: int, browser: bool, new_token: bool, settings: dict[str, Any]
 ) -> None:
     """Show the project until Ctrl-C."""
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise MissingDependencyError(
-            "The labelling page needs: pip install fastapi uvicorn"
-        ) from None
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
         if not store.n_items:
             raise InputError(f"The project in {folder} has no items yet.")
-    with hold_lock(folder), listen(host, port) as listener, suppress(KeyboardInterrupt):
+    busy = ProjectError(
+        f"Another server already shows the project in {folder}; use its page, or stop it first."
+    )
+    with ExitStack() as held, suppress(KeyboardInterrupt):
+        with _writing(folder):
+            held.enter_context(locked(folder / "page.lock", busy))
+        listener = held.enter_context(listen(host, port))
         with Store.open(folder) as store:
             store.update_settings(**settings)
-        token = page_token(folder, new=new_token)
-        _show(folder, listener, host, listener.getsockname()[1], token, browser)
+        with _writing(folder):
+            token = page_token(folder, new=new_token)
+        _show(folder, listener, host, token, browser)
     click.echo("Stopped; every confirmed label is stored.")
 
 
-def _show(
-    folder: Path, listener: socket.socket, host: str, port: int, token: str, browser: bool
-) -> None:
-    import uvicorn
-
-    from parbals.web.app import make_app
-    from parbals.web.page import Page
-
-    page = Page(folder)
-    page.open()
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
     try:
-        config = uvicorn.Config(
-            make_app(page, token=token, port=port, names=_names(host)),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            ws="none",
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=3,
-            lifespan="on",
-        )
-        server = uvicorn.Server(config)
+        yield
+    except OSError as error:
+        raise ProjectError(
+            f"{error.filename or folder} cannot be written ({error.strerror}); the page needs a "
+            "folder that it can write to."
+        ) from None
+
+
+def _show(folder: Path, listener: socket.socket, host: str, token: str, browser: bool) -> None:
+    port = listener.getsockname()[1]
+    session = Session(folder)
+    session.open()
+    try:
+        server = make_server(session, host=host, port=port, token=token)
         begin = server.startup
 
-        async def begin_and_tell(sockets: list[socket.socket] | None = None) -> None:
+        async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
             await begin(sockets=sockets)
-            _announce(
-                _link(host, port, token), browser, host
-            )  # the link works from here on, and so does Ctrl-C
+            # The link works from here on, and so does Ctrl-C.
+            _announce(link_to(host, port, token), browser, host)
 
-        server.startup = begin_and_tell  # type: ignore[method-assign]
+        server.startup = begin_and_announce  # type: ignore[method-assign]
         asyncio.run(server.serve(sockets=[listener]))
     finally:
-        page.close()
+        session.close()
+
+
+def make_server(session: Session, *, host: str, port: int, token: str) -> uvicorn.Server:
+    """The server of an open project, which does not listen yet."""
+    config = uvicorn.Config(
+        make_app(session, token=token, port=port, names=_names(host)),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
+    )
+    return uvicorn.Server(config)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -103,8 +113,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _names(host: str) -> tuple[str, ...]:
-    """Host names, besides localhost and its addresses, by which requests may call the server; the
-    link's is first.
+    """Names, besides localhost and its addresses, that requests may use; the link uses the first.
 
     A server on every address is called by the machine's name, or by the address a request came to.
     """
@@ -119,7 +128,8 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _link(host: str, port: int, token: str) -> str:
+def link_to(host: str, port: int, token: str) -> str:
+    """The address that opens the page."""
     shown = _names(host)[0]
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
 
@@ -129,7 +139,7 @@ def _announce(link: str, browser: bool, host: str) -> None:
     address = _address(host)
     if not (host == "localhost" if address is None else address.is_loopback):
         click.echo(
-            "Everybody who can reach this machine and has the link can label; the way there is not "
+            "Anyone who can reach this machine and has the link can label; the connection is not "
             "encrypted."
         )
     if browser:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from parbals.web.schemas import State
+
 __all__ = ["Supervisor", "worker_environment"]
 
 _PATIENCE = 30.0
@@ -29,8 +31,7 @@ def worker_environment() -> dict[str, str]:
 
 
 class Supervisor:
-    """Runs ``python -m parbals.web.worker``; started again whenever it ends, after a pause that
-    grows.
+    """Runs ``python -m parbals.web.worker``; starts it again when it ends, after a growing pause.
 
     ``deaths`` counts those that followed each other within a minute: one that chooses items and
     then dies in every report has failed as well. ``seconds_to_choose`` is how long the latest batch
@@ -38,8 +39,10 @@ class Supervisor:
     """
 
     def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
-        self.folder, self._changed, self._first_pause = folder, changed, first_pause
-        self.state, self.message = "starting", None
+        self.command = [sys.executable, "-m", "parbals.web.worker", str(folder)]
+        self._changed, self._first_pause = changed, first_pause
+        self.state: State = "starting"
+        self.message: str | None = None
         self.deaths = 0
         self.seconds_to_choose, self.n_batches = 0.0, 0
         self._began = time.monotonic()
@@ -48,9 +51,6 @@ class Supervisor:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._lock = threading.Lock()
-
-    state: str
-    message: str | None
 
     @property
     def process_id(self) -> int | None:
@@ -78,13 +78,12 @@ class Supervisor:
             self._thread.join()
 
     def ask(self, n_items: int, seconds: float = 0.0) -> None:
-        """Tell the worker how many items are missing from the queue, and how long those that wait
-        will last.
+        """Tell the worker how many items the queue lacks, and how long those in it will last.
 
         With 0 it only looks whether labels have changed.
         """
         self._wanted = {"choose": n_items, "seconds": seconds}
-        if self.state != "choosing":  # what is missing is counted anew when the batch is there
+        if self.state != "choosing":  # what is missing is counted again when the batch is there
             self._tell()
 
     def _tell(self) -> None:
@@ -108,7 +107,7 @@ class Supervisor:
                 self._note(
                     "failed",
                     f"The program that chooses items has ended {self.deaths} times, last with code "
-                    f"{code}{said}; labels are stored all the same, and it is tried again.",
+                    f"{code}{said}; labels are still stored, and it is started again.",
                 )
             else:
                 self._note("starting", None)
@@ -119,7 +118,7 @@ class Supervisor:
         words: deque[str] = deque(maxlen=20)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "parbals.web.worker", str(self.folder)],
+                self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -166,6 +165,6 @@ class Supervisor:
         if "state" in said and not (said["state"] == "starting" and self.deaths >= _MANY_DEATHS):
             self._note(said["state"], said.get("message"))
 
-    def _note(self, state: str, message: str | None) -> None:
+    def _note(self, state: State, message: str | None) -> None:
         self.state, self.message = state, message
         self._changed()

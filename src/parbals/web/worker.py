@@ -1,8 +1,8 @@
 """The page's second process: it chooses items for the queue and renews report, predictions and map.
 
-Told by JSON lines on standard input, {"choose": n, "seconds": what waits lasts}; says what it is
-doing by JSON lines on standard output. It keeps to one core and out of the way of labelling, and
-ends when its input does. Whatever it is doing may be cut off at any time.
+Orders come as JSON lines on standard input, {"choose": n, "seconds": how long what waits lasts};
+what it is doing goes to standard output in the same way. It keeps to one core and out of the way
+of labelling, and ends when its input does. It may be cut off at any time.
 """
 
 import json
@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, ParbalsError, ParbalsWarning
-from parbals.project.features import load_features, store_features
+from parbals.store.batches import TakenError
 from parbals.store.store import Store
+from parbals.strategies.table import QUICK, UNIFORM
+from parbals.web.map import make_map
 
-__all__ = ["Worker", "first_items", "main", "make_map"]
+__all__ = ["Worker", "first_items", "main"]
 
 _BETWEEN_REPORTS = 5.0
 _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
 _FIRST = 3
-_MAP_ROWS = 20_000
 _SECONDS_TO_CHOOSE = 8.0
-_QUICK = "power-epig"
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
 """Fewer than when a command chooses: on the page somebody waits."""
@@ -48,20 +48,17 @@ class Worker:
         self.seconds_each = 0.3
 
     def step(self, n_wanted: int, seconds: float = 0.0) -> bool:
-        """Do what is most needed; False if there is nothing to do.
-
-        What waits lasts for ``seconds``.
-        """
+        """Do what is most needed, while those that wait last ``seconds``; False if nothing is."""
         if time.monotonic() < self.quiet_until:
             return False
         try:
             return self._choose(n_wanted, seconds) or self._report() or self._map()
         except (ParbalsError, OSError) as error:
             self.quiet_until = time.monotonic() + _AFTER_ERROR
-            disk = f"A file of the project could not be read or written ({getattr(error, 'strerror', None)})."
-            self.say(
-                state="failed", message=str(error) if isinstance(error, ParbalsError) else disk
-            )
+            message = str(error)
+            if isinstance(error, OSError):
+                message = f"A file of the project cannot be read or written ({error.strerror})."
+            self.say(state="failed", message=message)
             return False
 
     def plan(self, n_wanted: int, n_pending: int, seconds: float) -> tuple[int, str | None]:
@@ -74,51 +71,42 @@ class Worker:
         """
         fits = int(max(_SECONDS_TO_CHOOSE, seconds) / self.seconds_each) - n_pending
         if fits < 1 or 4 * fits < n_wanted:
-            return n_wanted, _QUICK
+            return n_wanted, QUICK
         return min(n_wanted, fits), None
 
     def _choose(self, n_wanted: int, seconds: float) -> bool:
         if n_wanted < 1:
             return False
         self.say(state="choosing")
-        engine, refusal = _engine(), ""
-        for _ in range(3):
-            began = time.monotonic()
-            learner = engine.learner_of(self.store, n_candidates=_CANDIDATES)
-            if learner.free_items == 0:
-                self.say(
-                    state="idle",
-                    chose=0,
-                    message="Every item is labelled, passed or with somebody.",
+        engine, began = _engine(), time.monotonic()
+        n_pending = len(engine.pending_of(self.store))
+        n_items, strategy = self.plan(n_wanted, n_pending, seconds)
+        try:
+            with warnings.catch_warnings(record=True) as raised:
+                warnings.simplefilter("always", ParbalsWarning)
+                number, batch = engine.choose_batch(
+                    self.store,
+                    n_items,
+                    fewer=True,
+                    queued=True,
+                    strategy=strategy,
+                    n_candidates=_CANDIDATES,
                 )
-                return False
-            n_pending = len(learner.pending)
-            n_items, strategy = self.plan(n_wanted, n_pending, seconds)
-            n_items = min(n_items, learner.free_items)
-            try:
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always", ParbalsWarning)
-                    number, batch = engine.choose_batch(
-                        self.store, n_items, queued=True, strategy=strategy, learner=learner
-                    )
-            except InputError as error:  # all of them were answered while they were being chosen
-                refusal = str(error)
-                continue
-            if strategy is None:
-                each = (time.monotonic() - began) / (n_items + n_pending)
-                self.seconds_each = 0.5 * self.seconds_each + 0.5 * each
-            told = [
-                str(entry.message) for entry in caught if issubclass(entry.category, ParbalsWarning)
-            ]
-            self.say(
-                state="idle", chose=len(batch.indices), batch=number, message=" ".join(told) or None
-            )
-            return True
-        self.quiet_until = time.monotonic() + _AFTER_REFUSAL
-        self.say(
-            state="idle", message=f"No items could be chosen just now; it is tried again. {refusal}"
-        )
-        return False
+        except engine.NothingFreeError:
+            message = "Every item is labelled, passed or with somebody."
+            self.say(state="idle", chose=0, message=message)
+            return False
+        except TakenError as error:
+            self.quiet_until = time.monotonic() + _AFTER_REFUSAL
+            message = f"No items could be chosen just now; it is tried again. {error}"
+            self.say(state="idle", message=message)
+            return False
+        if strategy is None:
+            each = (time.monotonic() - began) / (len(batch) + n_pending)
+            self.seconds_each = 0.5 * self.seconds_each + 0.5 * each
+        notes = [str(w.message) for w in raised if issubclass(w.category, ParbalsWarning)]
+        self.say(state="idle", chose=len(batch), batch=number, message=" ".join(notes) or None)
+        return True
 
     def _report(self) -> bool:
         answers = self.store.revision()[0]
@@ -144,23 +132,23 @@ class Worker:
 
     def _is_fresh(self) -> bool:
         """The report and the predictions of last time are those of today's answers."""
-        stored = self.store.settings.get("predictions")
-        if stored is None or not (self.store.folder / stored["file"]).exists():
+        stored = self.store.settings.predictions
+        if stored is None or not (self.store.folder / stored.file).exists():
             return False
-        return bool(stored.get("answers") == self.store.revision()[0])
+        return stored.answers == self.store.revision()[0]
 
     def _map(self) -> bool:
         settings = self.store.settings
-        features, stored = settings.get("features"), settings.get("map")
-        if features is None or self.map_of == features["digest"]:
+        features, stored = settings.features, settings.map
+        if features is None or self.map_of == features.digest:
             return False
         if (
             stored is None
-            or stored["features"] != features["digest"]
-            or not (self.store.folder / stored["file"]).exists()
+            or stored.features != features.digest
+            or not (self.store.folder / stored.file).exists()
         ):
             make_map(self.store)
-        self.map_of = features["digest"]
+        self.map_of = features.digest
         return True
 
 
@@ -175,69 +163,21 @@ def _engine() -> Any:
 
 
 def first_items(store: Store, n: int = _FIRST) -> int:
-    """A few items drawn at random if nothing waits, so that labelling starts before the model is
-    there."""
+    """A few items drawn at random if nothing waits: labelling starts before the model is there."""
     if store.queue_counts().free:
         return 0
     taken = {*store.votes(), *store.pending(), *store.passes()}
     if len(taken) >= store.n_items:
         return 0
-    generator = np.random.default_rng([int(store.settings.get("seed", 0)), len(taken)])
+    generator = np.random.default_rng([store.settings.seed, len(taken)])
     free = np.setdiff1d(np.arange(store.n_items), np.fromiter(taken, np.int64))
-    chosen = generator.choice(free, min(n, len(free)), replace=False).tolist()
-    rows = [(position, None, None) for position in chosen]
+    drawn = generator.choice(free, min(n, len(free)), replace=False).tolist()
+    rows = [(position, None, None) for position in drawn]
     with suppress(InputError):  # somebody else has just taken them
         store.record_batch(
-            "random", None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
+            UNIFORM, None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
         )
     return len(rows)
-
-
-def make_map(store: Store) -> None:
-    """Two principal directions of the features (N, D), and every item's place along them, scaled to
-    [-1, 1]."""
-    features = load_features(
-        store.folder, store.settings["features"], encoder=store.settings.get("encoder")
-    )
-    n_items, n_columns = features.shape
-    some = np.sort(np.random.default_rng(0).permutation(n_items)[:_MAP_ROWS])
-    sample = np.asarray(features[some], np.float64)
-    mean = sample.mean(axis=0)
-    _, roots, directions = (
-        np.linalg.svd(sample - mean, full_matrices=False)
-        if n_columns < 2048
-        else _thin(sample - mean)
-    )
-    variance = np.square(roots)
-    axes = np.zeros((n_columns, 2))
-    axes[:, : min(2, len(directions))] = directions[:2].T
-    axes *= np.where(
-        axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
-    )  # a direction's sign is arbitrary
-    places = np.empty((n_items, 2), np.float32)
-    for start in range(0, n_items, 8192):
-        places[start : start + 8192] = (
-            np.asarray(features[start : start + 8192], np.float64) - mean
-        ) @ axes
-    places /= max(float(np.abs(places).max(initial=0.0)), 1e-12)
-    shares = [float(v) for v in variance[:2] / max(float(variance.sum()), 1e-300)]
-    old = store.settings.get("map")
-    remembered = store_features(store.folder, places, name="map")
-    digest = store.settings["features"]["digest"]
-    store.update_settings(
-        map={**remembered, "explained": [*shares, 0.0, 0.0][:2], "features": digest}
-    )
-    if old is not None and old["file"] != remembered["file"]:
-        (store.folder / old["file"]).unlink(missing_ok=True)
-
-
-def _thin(centred: np.ndarray) -> tuple[None, np.ndarray, np.ndarray]:
-    """The same from the first directions only, where the features are many."""
-    from sklearn.utils.extmath import randomized_svd
-
-    _, roots, directions = randomized_svd(centred, 2, random_state=0)
-    rest = max(float(np.square(centred).sum()) - float(np.square(roots).sum()), 0.0)
-    return None, np.append(roots, np.sqrt(rest)), directions
 
 
 def main(folder: Path) -> None:

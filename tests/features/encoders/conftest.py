@@ -1,5 +1,4 @@
-"""Makes the encoder beside this file importable, and keeps every cache inside the test's own
-folder."""
+"""Makes the encoder beside this file importable, and keeps every cache in the test's own folder."""
 
 import sys
 from pathlib import Path

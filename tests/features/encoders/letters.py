@@ -1,5 +1,4 @@
-"""A small real encoder without a model, as a third party would write one, and a process to kill
-while it runs."""
+"""A small encoder as a third party would write one, and a process to kill while it runs."""
 
 import sys
 import time
@@ -63,4 +62,5 @@ if __name__ == "__main__":
     ENCODERS[NAME] = ENTRY
     encoder = load_encoder(NAME, Options(), "text")
     encoder.pause = float(sys.argv[2])
-    embed(encoder, NAME, named(TEXTS), len(TEXTS), Path(sys.argv[1]), batch_size=4, block_rows=10)
+    path, options = Path(sys.argv[1]), Options(batch_size=4)
+    embed(encoder, NAME, named(TEXTS), len(TEXTS), path, options, block=10)

@@ -1,5 +1,4 @@
-"""The paper's encoders, loaded by the code that loads the real ones: small models of random
-weights, saved to disk."""
+"""The paper's encoders in small, with random weights, loaded by the code for the real ones."""
 
 import json
 import os
@@ -37,8 +36,7 @@ TEXTS = ["the market rose", "a planet", "", "the markets fell. the market fell. 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """clip-vit-b32, dinov2-vits14 and bert-base-uncased in miniature, each in the folder of its
-    name."""
+    """clip-vit-b32, dinov2-vits14 and bert-base-uncased in small, each in a folder of its name."""
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
     small = {
@@ -307,11 +305,13 @@ class TestWhatIsLoaded:
 
 
 class TestWhereModelsAre:
-    """The hub's client decides at import where its cache is and whether it is offline: hence
-    processes of their own."""
+    """In processes of their own: the hub's client decides at import where its cache is."""
 
     def load(self, name):
-        code = "import sys; from parbals.features.encoders import load_encoder as load; print(load(sys.argv[1]).model)"
+        code = (
+            "import sys; from parbals.features.encoders import load_encoder; "
+            "print(load_encoder(sys.argv[1]).model)"
+        )
         return subprocess.run(
             [sys.executable, "-c", code, name], capture_output=True, text=True, check=False
         )

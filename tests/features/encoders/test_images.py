@@ -1,5 +1,4 @@
-"""Images are opened with care: what cannot be read is named, what can be read comes out as a person
-sees it."""
+"""What cannot be read as an image is named; what can be read comes out as a person sees it."""
 
 import json
 import struct
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from parbals.errors import InputError
-from parbals.features.encoders import BadItem, embed, load_encoder
+from parbals.features.encoders import BadItem, Options, embed, load_encoder
 from parbals.features.encoders.images import CLIP, IMAGENET, Preprocess, open_image
 
 PIL = pytest.importorskip("PIL.Image", reason="images need Pillow")
@@ -171,9 +170,8 @@ class TestBadImages:
 
     def run(self, paths, tmp_path, **options):
         named = lambda: ((path.name, path) for path in paths)  # noqa: E731
-        return embed(
-            load_encoder("pixels"), "pixels", named, len(paths), tmp_path / "pixels.npy", **options
-        )
+        path, options = tmp_path / "pixels.npy", Options(**options)
+        return embed(load_encoder("pixels"), "pixels", named, len(paths), path, options)
 
     def test_every_bad_image_is_named_with_its_reason(self, paths, tmp_path):
         with pytest.raises(InputError) as caught:

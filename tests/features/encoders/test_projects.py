@@ -1,5 +1,4 @@
-"""Projects take every encoder: the same commands, features of a sensible size, bounded memory,
-nothing lost."""
+"""Projects take every encoder: the same commands, sensible features, bounded memory."""
 
 import csv
 import json
@@ -12,10 +11,10 @@ from click.testing import CliRunner
 from letters import ENTRY, NAME, TEXTS, Letters
 
 from parbals.cli.main import parbals
-from parbals.errors import InputError
-from parbals.features.encoders import ENCODERS, Entry
+from parbals.errors import InputError, MissingDependencyError
+from parbals.features.encoders import ENCODERS, Entry, Options, table
 from parbals.project.create import Roles, create_project, embed_project
-from parbals.project.features import Encoding, load_features
+from parbals.project.features import load_features
 from parbals.store.store import Store
 
 
@@ -50,14 +49,14 @@ def photos(tmp_path):
     return tmp_path / "photos.csv"
 
 
-def create(folder, data, **options):
+def create(folder, data, settings=None, **options):
     roles = Roles(image="photo") if "photo" in data.name else Roles(text=("text",))
-    return create_project(folder, data, roles, ["a", "b"], {}, **options)
+    return create_project(folder, data, roles, ["a", "b"], settings or {}, **options)
 
 
 def features(folder):
     with Store.open(folder) as store:
-        return load_features(folder, store.settings["features"], verify=True), store.settings
+        return load_features(folder, store.settings.features, verify=True), store.settings
 
 
 class TestCommands:
@@ -79,6 +78,23 @@ class TestCommands:
             self.run("embed", tmp_path / "p", "--encoder", NAME, "--columns", "text", "--json")
         )
 
+    def test_a_project_whose_encoder_has_left_for_a_package_goes_on(
+        self, messages, tmp_path, monkeypatch
+    ):
+        monkeypatch.setitem(ENCODERS, "minilm-l6-v2", ENTRY)
+        create(tmp_path / "p", messages, {"strategy": "random"}, encoder="minilm-l6-v2")
+        monkeypatch.delitem(ENCODERS, "minilm-l6-v2")
+        monkeypatch.setattr(table, "_other_entries", dict)
+        batch = tmp_path / "batch.csv"
+        self.run("next", tmp_path / "p", "-n", "3", "--out", batch)
+        batch.write_text("id,label\n1,a\n2,b\n")
+        assert "2 " in self.run("tell", tmp_path / "p", batch, "--no-report")
+        with (
+            Store.open(tmp_path / "p") as store,
+            pytest.raises(MissingDependencyError, match="parbals-encoders"),
+        ):
+            embed_project(store, "minilm-l6-v2", None, lambda stage, done, total: None)
+
     def test_an_encoder_that_is_not_there_stops_before_anything_is_read(self, messages, tmp_path):
         with pytest.raises(
             InputError, match=r"no encoder 'nope'; choose one of: .*pixels.*columns"
@@ -93,7 +109,7 @@ class TestFeatures:
         rows, settings = features(tmp_path / "p")
         np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-4)
         assert np.sqrt(np.square(rows).sum(axis=1).mean()) == pytest.approx(3.0, rel=1e-4)
-        assert settings["encoded_kind"] == "text"
+        assert settings.encoded_kind == "text"
         raw = Letters().encode(TEXTS)
         distances = [np.linalg.norm(x[:1] - x, axis=1) for x in (raw, rows)]
         assert np.corrcoef(*distances)[0, 1] > 0.99  # 99 % of the variance are kept
@@ -116,7 +132,7 @@ class TestFeatures:
             Store.open(tmp_path / "p") as store,
             pytest.raises(InputError, match="tfidf reads texts, not images"),
         ):
-            embed_project(store, "tfidf", None, lambda stage, done: None)
+            embed_project(store, "tfidf", None, lambda stage, done, total: None)
 
     def test_a_column_that_is_not_there_is_named(self, messages, tmp_path):
         create(tmp_path / "p", messages)
@@ -124,7 +140,7 @@ class TestFeatures:
             Store.open(tmp_path / "p") as store,
             pytest.raises(InputError, match="no column 'body'; it has text, length"),
         ):
-            embed_project(store, NAME, ["body"], lambda stage, done: None)
+            embed_project(store, NAME, ["body"], lambda stage, done, total: None)
 
 
 class TestUnreadable:
@@ -138,9 +154,9 @@ class TestUnreadable:
 
     def test_on_request_they_are_zero_and_remembered(self, photos, tmp_path):
         (tmp_path / "photos" / "3.png").write_bytes(b"")
-        create(tmp_path / "p", photos, encode_with=Encoding(skip_bad=True))
+        create(tmp_path / "p", photos, encode_with=Options(skip_bad=True))
         rows, settings = features(tmp_path / "p")
-        assert settings["unreadable"] == [3]
+        assert settings.unreadable == (3,)
         np.testing.assert_allclose(rows[3], 0, atol=1e-5)
         assert np.abs(np.delete(rows, 3, axis=0)).max(axis=1).min() > 0.1
 
@@ -160,7 +176,7 @@ class TestInterrupted:
         class Cut(Exception):
             pass
 
-        def cut(stage, done):
+        def cut(stage, done, total):
             if stage == "encoding" and done >= 512:
                 raise Cut
 
@@ -185,12 +201,14 @@ class Wide(Encoder):
     kind, model = "text", "wide"
     directions = np.random.default_rng(0).standard_normal((6, 256)).astype(np.float32)
     def encode(self, prepared):
-        return np.sin(np.outer([int(text) for text in prepared], range(1, 7))).astype(np.float32) @ self.directions
+        waves = np.sin(np.outer([int(text) for text in prepared], range(1, 7)))
+        return waves.astype(np.float32) @ self.directions
 
 def peak(count):
+    items = lambda: ((str(i), {"text": str(i)}) for i in range(count))
     encoded = encode_items(
-        "wide", Wide(), lambda: ((str(i), {"text": str(i)}) for i in range(count)), count, ["text"], Path("."),
-        lambda stage, done: None, workspace=Path(sys.argv[2]))
+        "wide", Wide(), items, count, ["text"], Path("."), lambda stage, done, total: None,
+        workspace=Path(sys.argv[2]))
     assert encoded.features.shape == (count, 6), encoded.features.shape
     encoded.forget()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -209,8 +227,7 @@ class TestMemory:
         return float(done.stdout)
 
     def test_memory_does_not_grow_with_the_items(self, tmp_path):
-        """Raw rows of 61 MB are made and reduced; the PCA of 20,000 of them takes 85 MB however
-        many there are."""
+        """Rows of 61 MB are made and reduced; the PCA of 20,000 of them takes 85 MB in any case."""
         assert self.grown(60_000, tmp_path) < 120
 
     @pytest.mark.faults

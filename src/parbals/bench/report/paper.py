@@ -7,11 +7,12 @@ from functools import cache
 from importlib import resources
 from math import isnan
 
-from parbals.bench.report.collect import Line, Setting
-from parbals.bench.report.stats import Interval, mean_interval, welch_p_of
+from parbals.bench.metrics import Metric
+from parbals.bench.report.stats import Interval, mean_interval, welch_of_intervals
+from parbals.bench.report.tasks import Line, Task
 from parbals.bench.spec import Budget
 
-__all__ = ["Agreement", "agreements", "paper_figures"]
+__all__ = ["Agreement", "agreements", "paper_figures", "published"]
 
 _SEEDS = 10
 """What each of the paper's figures is the mean of."""
@@ -35,8 +36,7 @@ class Agreement:
 
     @property
     def room(self) -> float:
-        """The half-width of the paper's interval and of ours together; one seed has no interval,
-        and adds nothing."""
+        """Both half-widths together; one seed has no interval, and adds nothing."""
         ours = 0.0 if self.ours is None or isnan(self.ours.half_width) else self.ours.half_width
         return self.paper[1] + ours
 
@@ -47,39 +47,44 @@ class Agreement:
 
     @property
     def p(self) -> float | None:
-        """Of Welch's test that both means are of the same thing; one seed has no spread to test
-        with."""
+        """Of Welch's test that both means are of the same thing; one seed has no spread to test."""
         if self.ours is None or self.ours.n < 2:
             return None
-        return welch_p_of(self.ours, Interval(*self.paper, _SEEDS))
+        return welch_of_intervals(self.ours, Interval(*self.paper, _SEEDS))
 
 
 @cache
 def paper_figures() -> Mapping[tuple[str, str, str], tuple[float, float]]:
     """What the paper published: (budget, strategy, dataset) → mean and half-width."""
-    table = tomllib.loads(
-        resources.files("parbals.bench").joinpath("paper.toml").read_text("utf-8")
-    )
+    file = resources.files("parbals.bench.report").joinpath("paper.toml")
+    figures = tomllib.loads(file.read_text("utf-8"))
     return {
-        (table["budget"], strategy, dataset): (float(pair[0]), float(pair[1]))
-        for strategy, row in table.items()
+        (figures["budget"], strategy, dataset): (float(pair[0]), float(pair[1]))
+        for strategy, row in figures.items()
         if isinstance(row, dict)
         for dataset, pair in row.items()
     }
 
 
-def agreements(settings: Sequence[Setting]) -> list[Agreement]:
-    """Every figure of the paper, by dataset; those of datasets that we did not run at all are left
-    out."""
-    found = {(str(s.budget), s.dataset): s for s in settings if s.is_default}
-    known = {setting.dataset for setting in settings}
+def published(task: Task, line: Line, metric: Metric) -> tuple[float, float] | None:
+    """The paper's figure for a line of a task, if it has one: it has accuracies alone."""
+    if metric.key != "accuracy" or not task.is_default:
+        return None
+    return paper_figures().get((str(task.budget), line.strategy, task.dataset))
+
+
+def agreements(tasks: Sequence[Task]) -> list[Agreement]:
+    """Every figure of the paper for a dataset that we ran, by dataset."""
+    defaults = {(str(task.budget), task.dataset): task for task in tasks if task.is_default}
     rows = []
-    for (budget, strategy, dataset), paper in paper_figures().items():
-        setting, line = found.get((budget, dataset)), Line(strategy)
-        ours = None
-        if setting is not None and line in setting.records:
-            ours = mean_interval(100.0 * setting.final(line, "accuracy"))
-        if dataset in known:
-            rows.append(Agreement(Budget.parse(budget), dataset, line, paper, ours))
-    datasets = list(dict.fromkeys(row.dataset for row in rows))
-    return sorted(rows, key=lambda row: datasets.index(row.dataset))
+    for dataset in dict.fromkeys(dataset for _, _, dataset in paper_figures()):
+        if not any(task.dataset == dataset for task in tasks):
+            continue
+        for (budget, strategy, of_dataset), paper in paper_figures().items():
+            if of_dataset == dataset:
+                task, line = defaults.get((budget, dataset)), Line(strategy)
+                ours = None
+                if task is not None and line in task.records:
+                    ours = mean_interval(100.0 * task.final(line))
+                rows.append(Agreement(Budget.parse(budget), dataset, line, paper, ours))
+    return rows

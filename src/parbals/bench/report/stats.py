@@ -1,12 +1,12 @@
-"""The paper's statistics: Student intervals, Welch's test against the best, the leaderboard, labels
-saved."""
+"""The paper's statistics: Student intervals, Welch's test against the best, labels saved."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy import stats
 
 __all__ = [
     "Interval",
@@ -14,33 +14,38 @@ __all__ = [
     "Place",
     "Standing",
     "compare",
+    "half_width",
     "labels_saved",
     "leaderboard",
     "mean_interval",
-    "welch_p",
-    "welch_p_of",
+    "welch",
+    "welch_of_intervals",
 ]
 
 _LEVEL = 0.05
 Name = TypeVar("Name", bound=Hashable)
+Numbers = Sequence[float] | np.ndarray
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over ``n`` seeds ± half the width of its 95 % Student-t interval (NaN for a single
-    seed)."""
+    """A mean over ``n`` seeds ± half its 95 % Student-t interval (NaN for a single seed)."""
 
     mean: float
     half_width: float
     n: int
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation s behind the half-width t · s / √n."""
+        return self.half_width / _quantile(self.n) * self.n**0.5
+
 
 @dataclass(frozen=True)
 class Standing:
-    """How one algorithm does in one setting.
+    """How one algorithm does among others on one dataset with one budget.
 
-    ``is_best``: it has the best mean. ``is_top``: Welch's test against the best mean gives p ≥
-    0.05.
+    ``is_best``: it has the best mean. ``is_top``: Welch's test against the best gives p ≥ 0.05.
     """
 
     interval: Interval
@@ -51,8 +56,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Place:
-    """A line of the leaderboard: in how many of its settings an algorithm was best, and among the
-    top."""
+    """A line of the leaderboard: how often an algorithm was best, and among the top."""
 
     name: str
     n_best: int
@@ -80,102 +84,84 @@ class LabelsSaved:
 
     @property
     def share(self) -> float:
-        """Of the reference's labels.
-
-        Not reached counts as the worst possible: all labels for none, at least -100 %.
-        """
+        """Of the reference's labels; not reached counts as the worst possible, -100 % or less."""
         share = self.saved / self.reference
         return share if self.reached else min(share, -1.0)
 
 
-def mean_interval(values: Sequence[float] | np.ndarray, level: float = 1.0 - _LEVEL) -> Interval:
-    """Mean and half-width t · s / √n, where t is Student's quantile with n - 1 degrees of freedom."""
+def mean_interval(values: Numbers) -> Interval:
+    """The mean of (n,) numbers with the half-width of its 95 % interval."""
     array = np.asarray(values, np.float64)
-    n = len(array)
+    return Interval(float(array.mean()), float(half_width(array)), len(array))
+
+
+def half_width(values: np.ndarray) -> np.ndarray:
+    """t · s / √n over the first axis, t Student's 97.5 % quantile with n - 1 degrees of freedom."""
+    n = len(values)
     if n < 2:
-        return Interval(float(array.mean()), float("nan"), n)
-    return Interval(
-        float(array.mean()), float(_quantile(n, level) * array.std(ddof=1) / np.sqrt(n)), n
-    )
+        return np.full(np.shape(values)[1:], np.nan)
+    return np.asarray(_quantile(n) * np.std(values, axis=0, ddof=1) / np.sqrt(n))
 
 
-def welch_p(a: Sequence[float] | np.ndarray, b: Sequence[float] | np.ndarray) -> float:
+def welch(a: Numbers, b: Numbers) -> float:
     """Two-sided p of Welch's t-test; NaN if a sample has fewer than two values.
 
     Samples without any spread differ for certain (p = 0) or not at all (p = 1).
     """
-    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    if min(len(first), len(second)) < 2:
-        return float("nan")
-    squares = [float(x.var(ddof=1)) / len(x) for x in (first, second)]
-    return _welch(
-        (float(first.mean()), squares[0], len(first)),
-        (float(second.mean()), squares[1], len(second)),
-    )
+    return welch_of_intervals(mean_interval(a), mean_interval(b))
 
 
-def welch_p_of(a: Interval, b: Interval) -> float:
-    """The same from two means with 95 % Student-t half-widths h: the standard error is h / t, t of
-    n - 1 degrees."""
+def welch_of_intervals(a: Interval, b: Interval) -> float:
+    """The same from means and half-widths, which is all that a paper publishes."""
     if min(a.n, b.n) < 2:
         return float("nan")
-    first, second = ((x.mean, (x.half_width / _quantile(x.n)) ** 2, x.n) for x in (a, b))
-    return _welch(first, second)
+    size = max(1.0, abs(a.mean))
+    # Rounding leaves equal numbers with a deviation of about 1e-16, which is no spread.
+    if max(a.deviation, b.deviation) <= 1e-12 * size:
+        return 1.0 if abs(a.mean - b.mean) <= 1e-12 * size else 0.0
+    test = stats.ttest_ind_from_stats(
+        a.mean, a.deviation, a.n, b.mean, b.deviation, b.n, equal_var=False
+    )
+    return float(test.pvalue)
 
 
-def _welch(a: tuple[float, float, int], b: tuple[float, float, int]) -> float:
-    """From means, squared standard errors and numbers of values."""
-    (mean, square_a, n_a), (other, square_b, n_b) = a, b
-    difference, total, size = mean - other, square_a + square_b, max(1.0, abs(mean))
-    # Rounding leaves equal numbers with a variance of about 1e-32, which is no spread.
-    if total <= 1e-24 * size**2:
-        return 1.0 if abs(difference) <= 1e-12 * size else 0.0
-    freedom = total**2 / (square_a**2 / (n_a - 1) + square_b**2 / (n_b - 1))
-    return float(2.0 * stdtr(freedom, -abs(difference) / np.sqrt(total)))
-
-
-def _quantile(n: int, level: float = 1.0 - _LEVEL) -> float:
-    return float(stdtrit(n - 1, 0.5 + level / 2.0))
+@cache
+def _quantile(n: int) -> float:
+    return float(stats.t.ppf(1.0 - _LEVEL / 2.0, n - 1))
 
 
 def compare(
-    values: Mapping[Name, Sequence[float] | np.ndarray], *, lower_is_better: bool = False
+    values: Mapping[Name, Numbers], *, lower_is_better: bool = False
 ) -> dict[Name, Standing]:
-    """The standing of every algorithm in one setting, from its final values over seeds.
+    """The standing of every algorithm among the others, from its final values over seeds.
 
     With a single seed nothing can be tested: the best alone is among the top.
     """
     if not values:
         return {}
     intervals = {name: mean_interval(numbers) for name, numbers in values.items()}
-    best = (min if lower_is_better else max)(intervals, key=lambda name: intervals[name].mean)
+    best = (min if lower_is_better else max)(intervals.values(), key=lambda x: x.mean)
     standings = {}
     for name, interval in intervals.items():
-        is_best = interval.mean == intervals[best].mean
-        p = 1.0 if is_best else welch_p(values[name], values[best])
+        is_best = interval.mean == best.mean
+        p = 1.0 if is_best else welch_of_intervals(interval, best)
         standings[name] = Standing(interval, p, is_best, bool(p >= _LEVEL))
     return standings
 
 
-def leaderboard(settings: Sequence[Mapping[str, Standing]]) -> list[Place]:
-    """Counts over settings (datasets × budgets), the most often among the top first."""
-    names = dict.fromkeys(name for standings in settings for name in standings)
+def leaderboard(comparisons: Sequence[Mapping[str, Standing]]) -> list[Place]:
+    """Counts over comparisons, the most often among the top first."""
+    names = dict.fromkeys(name for standings in comparisons for name in standings)
     places = []
     for name in names:
-        own = [standings[name] for standings in settings if name in standings]
-        places.append(
-            Place(name, sum(s.is_best for s in own), sum(s.is_top for s in own), len(own))
-        )
+        own = [standings[name] for standings in comparisons if name in standings]
+        n_best, n_top = sum(s.is_best for s in own), sum(s.is_top for s in own)
+        places.append(Place(name, n_best, n_top, len(own)))
     return sorted(places, key=lambda place: (-place.n_top, -place.n_best))
 
 
-def labels_saved(
-    n_labels: Sequence[float],
-    curve: Sequence[float] | np.ndarray,
-    reference: Sequence[float] | np.ndarray,
-) -> LabelsSaved:
-    """How many labels ``curve`` saves against ``reference`` (Random) at equal value, both mean
-    curves over seeds.
+def labels_saved(n_labels: Numbers, curve: Numbers, reference: Numbers) -> LabelsSaved:
+    """How many labels ``curve`` saves against ``reference`` at equal value, both means over seeds.
 
     Between two rounds the curves are straight lines. A curve that never gets as far as the
     reference is asked how many labels the reference needs for what it does reach: the answer is

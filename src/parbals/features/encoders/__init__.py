@@ -1,12 +1,11 @@
-"""Encoders turn texts and images into rows of numbers: one family a file, listed in ``table``, run
-by ``run``.
+"""Encoders turn texts and images into rows of numbers: one family a file, listed in ``table``.
 
 This package imports nothing heavy: torch, transformers, Pillow and scikit-learn are loaded by the
 encoder that needs them.
 """
 
 from parbals.features.encoders.base import BadItem, Encoder, Entry, Items, Options
-from parbals.features.encoders.run import Embedded, embed
+from parbals.features.encoders.embedding import Embedded, embed
 from parbals.features.encoders.table import ENCODERS, all_encoders, load_encoder
 
 __all__ = [

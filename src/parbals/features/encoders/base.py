@@ -1,29 +1,14 @@
 """What an encoder is, and what the table knows of it before it is loaded."""
 
-import importlib
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from parbals.errors import MissingDependencyError, first_line
-
-__all__ = [
-    "BadItem",
-    "Encoder",
-    "Entry",
-    "Items",
-    "Kind",
-    "Options",
-    "cache_folder",
-    "need",
-    "slug",
-]
+__all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options", "slug"]
 
 Kind = Literal["text", "image"]
 
@@ -32,8 +17,7 @@ class Items(Protocol):
     """Items to encode, which can be gone through more than once."""
 
     def __call__(self) -> Iterator[tuple[str, Any]]:
-        """(name, item) of every item, in order; an item is a text, the path of an image, or its
-        pixels."""
+        """(name, item) in order; an item is a text, the path of an image, or its pixels."""
 
 
 class BadItem(Exception):
@@ -42,11 +26,19 @@ class BadItem(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """How to run a model: on which device (None: the GPU if there is one), and whether in half
-    precision."""
+    """How to run an encoder.
+
+    Attributes:
+        device: None is the GPU if there is one, else the CPU.
+        half: compute and store in half precision.
+        batch_size: items encoded at once.
+        skip_bad: leave out items that cannot be read instead of stopping at them.
+    """
 
     device: str | None = None
     half: bool = False
+    batch_size: int = 32
+    skip_bad: bool = False
 
 
 class Encoder(ABC):
@@ -66,11 +58,10 @@ class Encoder(ABC):
     dtype: str = "<f4"
 
     def fit(self, items: Items, n_items: int) -> None:  # noqa: B027 - most encoders learn nothing
-        """Learn from the pool's items before any is encoded; ``model`` must tell what was learnt."""
+        """Learn from the pool's items before any is encoded; ``model`` must tell what."""
 
     def prepare(self, item: Any) -> Any:
-        """One item, made small: called in several threads, raises :class:`BadItem` where the item
-        is no use."""
+        """One item, made small; called in several threads. :class:`BadItem`: it cannot be used."""
         return item
 
     def size(self, prepared: Any) -> int:
@@ -79,10 +70,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, prepared: Sequence[Any]) -> np.ndarray:
-        """Rows (B, D) of a few prepared items.
-
-        An item's row depends on the others by rounding at most.
-        """
+        """Rows (B, D) of prepared items; a row depends on the others by rounding at most."""
 
 
 @dataclass(frozen=True)
@@ -98,34 +86,6 @@ class Entry:
     summary: str
 
 
-def need(modules: Sequence[str], what: str, install: str) -> list[Any]:
-    """Import optional packages, or say which command brings them."""
-    try:
-        return [importlib.import_module(module) for module in modules]
-    except ImportError as error:
-        missing = f" ({error})" if getattr(error, "name", None) not in (None, *modules) else ""
-        raise MissingDependencyError(
-            f"{what} needs packages that are not here{missing}: pip install {install}"
-        ) from None
-    except (
-        Exception
-    ) as error:  # torchvision raises a RuntimeError when it was built for another torch
-        raise MissingDependencyError(
-            f"{what} needs packages that are here but cannot be loaded ({first_line(error)}); "
-            f"versions that fit together help: pip install --upgrade {install}"
-        ) from None
-
-
 def slug(encoder: str) -> str:
     """An encoder's name as it stands in the names of files."""
     return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")
-
-
-def cache_folder() -> Path:
-    """Where parbals keeps what it can make again: ``$PARBALS_CACHE_DIR``, else the user's cache
-    folder."""
-    base = (
-        os.environ.get("PARBALS_CACHE_DIR")
-        or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
-    )
-    return Path(base).expanduser()

@@ -29,21 +29,17 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError
-from parbals.features.encoders.base import Encoder, Entry, Options, need
+from parbals.features.encoders.base import Encoder, Entry, Kind, Options
 from parbals.features.encoders.images import CLIP, IMAGENET, Preprocess
 from parbals.features.encoders.torch_models import ImageModel, TextModel
-from parbals.features.encoders.weights import (
-    descriptions,
-    digest_of_files,
-    model_files,
-    model_folder,
-    read_weights,
-)
+from parbals.features.encoders.weights import folder_digest, model_files, model_folder, read_weights
+from parbals.files import need
 
 __all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_folder"]
 
-_PACKAGES = ("torch", "transformers", "safetensors")
-_CLASS_TOKEN = (
+_PACKAGES = "torch transformers safetensors"
+_INSTALL = "parbals[encoders]"
+_CLASS_TOKEN = [
     "vit",
     "deit",
     "beit",
@@ -52,7 +48,7 @@ _CLASS_TOKEN = (
     "dinov3_vit",
     "vit_mae",
     "ijepa",
-)
+]
 _LONGEST = 512
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
@@ -72,22 +68,21 @@ def load_folder(
     pooling: Pooling | None = None,
     preprocess: Preprocess | None = None,
 ) -> Encoder:
-    """The model in a folder; ``pooling`` and ``preprocess`` where they are known, else as its files
-    say."""
-    need(_PACKAGES, f"Loading {folder.name}", " ".join(_PACKAGES))
+    """The model in a folder; ``pooling`` and ``preprocess`` where known, else as its files say."""
+    need(_PACKAGES, f"Loading {folder.name}", _INSTALL)
     paths, is_safe = model_files(folder)
     config, network = _network(folder, paths, is_safe)
-    model = digest_of_files([*paths, *descriptions(folder)])
+    model = folder_digest(folder, paths)
     if _sees(config):
-        chosen = preprocess or _preprocess(folder)
-        return ImageModel(model, network, _image_forward(network, config), chosen, options)
-    how = pooling or _pooling(folder)
-    limits = [how.longest, getattr(config, "max_position_embeddings", None) or _LONGEST]
+        config_file = folder / "preprocessor_config.json"
+        how = preprocess or Preprocess.from_config(_json(config_file), IMAGENET)
+        return ImageModel(model, network, _image_forward(network, config), how, options)
+    pooling = pooling or _pooling(folder)
     tokenizer = _tokenizer(folder)
-    limits.append(min(tokenizer.model_max_length, _LONGEST))
-    return TextModel(
-        f"{model} {how}", network, _text_forward(network, how), tokenizer, min(limits), options
-    )
+    positions = getattr(config, "max_position_embeddings", None) or _LONGEST
+    longest = min(pooling.longest, positions, tokenizer.model_max_length, _LONGEST)
+    forward = _text_forward(network, pooling)
+    return TextModel(f"{model} {pooling}", network, forward, tokenizer, longest, options)
 
 
 def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
@@ -98,7 +93,7 @@ def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
         with _quiet():
             config = AutoConfig.from_pretrained(folder, **safely)
             with _safe_weights(folder, paths, is_safe) as place:
-                network, found = AutoModel.from_pretrained(
+                network, loading = AutoModel.from_pretrained(
                     place,
                     config=config,
                     output_loading_info=True,
@@ -109,10 +104,11 @@ def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
     except InputError:
         raise
     except Exception as error:  # a folder can be wrong in as many ways as there are models
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"transformers cannot load the model in {folder} ({reason}).") from None
-    missing = sorted(key for key in found["missing_keys"] if "pooler" not in key)
-    if missing or found.get("mismatched_keys"):
+        raise InputError(
+            f"transformers cannot load the model in {folder} ({_short(error)})."
+        ) from None
+    missing = sorted(key for key in loading["missing_keys"] if "pooler" not in key)
+    if missing or loading.get("mismatched_keys"):
         raise InputError(
             f"The weights in {folder} lack {(missing or ['some of the right shape'])[0]}; download "
             "it again."
@@ -122,8 +118,7 @@ def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
 
 @contextmanager
 def _safe_weights(folder: Path, paths: list[Path], is_safe: bool) -> Iterator[Path]:
-    """A folder with safetensors: the model's own, or one made for the moment of the tensors in its
-    pickles."""
+    """A folder with safetensors: the model's own, or a passing one of what its pickles hold."""
     if is_safe:
         yield folder
         return
@@ -152,32 +147,33 @@ def _tokenizer(folder: Path) -> Any:
                 folder, local_files_only=True, trust_remote_code=False
             )
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{folder} has no tokenizer that can be loaded ({reason}); download the whole model."
+            f"{folder} has no tokenizer that can be loaded ({_short(error)}); download the whole "
+            "model."
         ) from None
 
 
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
 def _sees(config: Any) -> bool:
-    return any(
-        hasattr(config, name)
-        for name in ("vision_config", "num_channels", "image_size", "patch_size")
-    )
+    signs = ("vision_config", "num_channels", "image_size", "patch_size")
+    return any(hasattr(config, sign) for sign in signs)
 
 
 def _image_forward(network: Any, config: Any) -> Any:
     def projected(pixels: Any) -> Any:
-        found = network.get_image_features(pixel_values=pixels)
-        return getattr(found, "pooler_output", found)
+        output = network.get_image_features(pixel_values=pixels)
+        return getattr(output, "pooler_output", output)
 
     def pooled(pixels: Any) -> Any:
-        found = network(pixel_values=pixels)
+        output = network(pixel_values=pixels)
+        last = output.last_hidden_state
         if getattr(config, "model_type", "") in _CLASS_TOKEN:
-            return found.last_hidden_state[:, 0]
-        output = getattr(found, "pooler_output", None)
-        if output is not None:
-            return output
-        last = found.last_hidden_state
+            return last[:, 0]
+        if getattr(output, "pooler_output", None) is not None:
+            return output.pooler_output
         return last.mean(dim=1) if last.ndim == 3 else last.mean(dim=(2, 3))
 
     return projected if hasattr(network, "get_image_features") else pooled
@@ -205,10 +201,6 @@ def _json(path: Path) -> Any:
         raise InputError(f"{path} cannot be read as JSON; download it again.") from None
 
 
-def _preprocess(folder: Path) -> Preprocess:
-    return Preprocess.from_config(_json(folder / "preprocessor_config.json"), IMAGENET)
-
-
 def _pooling(folder: Path) -> Pooling:
     how = _json(folder / "1_Pooling" / "config.json")
     longest = _json(folder / "sentence_bert_config.json").get("max_seq_length") or _LONGEST
@@ -233,38 +225,28 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _entry(folder: str, repository: str, kind: Any, summary: str, **known: Any) -> Entry:
+def _entry(summary: str, folder: str, repository: str, kind: Kind, **known: Any) -> Entry:
     def load(name: str, options: Options) -> Encoder:
-        need(_PACKAGES, f"The encoder {name}", " ".join(_PACKAGES))
+        need(_PACKAGES, f"The encoder {name}", _INSTALL)
         return load_folder(model_folder(folder, repository), options, **known)
 
     return Entry(load, kind, summary)
 
 
 def _load_any(name: str, options: Options) -> Encoder:
-    need(_PACKAGES, f"The encoder hf:{name}", " ".join(_PACKAGES))
+    need(_PACKAGES, f"The encoder hf:{name}", _INSTALL)
     return load_folder(model_folder(name), options)
 
 
-_BERT = ("bert-base-uncased", "google-bert/bert-base-uncased", "text")
-BERT = _entry(*_BERT, "BERT base, [CLS] of the last layer, 768 numbers", pooling=Pooling("cls"))
+_BERT: tuple[str, str, Kind] = ("bert-base-uncased", "google-bert/bert-base-uncased", "text")
+_CLIP: tuple[str, str, Kind] = ("clip-vit-b32", "openai/clip-vit-base-patch32", "image")
+_DINOV2: tuple[str, str, Kind] = ("dinov2-vits14", "facebook/dinov2-small", "image")
+BERT = _entry("BERT base, [CLS] of the last layer, 768 numbers", *_BERT, pooling=Pooling("cls"))
 BERT_MEAN = _entry(
-    *_BERT, "BERT base, mean of the last layer over tokens, 768 numbers", pooling=Pooling("mean")
+    "BERT base, mean of the last layer over tokens, 768 numbers", *_BERT, pooling=Pooling("mean")
 )
-CLIP_B32 = _entry(
-    "clip-vit-b32",
-    "openai/clip-vit-base-patch32",
-    "image",
-    "CLIP ViT-B/32, projected image features, 512 numbers",
-    preprocess=CLIP,
-)
-DINOV2_S14 = _entry(
-    "dinov2-vits14",
-    "facebook/dinov2-small",
-    "image",
-    "DINOv2 ViT-S/14, class token, 384 numbers",
-    preprocess=IMAGENET,
-)
+CLIP_B32 = _entry("CLIP ViT-B/32, projected image features, 512 numbers", *_CLIP, preprocess=CLIP)
+DINOV2_S14 = _entry("DINOv2 ViT-S/14, class token, 384 numbers", *_DINOV2, preprocess=IMAGENET)
 HUGGINGFACE = Entry(
     _load_any, None, "any model of transformers, by its name on the hub or the path of its folder"
 )

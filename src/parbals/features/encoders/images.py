@@ -1,7 +1,5 @@
 """Images, opened with care, and brought to the size and range a model was trained with.
 
-Needs Pillow.
-
 Only PNG, JPEG, GIF (first frame), WEBP and BMP are decoded; other formats that Pillow knows call
 outside programs. Anything above 89 million pixels is refused unread: a few bytes can claim to be
 that large.
@@ -14,21 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from parbals.features.encoders.base import BadItem, need
+from parbals.features.encoders.base import BadItem
+from parbals.files import need
 
 __all__ = ["CLIP", "FORMATS", "IMAGENET", "Preprocess", "open_image"]
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _MOST_PIXELS = 89_478_485
-_LONGEST = 16
-"""Only the middle of an image is used: one that is longer than this many times its height is cut
-first."""
+_LONGEST = 16  # only the middle is used: an image longer than so many times its height is cut first
+_ORIENTATION = 0x0112
 
 
 def open_image(item: Any) -> Any:
-    """A path or an array of pixels, (H, W) or (H, W, 3) uint8, as an RGB image, upright as its
-    camera meant it."""
-    (pillow,) = need(["PIL.Image"], "Reading images", "pillow")
+    """A path or pixels, (H, W) or (H, W, 3) uint8, as an upright RGB image."""
+    pillow = need("PIL.Image", "Reading images", "parbals[images]")
     if isinstance(item, np.ndarray):
         return pillow.fromarray(np.ascontiguousarray(item)).convert("RGB")
     try:
@@ -38,7 +35,7 @@ def open_image(item: Any) -> Any:
             if image.width * image.height > _MOST_PIXELS:
                 raise BadItem(f"{image.width} × {image.height} pixels are too many")
             image.load()
-            return _upright(image, _eight_bits(pillow, image).convert("RGB"))
+            return _upright(pillow, image, _eight_bits(pillow, image).convert("RGB"))
     except BadItem:
         raise
     except Exception as error:  # decoders of damaged files raise nearly anything
@@ -46,31 +43,28 @@ def open_image(item: Any) -> Any:
 
 
 def _eight_bits(pillow: Any, image: Any) -> Any:
-    """Sixteen bits of grey lose their lower eight; Pillow alone would turn nearly all of them
-    white."""
+    """Sixteen bits of grey lose their lower eight; Pillow alone would turn most of them white."""
     if not image.mode.startswith("I"):
         return image
     return pillow.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
 
 
-def _upright(image: Any, converted: Any) -> Any:
-    (operations, pillow) = need(["PIL.ImageOps", "PIL.Image"], "Reading images", "pillow")
+def _upright(pillow: Any, image: Any, converted: Any) -> Any:
     try:
-        turned = image.getexif().get(0x0112, 1) != 1
+        orientation = image.getexif().get(_ORIENTATION, 1)
     except Exception:  # a broken note on the camera is no reason to refuse the picture
         return converted
-    if not turned:
+    if orientation == 1:
         return converted
     exif = pillow.Exif()
-    exif[0x0112] = image.getexif()[0x0112]
+    exif[_ORIENTATION] = orientation
     converted.info["exif"] = exif.tobytes()
-    return operations.exif_transpose(converted)
+    return need("PIL.ImageOps", "Reading images", "parbals[images]").exif_transpose(converted)
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Shorter side to ``resize`` (or, if ``square``, both sides), the middle ``crop`` of it, then
-    (x/255 - mean)/std.
+    """Shorter side to ``resize`` (``square``: both), its middle ``crop``, then (x/255 - mean)/std.
 
     ``resample`` is Pillow's number of the filter: 2 bilinear, 3 bicubic.
     """
@@ -83,7 +77,7 @@ class Preprocess:
     square: bool = False
 
     def pixels(self, item: Any) -> np.ndarray:
-        """(crop, crop, 3) uint8; scaling to floating point waits until the batch is on its device."""
+        """(crop, crop, 3) uint8; it becomes floating point when the batch is on its device."""
         image = open_image(item)
         width, height = image.size
         if max(width, height) > _LONGEST * min(width, height):
@@ -98,7 +92,7 @@ class Preprocess:
 
     @staticmethod
     def from_config(config: Mapping[str, Any], default: "Preprocess") -> "Preprocess":
-        """As a model's ``preprocessor_config.json`` says; what it leaves open is as in ``default``."""
+        """As a model's ``preprocessor_config.json`` says, else as in ``default``."""
         size, crop = config.get("size"), config.get("crop_size")
         square = isinstance(size, Mapping) and "height" in size
         resize = _side(size) or default.resize

@@ -8,22 +8,18 @@ other packages are found through the entry-point group ``parbals.encoders``; eac
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 
-from parbals.errors import InputError
-from parbals.features.encoders import (
-    efficientnet_lite0,
-    huggingface,
-    minilm,
-    open_clip_models,
-    pixels,
-    tfidf,
-    timm_models,
-)
+from parbals.errors import InputError, MissingDependencyError
+from parbals.features.encoders import huggingface, image_libraries, plain
 from parbals.features.encoders.base import Encoder, Entry, Kind, Options
 from parbals.plugins import load_entry, loadable_entries, other_entries
 
 __all__ = ["ENCODERS", "PREFIXES", "all_encoders", "encoder_entry", "load_encoder"]
 
 _GROUP = "parbals.encoders"
+_EXAMPLES = (
+    "minilm-l6-v2",
+    "efficientnet-lite0",
+)  # projects may name them: they were in parbals once
 _THEIRS = (Entry, "encoder", "parbals.features.encoders.Entry")
 
 ENCODERS: dict[str, Entry] = {
@@ -31,15 +27,13 @@ ENCODERS: dict[str, Entry] = {
     "dinov2-vits14": huggingface.DINOV2_S14,
     "bert-base-uncased": huggingface.BERT,
     "bert-base-uncased-mean": huggingface.BERT_MEAN,
-    "minilm-l6-v2": minilm.MINILM,
-    "efficientnet-lite0": efficientnet_lite0.EFFICIENTNET_LITE0,
-    "tfidf": tfidf.TFIDF,
-    "pixels": pixels.PIXELS,
+    "tfidf": plain.TFIDF,
+    "pixels": plain.PIXELS,
 }
 PREFIXES: dict[str, Entry] = {
     "hf": huggingface.HUGGINGFACE,
-    "timm": timm_models.TIMM,
-    "open_clip": open_clip_models.OPEN_CLIP,
+    "timm": image_libraries.TIMM,
+    "open_clip": image_libraries.OPEN_CLIP,
 }
 
 
@@ -61,6 +55,11 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
     others = _other_entries()
     if name in others:
         return load_entry(others[name], *_THEIRS), name
+    if name in _EXAMPLES:
+        raise MissingDependencyError(
+            f"The encoder {name} is in the example package parbals-encoders; install it from "
+            "parbals' source code with: pip install ./examples/parbals-encoders"
+        )
     known = [*ENCODERS, *(f"{key}:NAME" for key in PREFIXES), *others, *others_known]
     raise InputError(f"There is no encoder {name!r}; choose one of: {', '.join(known)}.")
 
@@ -71,8 +70,7 @@ def load_encoder(
     kind: Kind | None = None,
     others_known: Sequence[str] = (),
 ) -> Encoder:
-    """Load an encoder by name; ``kind`` is what it will be given, and one that reads something else
-    is refused."""
+    """Load an encoder by name; one that reads something else than ``kind`` is refused."""
     entry, wanted = encoder_entry(name, others_known)
     _check_kind(name, entry.kind, kind)
     encoder = entry.load(wanted, options or Options())

@@ -1,5 +1,4 @@
-"""Models of PyTorch as encoders: on the GPU when there is one, without gradients, in half precision
-if asked."""
+"""Models of PyTorch as encoders: on the GPU when there is one, in half precision if asked."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -9,17 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parbals.errors import InputError, first_line
-from parbals.features.encoders.base import BadItem, Encoder, Kind, Options, need
+from parbals.features.encoders.base import BadItem, Encoder, Kind, Options
 from parbals.features.encoders.images import Preprocess
+from parbals.files import need
 
-__all__ = ["TORCH", "ImageModel", "TextModel", "on_device"]
-
-TORCH = "torch"
+__all__ = ["ImageModel", "TextModel"]
 
 
-def on_device(network: Any, options: Options) -> Any:
+def _on_device(network: Any, options: Options) -> Any:
     """The network ready to encode: on its device, in its precision, with dropout off."""
-    (torch,) = need([TORCH], "This encoder", TORCH)
+    torch = need("torch", "This encoder", "parbals[encoders]")
     name = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -38,7 +36,7 @@ class _Model(Encoder):
     def __init__(
         self, model: str, network: Any, forward: Callable[..., Any], options: Options
     ) -> None:
-        self._network = on_device(network, options)
+        self._network = _on_device(network, options)
         self._forward = forward
         self._parameter = next(self._network.parameters())
         self.model = f"{model} {'float16' if options.half else 'float32'}"
@@ -90,8 +88,7 @@ class ImageModel(_Model):
 
 
 class TextModel(_Model):
-    """Texts to rows; ``forward`` gets token numbers and attention mask (B, T), cut at ``longest``
-    tokens."""
+    """Texts to rows; ``forward`` gets tokens and attention mask (B, T), T at most ``longest``."""
 
     kind: ClassVar[Kind] = "text"
 
@@ -112,9 +109,7 @@ class TextModel(_Model):
     def prepare(self, item: Any) -> str:
         if not isinstance(item, str):
             raise BadItem(f"it is not text but {type(item).__name__}")
-        return item.encode("utf-8", "replace").decode(
-            "utf-8"
-        )  # half of a surrogate pair has no token
+        return item.encode("utf-8", "replace").decode()  # half of a surrogate pair has no token
 
     def size(self, prepared: Any) -> int:
         return len(prepared)

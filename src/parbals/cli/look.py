@@ -1,0 +1,123 @@
+"""The commands that look at a project and load no model: status, export, salvage."""
+
+from pathlib import Path
+
+import click
+
+from parbals.cli.options import FOLDER, JSON, use_compiled
+from parbals.cli.output import progress, say
+
+__all__ = ["export", "salvage", "status"]
+
+
+@click.command()
+@FOLDER
+@JSON
+def status(folder: Path, as_json: bool) -> None:
+    """Progress, class balance and the latest report; answers at once.
+
+    \b
+    Example:
+      parbals status spam
+    """
+    from parbals.project.summary import overview, overview_lines
+    from parbals.store.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        seen = overview(store)
+    names = ("items", "labelled", "pending", "queued", "passed", "batches", "class_balance")
+    record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
+    record |= {"strategy": seen.strategy, "report": seen.report}
+    say(as_json, record, "\n".join(overview_lines(seen)))
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--format",
+    "fmt",
+    default="csv",
+    show_default=True,
+    type=click.Choice(["csv", "jsonl", "parquet"]),
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File to write; by default DIR/export.FORMAT; - is the screen.",
+)
+@click.option("--labelled-only", is_flag=True, help="Leave out items without a label.")
+@click.option("--renew", is_flag=True, help="First predict again, from all labels there are.")
+@JSON
+def export(
+    folder: Path, fmt: str, out: Path | None, labelled_only: bool, renew: bool, as_json: bool
+) -> None:
+    """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
+
+    The probabilities are those of the latest report; it says so if labels are newer.
+
+    \b
+    Examples:
+      parbals export spam --format csv --out labels.csv
+      parbals export spam --renew
+      parbals export spam --format jsonl --out - --labelled-only
+    """
+    from parbals.project.destinations import check_export_destination
+    from parbals.project.exports import write_export
+    from parbals.project.summary import export_columns, export_records, newer_answers
+    from parbals.store.store import Store
+
+    path = out or folder / f"export.{fmt}"
+    with Store.open(folder, read_only=not renew) as store:
+        check_export_destination(store, path, folder)
+        if renew and store.n_labelled:
+            from parbals.project.engine import refresh
+
+            use_compiled()
+            with progress() as show:
+                refresh(store, show)
+        newer, latest = newer_answers(store), store.latest_report()
+        count = write_export(path, export_records(store, labelled_only), fmt, export_columns(store))
+    note = None
+    if newer:
+        n_labels = 0 if latest is None else latest.n_labels
+        note = (
+            f"The probabilities are from {n_labels:,} labels, and {newer:,} "
+            f"answer{'s are' if newer > 1 else ' is'} newer: `parbals export {folder} --renew` "
+            "predicts again first."
+        )
+        click.echo(f"parbals: {note}", err=True)
+    if str(path) != "-":
+        record = {"file": str(path), "items": count, "newer_answers": newer, "note": note}
+        say(as_json, record, f"{count:,} items in {path}.")
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="CSV to write; - is the screen."
+)
+@JSON
+def salvage(folder: Path, out: Path, as_json: bool) -> None:
+    """Take every answer that can be proved out of a damaged project; changes nothing in it.
+
+    One row for each answer in the order given, revisions included. They come from the journal,
+    DIR/project.journal, which any editor can read as well.
+
+    \b
+    Example:
+      parbals salvage spam --out answers.csv
+    """
+    from parbals.project.destinations import check_destination
+    from parbals.project.exports import write_export
+    from parbals.store.store import Store
+
+    check_destination(folder, out)
+    columns = ["id", "position", "label", "annotator", "revision", "source", "comment", "created"]
+    answers = list(Store.salvage(folder))
+    rows = (
+        {"id": answer.item_id, **{name: getattr(answer, name) for name in columns[1:]}}
+        for answer in answers
+    )
+    count = write_export(out, rows, "csv", columns)
+    if str(out) != "-":
+        say(as_json, {"file": str(out), "answers": count}, f"{count:,} answers in {out}.")

@@ -1,0 +1,175 @@
+"""Features as people have them: NumPy, memory maps, pandas, polars, SciPy sparse, PyTorch.
+
+What came in is kept as it is, and only the rows that are needed are turned into dense floats, so
+that a memory-mapped pool of a million rows costs no memory. Standardising and PCA happen where the
+user asks for them, fitted on the pool alone.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parbals.arrays import block_rows, release_pages
+from parbals.errors import InputError, ShapeError
+from parbals.randomness import derive_generator
+from parbals.validate import check_column_names, check_features, column_names
+
+__all__ = ["FeatureTable", "Preparation"]
+
+_BLOCK_ENTRIES = 1 << 22
+_GATHERED_AT_ONCE = 512
+_NOT_NUMBERS = ("object", "str", "categor", "enum", "date", "time", "utf8")
+_FITTED_ON = 20_000
+"""Pool rows, drawn at random, that means, deviations and directions are estimated from."""
+
+
+class FeatureTable:
+    """A matrix (N, D) of finite numbers, in any form; checked once, a block at a time."""
+
+    def __init__(
+        self,
+        X: Any,
+        name: str = "X_pool",
+        like: "FeatureTable | None" = None,
+        *,
+        checked: bool = False,
+    ) -> None:
+        """``like``: a table with the same columns, and in the same order where both have names."""
+        self.names = column_names(X)
+        self._source = _readable(X, name)
+        shape = self._source.shape
+        if len(shape) != 2 or 0 in shape:
+            raise ShapeError(
+                f"{name} has shape {tuple(shape)}; pass a matrix of at least one row and one "
+                "column."
+            )
+        self.n_rows, self.n_columns = int(shape[0]), int(shape[1])
+        if like is not None and self.n_columns != like.n_columns:
+            raise ShapeError(
+                f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}."
+            )
+        if like is not None:
+            check_column_names(self.names, like.names, name, "the pool")
+        for rows, part in [] if checked else self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
+            check_features(part, name, first_row=rows.start)
+
+    def rows(self, positions: np.ndarray) -> np.ndarray:
+        """The given rows (n, D), float32 or float64, in the given order."""
+        return self._dense(positions)
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
+        """All rows, ``size`` at a time."""
+        for rows in block_rows(self.n_rows, size):
+            yield rows, self._dense(rows)
+            release_pages(self._source)
+
+    def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
+        """At most ``size`` different rows, in the order they stand in."""
+        if size >= self.n_rows:
+            return self._dense(slice(0, self.n_rows))
+        return self.rows(np.sort(generator.choice(self.n_rows, size, replace=False)))
+
+    def _dense(self, rows: Any) -> np.ndarray:
+        mapped = isinstance(self._source, np.memmap) and isinstance(rows, np.ndarray)
+        many = mapped and len(rows) > _GATHERED_AT_ONCE
+        part = _gathered(self._source, rows) if many else self._source[rows]
+        part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+        return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+
+
+class Preparation:
+    """x → (x - mean) / deviation → principal directions; the identity unless asked otherwise."""
+
+    def __init__(self, shift: np.ndarray | None = None, matrix: np.ndarray | None = None) -> None:
+        self.shift, self.matrix = shift, matrix  # (D,) and (D, D')
+
+    @classmethod
+    def fit(
+        cls, pool: FeatureTable, standardise: bool, pca: float | int | None, seed: int
+    ) -> "Preparation":
+        """``pca``: a share of the variance to keep, 0 < pca < 1, or a number of directions."""
+        if not isinstance(standardise, bool):
+            raise InputError(f"standardise is {standardise!r}; pass True or False.")
+        if pca is not None:
+            _check_pca(pca, pool)
+        if not standardise and pca is None:
+            return cls()
+        rows = pool.sample(derive_generator(seed, "preparation"), _FITTED_ON).astype(np.float64)
+        shift = rows.mean(axis=0)
+        deviation = rows.std(axis=0) if standardise else np.ones(rows.shape[1])
+        scale = 1.0 / np.where(deviation > 0, deviation, 1.0)
+        if pca is None:
+            return cls(shift, np.diag(scale))
+        from sklearn.decomposition import PCA
+
+        directions = PCA(pca, svd_solver="full").fit((rows - shift) * scale).components_
+        return cls(shift, scale[:, None] * directions.T)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Prepared rows (n, D')."""
+        if self.shift is None or self.matrix is None:
+            return rows
+        return (rows - self.shift) @ self.matrix
+
+
+def _gathered(source: np.memmap, positions: np.ndarray) -> np.ndarray:
+    """Rows from all over a mapped file, which maps sixteen pages around each: let go in between."""
+    part = np.empty((len(positions), source.shape[1]), source.dtype)
+    for block in block_rows(len(positions), _GATHERED_AT_ONCE):
+        part[block] = source[positions[block]]
+        release_pages(source)
+    return part
+
+
+def _readable(X: Any, name: str) -> Any:
+    """Something with ``shape`` whose rows can be taken by slices and by position arrays."""
+    if isinstance(X, str | Path):
+        return _mapped(Path(X), name)
+    if isinstance(X, np.ndarray):
+        return _numeric(X, name)
+    if hasattr(X, "tocsr") and hasattr(X, "nnz"):
+        return X.tocsr()
+    if hasattr(X, "detach") and hasattr(X, "cpu"):
+        return _numeric(X.detach().cpu().numpy(), name)
+    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+        _refuse_text_columns(X, name)
+        return _numeric(X.to_numpy(), name)
+    return check_features(X, name)
+
+
+def _mapped(path: Path, name: str) -> np.ndarray:
+    try:
+        return _numeric(np.load(path, mmap_mode="r", allow_pickle=False), name)
+    except FileNotFoundError:
+        raise InputError(f"{name} names the file {path}, which does not exist.") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(
+            f"{name} names the file {path}, which is not a numeric .npy array ({error})."
+        ) from None
+
+
+def _numeric(array: np.ndarray, name: str) -> np.ndarray:
+    # Objects may hold numbers; what does not is named by the check.
+    return array if array.dtype.kind in "fiub" else check_features(array, name)
+
+
+def _refuse_text_columns(frame: Any, name: str) -> None:
+    for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if any(word in str(dtype).lower() for word in _NOT_NUMBERS):
+            raise InputError(
+                f"{name} column {column!r} holds {dtype}, not numbers; encode it (for example "
+                "one-hot or an embedding) or leave it out."
+            )
+
+
+def _check_pca(pca: Any, pool: FeatureTable) -> None:
+    most = min(pool.n_rows, pool.n_columns)
+    share = isinstance(pca, float) and 0.0 < pca < 1.0
+    number = isinstance(pca, int) and not isinstance(pca, bool) and 1 <= pca <= most
+    if not share and not number:
+        raise InputError(
+            f"pca is {pca!r}; pass the share of variance to keep (0.99) or a number of directions "
+            f"from 1 to {most}."
+        )

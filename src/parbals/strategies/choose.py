@@ -1,0 +1,153 @@
+"""From what was asked for, and from features and a model, to a batch: one way for every caller.
+
+The doors are :mod:`parbals.select` and the learner: they check what comes from outside, once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import InputError, ShapeError
+from parbals.randomness import Seed, seed_from
+from parbals.scores.losses import LOSSES
+from parbals.scores.uncertainty import mean_prediction
+from parbals.strategies.problem import Labelled, ModelView, Problem
+from parbals.strategies.table import strategy_named
+from parbals.types import Batch
+from parbals.validate import (
+    check_batch_size,
+    check_choice,
+    check_pending,
+    check_positive,
+    check_positive_int,
+    check_probs,
+    check_weights,
+)
+
+__all__ = ["CheckedModel", "check_terms", "choose_batch", "solve"]
+
+
+def check_terms(
+    strategy: str,
+    n_pool: int,
+    batch_size: Any,
+    *,
+    pending: Any = None,
+    n_universes: Any = 10,
+    random_state: Seed = None,
+    loss: Any = "log",
+    beta: Any = 1.0,
+    n_configurations: Any = 4096,
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What is asked for, without the data: arguments of :class:`Problem`, all of them checked."""
+    entry, options = strategy_named(strategy), dict(options or {})
+    unknown = sorted(set(options) - set(entry.options))
+    if unknown:
+        takes = f"it takes {', '.join(entry.options)}" if entry.options else "it takes none"
+        raise InputError(f"{strategy} has no option {unknown[0]!r}; {takes}.")
+    check_choice(loss, LOSSES, "loss")
+    pending = check_pending(pending, n_pool)
+    return {
+        "strategy": strategy,
+        "n_pool": n_pool,
+        "batch_size": check_batch_size(batch_size, n_pool - len(pending)),
+        "pending": pending,
+        "n_universes": check_positive_int(n_universes, "n_universes"),
+        "seed": seed_from(random_state),
+        "loss": loss,
+        "beta": check_positive(beta, "beta"),
+        "n_configurations": check_positive_int(n_configurations, "n_configurations"),
+        "options": options,
+    }
+
+
+def choose_batch(
+    terms: Mapping[str, Any],
+    model: Any,
+    X_pool: np.ndarray,
+    X_target: Any,
+    labelled: Labelled,
+) -> Batch:
+    """A batch from features that have been checked, and from a model whose samples can be trusted.
+
+    Both ``model`` and ``X_target`` (M, D) may be None for a strategy that uses no predictions.
+    """
+    entry = strategy_named(terms["strategy"])
+    weights = getattr(model, "sample_weights", None)
+    if not entry.uses_predictions:
+        weights = check_weights(weights, 1 if weights is None else len(weights))
+        return solve(terms, weights, pool_features=X_pool, labelled=labelled)
+    population = getattr(model, "population", None)
+    if entry.conditions_model and population is not None:
+        view = ModelView.of(population, X_pool, X_target)
+        return solve(terms, population.weights, model=view)
+    pool = model.sample_proba(X_pool)
+    weights = check_weights(weights, pool.shape[1])
+    if entry.needs_labels and labelled.features is not None:
+        probs = mean_prediction(model.sample_proba(labelled.features), weights)
+        labelled = replace(labelled, probs=probs)
+    return solve(
+        terms,
+        weights,
+        pool_probs=pool,
+        target_probs=model.sample_proba(X_target) if entry.needs_target else None,
+        pool_features=X_pool,
+        labelled=labelled,
+    )
+
+
+def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:
+    """Build the problem, see that the strategy gets what it needs, and let it choose."""
+    problem = Problem(weights=weights, **terms, **parts)
+    entry = strategy_named(problem.strategy)
+    if entry.needs_target and problem.model is None:
+        problem.require_target()
+    if entry.needs_features:
+        problem.require_features()
+    if entry.needs_labels:
+        problem.require_labels()
+    return entry.select(problem)
+
+
+class CheckedModel:
+    """A fitted model of the user's own, whose every output is checked before it is used."""
+
+    def __init__(self, model: Any, n_classes: int | None = None) -> None:
+        self.model = model
+        self.sample_weights = _array(getattr(model, "sample_weights", None))
+        self.diagnostics_ = getattr(model, "diagnostics_", None)
+        self._n_classes = n_classes
+        self._n_samples: int | None = None
+
+    def sample_proba(self, X: np.ndarray) -> np.ndarray:
+        """(N, K, C) probabilities: a row for each of X, and the same K and C in every call."""
+        probs = check_probs(_array(self.model.sample_proba(X)), "sample_proba(X)")
+        n_points, n_samples, n_classes = probs.shape
+        if n_points != len(X):
+            raise ShapeError(
+                f"sample_proba returned {n_points} points for {len(X)} rows; return an array "
+                "(rows, samples, classes)."
+            )
+        if n_classes != (self._n_classes or n_classes):
+            raise ShapeError(
+                f"sample_proba returned {n_classes} classes instead of {self._n_classes}; return "
+                "a column for every class, zero for those without labels."
+            )
+        if n_samples != (self._n_samples or n_samples):
+            raise ShapeError(
+                f"sample_proba returned {n_samples} samples instead of {self._n_samples} as "
+                "before; return the same samples in every call until the next fit."
+            )
+        if self.sample_weights is not None:
+            check_weights(self.sample_weights, n_samples)
+        self._n_classes, self._n_samples = n_classes, n_samples
+        return probs
+
+
+def _array(value: Any) -> Any:
+    """PyTorch tensors as arrays, also those that are on a device or carry gradients."""
+    tensor = hasattr(value, "detach") and hasattr(value, "cpu")
+    return value.detach().cpu().numpy() if tensor else value

@@ -1,0 +1,200 @@
+"""What the page shows of a project: reads only, and loads no model."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from parbals import __version__
+from parbals.errors import ProjectDamagedError
+from parbals.project.features import load_features
+from parbals.project.summary import overview
+from parbals.store.records import Lease, Why
+from parbals.store.store import Store
+from parbals.strategies.table import STRATEGIES
+from parbals.web.media import image_address, image_column
+from parbals.web.schemas import (
+    CurvePoint,
+    LiveOut,
+    Probabilities,
+    ProjectOut,
+    QueueOut,
+    ServerOut,
+    TaskOut,
+    WhyOut,
+)
+
+__all__ = [
+    "Curve",
+    "Predictions",
+    "Tasks",
+    "live",
+    "project",
+    "revision",
+]
+
+_MOST_CURVE = 200
+_MOST_PAIRS = 200
+
+
+def project(store: Store) -> ProjectOut:
+    """What the page needs to know once."""
+    settings = store.settings
+    image = image_column(store)
+    text: list[str] = []
+    if image is None and store.n_items and settings.encoder != "columns":
+        content = store.items([0])[0].content
+        words = settings.encoded_columns or [
+            name for name in settings.columns if isinstance(content.get(name), str)
+        ]
+        text = [name for name in words if name in settings.columns]
+    return ProjectOut(
+        # A folder's name may hold bytes that are not text.
+        name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
+        identity=store.identity,
+        n_items=store.n_items,
+        classes=list(store.classes),
+        kind="image" if image else "text" if text else "table",
+        text_columns=text,
+        image_column=image,
+        columns=list(settings.columns),
+        highlight=list(settings.highlight),
+        guidelines=settings.guidelines,
+        answers_wanted=settings.answers_wanted,
+        lease_minutes=settings.lease_minutes,
+        strategy=settings.strategy,
+        version=__version__,
+    )
+
+
+class Predictions:
+    """The stored predictions of all items, as they are now; nothing where there are none yet."""
+
+    def __init__(self, store: Store) -> None:
+        self.classes = store.classes
+        self.rows: np.ndarray | None = None
+        for _ in range(2):  # the worker may replace the file between the two reads
+            stored = store.settings.predictions
+            if stored is None or stored.shape[0] != store.n_items:
+                return
+            try:
+                self.rows = load_features(store.folder, stored)
+                return
+            except ProjectDamagedError:
+                continue
+
+    def of(self, position: int) -> Probabilities:
+        """Class → probability."""
+        if self.rows is None:
+            return None
+        row = self.rows[position]
+        return {label: round(float(p), 4) for label, p in zip(self.classes, row, strict=False)}
+
+
+class Tasks:
+    """Turns leases into tasks; what they share is read once for each state of the settings."""
+
+    def __init__(self, store: Store) -> None:
+        self.mark = store.settings_mark()
+        self.lease_seconds = 60.0 * store.settings.lease_minutes
+        self._image = image_column(store)
+        self._predictions = Predictions(store)
+
+    def task(self, store: Store, lease: Lease) -> TaskOut:
+        """An item on its way to an annotator."""
+        (item,) = store.items([lease.position])
+        return TaskOut(
+            position=item.position,
+            id=item.id,
+            content=item.content,
+            image=image_address(item.position, self._image),
+            expires=lease.expires,
+            why=_why(lease.why, self._predictions.of(item.position)),
+        )
+
+
+def _why(why: Why | None, predicted: Probabilities) -> WhyOut:
+    if why is None:
+        sentence = "Nobody chose this item: it was picked from the list."
+        return WhyOut(sentence=sentence, predicted=predicted)
+    return WhyOut(
+        batch=why.batch,
+        rank=why.rank + 1,
+        of=why.size,
+        score=why.score,
+        initial_score=why.initial_score,
+        strategy=why.strategy,
+        sentence=_sentence(why),
+        predicted=predicted,
+    )
+
+
+def _sentence(why: Why) -> str:
+    place = f"Number {why.rank + 1} of {why.size} in batch {why.batch}"
+    strategy = STRATEGIES.get(why.strategy)
+    if strategy is None:  # another package's, which may take seconds to load
+        return f"{place}, chosen by {why.strategy}."
+    sentence = f"{place}, {strategy.about}"
+    if why.score is None or not strategy.uses_predictions:
+        return f"{sentence}."
+    if not strategy.conditions_model:
+        return f"{sentence}, with a score of {why.score:.3g}."
+    gain = f"{why.score:.2g}"
+    alone = gain if why.initial_score is None else f"{why.initial_score:.2g}"
+    if float(alone) > float(gain) > 0:
+        gain += f" (alone by {alone})"
+    return f"{sentence}. It is expected to lower the loss by {gain}."
+
+
+class Curve:
+    """The expected error of every stored report, kept up to date at little cost."""
+
+    def __init__(self) -> None:
+        self.points: list[CurvePoint] = []
+        self.last = 0
+
+    def renew(self, store: Store) -> list[CurvePoint]:
+        """One point for each number of labels, the latest; at most 200 of them, both ends kept."""
+        for report in store.reports(after=self.last):
+            self.last = report.report
+            error = report.body.get("expected_error")
+            if not isinstance(error, dict):
+                continue
+            if self.points and self.points[-1].n_labels == report.n_labels:
+                self.points.pop()
+            self.points.append(
+                CurvePoint(n_labels=report.n_labels, created=report.created, **error)
+            )
+        if len(self.points) <= _MOST_CURVE:
+            return list(self.points)
+        places = np.linspace(0, len(self.points) - 1, _MOST_CURVE).round().astype(int)
+        return [self.points[place] for place in places.tolist()]
+
+
+def revision(store: Store) -> str:
+    """Changes whenever ``live`` would."""
+    counts = store.queue_counts()
+    return "-".join(map(str, (*store.revision(), counts.free, counts.out)))
+
+
+def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> LiveOut:
+    """Progress, class balance, annotators, the latest report, the curve and agreement."""
+    now = revision(store)  # first: what comes in between is then newer
+    seen = overview(store)
+    agreement = seen.agreement
+    return LiveOut(
+        revision=now,
+        unchanged=False,
+        queue=queue,
+        labelled=seen.labelled,
+        n_items=seen.items,
+        answers=seen.answers,
+        out=seen.out,
+        queued=seen.queued,
+        passed=seen.passed,
+        class_balance=seen.class_balance,
+        annotators=seen.annotators,
+        report=seen.report,
+        history=curve.renew(store),
+        agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
+        server=server,
+    )

@@ -1,0 +1,313 @@
+"""What the page may send, checked before anything else happens, and what it is told."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
+
+from parbals.project.consensus import Agreement
+from parbals.store.records import Annotator
+
+MOST_POSITION = 2**53 - 1
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+Line = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
+Name = Annotated[Line, AfterValidator(str.strip)]
+RequestId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Comment = Annotated[str, StringConstraints(max_length=5000)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Position = Annotated[Whole, Field(ge=0, le=MOST_POSITION)]
+Positions = Annotated[list[Position], Field(max_length=100)]
+Kind = Literal["skip", "unsure"]
+Outcome = Annotated[str, Field(json_schema_extra={"enum": ["new", "repeated", "revised"]})]
+State = Literal["idle", "choosing", "reporting", "starting", "failed", "finished"]
+Probabilities = dict[str, float] | None
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TakeIn(_In):
+    """Items for an annotator."""
+
+    annotator: Name
+    n: Annotated[Whole, Field(ge=1, le=10)] = 1
+
+
+class AnswerIn(_In):
+    """A label; ``request_id`` makes a retry free, ``revise`` lets it replace an earlier label."""
+
+    position: Position
+    label: Label
+    request_id: RequestId
+    comment: Comment | None = None
+    revise: bool = False
+
+
+class AnswersIn(_In):
+    """Labels that are stored all or none."""
+
+    annotator: Name
+    answers: Annotated[list[AnswerIn], Field(min_length=1, max_length=100)]
+
+
+class PassIn(_In):
+    """An item the annotator does not label."""
+
+    annotator: Name
+    position: Position
+    kind: Kind
+    request_id: RequestId
+    comment: Comment | None = None
+
+
+class UndoIn(_In):
+    """Take back the annotator's latest label or pass of an item."""
+
+    annotator: Name
+    position: Position
+    request_id: RequestId
+
+
+class PositionsIn(_In):
+    """Items an annotator has on a lease."""
+
+    annotator: Name
+    positions: Positions
+
+
+class SettingsIn(_In):
+    """Settings to change; what is left out stays."""
+
+    highlight: Annotated[list[Line], Field(max_length=100)] | None = None
+    guidelines: Annotated[str, StringConstraints(max_length=20_000)] | None = None
+    answers_wanted: Annotated[Whole, Field(ge=1, le=100)] | None = None
+    lease_minutes: Annotated[Whole, Field(ge=1, le=1440)] | None = None
+
+
+class ErrorDetail(BaseModel):
+    """One sentence for people, a word for programs; ``held`` is the label a conflict is about."""
+
+    code: str
+    message: str
+    held: str | None = None
+
+
+class ErrorOut(BaseModel):
+    """Why a request was refused."""
+
+    error: ErrorDetail
+
+
+class ProjectOut(BaseModel):
+    """What the page needs to know once."""
+
+    name: str
+    identity: str
+    n_items: int
+    classes: list[str]
+    kind: Literal["text", "image", "table"]
+    text_columns: list[str]
+    image_column: str | None
+    columns: list[str]
+    highlight: list[str]
+    guidelines: str
+    answers_wanted: int
+    lease_minutes: int
+    strategy: str
+    version: str
+
+
+class QueueOut(BaseModel):
+    """``ready`` items wait for this annotator, ``out`` are with somebody."""
+
+    ready: int
+    out: int
+    state: State
+    message: str | None
+
+
+class WhyOut(BaseModel):
+    """What chose the item; ``batch`` is null where nobody did."""
+
+    batch: int | None = None
+    rank: int | None = None
+    of: int | None = None
+    score: float | None = None
+    initial_score: float | None = None
+    strategy: str | None = None
+    sentence: str
+    predicted: Probabilities
+
+
+class TaskOut(BaseModel):
+    """An item to label; ``expires`` is in seconds since 1970."""
+
+    position: int
+    id: str
+    content: dict[str, Any]
+    image: str | None
+    expires: float
+    why: WhyOut
+
+
+class TasksOut(BaseModel):
+    """Items that are the annotator's now."""
+
+    items: list[TaskOut]
+    queue: QueueOut
+
+
+class StoredAnswer(BaseModel):
+    """One answer that is on disk."""
+
+    request_id: str
+    position: int
+    answer: int
+    outcome: Outcome
+
+
+class StoredOut(BaseModel):
+    """All answers of a request, in its order."""
+
+    stored: list[StoredAnswer]
+
+
+class PassOut(BaseModel):
+    """A pass that is on disk."""
+
+    position: int
+    outcome: Outcome
+
+
+class UndoneOut(BaseModel):
+    """The item is the annotator's again; ``was`` has the label or kind taken back, and comment."""
+
+    item: TaskOut
+    was: dict[str, str]
+
+
+class LeasesOut(BaseModel):
+    """Which of the items are still the annotator's, and until when."""
+
+    mine: list[int]
+    expires: float
+
+
+class ReleasedOut(BaseModel):
+    """How many items went back into the queue."""
+
+    released: int
+
+
+class CurvePoint(BaseModel):
+    """A stored report's expected error."""
+
+    n_labels: int
+    created: str
+    mean: float
+    low: float
+    high: float
+
+
+class ServerOut(BaseModel):
+    """The server itself."""
+
+    started: float
+    version: str
+
+
+class LiveOut(BaseModel):
+    """Progress; with ``?since`` of the current revision only the first three."""
+
+    revision: str
+    queue: QueueOut
+    unchanged: bool = False
+    labelled: int | None = None
+    n_items: int | None = None
+    answers: int | None = None
+    out: int | None = None
+    queued: int | None = None
+    passed: int | None = None
+    class_balance: dict[str, int] | None = None
+    annotators: list[Annotator] | None = None
+    report: dict[str, Any] | None = None
+    history: list[CurvePoint] | None = None
+    agreement: Agreement | None = None
+    server: ServerOut | None = None
+
+
+class Points(BaseModel):
+    """Equally long columns; state 0 unlabelled, 1 queued, 2 out, 3 labelled; class -1 is none."""
+
+    position: list[int] = []
+    x: list[float] = []
+    y: list[float] = []
+    state: list[int] = []
+    label: list[int] = []
+    predicted: list[int] = []
+
+
+class MapOut(BaseModel):
+    """Items in two dimensions; ``explained`` are the axes' shares of the variance."""
+
+    n_total: int
+    points: Points = Points()
+    explained: list[float] = []
+    message: str | None = None
+
+
+class ItemRow(BaseModel):
+    """An item in a list."""
+
+    position: int
+    id: str
+    snippet: str
+    image: str | None
+    label: str | None
+    answers: dict[str, str]
+    passes: dict[str, str]
+    predicted: Probabilities
+
+
+class ItemsOut(BaseModel):
+    """A part of the list; ask for what comes after ``next`` until it is null."""
+
+    items: list[ItemRow]
+    next: int | None
+    total: int | None
+
+
+class HistoryRow(BaseModel):
+    """An answer as it was given; ``label`` is null where one was withdrawn."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    answer: int
+    annotator: str
+    label: str | None
+    source: str
+    comment: str | None
+    created: str
+    revision: int
+
+
+class ItemOut(ItemRow):
+    """Everything about an item."""
+
+    content: dict[str, Any]
+    history: list[HistoryRow]

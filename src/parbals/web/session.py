@@ -1,0 +1,170 @@
+"""The running page: the desk, the worker, who is active, and when the queue must be filled."""
+
+import asyncio
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+from parbals import __version__
+from parbals.store.records import QueueCounts
+from parbals.store.store import Store
+from parbals.web.desk import Desk
+from parbals.web.queries import Curve, Tasks, live, revision
+from parbals.web.schemas import LiveOut, QueueOut, ServerOut
+from parbals.web.supervisor import Supervisor
+
+__all__ = ["Session"]
+
+_BATCH = 10
+_ITEMS_EACH = 3
+_ACTIVE_SECONDS = 600.0
+_TICK = 2.0
+_PAUSE = 0.25
+_RATE_SECONDS = 30.0
+_MOST_WANTED = 500
+_LIVE_SECONDS = 0.5
+
+
+class Session:
+    """Everything that requests share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.desk = Desk(folder)
+        self.supervisor = Supervisor(folder, self._worker_changed)
+        self._server = ServerOut(started=time.time(), version=__version__)
+        self.finished = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+        self._seen: dict[str, float] = {}
+        self._ready: dict[str, int] = {}
+        self._done: deque[float] = deque(maxlen=10_000)
+        self._more, self._counted = 1.0, 0
+        self._curve = Curve()
+        self._tasks: Tasks | None = None
+        self._live: LiveOut | None = None
+        self._next_live = 0.0
+        self._looking = asyncio.Lock()
+        self._tender: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Open the project; raises what opening it raises."""
+        self.desk.start()
+
+    async def start(self) -> None:
+        """Start the worker and look after the queue."""
+        self._loop = asyncio.get_running_loop()
+        self.supervisor.start()
+        self._tender = asyncio.create_task(self._tend())
+
+    async def stop(self) -> None:
+        """End the worker; requests that wait are still answered."""
+        if self._tender is not None:
+            self._tender.cancel()
+        await asyncio.to_thread(self.supervisor.stop)
+
+    def close(self) -> None:
+        """Close the project."""
+        self.desk.stop()
+
+    def tasks(self, store: Store) -> Tasks:
+        """What turns leases into tasks, as the settings are now."""
+        if self._tasks is None or self._tasks.mark != store.settings_mark():
+            self._tasks = Tasks(store)
+        return self._tasks
+
+    def touch(self, annotator: str, ready: int | None = None, done: int = 0) -> None:
+        """Somebody is at work: ``ready`` items wait for them, or they have just ``done`` some."""
+        self._seen[annotator] = time.monotonic()
+        self._done.extend([time.monotonic()] * done)
+        if ready is not None:
+            self._ready[annotator] = ready
+        self._wake.set()
+
+    def queue(self, counts: QueueCounts) -> QueueOut:
+        """The queue as one annotator sees it."""
+        state, message = self.supervisor.state, self.supervisor.message
+        if self.finished and not counts.ready:
+            state, message = "finished", "Every item is labelled or passed."
+        return QueueOut(ready=counts.ready, out=counts.out, state=state, message=message)
+
+    async def live(self, since: str | None) -> LiveOut:
+        """Progress; computed at most twice a second and a tenth of the time, however many ask."""
+        # While one looks, the others get what there was.
+        if self._live is None or not self._looking.locked():
+            async with self._looking:
+                progress = await self._look()
+        else:
+            progress = self._live
+        queue = self.queue(await self.desk.read(lambda store: store.queue_counts()))
+        if since == progress.revision:
+            return LiveOut(revision=since, queue=queue, unchanged=True)
+        return progress.model_copy(update={"queue": queue})
+
+    async def _look(self) -> LiveOut:
+        if self._live is not None and time.monotonic() < self._next_live:
+            return self._live
+        began, now = time.monotonic(), await self.desk.read(revision)
+        if self._live is None or now != self._live.revision:
+            self._live = await self.desk.read(self._read_live)
+        self._next_live = time.monotonic() + max(_LIVE_SECONDS, 10.0 * (time.monotonic() - began))
+        return self._live
+
+    def _read_live(self, store: Store) -> LiveOut:
+        queue = self.queue(store.queue_counts())
+        return live(store, self._curve, queue, self._server)
+
+    def _worker_changed(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._look_again)
+
+    def _look_again(self) -> None:
+        self._ready.clear()
+        self._wake.set()
+
+    async def _tend(self) -> None:
+        """Tell the worker what is missing, when something has happened and every two seconds."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _TICK)
+            self._wake.clear()
+            try:
+                self.supervisor.ask(*await self._missing())
+            except Exception:  # the project cannot be read just now; requests say why
+                await asyncio.sleep(_TICK)
+            await asyncio.sleep(_PAUSE)
+
+    async def _missing(self) -> tuple[int, float]:
+        """How many items the queue lacks, and for how many seconds those in it will last.
+
+        It holds three for everybody at work, at least ten, and is filled when half are gone. Where
+        people are faster than the model, it holds twice what they do in the time a batch takes, and
+        twice as much again each time that it has still run dry.
+        """
+        free = (await self.desk.read(lambda store: store.queue_counts())).free
+        moment = time.monotonic()
+        self._seen = {
+            name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
+        }
+        while self._done and moment - self._done[0] > _RATE_SECONDS:
+            self._done.popleft()
+        rate = len(self._done) / _RATE_SECONDS
+        soon = 2.0 * self.supervisor.seconds_to_choose * rate
+        wanted = max(
+            _BATCH, _ITEMS_EACH * len(self._seen), min(round(soon * self._more), _MOST_WANTED)
+        )
+        low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
+        if 2 * low >= wanted:
+            return 0, 0.0
+        if self.supervisor.n_batches > self._counted:
+            self._counted = self.supervisor.n_batches
+            self._more = min(2.0 * self._more, 16.0) if low == 0 else max(0.5 * self._more, 1.0)
+        self.finished = await self.desk.read(_is_finished)
+        lasts = 0.0 if low < len(self._seen) else min(low / max(rate, 0.01), _RATE_SECONDS)
+        return 0 if self.finished else wanted - low, lasts
+
+
+def _is_finished(store: Store) -> bool:
+    """Every item is labelled or passed; some may still wait for a second opinion."""
+    return store.n_done() == store.n_items

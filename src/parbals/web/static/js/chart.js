@@ -1,0 +1,117 @@
+// The expected error over the number of labels, with its 90 % interval, as SVG.
+
+import { count, h, percent, plural, s } from "./dom.js";
+
+/** Round steps that divide 0..most into two to five parts. */
+function ticks(most) {
+  const rough = most / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => most / size <= 4.5) ?? rough;
+  const values = [];
+  for (let value = 0; value <= most * 1.0001; value += step) values.push(value);
+  return values;
+}
+
+export function errorChart(history, { width = 320, height = 150 } = {}) {
+  const edge = { left: 38, right: 14, top: 10, bottom: 24 };
+  const points = [...history].sort(
+    (a, b) => a.n_labels - b.n_labels || String(a.created).localeCompare(String(b.created)),
+  );
+  const last = points.at(-1);
+  const first = points[0].n_labels;
+  const span = Math.max(1, last.n_labels - first);
+  const top = Math.min(1, Math.max(0.02, ...points.map((point) => point.high)) * 1.05);
+  const x = (n) => edge.left + ((n - first) / span) * (width - edge.left - edge.right);
+  const y = (share) => height - edge.bottom - (Math.min(share, top) / top) * (height - edge.top - edge.bottom);
+  const at = (n, share) => `${x(n).toFixed(1)},${y(share).toFixed(1)}`;
+
+  const chart = s("svg", {
+    class: "chart",
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": `Expected error: ${percent(last.mean)}, 90 % interval ${percent(last.low)} to ${percent(last.high)}, with ${plural(last.n_labels, "label")}; ${percent(points[0].mean)} with ${first}.`,
+  });
+  for (const value of ticks(top)) {
+    chart.append(
+      s("line", { class: "grid", x1: edge.left, x2: width - edge.right, y1: y(value), y2: y(value) }),
+      s("text", { class: "tick", x: edge.left - 6, y: y(value) + 3.5, "text-anchor": "end" }, percent(value)),
+    );
+  }
+  for (const n of new Set(
+    span > 3 ? [first, Math.round((first + last.n_labels) / 2), last.n_labels] : [last.n_labels],
+  )) {
+    chart.append(
+      s(
+        "text",
+        {
+          class: "tick",
+          x: x(n),
+          y: height - 7,
+          "text-anchor": n === first ? "start" : n === last.n_labels ? "end" : "middle",
+        },
+        n === last.n_labels ? plural(n, "label") : count(n),
+      ),
+    );
+  }
+  if (points.length > 1) {
+    const outline = [
+      ...points.map((point) => at(point.n_labels, point.high)),
+      ...points.toReversed().map((point) => at(point.n_labels, point.low)),
+    ];
+    chart.append(
+      s("polygon", { class: "band", points: outline.join(" ") }),
+      s("polyline", { class: "curve", points: points.map((point) => at(point.n_labels, point.mean)).join(" ") }),
+    );
+  } else {
+    chart.append(s("line", { class: "band-line", x1: x(first), x2: x(first), y1: y(last.low), y2: y(last.high) }));
+  }
+  for (const point of points) {
+    chart.append(
+      s(
+        "circle",
+        {
+          class: point === last ? "point last" : "point",
+          cx: x(point.n_labels),
+          cy: y(point.mean),
+          r: point === last ? 4 : points.length > 30 ? 1.5 : 2.5,
+        },
+        s(
+          "title",
+          {},
+          `${plural(point.n_labels, "label")}: ${percent(point.mean)} (${percent(point.low)} to ${percent(point.high)})`,
+        ),
+      ),
+    );
+  }
+  return chart;
+}
+
+/** The same numbers for people who do not see the chart. */
+export function errorTable(history) {
+  const rows = [...history]
+    .sort((a, b) => b.n_labels - a.n_labels)
+    .slice(0, 50)
+    .map((point) =>
+      h(
+        "tr",
+        {},
+        h("td", {}, count(point.n_labels)),
+        h("td", {}, percent(point.mean)),
+        h("td", {}, `${percent(point.low)} to ${percent(point.high)}`),
+      ),
+    );
+  return h(
+    "table",
+    { class: "table" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        ["Labels", "Expected error", "90 % interval"].map((name) => h("th", { scope: "col" }, name)),
+      ),
+    ),
+    h("tbody", {}, rows),
+  );
+}

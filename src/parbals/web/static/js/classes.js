@@ -1,0 +1,120 @@
+// The class buttons: keys 1 to 9 for the first nine, and a search box when there are more.
+
+import { announce, h, plural } from "./dom.js";
+import { state, tone } from "./state.js";
+
+const KEYS = 9;
+
+/** The part with the buttons; `choose(label, event)` is called for a click, a key or Enter in the search box. */
+export function classChooser(choose) {
+  const { classes } = state.project;
+  const buttons = classes.map((label, place) =>
+    h(
+      "button",
+      {
+        class: `class-button ${tone(label)}`,
+        type: "button",
+        "data-label": label,
+        "aria-keyshortcuts": place < KEYS ? String(place + 1) : null,
+        onclick: (event) => choose(label, event),
+      },
+      place < KEYS
+        ? h("kbd", { "aria-hidden": "true" }, String(place + 1))
+        : h("span", { class: "no-key", "aria-hidden": "true" }),
+      h("span", { class: "class-name", dir: "auto" }, label),
+      h("span", { class: "swatch", "aria-hidden": "true" }),
+    ),
+  );
+  const list = h("div", { class: "class-list", role: "group", "aria-label": "Classes" }, buttons);
+  const node = h("div", { class: "class-chooser" });
+  if (classes.length > KEYS) node.append(searchBox());
+  node.append(list);
+  if (classes.length > KEYS) list.classList.add("many");
+
+  function searchBox() {
+    const input = h("input", {
+      type: "search",
+      id: "class-search",
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: `Find one of ${classes.length} classes`,
+      "aria-keyshortcuts": "/",
+    });
+    input.addEventListener("input", () => filter(input.value, true));
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") {
+        event.preventDefault();
+        const first = matches(input.value)[0];
+        if (!input.value.trim() || !first) return;
+        input.value = "";
+        filter("", false);
+        choose(first.dataset.label, event);
+      } else if (event.key === "ArrowDown") {
+        event.preventDefault();
+        matches(input.value)[0]?.focus();
+      } else if (event.key === "Escape") {
+        input.value = "";
+        filter("", false);
+        input.blur();
+      }
+    });
+    return h(
+      "div",
+      { class: "class-search" },
+      h("label", { for: "class-search", class: "visually-hidden" }, "Find a class"),
+      input,
+      h("kbd", { "aria-hidden": "true" }, "/"),
+    );
+  }
+
+  /** Names that begin with the words come first, then those that contain them. */
+  function matches(typed) {
+    const wanted = typed.trim().toLocaleLowerCase();
+    const starts = buttons.filter((button) => button.dataset.label.toLocaleLowerCase().startsWith(wanted));
+    const contains = buttons.filter(
+      (button) => !starts.includes(button) && button.dataset.label.toLocaleLowerCase().includes(wanted),
+    );
+    return [...starts, ...contains];
+  }
+
+  function filter(typed, aloud) {
+    const fitting = matches(typed);
+    buttons.forEach((button) => {
+      button.hidden = !fitting.includes(button);
+      button.classList.toggle("first-match", typed.trim() !== "" && button === fitting[0]);
+    });
+    list.append(...(typed.trim() ? fitting : buttons));
+    if (aloud)
+      announce(
+        fitting.length
+          ? `${plural(fitting.length, "class", "classes")}; Enter chooses ${fitting[0].dataset.label}`
+          : "No class matches",
+      );
+  }
+
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    const visible = [...list.querySelectorAll("button:not([hidden])")];
+    const place = visible.indexOf(document.activeElement);
+    if (place < 0) return;
+    event.preventDefault();
+    visible[(place + step + visible.length) % visible.length].focus();
+  });
+
+  return {
+    node,
+    /** The class of a key 1 to 9, or undefined. */
+    labelOfKey: (key) => (/^[1-9]$/.test(key) ? classes[Number(key) - 1] : undefined),
+    /** Mark what was answered before an undo. */
+    mark(label) {
+      buttons.forEach((button) => button.classList.toggle("was", button.dataset.label === label));
+    },
+    enable(yes) {
+      buttons.forEach((button) => {
+        button.disabled = !yes;
+      });
+    },
+    focusSearch: () => node.querySelector("input")?.focus(),
+  };
+}

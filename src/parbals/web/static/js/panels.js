@@ -1,0 +1,176 @@
+// What is seen beside the work: progress, class balance, expected error and advice, who labels.
+
+import { errorChart, errorTable } from "./chart.js";
+import { ago, count, h, percent, plural } from "./dom.js";
+import { on, state, tone } from "./state.js";
+
+const FEW = 8;
+
+function panel(title, ...body) {
+  return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, title), body);
+}
+
+/** A panel whose inside is drawn again when something has changed. */
+function livePanel(title, draw) {
+  const inside = h("div", { class: "panel-body" }, h("p", { class: "quiet" }, "One moment …"));
+  let drawnFor = 0;
+  const redraw = () => {
+    if (state.live) inside.replaceChildren(...[draw(state.live, inside)].flat().filter(Boolean));
+  };
+  on("live", redraw);
+  on("project", redraw);
+  new ResizeObserver(([box]) => {
+    if (Math.abs(box.contentRect.width - drawnFor) < 1) return;
+    drawnFor = box.contentRect.width;
+    redraw();
+  }).observe(inside);
+  redraw();
+  return panel(title, inside);
+}
+
+function balance(live, all) {
+  const pairs = state.project.classes.map((label) => [label, live.class_balance[label] ?? 0]);
+  const shown = all || pairs.length <= FEW + 1 ? pairs : [...pairs].sort((a, b) => b[1] - a[1]).slice(0, FEW);
+  const most = Math.max(1, ...pairs.map(([, n]) => n));
+  const rows = shown.map(([label, n]) => {
+    const fill = h("span", { class: `bar-fill ${tone(label)}` });
+    fill.style.width = `${(100 * n) / most}%`;
+    return h(
+      "li",
+      { class: "bar-row" },
+      h("span", { class: "bar-name", dir: "auto" }, label),
+      h("span", { class: "bar-track", "aria-hidden": "true" }, fill),
+      h("span", { class: "bar-value" }, count(n)),
+    );
+  });
+  const left = pairs.length - shown.length;
+  return [
+    h("ul", { class: "bars", "aria-label": "Labels of each class" }, rows),
+    left > 0 && h("p", { class: "quiet" }, `and ${plural(left, "class", "classes")} with fewer`),
+  ];
+}
+
+export function progressPanel({ full = false } = {}) {
+  return livePanel("Progress", (live) => {
+    const share = live.n_items ? live.labelled / live.n_items : 0;
+    const fill = h("span", { class: "meter-fill" });
+    fill.style.width = `${Math.max(live.labelled ? 0.8 : 0, 100 * share)}%`;
+    const facts = [
+      live.queued && `${count(live.queued)} queued`,
+      live.out && `${count(live.out)} out`,
+      live.passed && `${count(live.passed)} passed`,
+    ].filter(Boolean);
+    return [
+      h("p", { class: "figure" }, h("strong", {}, count(live.labelled)), ` of ${count(live.n_items)} labelled`),
+      h("span", { class: "meter", role: "img", "aria-label": `${percent(share)} labelled` }, fill),
+      facts.length > 0 && h("p", { class: "quiet facts" }, facts.join(" · ")),
+      ...balance(live, full),
+    ];
+  });
+}
+
+export function errorPanel({ full = false } = {}) {
+  return livePanel("Expected error", (live, inside) => {
+    const { report, history } = live;
+    if (!report || !history?.length)
+      return h("p", { class: "quiet" }, "A first estimate appears once the model has learnt from a few labels.");
+    const error = report.expected_error;
+    const behind = live.labelled - report.n_labels;
+    return [
+      h(
+        "p",
+        { class: "figure" },
+        h("strong", {}, percent(error.mean)),
+        h("span", { class: "interval" }, ` ${percent(error.low)} to ${percent(error.high)}`),
+      ),
+      errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140 }),
+      h(
+        "p",
+        { class: report.stop ? "advice stop" : "advice go" },
+        h("span", { class: "advice-sign", "aria-hidden": "true" }, report.stop ? "✓" : "→"),
+        h("span", {}, report.advice),
+      ),
+      ...(report.warnings ?? []).map((warning) =>
+        h(
+          "p",
+          { class: "advice warn" },
+          h("span", { class: "advice-sign", "aria-hidden": "true" }, "!"),
+          h("span", {}, warning),
+        ),
+      ),
+      behind > 0 &&
+        h(
+          "p",
+          { class: "quiet" },
+          `Made with ${plural(report.n_labels, "label")}; ${plural(behind, "newer one is", "newer ones are")} not in it yet.`,
+        ),
+      full &&
+        h(
+          "p",
+          { class: "quiet" },
+          "The share of wrong decisions somebody would find who labelled everything, as the model itself expects it, with a 90 % interval.",
+        ),
+      full && h("details", { class: "as-table" }, h("summary", {}, "The curve as a table"), errorTable(history)),
+    ];
+  });
+}
+
+const STATES = {
+  idle: "waiting for labels",
+  choosing: "choosing the next batch",
+  reporting: "learning from the labels",
+  starting: "starting",
+  failed: "stopped with an error",
+  finished: "finished",
+};
+
+/** One line: what the model is doing now. */
+export function modelLine() {
+  const text = h("span", {});
+  const node = h("p", { class: "model-line" }, h("span", { class: "model-sign", "aria-hidden": "true" }), text);
+  const draw = (queue) => {
+    if (!queue) return;
+    node.dataset.state = queue.state;
+    text.textContent = `Model: ${STATES[queue.state] ?? queue.state}${queue.message && queue.state === "failed" ? ` – ${queue.message}` : ""}`;
+  };
+  on("live", (live) => draw(live.queue));
+  on("queue", draw);
+  draw(state.live?.queue);
+  return node;
+}
+
+export function peoplePanel() {
+  return livePanel("Who labels", (live) => {
+    if (!live.annotators?.length) return h("p", { class: "quiet" }, "Nobody has answered yet.");
+    const rows = live.annotators.map((person) =>
+      h(
+        "tr",
+        {},
+        h(
+          "th",
+          { scope: "row", dir: "auto" },
+          person.name,
+          person.source === "machine" && h("span", { class: "chip" }, "machine"),
+        ),
+        h("td", { class: "numeric" }, count(person.answers)),
+        h("td", { class: "quiet" }, person.last ? ago(person.last) : ""),
+      ),
+    );
+    return h(
+      "table",
+      { class: "table" },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, "Name"),
+          h("th", { scope: "col", class: "numeric" }, "Answers"),
+          h("th", { scope: "col" }, "Last"),
+        ),
+      ),
+      h("tbody", {}, rows),
+    );
+  });
+}

@@ -1,0 +1,28 @@
+"""What there is to see of a project, without a model."""
+
+from parbals.project.summary import overview, overview_lines
+from parbals.store.records import Submission
+from parbals.store.store import Store
+
+
+def test_the_overview_counts_what_waits_what_is_out_and_what_was_passed(tmp_path):
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings={}) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(10))
+        store.record_batch("random", 0, [(n, None, None) for n in (4, 2, 7)], {}, queued=True)
+        store.record_batch("random", 0, [(0, None, None)], {})
+        store.take("ann", 1, 1000.0)
+        store.pass_over(9, "skip", annotator="ann")
+        for annotator, label in (("ann", "ham"), ("bob", "spam"), ("cyd", "spam")):
+            store.submit([Submission(1, label)], annotator=annotator)
+        store.submit([Submission(3, "ham")], annotator="rule", source="machine")
+        store.submit([Submission(1, "ham")], annotator="rule", source="machine")
+        seen = overview(store)
+    assert (seen.items, seen.labelled, seen.answers) == (10, 2, 4)
+    assert (seen.pending, seen.queued, seen.out, seen.passed, seen.batches) == (4, 2, 2, 1, 2)
+    assert seen.class_balance == {"spam": 1, "ham": 1}
+    assert [annotator.name for annotator in seen.annotators] == ["ann", "bob", "cyd", "rule"]
+    assert seen.agreement.n_items == 1
+    assert len(seen.agreement.pairs) == 3, "machines do not count"
+    first, second, *_ = overview_lines(seen)
+    assert first == "2 of 10 items labelled (20.0%), 2 out, 2 batches by parbals-epig"
+    assert second == "2 waiting on the labelling page, 1 passed without a label"

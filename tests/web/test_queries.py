@@ -1,0 +1,65 @@
+"""What the page is told of a project: why an item was chosen, and the curve."""
+
+import pytest
+from page_server import page
+
+from parbals.store.records import Lease, Why
+from parbals.store.store import Store
+from parbals.strategies.table import STRATEGIES
+from parbals.web.queries import Curve, Tasks
+
+
+@pytest.fixture
+def store(project):
+    with Store.open(project) as store:
+        yield store
+
+
+def sentence(store, why):
+    return Tasks(store).task(store, Lease(3, 0.0, why)).why.sentence
+
+
+@pytest.mark.parametrize(
+    ("strategy", "score", "words"),
+    [
+        ("random", 0.3, ", drawn at random."),
+        ("coreset", 0.3, " far from everything that was chosen before."),
+        ("margin", 0.25, " nearly equally likely, with a score of 0.25."),
+        ("parbals-epig", 0.25, " to lower the loss by 0.25 (alone by 0.5)."),
+        ("parbals-epig", 0.4999, " is expected to lower the loss by 0.5."),
+        ("parbals-epig", None, " do not repeat each other."),
+        ("somebody-elses", 0.25, ", chosen by somebody-elses."),
+    ],
+)
+def test_people_are_told_why_an_item_was_chosen(store, strategy, score, words):
+    why = Why(batch=7, rank=1, size=20, score=score, initial_score=0.5, strategy=strategy)
+    told = sentence(store, why)
+    assert told.startswith("Number 2 of 20 in batch 7, ")
+    assert told.endswith(words)
+
+
+def test_every_strategy_has_its_words_and_an_item_nobody_chose_says_so(store):
+    for name, strategy in STRATEGIES.items():
+        assert strategy.about in sentence(store, Why(1, 0, 5, None, None, name))
+    assert sentence(store, None) == "Nobody chose this item: it was picked from the list."
+
+
+def test_the_curve_has_one_point_for_each_number_of_labels_and_keeps_both_ends(store):
+    for n_labels in range(1, 251):
+        for mean in (0.9, 1 / n_labels):
+            error = {"mean": mean, "low": 0.0, "high": 1.0}
+            store.save_report({"expected_error": error}, n_labels)
+    store.save_report({"expected_error": None}, 251)
+    curve = Curve()
+    points = curve.renew(store)
+    assert (len(points), points[0].n_labels, points[-1].n_labels) == (200, 1, 250)
+    assert points[-1].mean == 1 / 250
+    assert curve.renew(store) == points
+
+
+def test_a_worker_that_has_failed_is_shown_and_labelling_goes_on(project):
+    with page(project) as server:
+        server.session.supervisor._note("failed", "It has ended.")
+        assert server.label("ann", 0).status == 200
+        queue = server.get("/api/live").json["queue"]
+    assert (queue["state"], queue["message"]) == ("failed", "It has ended.")
