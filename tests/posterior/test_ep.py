@@ -10,12 +10,16 @@ from parbals.posterior.mixture import label_evidence
 
 
 def made(n_rows, n_features, length=1.0, seed=0):
-    """Design rows with an intercept, labels drawn from the model, and the prior of the difference."""
+    """Design rows with an intercept, labels drawn from the model, the prior's variances."""
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((n_rows, n_features)) * length / np.sqrt(n_features)
     X = np.concatenate([X, np.ones((n_rows, 1))], axis=1)
     weights = generator.standard_normal(n_features + 1) * np.sqrt(2.0)
-    return X, (generator.random(n_rows) < expit(X @ weights)).astype(int), np.full(n_features + 1, 2.0)
+    return (
+        X,
+        (generator.random(n_rows) < expit(X @ weights)).astype(int),
+        np.full(n_features + 1, 2.0),
+    )
 
 
 def test_without_labels_it_is_the_prior():
@@ -44,7 +48,7 @@ def test_one_label_has_the_exact_moments_and_evidence():
     [(20, 4, 1.0), (30, 60, 1.0), (60, 10, 17.0), (50, 8, 1000.0), (40, 5, 0.01)],
 )
 def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
-    """At the fixed point the posterior marginal of a row is its cavity times the true likelihood."""
+    """At the fixed point a row's marginal is its cavity times the true likelihood."""
     X, labels, prior = made(n_rows, n_features, length)
     posterior = fit_gaussian(X, labels, prior)
     assert posterior.change < 1e-7
@@ -87,7 +91,9 @@ def test_conditioning_is_fitting_on_everything():
     later = fit_gaussian(X[:25], labels[:25], prior).condition(X[25:], labels[25:])
     whole = fit_gaussian(X, labels, prior)
     np.testing.assert_allclose(later.mean, whole.mean, atol=1e-6)
-    np.testing.assert_allclose(later.factor @ later.factor.T, whole.factor @ whole.factor.T, atol=1e-6)
+    np.testing.assert_allclose(
+        later.factor @ later.factor.T, whole.factor @ whole.factor.T, atol=1e-6
+    )
 
 
 def test_draws_have_the_posteriors_moments():

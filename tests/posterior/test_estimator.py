@@ -31,7 +31,7 @@ def fitted():
     return small().fit(X, Y)
 
 
-@parametrize_with_checks([small(inference="laplace")])
+@parametrize_with_checks([small(inference="laplace"), small(inference="ep")])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -43,7 +43,7 @@ def test_scikit_learn_contract_of_the_default_inference(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("inference", ["smc", "laplace"])
+@pytest.mark.parametrize("inference", ["smc", "laplace", "ep"])
 @pytest.mark.parametrize("labels", [Y, Y.astype(bool), np.where(Y, "spam", "ham"), Y * 7 - 3])
 def test_labels_of_any_kind(inference, labels):
     model = small(inference=inference).fit(X, labels)
@@ -183,7 +183,7 @@ def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
             X,
             Y,
             InputError,
-            "inference is 'magic'; choose one of: smc, nuts, laplace",
+            "inference is 'magic'; choose one of: smc, nuts, laplace, ep",
         ),
         ({"random_state": -1}, X, Y, InputError, "random_state is -1"),
     ],

@@ -1,15 +1,15 @@
 """Two classes without draws: a Gaussian posterior by expectation propagation (Minka, 2001).
 
-The model is f = x·v, p(y = 1 | x) = σ(f), v ~ N(0, diag(prior_variance)); for the softmax model with
-N(0, σ²) weights v is the difference of the two classes' weights and its variance is 2σ². Every label
-becomes a Gaussian site exp(ν f - τ f²/2) whose moments agree with those of the true likelihood under
-all other sites (the cavity). The likelihood is log-concave, so τ ≥ 0 and all sites can be renewed at
-once. In whitened coordinates u = v / √prior_variance, and in the row space of the design when there
-are fewer rows than columns (the posterior equals the prior across it), a sweep costs n r² + r³ with
-r = min(n, d).
+The model is f = x·v, p(y = 1 | x) = σ(f), v ~ N(0, diag(prior_variance)); for the softmax model
+with N(0, σ²) weights v is the difference of the two classes' weights and its variance is 2σ². Every
+label becomes a Gaussian site exp(ν f - τ f²/2) whose moments agree with those of the true
+likelihood under all other sites (the cavity). The likelihood is log-concave, so τ ≥ 0 and all sites
+can be renewed at once. In whitened coordinates u = v / √prior_variance, and in the row space of the
+design when there are fewer rows than columns (the posterior equals the prior across it), a sweep
+costs n r² + r³ with r = min(n, d).
 
-The evidence ln Z is the approximation's own; at a fixed point its derivative in a prior variance θ_j
-is that of the prior alone, ½ (E[v_j²] / θ_j² - 1/θ_j).
+The evidence ln Z is the approximation's own; at a fixed point its derivative in a prior variance
+θ_j is that of the prior alone, ½ (E[v_j²] / θ_j² - 1/θ_j).
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ __all__ = ["GaussianPosterior", "fit_gaussian"]
 
 _MOST_SWEEPS = 200
 _TOLERANCE = 1e-7
+_SETTLED = 1e-3
 _LEAST_PRECISION = 1e-12
 
 
@@ -61,6 +62,16 @@ class GaussianPosterior:
         second_moment = np.square(self.mean) + np.square(self.factor).sum(axis=1)
         return 0.5 * (second_moment / self.prior_variance - 1.0)
 
+    def problems(self) -> tuple[str, ...]:
+        """What the user must be told: sites that still changed when the sweeps were used up."""
+        if self.change < _SETTLED:
+            return ()
+        return (
+            f"Expectation propagation did not settle: after {self.n_sweeps} sweeps a site still "
+            f"changed by {self.change:.1g} of the largest. Standardise the features, use a smaller "
+            'prior_scale, or use inference="smc".',
+        )
+
     def condition(self, X_new: np.ndarray, labels_new: np.ndarray) -> "GaussianPosterior":
         """The posterior that also knows these labels; the old sites are where it starts."""
         zeros = np.zeros(len(X_new))
@@ -75,7 +86,7 @@ def fit_gaussian(
     prior_variance: np.ndarray,
     start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> GaussianPosterior:
-    """Expectation propagation on design rows X (n, d), labels 0 or 1; ``start`` are sites τ and ν."""
+    """Expectation propagation on design rows X (n, d), labels 0 or 1; ``start``: sites τ, ν."""
     deviations = np.sqrt(prior_variance)
     whitened = X * deviations
     basis, rows = _row_space(whitened)

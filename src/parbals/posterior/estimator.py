@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from parbals.errors import InputError, LabelError
 from parbals.posterior.diagnostics import Diagnostics, warn_if_unreliable
+from parbals.posterior.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
 from parbals.posterior.reference import laplace_reference
@@ -29,7 +30,7 @@ from parbals.validate import (
 
 __all__ = ["BayesianLogisticRegression"]
 
-_INFERENCES = ("smc", "nuts", "laplace")
+_INFERENCES = ("smc", "nuts", "laplace", "ep")
 
 
 class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
@@ -43,7 +44,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         n_samples: K, the number of posterior draws.
         prior_scale: standard deviation σ of the prior of every weight and bias.
         inference: "smc", a population of particles moved all at once (fast, default); "nuts",
-            BlackJAX's No-U-Turn sampler (the trusted reference); "laplace", a Gaussian at the mode.
+            BlackJAX's No-U-Turn sampler (the trusted reference); "laplace", a Gaussian at the mode;
+            "ep", for two classes, a Gaussian by expectation propagation: predictions and the scores
+            of EPIG, BALD and ParBaLS then have closed forms and no Monte-Carlo noise.
         classes: all class labels, when ``y`` may not show every one; ``None`` takes them from
             ``y``.
         random_state: an integer makes every result reproducible on the same machine.
@@ -77,6 +80,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         y = check_label_vector(_label_vector(y), n_rows)
         classes = classes_shown(y) if self.classes is None else check_classes(self.classes)
         labels = check_labels(y, classes, n_rows)
+        self._check_classes(classes)
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
@@ -92,12 +96,15 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
             raise InputError(
                 "Without labels the classes are unknown; declare them with classes=[...]."
             )
-        self.classes_ = check_classes(self.classes)
+        classes = check_classes(self.classes)
+        self._check_classes(classes)
+        self.classes_ = classes
         self.n_features_in_ = check_positive_int(n_features, "n_features")
         self._seed = seed_from(self.random_state)
         # One row of zeros, the bias included, gives every class the same likelihood whatever the
-        # weights.
-        self._draw(np.zeros((1, n_features + 1)), np.zeros(1, np.int32))
+        # weights; expectation propagation needs no row at all.
+        n_rows = 0 if self.inference == "ep" else 1
+        self._draw(np.zeros((n_rows, n_features + 1)), np.zeros(n_rows, np.int32))
         return self
 
     def condition(self, X_new: Any, y_new: Any) -> Self:
@@ -111,6 +118,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         model = copy.copy(self)
         if isinstance(self._state, Population):
             model._accept(condition_population(self._state, X_new, labels_new, self._seed))
+        elif isinstance(self._state, GaussianPosterior):
+            model._accept_gaussian(self._state.condition(X_new, labels_new))
         else:
             X = np.concatenate([self._X, X_new])
             model._draw(X, np.concatenate([self._labels, labels_new]))
@@ -123,10 +132,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return sample_proba(self._design(X), self._coefficients, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(N, C): the posterior predictive, Σ_k w_k p_k(y | x)."""
-        return mean_proba(
-            self._design(X), self._coefficients, len(self.classes_), self.sample_weights
-        )
+        """(N, C): the posterior predictive, Σ_k w_k p_k(y | x); exact with ``inference="ep"``."""
+        design = self._design(X)
+        if isinstance(self._state, GaussianPosterior):
+            return self._state.predict_proba(design)
+        return mean_proba(design, self._coefficients, len(self.classes_), self.sample_weights)
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) most probable class of each row."""
@@ -158,12 +168,19 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self._state if isinstance(self._state, Population) else None
 
+    @property
+    def gaussian(self) -> GaussianPosterior | None:
+        """The Gaussian posterior of an "ep" model, for scores in closed form."""
+        check_is_fitted(self)
+        return self._state if isinstance(self._state, GaussianPosterior) else None
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_coefficients")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
+        tags.classifier_tags.multi_class = self.inference != "ep"
         return tags
 
     def _check_settings(self) -> None:
@@ -171,13 +188,25 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         check_positive(self.prior_scale, "prior_scale")
         check_choice(self.inference, _INFERENCES, "inference")
 
+    def _check_classes(self, classes: np.ndarray) -> None:
+        if self.inference == "ep" and len(classes) > 2:
+            raise InputError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f'inference="ep" is for two classes, and there are {len(classes)}; use '
+                'inference="smc".'
+            )
+
     def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Replace the posterior by one of design rows X (n, D+1)."""
         arguments = (X, labels, len(self.classes_), float(self.prior_scale))
         self._X, self._labels = X, labels
-        self._state: Population | None = None
+        self._state: Population | GaussianPosterior | None = None
         self._weights = np.full(self.n_samples, 1.0 / self.n_samples)
-        if self.inference == "smc":
+        if self.inference == "ep":
+            # The difference of two classes' weights has twice the variance of each.
+            variance = np.full(X.shape[1], 2.0 * float(self.prior_scale) ** 2)
+            self._accept_gaussian(fit_gaussian(X, labels, variance))
+        elif self.inference == "smc":
             self._accept(draw_population(self._seed, *arguments, self.n_samples))
         elif self.inference == "nuts":
             # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.
@@ -200,6 +229,16 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         self._coefficients = population.coefficients()
         self._weights = population.weights
         self.diagnostics_ = population.diagnostics
+
+    def _accept_gaussian(self, posterior: GaussianPosterior) -> None:
+        self._state = posterior
+        self._X, self._labels = posterior.X, posterior.labels
+        generator = derive_generator(self._seed, "ep", len(posterior.X))
+        draws = posterior.draw(generator, self.n_samples)
+        self._coefficients = draws[:, None, :] / np.sqrt(2.0)  # the difference is √2 contrasts
+        self.diagnostics_ = Diagnostics(
+            "ep", self.n_samples, float(self.n_samples), problems=posterior.problems()
+        )
 
     def _design(self, X: Any, name: str = "X") -> np.ndarray:
         check_is_fitted(self)

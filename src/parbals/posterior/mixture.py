@@ -2,15 +2,16 @@
 
     σ(f) = Σ_i ω_i Φ(s_i f),    largest error 8.5e-8
 
-(the logistic distribution is a scale mixture of normals; scales and weights are a minimax fit). For a
-normal f ~ N(m, v) every expectation then has a closed form, whatever the variance: with
-r_i = s_i / √(1 + s_i² v) and z_i = r_i m
+(the logistic distribution is a scale mixture of normals; scales and weights are a minimax fit). For
+a normal f ~ N(m, v) every expectation then has a closed form, whatever the variance: with r_i = s_i
+/ √(1 + s_i² v) and z_i = r_i m
 
     E[σ(f)]      = Σ_i ω_i Φ(z_i),
     E[σ⁽ᵏ⁾(f)]   = Σ_i ω_i r_iᵏ (-1)ᵏ⁻¹ He_{k-1}(z_i) φ(z_i),      k ≥ 1,
 
 because derivatives in f are derivatives in m. He are Hermite's polynomials, φ and Φ the standard
-normal density and distribution function. Functions take NumPy arrays and, given JAX's modules, JAX's.
+normal density and distribution function. Functions take NumPy arrays and, given JAX's modules,
+JAX's.
 """
 
 from types import ModuleType

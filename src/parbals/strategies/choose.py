@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
+from parbals.posterior.predictive import add_bias
 from parbals.randomness import Seed, seed_from
 from parbals.scores.losses import LOSSES
 from parbals.scores.uncertainty import mean_prediction
-from parbals.strategies.problem import Labelled, ModelView, Problem
+from parbals.strategies.problem import GaussianView, Labelled, ModelView, Problem
 from parbals.strategies.table import strategy_named
 from parbals.types import Batch
 from parbals.validate import (
@@ -80,6 +81,10 @@ def choose_batch(
     if not entry.uses_predictions:
         weights = check_weights(weights, 1 if weights is None else len(weights))
         return solve(terms, weights, pool_features=X_pool, labelled=labelled)
+    gaussian = getattr(model, "gaussian", None)
+    if entry.closed_form and gaussian is not None and terms["loss"] == "log":
+        rows = add_bias(X_pool), add_bias(X_pool[:0] if X_target is None else X_target)
+        return solve(terms, np.ones(1), gaussian=GaussianView(gaussian, *rows))
     population = getattr(model, "population", None)
     if entry.conditions_model and population is not None:
         view = ModelView.of(population, X_pool, X_target)
@@ -103,7 +108,7 @@ def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:
     """Build the problem, see that the strategy gets what it needs, and let it choose."""
     problem = Problem(weights=weights, **terms, **parts)
     entry = strategy_named(problem.strategy)
-    if entry.needs_target and problem.model is None:
+    if entry.needs_target and problem.model is None and problem.gaussian is None:
         problem.require_target()
     if entry.needs_features:
         problem.require_features()

@@ -1,15 +1,16 @@
 """ParBaLS for two classes in closed form: universes are rank-one updates of one Gaussian posterior.
 
 Universe u has seen its labels of the partial batch. A label s at point i, whose f has mean m_i and
-variance v_i there, changes every point's by its covariance c(·, i):
+variance v_i there, changes those of every point by their covariance c(·, i) with it:
 
     m ← m + α c(·, i),   v ← v - β c(·, i)²,   c ← c - β c(·, i) c(i, ·),
 
 α and β the derivatives of ln E[σ(s f)] (:func:`parbals.posterior.mixture.label_evidence`). With
-k_j = √β_j c(·, j) and C₀ the covariance of pool and target before the batch, C_u = C₀ - Σ_j k_j k_jᵀ, and
-the quadratic form of :mod:`parbals.scores.gaussian` is
+k_j = √β_j c(·, j) and C₀ the covariance of pool and target before the batch,
+C_u = C₀ - Σ_j k_j k_jᵀ, and the quadratic form of :mod:`parbals.scores.gaussian` is
 
-    Σ_t b_t C_u(x, t)² = Σ_t b_t C₀² - 2 Σ_j k_j(x) Σ_t C₀ b_t k_j(t) + Σ_jl k_j(x) k_l(x) Σ_t b_t k_j k_l:
+    Σ_t b_t C_u(x, t)² = Σ_t b_t C₀² - 2 Σ_j k_j(x) Σ_t C₀ b_t k_j(t)
+                         + Σ_jl k_j(x) k_l(x) Σ_t b_t k_j(t) k_l(t):
 
 two matrix products for all universes, and nothing of size U × N × M. It ranks the pool; the best
 ``_SHORT`` are then scored exactly, and the best of those is chosen.
@@ -22,13 +23,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+from scipy.special import expit
 
 from parbals.arrays import bucket, pad_rows
-from parbals.posterior.ep import GaussianPosterior
 from parbals.posterior.mixture import label_evidence
-from parbals.scores.gaussian import closed_epig, gain_factor
+from parbals.randomness import derive_generator
+from parbals.scores.gaussian import closed_bald, closed_epig, gain_factor
+from parbals.strategies.problem import GaussianView, Problem, batch_of
+from parbals.strategies.universes import PseudoLabels
+from parbals.types import Batch
 
-__all__ = ["Greedy", "Surface", "greedy_closed_form", "make_surface"]
+__all__ = ["bald_in_closed_form", "closed_form_batch", "epig_in_closed_form"]
 
 _SHORT = 64
 _BLOCK = 1024
@@ -46,7 +51,7 @@ class Surface(NamedTuple):
 
 
 class Universes(NamedTuple):
-    """What each of U universes has learnt from its labels of the partial batch, at most R of them."""
+    """What U universes have learnt from their labels of the partial batch, at most R of them."""
 
     mean: Float[Array, "N U"]
     variance: Float[Array, "N U"]
@@ -56,60 +61,88 @@ class Universes(NamedTuple):
     target_columns: Float[Array, "M U R"]
 
 
-class Greedy(NamedTuple):
-    """A batch and its scores when chosen and before the batch was begun."""
+class _Labellings:
+    """Joint labellings of the pool: U draws of the weights, and what tells points apart."""
 
-    indices: np.ndarray
-    scores: np.ndarray
-    initial_scores: np.ndarray
+    def __init__(self, view: GaussianView, n_universes: int, seed: int) -> None:
+        self._pool = view.pool
+        generator = derive_generator(seed, "universes")
+        self._weights = view.posterior.draw(generator, n_universes)  # (d, U)
+
+    def label_probs(self, index: int) -> np.ndarray:
+        f = self._pool[index] @ self._weights
+        return np.stack([expit(-f), expit(f)], axis=1)
+
+    def content(self, index: int) -> list[bytes]:
+        row = self._pool[index].tobytes()
+        return [row + bytes([c]) for c in range(2)]
 
 
-def make_surface(posterior: GaussianPosterior, pool: np.ndarray, target: np.ndarray) -> Surface:
-    """Design rows (N, d) and (M, d) under the posterior."""
-    n_rows = -(-len(pool) // _BLOCK) * _BLOCK
-    factor = pad_rows((pool @ posterior.factor).astype(np.float32), n_rows)
-    target_factor = (target @ posterior.factor).astype(np.float32)
-    mean = pad_rows((pool @ posterior.mean).astype(np.float32), n_rows)
+def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
+    """The batch that :func:`parbals.strategies.parbals.greedy_batch` builds, without samples."""
+    view = problem.gaussian
+    assert view is not None  # the caller has looked
+    surface = _surface(view)
+    drawn = _Labellings(view, n_universes, problem.seed)
+    predicted = view.posterior.predict_proba(view.pool) if most_probable else None
+    labels = PseudoLabels(problem.seed, predicted)
+    free = jnp.asarray(pad_rows(problem.candidates(), len(surface.mean)))
+    rank = bucket(len(problem.pending) + problem.batch_size, 8)
+    universes = _begin(surface, n_universes=n_universes, rank=rank)
+    seen = 0
+
+    def observed(index: int) -> Universes:
+        signs = 2.0 * labels.of(index, drawn) - 1.0
+        return _observe(surface, universes, signs.astype(np.float32), index, seen)
+
+    for index in problem.pending.tolist():
+        universes = observed(index)
+        seen += 1
+    start, chosen, scores = universes, [], []
+    for step in range(problem.batch_size):
+        ranking = _quadratic_forms(surface, universes, rank=bucket(seen, 8) if seen else 0)
+        best, score = _best(surface, universes, ranking, free)
+        chosen.append(int(best))
+        scores.append(float(score))
+        free = free.at[best].set(False)
+        if step < problem.batch_size - 1:
+            universes = observed(chosen[-1])
+            seen += 1
+    size = problem.batch_size
+    return batch_of(
+        problem,
+        np.array(chosen),
+        np.array(scores),
+        initial_scores=np.asarray(_exact(surface, start, np.array(chosen)), np.float64),
+        n_exact=np.full(size, min(_SHORT, int(problem.candidates().sum()))),
+    )
+
+
+def epig_in_closed_form(view: GaussianView) -> np.ndarray:
+    """(N,) EPIG of every pool point."""
+    return np.asarray(_epig_of_pool(_surface(view)), np.float64)[: len(view.pool)]
+
+
+def bald_in_closed_form(view: GaussianView) -> np.ndarray:
+    """(N,) BALD of every pool point."""
+    mean, variance = view.posterior.marginals(view.pool)
+    scores = closed_bald(jnp.asarray(mean, jnp.float32), jnp.asarray(variance, jnp.float32))
+    return np.asarray(scores, np.float64)
+
+
+def _surface(view: GaussianView) -> Surface:
+    posterior = view.posterior
+    n_rows = -(-len(view.pool) // _BLOCK) * _BLOCK
+    factor = pad_rows((view.pool @ posterior.factor).astype(np.float32), n_rows)
+    mean = pad_rows((view.pool @ posterior.mean).astype(np.float32), n_rows)
+    target_factor = (view.target @ posterior.factor).astype(np.float32)
     return Surface(
         factor=jnp.asarray(factor),
         covariance=_product(factor, target_factor.T),
         mean=jnp.asarray(mean),
         variance=jnp.asarray(np.square(factor).sum(axis=1)),
-        target_mean=jnp.asarray((target @ posterior.mean).astype(np.float32)),
+        target_mean=jnp.asarray((view.target @ posterior.mean).astype(np.float32)),
         target_variance=jnp.asarray(np.square(target_factor).sum(axis=1)),
-    )
-
-
-def greedy_closed_form(
-    surface: Surface, signs: np.ndarray, free: np.ndarray, pending: np.ndarray, batch_size: int
-) -> Greedy:
-    """Build a batch; ``signs`` (N, U) are the universes' labels ±1 of every pool point."""
-    n_rows = len(surface.mean)
-    labels = jnp.asarray(pad_rows(signs.astype(np.float32), n_rows))
-    open_ = jnp.asarray(pad_rows(free, n_rows))
-    universes = _begin(
-        surface, n_universes=signs.shape[1], rank=bucket(len(pending) + batch_size, 8)
-    )
-    seen = 0
-    for index in pending:
-        universes = _observe(surface, universes, labels, jnp.int32(index), jnp.int32(seen))
-        seen += 1
-    start = universes
-    indices, scores = [], []
-    for step in range(batch_size):
-        ranking = _quadratic_forms(surface, universes, rank=bucket(seen, 8) if seen else 0)
-        index, score = _best(surface, universes, ranking, open_)
-        indices.append(index)
-        scores.append(score)
-        open_ = open_.at[index].set(False)
-        if step < batch_size - 1:
-            universes = _observe(surface, universes, labels, index, jnp.int32(seen))
-            seen += 1
-    initial = _exact(surface, start, jnp.stack(indices))
-    return Greedy(
-        np.asarray(jnp.stack(indices), np.int64),
-        np.asarray(jnp.stack(scores), np.float64),
-        np.asarray(initial, np.float64),
     )
 
 
@@ -125,7 +158,10 @@ def _begin(surface: Surface, *, n_universes: int, rank: int) -> Universes:
 
     n_pool, n_targets = surface.covariance.shape
     return Universes(
-        *(repeated(values) for values in surface[2:]),
+        mean=repeated(surface.mean),
+        variance=repeated(surface.variance),
+        target_mean=repeated(surface.target_mean),
+        target_variance=repeated(surface.target_variance),
         columns=jnp.zeros((n_pool, n_universes, rank)),
         target_columns=jnp.zeros((n_targets, n_universes, rank)),
     )
@@ -135,9 +171,9 @@ def _begin(surface: Surface, *, n_universes: int, rank: int) -> Universes:
 def _observe(
     surface: Surface,
     universes: Universes,
-    labels: Float[Array, "N U"],
-    index: Int[Array, ""],
-    seen: Int[Array, ""],
+    signs: Float[Array, " U"],
+    index: Int[Array, ""] | int,
+    seen: Int[Array, ""] | int,
 ) -> Universes:
     """Condition every universe on its label of one pool point."""
     known = universes.columns[index]  # (U, R)
@@ -145,9 +181,8 @@ def _observe(
     column = column - jnp.einsum("nur,ur->nu", universes.columns, known)
     target_column = surface.covariance[index][:, None]
     target_column = target_column - jnp.einsum("mur,ur->mu", universes.target_columns, known)
-    _, slope, curvature = label_evidence(
-        universes.mean[index], universes.variance[index], labels[index], jnp
-    )
+    here = universes.mean[index], universes.variance[index]
+    _, slope, curvature = label_evidence(*here, signs, jnp)
     root = jnp.sqrt(jnp.maximum(curvature, 0.0))
 
     def lowered(variance: Array, change: Array) -> Array:
@@ -195,6 +230,17 @@ def _quadratic_forms(surface: Surface, universes: Universes, *, rank: int) -> Fl
 
     pool = surface.covariance, universes.mean, universes.variance, columns
     n_blocks = len(surface.mean) // _BLOCK
+    blocks = jax.tree.map(lambda x: x.reshape(n_blocks, _BLOCK, *x.shape[1:]), pool)
+    return jax.lax.map(of_block, blocks).reshape(-1)
+
+
+@jax.jit
+def _epig_of_pool(surface: Surface) -> Float[Array, " N"]:
+    def of_block(block: tuple[Array, Array, Array]) -> Array:
+        return closed_epig(*block[:2], surface.target_mean, surface.target_variance, block[2])
+
+    n_blocks = len(surface.mean) // _BLOCK
+    pool = surface.mean, surface.variance, surface.covariance
     blocks = jax.tree.map(lambda x: x.reshape(n_blocks, _BLOCK, *x.shape[1:]), pool)
     return jax.lax.map(of_block, blocks).reshape(-1)
 

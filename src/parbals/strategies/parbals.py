@@ -15,6 +15,7 @@ from parbals.errors import SampleCollapseWarning
 from parbals.numerics import working_precision
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
+from parbals.strategies.closed_form import closed_form_batch
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes import (
     ParticleUniverses,
@@ -52,6 +53,8 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
         most_probable: label with the most probable classes (MAP) instead of joint draws from the
             posterior.
     """
+    if problem.gaussian is not None:
+        return closed_form_batch(problem, n_universes, most_probable=most_probable)
     dtype = np.float32 if problem.model is not None else np.result_type(*problem.samples())
     with working_precision(np.dtype(dtype)):
         universes = _open_universes(problem, n_universes)

@@ -9,13 +9,14 @@ import numpy as np
 
 from parbals.arrays import effective_sample_size
 from parbals.errors import InputError
+from parbals.posterior.ep import GaussianPosterior
 from parbals.posterior.predictive import add_bias, mean_proba
 from parbals.posterior.smc import Population
 from parbals.scores.losses import Loss
 from parbals.scores.uncertainty import mean_prediction
 from parbals.types import Batch
 
-__all__ = ["Labelled", "ModelView", "Problem", "batch_of"]
+__all__ = ["GaussianView", "Labelled", "ModelView", "Problem", "batch_of"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,15 @@ class ModelView:
     @classmethod
     def of(cls, population: Population, X_pool: np.ndarray, X_target: np.ndarray) -> "ModelView":
         return cls(population, add_bias(X_pool), add_bias(X_target))
+
+
+@dataclass(frozen=True)
+class GaussianView:
+    """A Gaussian posterior of two classes and design rows, for scores in closed form."""
+
+    posterior: GaussianPosterior
+    pool: np.ndarray  # (N, D+1)
+    target: np.ndarray  # (M, D+1)
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,7 @@ class Problem:
     pool_features: np.ndarray | None = None  # (N, D)
     labelled: Labelled = Labelled()
     model: ModelView | None = None  # in place of samples, for strategies that condition the model
+    gaussian: GaussianView | None = None  # in place of samples, for strategies in closed form
     beta: float = 1.0
     loss: Loss = "log"
     n_configurations: int = 4096

@@ -10,9 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from parbals.randomness import derive_generator
-from parbals.scores.uncertainty import bald_scores
 from parbals.strategies.problem import Problem, batch_of
-from parbals.strategies.top import target_scores
+from parbals.strategies.top import parameter_scores, target_scores
 from parbals.types import Batch
 
 __all__ = [
@@ -31,17 +30,17 @@ __all__ = [
 
 def select_power_bald(problem: Problem) -> Batch:
     """Drawn with probability proportional to BALD to the power β."""
-    return noisy_batch(problem, bald_scores(problem.require_probs(), problem.weights), log_score)
+    return noisy_batch(problem, parameter_scores(problem), log_score)
 
 
 def select_softmax_bald(problem: Problem) -> Batch:
     """Drawn with probability proportional to exp(β · BALD)."""
-    return noisy_batch(problem, bald_scores(problem.require_probs(), problem.weights), plain_score)
+    return noisy_batch(problem, parameter_scores(problem), plain_score)
 
 
 def select_softrank_bald(problem: Problem) -> Batch:
     """Drawn with probability proportional to the rank by BALD to the power -β."""
-    return noisy_batch(problem, bald_scores(problem.require_probs(), problem.weights), log_rank)
+    return noisy_batch(problem, parameter_scores(problem), log_rank)
 
 
 def select_power_epig(problem: Problem) -> Batch:

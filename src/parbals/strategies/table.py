@@ -62,6 +62,7 @@ class Strategy:
         stochastic: other seeds give other batches by design.
         uses_predictions: what the model predicts matters at all.
         conditions_model: given our own model, its posterior is conditioned during the batch.
+        closed_form: given a Gaussian posterior and log loss, it needs no samples.
         options: names accepted in ``select_batch(options={...})``.
         cost: operations, in the axis letters N M K C D B U, L labelled points.
         reference: where it was published.
@@ -80,6 +81,7 @@ class Strategy:
     stochastic: bool = False
     uses_predictions: bool = True
     conditions_model: bool = False
+    closed_form: bool = False
     options: tuple[str, ...] = ()
     cost: str = ""
     reference: str = ""
@@ -159,19 +161,19 @@ STRATEGIES: dict[str, Strategy] = {
         tables=_HEURISTICS, style=(_GREY, "--", "X", 1.6)),
     "bald": Strategy(
         _at("top:select_bald"), "BALD", _INFORMS,
-        cost="N·K·C", reference="Houlsby et al. 2011",
+        closed_form=True, cost="N·K·C", reference="Houlsby et al. 2011",
         tables=_BAYESIAN, style=(_RED, "-", "^", 1.6)),
     "power-bald": Strategy(
         _at("stochastic:select_power_bald"), "PowerBALD", _INFORMS,
-        stochastic=True, cost="N·K·C", reference=_POWER,
+        stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
         tables=_BAYESIAN, style=(_RED, "--", "<", 1.6)),
     "softmax-bald": Strategy(
         _at("stochastic:select_softmax_bald"), "SoftmaxBALD", _INFORMS,
-        stochastic=True, cost="N·K·C", reference=_POWER,
+        stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
         tables=_BAYESIAN, style=(_PINK, "-.", ">", 1.6)),
     "softrank-bald": Strategy(
         _at("stochastic:select_softrank_bald"), "SoftRankBALD", _INFORMS,
-        stochastic=True, cost="N·K·C", reference=_POWER,
+        stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
         tables=_BAYESIAN, style=(_PINK, ":", "X", 1.6)),
     "batchbald": Strategy(
         _at("batchbald:select_batchbald"), "BatchBALD",
@@ -180,29 +182,30 @@ STRATEGIES: dict[str, Strategy] = {
         tables=_BAYESIAN, style=(_ORANGE, "-", "h", 1.6)),
     "epig": Strategy(
         _at("top:select_epig"), "EPIG", _HELPS,
-        needs_target=True, cost=_EPIG_COST, reference="Bickford Smith et al. 2023",
+        needs_target=True, closed_form=True,
+        cost=_EPIG_COST, reference="Bickford Smith et al. 2023",
         tables=_BAYESIAN, style=(_GREEN, "-", "v", 1.6)),
     "power-epig": Strategy(
         _at("stochastic:select_power_epig"), "PowerEPIG", _HELPS,
-        needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER,
+        needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
         tables=_BAYESIAN, style=(_GREEN, "--", "d", 1.6)),
     "softmax-epig": Strategy(
         _at("stochastic:select_softmax_epig"), "SoftmaxEPIG", _HELPS,
-        needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER,
+        needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
         tables=_BAYESIAN, style=(_GREY, "-.", "P", 1.6)),
     "softrank-epig": Strategy(
         _at("stochastic:select_softrank_epig"), "SoftRankEPIG", _HELPS,
-        needs_target=True, stochastic=True, cost=_EPIG_COST, reference=_POWER,
+        needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
         tables=_BAYESIAN, style=(_GREY, "--", "p", 1.6)),
     "parbals-map-epig": Strategy(
         _at("parbals:select_parbals_map_epig"), "ParBaLS-MAP EPIG", _TOGETHER,
         needs_target=True, batch_aware=True, conditions_model=True,
-        cost="B·N·K·(M·C² or K·C)", reference="Hu and Mussmann 2026",
+        closed_form=True, cost="B·N·K·(M·C² or K·C)", reference="Hu and Mussmann 2026",
         tables=_BOTH, style=(_SKY, "--", "D", 2.0)),
     "parbals-epig": Strategy(
         _at("parbals:select_parbals_epig"), "ParBaLS EPIG", _TOGETHER,
         needs_target=True, batch_aware=True, conditions_model=True,
-        cost="U·B·N·K·(M·C² or K·C)", reference="Hu and Mussmann 2026",
+        closed_form=True, cost="U·B·N·K·(M·C² or K·C)", reference="Hu and Mussmann 2026",
         tables=_BOTH, style=(_BLUE, "-", "o", 2.6)),
 }
 # fmt: on

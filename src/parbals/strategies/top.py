@@ -14,10 +14,12 @@ from parbals.scores.uncertainty import (
     entropy_scores,
     margin_scores,
 )
+from parbals.strategies.closed_form import bald_in_closed_form, epig_in_closed_form
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = [
+    "parameter_scores",
     "select_bald",
     "select_confidence",
     "select_entropy",
@@ -54,7 +56,7 @@ def select_entropy(problem: Problem) -> Batch:
 
 def select_bald(problem: Problem) -> Batch:
     """Largest H(p̄) - Σ_k w_k H(p_k): the label says most about the parameters."""
-    return top_batch(problem, bald_scores(problem.require_probs(), problem.weights))
+    return top_batch(problem, parameter_scores(problem))
 
 
 def select_epig(problem: Problem) -> Batch:
@@ -78,6 +80,15 @@ def top_batch(problem: Problem, scores: np.ndarray, ties: np.ndarray | None = No
     return batch_of(problem, chosen, scores[chosen])
 
 
+def parameter_scores(problem: Problem) -> np.ndarray:
+    """(N,) BALD."""
+    if problem.gaussian is not None:
+        return bald_in_closed_form(problem.gaussian)
+    return bald_scores(problem.require_probs(), problem.weights)
+
+
 def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     """(N,) expected gain on the target set under a loss, by default the problem's."""
+    if problem.gaussian is not None:
+        return epig_in_closed_form(problem.gaussian)
     return epig_scores(*problem.samples(), problem.weights, loss or problem.loss)

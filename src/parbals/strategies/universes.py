@@ -74,16 +74,20 @@ class Universe:
         return self.cloud.score_points(indices, self.weights, self.statistics, loss)
 
 
-class Universes(Protocol):
-    """State of the partial batch in every universe."""
-
-    members: tuple[Universe, ...]
+class Labellings(Protocol):
+    """One complete labelling of the pool for each universe, read off point by point."""
 
     def label_probs(self, index: int) -> np.ndarray:
         """(U, C): p(· | x, θ_u) of a pool point in every universe."""
 
     def content(self, index: int) -> list[bytes]:
         """What identifies a pool point, for each class: the key of its noise."""
+
+
+class Universes(Labellings, Protocol):
+    """State of the partial batch in every universe."""
+
+    members: tuple[Universe, ...]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
         """Condition universe u on label ``labels[u]`` of the pool point."""
@@ -97,7 +101,7 @@ class PseudoLabels:
         self._most_probable = most_probable
         self._seen: dict[tuple[bytes, ...], int] = {}
 
-    def of(self, index: int, universes: Universes) -> np.ndarray:
+    def of(self, index: int, universes: Labellings) -> np.ndarray:
         if self._most_probable is not None:
             return np.array([self._most_probable[index].argmax()])
         content = universes.content(index)

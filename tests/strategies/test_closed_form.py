@@ -1,0 +1,113 @@
+"""ParBaLS, EPIG and BALD on the Gaussian posterior of ``inference="ep"``."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import parbals
+from parbals.errors import InputError
+from parbals.posterior.mixture import label_evidence
+from parbals.scores.gaussian import closed_epig
+from parbals.strategies import closed_form
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """A fitted model, a pool of 150 rows and a target set of 40."""
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((230, 5)) * [3.0, 2.0, 1.0, 0.5, 0.2]
+    labels = (generator.random(230) < expit(X @ [1.0, -1.0, 0.5, 0.0, 2.0])).astype(int)
+    model = parbals.BayesianLogisticRegression(inference="ep", random_state=0)
+    return model.fit(X[:40], labels[:40]), X[40:190], X[190:]
+
+
+def by_definition(model, pool, target, size, pending, seed, n_universes):
+    """Every universe is a Gaussian of its own; every free point is scored in every universe."""
+    posterior = model.gaussian
+    rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
+    view = closed_form.GaussianView(posterior, rows, targets)
+    drawn = closed_form._Labellings(view, n_universes, seed)
+    labels = closed_form.PseudoLabels(seed)
+    states = [(posterior.mean, posterior.factor @ posterior.factor.T)] * n_universes
+    free = np.ones(len(rows), bool)
+
+    def condition(index):
+        free[index] = False
+        x = rows[index]
+        for u, label in enumerate(labels.of(index, drawn)):
+            mean, cov = states[u]
+            column = cov @ x
+            here = np.array([x @ mean]), np.array([x @ column])
+            _, slope, curvature = label_evidence(*here, 2.0 * label - 1.0)
+            cov = cov - curvature[0] * np.outer(column, column)
+            states[u] = mean + slope[0] * column, cov
+
+    def scores():
+        total = np.zeros(len(rows))
+        for mean, cov in states:
+            of = [(R @ mean, np.einsum("nd,de,ne->n", R, cov, R)) for R in (rows, targets)]
+            arrays = (*of[0], *of[1], rows @ cov @ targets.T)
+            total += np.asarray(closed_epig(*map(jnp.asarray, arrays))) / n_universes
+        return total
+
+    for index in pending:
+        condition(index)
+    chosen, values = [], []
+    for _ in range(size):
+        now = np.where(free, scores(), -np.inf)
+        chosen.append(int(now.argmax()))
+        values.append(now.max())
+        condition(chosen[-1])
+    return chosen, values
+
+
+@pytest.mark.parametrize("pending", [[], [4, 9]])
+def test_parbals_is_what_its_definition_gives(parts, pending):
+    options = {"pending": pending or None, "n_universes": 4, "random_state": 7}
+    batch = parbals.select_batch_from_model(*parts, 6, **options)
+    chosen, values = by_definition(*parts, 6, pending, 7, 4)
+    assert batch.indices.tolist() == chosen
+    np.testing.assert_allclose(batch.scores, values, rtol=1e-3)
+
+
+def test_the_order_of_the_pool_does_not_matter(parts):
+    model, pool, target = parts
+    order = np.random.default_rng(0).permutation(len(pool))
+    one = parbals.select_batch_from_model(model, pool, target, 8, random_state=1)
+    other = parbals.select_batch_from_model(model, pool[order], target, 8, random_state=1)
+    assert order[other.indices].tolist() == one.indices.tolist()
+
+
+@pytest.mark.parametrize(
+    "strategy", ["epig", "bald", "power-epig", "softrank-bald", "parbals-map-epig", "confidence"]
+)
+def test_other_strategies_choose_distinct_free_points(parts, strategy):
+    batch = parbals.select_batch_from_model(*parts, 10, strategy, pending=[0, 1], random_state=0)
+    assert len(set(batch.indices.tolist()) - {0, 1}) == 10
+    assert np.isfinite(batch.scores).all()
+
+
+@pytest.mark.parametrize("strategy", ["epig", "bald"])
+def test_scores_are_those_of_many_particles(parts, strategy):
+    """The particles' noise floor, about 1/(2K) nats, is what separates them."""
+    model, pool, target = parts
+    X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
+    particles = parbals.BayesianLogisticRegression(4_000, random_state=0).fit(X, labels)
+    scores = np.empty((2, len(pool)))
+    for row, fitted in zip(scores, (model, particles), strict=True):
+        batch = parbals.select_batch_from_model(fitted, pool, target, len(pool), strategy)
+        row[batch.indices] = batch.scores
+    assert np.corrcoef(scores)[0, 1] > 0.98
+    assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
+
+
+def test_the_error_loss_falls_back_to_samples(parts):
+    batch = parbals.select_batch_from_model(*parts, 3, loss="error", random_state=0)
+    assert batch.n_samples == 400
+
+
+def test_more_than_two_classes_are_refused_with_the_way_out():
+    model = parbals.BayesianLogisticRegression(inference="ep")
+    with pytest.raises(InputError, match='for two classes, and there are 3; use inference="smc"'):
+        model.fit(np.eye(3), [0, 1, 2])
