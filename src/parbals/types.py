@@ -28,7 +28,8 @@ class Batch:
         strategy: the name it was chosen by.
         n_exact: (B,) how many candidates were scored exactly; the others were ruled out by a
             certified upper bound (see :mod:`parbals.scores.bound`).
-        n_samples: K, the number of posterior samples.
+        n_samples: K, the number of posterior samples; 0 for scores in closed form, which rest on
+            none (``effective_sample_size`` is then infinite).
         notes: sentences about anything the user should know, such as a collapsed sample size.
     """
 
@@ -64,9 +65,11 @@ class Batch:
         title = f"{self.strategy}: {len(self)} items"
         if not enough.all():
             title += " (–: too few effective samples to tell)"
-        lines = [title, "   item      score   at start  redundancy  eff. samples"]
+        samples = "  eff. samples" if self.n_samples else ""
+        lines = [title, "   item      score   at start  redundancy" + samples]
         lines += [
-            f"{i:7d}  {s:9.3g}  {s0:9.3g}  {f'{r:.0%}' if t else '–':>9}  {e:8.0f}/{self.n_samples}"
+            f"{i:7d}  {s:9.3g}  {s0:9.3g}  {f'{r:.0%}' if t else '–':>9}"
+            + (f"  {e:8.0f}/{self.n_samples}" if self.n_samples else "")
             for i, s, s0, r, e, t in zip(
                 self.indices,
                 self.scores,

@@ -68,6 +68,8 @@ def test_parbals_is_what_its_definition_gives(parts, pending):
     batch = parbals.select_batch_from_model(*parts, 6, **options)
     chosen, values = by_definition(*parts, 6, pending, 7, 4)
     assert batch.indices.tolist() == chosen
+    assert batch.n_samples == 0
+    assert "eff. samples" not in batch.explain()
     np.testing.assert_allclose(batch.scores, values, rtol=1e-3)
 
 

@@ -138,14 +138,15 @@ class Problem:
 
 def batch_of(problem: Problem, indices: np.ndarray, scores: np.ndarray, **overrides: Any) -> Batch:
     """A batch whose scores stayed the same while it grew, unless ``overrides`` say otherwise."""
-    n = len(indices)
+    n, is_closed = len(indices), problem.gaussian is not None
+    size = np.inf if is_closed else float(effective_sample_size(problem.weights))
     fields: dict[str, Any] = {
         "indices": indices.astype(np.int64),
         "scores": scores.astype(np.float64),
         "initial_scores": scores.astype(np.float64),
-        "effective_sample_size": np.full(n, float(effective_sample_size(problem.weights))),
+        "effective_sample_size": np.full(n, size),
         "strategy": problem.strategy,
         "n_exact": np.full(n, int(problem.candidates().sum())),
-        "n_samples": len(problem.weights),
+        "n_samples": 0 if is_closed else len(problem.weights),
     }
     return Batch(**{**fields, **overrides})
