@@ -13,6 +13,7 @@ To first order in c it is ½ cov² / (p(1-p) q(1-q)), hence
 a quadratic form that needs no table of pairs.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -33,6 +34,7 @@ def gain_factor(mean: Float[Array, "..."], variance: Float[Array, "..."]) -> Flo
     return jnp.square(slope) / jnp.maximum(p * (1.0 - p), _LEAST)
 
 
+@jax.jit
 def closed_epig(
     mean: Float[Array, "*U n"],
     variance: Float[Array, "*U n"],
@@ -69,6 +71,7 @@ def label_information(
     return total
 
 
+@jax.jit
 def closed_bald(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float[Array, " N"]:
     """H(E[σ(f)]) - E[H(σ(f))], f ~ N(mean, variance)."""
     (p,) = sigmoid_means(mean, variance, 0, jnp)
