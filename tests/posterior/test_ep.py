@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
+from parbals.mixture import label_evidence
 from parbals.posterior.ep import fit_gaussian
-from parbals.posterior.mixture import label_evidence
 
 
 def made(n_rows, n_features, length=1.0, seed=0):

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit, xlogy
 from scipy.stats import norm, spearmanr
 
-from parbals.posterior.mixture import sigmoid_means
+from parbals.mixture import sigmoid_means
 from parbals.scores.gaussian import closed_bald, closed_epig, gain_factor, label_information
 
 

@@ -7,7 +7,7 @@ from scipy.special import expit
 
 import parbals
 from parbals.errors import InputError
-from parbals.posterior.mixture import label_evidence
+from parbals.mixture import label_evidence
 from parbals.scores.gaussian import closed_epig
 from parbals.strategies import closed_form
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from parbals.posterior.mixture import label_evidence, sigmoid_means
+from parbals.mixture import label_evidence, sigmoid_means
 
 __all__ = ["GaussianPosterior", "fit_gaussian"]
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from parbals.posterior.mixture import sigmoid_means
+from parbals.mixture import sigmoid_means
 
 __all__ = ["closed_bald", "closed_epig", "gain_factor", "label_information"]
 

@@ -5,7 +5,7 @@ variance v_i there, changes those of every point by their covariance c(·, i) wi
 
     m ← m + α c(·, i),   v ← v - β c(·, i)²,   c ← c - β c(·, i) c(i, ·),
 
-α and β the derivatives of ln E[σ(s f)] (:func:`parbals.posterior.mixture.label_evidence`). With
+α and β the derivatives of ln E[σ(s f)] (:func:`parbals.mixture.label_evidence`). With
 k_j = √β_j c(·, j) and C₀ the covariance of pool and target before the batch,
 C_u = C₀ - Σ_j k_j k_jᵀ, and the quadratic form of :mod:`parbals.scores.gaussian` is
 
@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy.special import expit
 
 from parbals.arrays import bucket, pad_rows
-from parbals.posterior.mixture import label_evidence
+from parbals.mixture import label_evidence
 from parbals.randomness import derive_generator
 from parbals.scores.gaussian import closed_bald, closed_epig, gain_factor
 from parbals.strategies.problem import GaussianView, Problem, batch_of

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from parbals.posterior.mixture import label_evidence, sigmoid_means
+from parbals.mixture import label_evidence, sigmoid_means
 
 
 def expectation(function, mean, variance):
