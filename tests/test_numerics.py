@@ -14,6 +14,12 @@ def test_impossible_events_contribute_nothing():
     assert entropy(jnp.array([0.5, 0.5])) == pytest.approx(np.log(2))
 
 
+def test_reciprocals_of_tiny_probabilities_stay_finite_when_multiplied():
+    by_p = safe_reciprocal(jnp.array([1e-38, 1e-30, 1e-10], jnp.float32))
+    assert jnp.isfinite(by_p * by_p).all()
+    assert float(by_p[2]) == pytest.approx(1e10, rel=1e-6)
+
+
 def test_double_precision_is_scoped_to_the_call():
     with working_precision(np.dtype(np.float64)):
         assert jnp.zeros(1).dtype == jnp.float64

@@ -34,9 +34,11 @@ def use_disk_cache(folder: Path) -> None:
 
 
 def safe_reciprocal(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """1/x where x > 0 and 0 elsewhere: an event of probability zero contributes nothing."""
-    positive = x > 0
-    return jnp.where(positive, 1.0 / jnp.where(positive, x, 1.0), 0.0)
+    """1/x where x > 0 and 0 elsewhere: an event of probability zero contributes nothing.
+
+    Below 1e-18 nothing is told apart any more: products of two reciprocals stay finite in float32.
+    """
+    return jnp.where(x > 0, 1.0 / jnp.maximum(x, 1e-18), 0.0)
 
 
 def entropy(probs: Float[Array, "... C"]) -> Float[Array, "..."]:

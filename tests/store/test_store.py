@@ -444,3 +444,15 @@ def test_a_sound_project_has_no_problems_and_all_its_answers_can_be_salvaged(sto
     truth = [answer for n in range(5) for answer in store.history(n)]
     store.close()
     assert list(Store.salvage(folder)) == sorted(truth, key=lambda answer: answer.answer)
+
+
+def test_the_journal_of_another_project_is_not_salvaged_as_this_ones(store, folder, tmp_path):
+    store.submit([Submission(0, "ham")], annotator="ann")
+    store.close()
+    other = Store.create(tmp_path / "other", classes=["ham", "spam"], settings={})
+    other.close()
+    (tmp_path / "other" / "project.journal").write_bytes((folder / "project.journal").read_bytes())
+    with pytest.raises(ProjectError, match="belong to different projects"):
+        list(Store.salvage(tmp_path / "other"))
+    (tmp_path / "other" / "project.sqlite3").unlink()
+    assert [answer.label for answer in Store.salvage(tmp_path / "other")] == ["ham"]

@@ -112,7 +112,7 @@ def _members(content: bytes) -> dict[str, bytes]:
             if member.isdir() and name in (".", "runs"):
                 continue
             if not member.isreg() or not (name == _SUITE or _LINES.fullmatch(name)):
-                raise ValueError(f"{name[:80]!r} does not belong into it")
+                raise ValueError(f"{name[:80]!r} does not belong in it")
             left -= member.size  # a sparse file can claim any size
             stream = archive.extractfile(member) if left >= 0 and name not in files else None
             if stream is None:

@@ -39,7 +39,13 @@ def _only(name: str, words: str) -> Any:
 
 
 @bench.command("run")
-@click.option("--suite", default="quick", show_default=True, help="paper, quick or a TOML file.")
+@click.option(
+    "--suite",
+    default="quick",
+    show_default=True,
+    metavar="NAME",
+    help="paper, quick or a TOML file.",
+)
 @click.option(
     "--out", type=_PATH, default="bench-results", show_default=True, help="Folder for the results."
 )

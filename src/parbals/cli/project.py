@@ -45,7 +45,8 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     "--id",
     "id_column",
     metavar="COL",
-    help='Column with the items\' names; by default `id`. --id "" numbers the rows instead.',
+    help='Column with the items\' names; by default `id`, if there is one. --id "" numbers the '
+    "rows instead.",
 )
 @click.option(
     "--encoder",
@@ -192,9 +193,9 @@ def embed(
 def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_json: bool) -> None:
     """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
 
-    Items stay out until they are answered; others who ask meanwhile get others, chosen with these
-    in mind. A file that holds labels which were not told yet, or is not a batch file, is never
-    overwritten.
+    Items stay out until they are answered; anyone who asks meanwhile gets different ones, chosen
+    with these in mind. A file that holds labels which were not told yet, or is not a batch file, is
+    never overwritten.
 
     \b
     Examples:

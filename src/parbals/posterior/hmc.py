@@ -115,11 +115,11 @@ def with_labels(
 
     Whitening the known rows again would be the dearest part of a few moves.
     """
-    rows = slice(n_known, n_known + len(X_new))
     design, offset, labels, present = (np.array(part) for part in posterior[:4])
-    design[rows] = X_new @ reference.factor
-    offset[rows] = X_new @ reference.mean
-    labels[rows], present[rows] = labels_new, 1.0
+    # Row by row: rounding must not depend on how many labels came before.
+    for row, (x, label) in enumerate(zip(X_new, labels_new, strict=True), n_known):
+        design[row], offset[row] = x @ reference.factor, x @ reference.mean
+        labels[row], present[row] = label, 1.0
     return posterior._replace(
         **jax.device_put({"design": design, "offset": offset, "labels": labels, "present": present})
     )
@@ -143,7 +143,7 @@ def move_population(
     Stops when the root-mean-square correlation, over rows and contrasts, between a row's logit at
     the start and now falls to ``tolerance``, or after ``max_moves``. The step size follows the
     acceptance of the population: for this integrator acceptance = 2 Φ(-s/2) with s ∝ ε², so one
-    measurement gives the step that would have met the posterior.
+    measurement gives the step that would have had the acceptance wanted.
 
     In each move a random ``short_share`` of the particles takes steps shortened by a random factor
     of up to a thousand. Where the likelihood is a wall (separable data, large features) the step

@@ -168,29 +168,47 @@ def salvage(folder: Path, file: Path) -> Iterator[Answer]:
         raise ProjectError(f"There is no project in {folder}, so there is nothing to salvage.")
     names = [*COLUMNS["answers"].split(", "), "id"]
     answers: dict[int, Answer] = {}
+    project = _project_in(file)
     for line in journal.lines():
         start = proved_start(line)
-        if start is not None and start.table == "answers":
+        if start is None:
+            continue
+        project = project or start.project
+        if start.project != project:
+            raise ProjectError(
+                f"{journal.file} and {file} belong to different projects, or the journal to two; "
+                "move one of them out of the folder to take the answers out of the other."
+            )
+        if start.table == "answers":
             record = json.loads(line)
             answers.setdefault(start.number, Answer(*(record[name] for name in names)))
-    for answer in _readable_answers(file):
+    for answer in _readable_answers(file, project):
         answers.setdefault(answer.answer, answer)
     for _, answer in sorted(answers.items()):
         yield answer
 
 
-def _readable_answers(file: Path) -> Iterator[Answer]:
-    """The answers that SQLite can still read and that pass their checksum."""
+def _project_in(file: Path) -> str | None:
+    """The identity that the database has, where SQLite can read it."""
     uri = f"{file.absolute().as_uri()}?mode=ro"
     with (
-        suppress(sqlite3.Error, ValueError, UnicodeDecodeError),
-        closing(sqlite3.connect(uri, uri=True)) as connection,
+        suppress(sqlite3.Error, ValueError, TypeError),
+        closing(sqlite3.connect(uri, uri=True)) as db,
     ):
-        key = "SELECT value FROM meta WHERE key = 'project'"
-        project = str(json.loads(connection.execute(key).fetchone()[0]))
+        row = db.execute("SELECT value FROM meta WHERE key = 'project'").fetchone()
+        return str(json.loads(row[0]))
+    return None
+
+
+def _readable_answers(file: Path, project: str | None) -> Iterator[Answer]:
+    """The answers that SQLite can still read and that pass their checksum."""
+    with (
+        suppress(sqlite3.Error, ValueError, UnicodeDecodeError),
+        closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection,
+    ):
         query = f"SELECT {COLUMNS['answers']}, checksum FROM answers"
         for *fields, proof in connection.execute(query):
-            if checksum(project, "answers", fields) == proof:
+            if project is not None and checksum(project, "answers", fields) == proof:
                 yield Answer(*[*fields, proved_id(connection, project, fields[1])])
 
 
