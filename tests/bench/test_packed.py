@@ -149,7 +149,7 @@ class TestFilesOfOthers:
     )
     def test_nothing_but_the_files_of_a_results_folder(self, tmp_path, name, kind, link):
         message = self.refused(tmp_path / "made.xz", self.archive((name, kind, link, 0, b"")))
-        assert "does not belong into it" in message
+        assert "does not belong in it" in message
 
     def test_a_file_that_is_there_twice_or_claims_to_be_large(self, tmp_path):
         line = ("runs/a.jsonl", tarfile.REGTYPE, "", 2, b"{}")

@@ -22,7 +22,7 @@ __all__ = ["label"]
 
 _INTERRUPTED = 130
 _LONGEST_NAME = 100
-_SECONDS = click.FloatRange(0, min_open=True)
+_SECONDS = click.FloatRange(0, 1e9, min_open=True)
 
 
 @click.command()
