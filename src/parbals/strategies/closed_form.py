@@ -16,8 +16,9 @@ two matrix products for all universes, and nothing of size U × N × M. It ranks
 ``_SHORT`` are then scored exactly, and the best of those is chosen.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -229,9 +230,7 @@ def _quadratic_forms(surface: Surface, universes: Universes, *, rank: int) -> Fl
         return (gain_factor(mean, variance) * form).sum(axis=1)
 
     pool = surface.covariance, universes.mean, universes.variance, columns
-    n_blocks = len(surface.mean) // _BLOCK
-    blocks = jax.tree.map(lambda x: x.reshape(n_blocks, _BLOCK, *x.shape[1:]), pool)
-    return jax.lax.map(of_block, blocks).reshape(-1)
+    return _block_by_block(of_block, pool)
 
 
 @jax.jit
@@ -239,10 +238,7 @@ def _epig_of_pool(surface: Surface) -> Float[Array, " N"]:
     def of_block(block: tuple[Array, Array, Array]) -> Array:
         return closed_epig(*block[:2], surface.target_mean, surface.target_variance, block[2])
 
-    n_blocks = len(surface.mean) // _BLOCK
-    pool = surface.mean, surface.variance, surface.covariance
-    blocks = jax.tree.map(lambda x: x.reshape(n_blocks, _BLOCK, *x.shape[1:]), pool)
-    return jax.lax.map(of_block, blocks).reshape(-1)
+    return _block_by_block(of_block, (surface.mean, surface.variance, surface.covariance))
 
 
 @jax.jit
@@ -256,3 +252,10 @@ def _exact(surface: Surface, universes: Universes, indices: Int[Array, " S"]) ->
         universes.target_variance.T,
         surface.covariance[indices][None] - learnt,
     ).mean(axis=0)
+
+
+def _block_by_block(score: Callable[[Any], Array], pool: tuple[Array, ...]) -> Float[Array, " N"]:
+    """Scores of all pool rows, ``_BLOCK`` rows at a time."""
+    n_blocks = len(pool[0]) // _BLOCK
+    blocks = jax.tree.map(lambda x: x.reshape(n_blocks, _BLOCK, *x.shape[1:]), pool)
+    return jax.lax.map(score, blocks).reshape(-1)
