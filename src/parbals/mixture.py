@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-__all__ = ["SCALES", "WEIGHTS", "label_evidence", "sigmoid_means"]
+__all__ = ["SCALES", "WEIGHTS", "label_evidence", "sigmoid_means", "special_functions"]
 
 SCALES = (
     0.26947619101829173,
@@ -44,7 +44,7 @@ _LOG_ROOT = 0.5 * float(np.log(2.0 * np.pi))
 def sigmoid_means(mean: Any, variance: Any, order: int, xp: ModuleType = np) -> list[Any]:
     """E[σ⁽ᵏ⁾(f)] for k = 0..order, f ~ N(mean, variance), each of the shape of ``mean``."""
     ratio, z, weights = _standardised(mean, variance, xp)
-    means = [(weights * _special(xp).ndtr(z)).sum(axis=0)]
+    means = [(weights * special_functions(xp).ndtr(z)).sum(axis=0)]
     term = weights * xp.exp(-0.5 * z * z - _LOG_ROOT) * ratio
     before, hermite = xp.zeros_like(z), xp.ones_like(z)
     for k in range(1, order + 1):
@@ -62,7 +62,7 @@ def label_evidence(
     The posterior of f given the label has mean m + v α and variance v - v² β, α and β the last two.
     """
     ratio, z, weights = _standardised(sign * mean, variance, xp)
-    tails = _special(xp).log_ndtr(z)
+    tails = special_functions(xp).log_ndtr(z)
     parts = xp.log(weights) + tails
     top = parts.max(axis=0)
     log_evidence = top + xp.log(xp.exp(parts - top).sum(axis=0))
@@ -80,7 +80,8 @@ def _standardised(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any, A
     return ratio, ratio * mean, weights
 
 
-def _special(xp: ModuleType) -> Any:
+def special_functions(xp: ModuleType) -> Any:
+    """SciPy's special functions, or JAX's for JAX arrays."""
     if xp is np:
         return scipy.special
     import jax.scipy.special

@@ -22,10 +22,15 @@ def made(n_rows, n_features, length=1.0, seed=0):
     )
 
 
+def covariance(posterior):
+    """(d, d) of the weights."""
+    return posterior.channels.covariance_with(np.eye(len(posterior.prior_variance)))[0]
+
+
 def test_without_labels_it_is_the_prior():
     posterior = fit_gaussian(np.empty((0, 3)), np.empty(0, int), np.array([1.0, 4.0, 9.0]))
-    np.testing.assert_array_equal(posterior.mean, 0.0)
-    np.testing.assert_allclose(posterior.factor @ posterior.factor.T, np.diag([1.0, 4.0, 9.0]))
+    np.testing.assert_array_equal(posterior.channels.mean[:, 0], 0.0)
+    np.testing.assert_allclose(covariance(posterior), np.diag([1.0, 4.0, 9.0]))
     assert posterior.log_evidence == 0.0
 
 
@@ -67,11 +72,11 @@ def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
     X, labels, prior = made(12, 30)
     posterior = fit_gaussian(X, labels, prior)
     precision = np.diag(1.0 / prior) + (X.T * posterior.precisions) @ X
+    np.testing.assert_allclose(covariance(posterior), np.linalg.inv(precision), atol=1e-10)
     np.testing.assert_allclose(
-        posterior.factor @ posterior.factor.T, np.linalg.inv(precision), atol=1e-10
-    )
-    np.testing.assert_allclose(
-        posterior.mean, np.linalg.solve(precision, X.T @ posterior.shifts), atol=1e-10
+        posterior.channels.mean[:, 0],
+        np.linalg.solve(precision, X.T @ posterior.shifts),
+        atol=1e-10,
     )
 
 
@@ -90,17 +95,17 @@ def test_conditioning_is_fitting_on_everything():
     X, labels, prior = made(30, 6, 2.0)
     later = fit_gaussian(X[:25], labels[:25], prior).condition(X[25:], labels[25:])
     whole = fit_gaussian(X, labels, prior)
-    np.testing.assert_allclose(later.mean, whole.mean, atol=1e-6)
-    np.testing.assert_allclose(
-        later.factor @ later.factor.T, whole.factor @ whole.factor.T, atol=1e-6
-    )
+    np.testing.assert_allclose(later.channels.mean, whole.channels.mean, atol=1e-6)
+    np.testing.assert_allclose(covariance(later), covariance(whole), atol=1e-6)
 
 
 def test_draws_have_the_posteriors_moments():
     X, labels, prior = made(30, 3)
     posterior = fit_gaussian(X, labels, prior)
     draws = posterior.draw(np.random.default_rng(0), 20_000)
-    deviation = np.sqrt(np.square(posterior.factor).sum(axis=1))
+    deviation = np.sqrt(np.diag(covariance(posterior)))
     np.testing.assert_allclose(
-        (draws.mean(axis=1) - posterior.mean) / deviation, 0.0, atol=4.0 / np.sqrt(20_000)
+        (draws.mean(axis=1) - posterior.channels.mean[:, 0]) / deviation,
+        0.0,
+        atol=4.0 / np.sqrt(20_000),
     )

@@ -6,7 +6,6 @@ import pytest
 from scipy.special import expit
 
 import parbals
-from parbals.errors import InputError
 from parbals.mixture import label_evidence
 from parbals.scores.gaussian import closed_epig
 from parbals.strategies import closed_form
@@ -26,16 +25,16 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     """Every universe is a Gaussian of its own; every free point is scored in every universe."""
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
-    view = closed_form.GaussianView(posterior, rows, targets)
-    drawn = closed_form._Labellings(view, n_universes, seed)
-    labels = closed_form.PseudoLabels(seed)
-    states = [(posterior.mean, posterior.factor @ posterior.factor.T)] * n_universes
+    view = closed_form.GaussianView(posterior, pool, target)
+    labels = closed_form._labellings(view, rows, n_universes, seed)
+    (covariance,) = posterior.channels.covariance_with(np.eye(rows.shape[1]))
+    states = [(posterior.channels.mean[:, 0], covariance)] * n_universes
     free = np.ones(len(rows), bool)
 
     def condition(index):
         free[index] = False
         x = rows[index]
-        for u, label in enumerate(labels.of(index, drawn)):
+        for u, label in enumerate(labels[index]):
             mean, cov = states[u]
             column = cov @ x
             here = np.array([x @ mean]), np.array([x @ column])
@@ -109,7 +108,34 @@ def test_the_error_loss_falls_back_to_samples(parts):
     assert batch.n_samples == 400
 
 
-def test_more_than_two_classes_are_refused_with_the_way_out():
-    model = parbals.BayesianLogisticRegression(inference="ep")
-    with pytest.raises(InputError, match='for two classes, and there are 3; use inference="smc"'):
-        model.fit(np.eye(3), [0, 1, 2])
+@pytest.fixture(scope="module")
+def four_classes():
+    """A fitted model of four classes, a pool of 120 rows and a target set of 40."""
+    generator = np.random.default_rng(5)
+    X = generator.standard_normal((240, 6)) * [3.0, 2.0, 1.0, 1.0, 0.5, 0.2]
+    noise = generator.gumbel(size=(240, 4))
+    labels = np.argmax(X @ generator.standard_normal((6, 4)) + noise, axis=1)
+    model = parbals.BayesianLogisticRegression(inference="ep", classes=[0, 1, 2, 3], random_state=0)
+    return model.fit(X[:80], labels[:80]), X[80:200], X[200:]
+
+
+@pytest.mark.parametrize("strategy", ["epig", "bald", "parbals-epig", "parbals-map-epig", "margin"])
+def test_many_classes_choose_distinct_free_points(four_classes, strategy):
+    batch = parbals.select_batch_from_model(
+        *four_classes, 10, strategy, pending=[0, 1], random_state=0
+    )
+    assert len(set(batch.indices.tolist()) - {0, 1}) == 10
+    assert np.isfinite(batch.scores).all()
+
+
+def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
+    """Particles' floor of C classes is about (C-1)²/(2K) nats: the best points stand above it."""
+    model, pool, target = four_classes
+    X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
+    particles = parbals.BayesianLogisticRegression(4_000, random_state=0).fit(X, labels)
+    scores = np.empty((2, len(pool)))
+    for row, fitted in zip(scores, (model, particles), strict=True):
+        batch = parbals.select_batch_from_model(fitted, pool, target, len(pool), "epig")
+        row[batch.indices] = batch.scores
+    assert np.corrcoef(scores)[0, 1] > 0.97
+    assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()

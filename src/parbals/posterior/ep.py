@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from parbals.mixture import label_evidence, sigmoid_means
+from parbals.posterior.channels import Channels, row_space
 
 __all__ = ["GaussianPosterior", "fit_gaussian"]
 
@@ -29,23 +30,27 @@ _LEAST_PRECISION = 1e-12
 
 @dataclass(frozen=True)
 class GaussianPosterior:
-    """N(mean, factor factorᵀ) for v given design rows X (n, d) and class numbers 0 or 1."""
+    """A Gaussian for v given design rows X (n, d) and class numbers 0 or 1."""
 
     X: np.ndarray
     labels: np.ndarray
     prior_variance: np.ndarray  # (d,)
     precisions: np.ndarray  # τ (n,)
     shifts: np.ndarray  # ν (n,)
-    mean: np.ndarray  # (d,)
-    factor: np.ndarray  # (d, d)
+    channels: Channels  # one: f
     log_evidence: float
     n_sweeps: int
     change: float
     """Largest relative change of a site in the last sweep; above 1e-7 it did not converge."""
 
+    @property
+    def n_classes(self) -> int:
+        return 2
+
     def marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (N,) of f at design rows X (N, d)."""
-        return X @ self.mean, np.square(X @ self.factor).sum(axis=1)
+        mean, variance = self.channels.marginals(X)
+        return mean[:, 0], variance[:, 0]
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, 2) probabilities, E[σ(∓f)]."""
@@ -54,12 +59,12 @@ class GaussianPosterior:
 
     def draw(self, generator: np.random.Generator, n_samples: int) -> np.ndarray:
         """(d, K) independent draws of v."""
-        noise = generator.standard_normal((len(self.mean), n_samples))
-        return self.mean[:, None] + self.factor @ noise
+        return self.channels.draw(generator, n_samples)[:, 0]
 
     def evidence_gradient(self) -> np.ndarray:
         """(d,) derivatives of the log evidence in the logarithms of the prior variances."""
-        second_moment = np.square(self.mean) + np.square(self.factor).sum(axis=1)
+        mean, variance = self.channels.marginals(np.eye(len(self.prior_variance)))
+        second_moment = (np.square(mean) + variance)[:, 0]
         return 0.5 * (second_moment / self.prior_variance - 1.0)
 
     def problems(self) -> tuple[str, ...]:
@@ -89,7 +94,7 @@ def fit_gaussian(
     """Expectation propagation on design rows X (n, d), labels 0 or 1; ``start``: sites τ, ν."""
     deviations = np.sqrt(prior_variance)
     whitened = X * deviations
-    basis, rows = _row_space(whitened)
+    basis, rows = row_space(whitened)
     signs = 2.0 * labels - 1.0
     precisions, shifts = (np.zeros(len(X)), np.zeros(len(X))) if start is None else start
     change, damping, n_sweeps = np.inf, 1.0, 0
@@ -118,21 +123,11 @@ def fit_gaussian(
         prior_variance=prior_variance,
         precisions=precisions,
         shifts=shifts,
-        mean=deviations * (basis @ mean),
-        factor=deviations[:, None] * _whole_factor(basis, root),
+        channels=Channels((deviations * (basis @ mean))[:, None], deviations, basis, root[None]),
         log_evidence=_log_evidence(rows, root, precisions, shifts, *cavity, log_z),
         n_sweeps=n_sweeps,
         change=float(change),
     )
-
-
-def _row_space(whitened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An orthonormal basis (d, r) of the rows and their coordinates (n, r) in it."""
-    n_rows, n_columns = whitened.shape
-    if n_rows >= n_columns:
-        return np.eye(n_columns), whitened
-    basis, triangle = np.linalg.qr(whitened.T)
-    return basis, triangle.T
 
 
 def _moments(
@@ -151,11 +146,6 @@ def _cavities(
     variance = np.square(rows @ root).sum(axis=1)
     left = 1.0 - precisions * variance
     return (rows @ mean - variance * shifts) / left, variance / left
-
-
-def _whole_factor(basis: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """A factor (d, d) of the covariance: the root within the row space, the identity across it."""
-    return basis @ (root - np.eye(len(root))) @ basis.T + np.eye(len(basis))
 
 
 def _log_evidence(

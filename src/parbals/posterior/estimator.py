@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from parbals.errors import InputError, LabelError
 from parbals.posterior.diagnostics import Diagnostics, warn_if_unreliable
 from parbals.posterior.ep import GaussianPosterior, fit_gaussian
+from parbals.posterior.ep_classes import ClassesPosterior, fit_classes
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
 from parbals.posterior.reference import laplace_reference
@@ -80,7 +81,6 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         y = check_label_vector(_label_vector(y), n_rows)
         classes = classes_shown(y) if self.classes is None else check_classes(self.classes)
         labels = check_labels(y, classes, n_rows)
-        self._check_classes(classes)
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
@@ -97,7 +97,6 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
                 "Without labels the classes are unknown; declare them with classes=[...]."
             )
         classes = check_classes(self.classes)
-        self._check_classes(classes)
         self.classes_ = classes
         self.n_features_in_ = check_positive_int(n_features, "n_features")
         self._seed = seed_from(self.random_state)
@@ -118,7 +117,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         model = copy.copy(self)
         if isinstance(self._state, Population):
             model._accept(condition_population(self._state, X_new, labels_new, self._seed))
-        elif isinstance(self._state, GaussianPosterior):
+        elif isinstance(self._state, GaussianPosterior | ClassesPosterior):
             model._accept_gaussian(self._state.condition(X_new, labels_new))
         else:
             X = np.concatenate([self._X, X_new])
@@ -134,7 +133,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C): the posterior predictive, Σ_k w_k p_k(y | x); exact with ``inference="ep"``."""
         design = self._design(X)
-        if isinstance(self._state, GaussianPosterior):
+        if isinstance(self._state, GaussianPosterior | ClassesPosterior):
             return self._state.predict_proba(design)
         return mean_proba(design, self._coefficients, len(self.classes_), self.sample_weights)
 
@@ -169,10 +168,12 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         return self._state if isinstance(self._state, Population) else None
 
     @property
-    def gaussian(self) -> GaussianPosterior | None:
+    def gaussian(self) -> GaussianPosterior | ClassesPosterior | None:
         """The Gaussian posterior of an "ep" model, for scores in closed form."""
         check_is_fitted(self)
-        return self._state if isinstance(self._state, GaussianPosterior) else None
+        return (
+            self._state if isinstance(self._state, GaussianPosterior | ClassesPosterior) else None
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_coefficients")
@@ -180,7 +181,6 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
-        tags.classifier_tags.multi_class = self.inference != "ep"
         return tags
 
     def _check_settings(self) -> None:
@@ -188,24 +188,19 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         check_positive(self.prior_scale, "prior_scale")
         check_choice(self.inference, _INFERENCES, "inference")
 
-    def _check_classes(self, classes: np.ndarray) -> None:
-        if self.inference == "ep" and len(classes) > 2:
-            raise InputError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f'inference="ep" is for two classes, and there are {len(classes)}; use '
-                'inference="smc".'
-            )
-
     def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Replace the posterior by one of design rows X (n, D+1)."""
         arguments = (X, labels, len(self.classes_), float(self.prior_scale))
         self._X, self._labels = X, labels
-        self._state: Population | GaussianPosterior | None = None
+        self._state: Population | GaussianPosterior | ClassesPosterior | None = None
         self._weights = np.full(self.n_samples, 1.0 / self.n_samples)
         if self.inference == "ep":
-            # The difference of two classes' weights has twice the variance of each.
-            variance = np.full(X.shape[1], 2.0 * float(self.prior_scale) ** 2)
-            self._accept_gaussian(fit_gaussian(X, labels, variance))
+            variance = np.full(X.shape[1], float(self.prior_scale) ** 2)
+            if len(self.classes_) == 2:
+                # The difference of two classes' weights has twice the variance of each.
+                self._accept_gaussian(fit_gaussian(X, labels, 2.0 * variance))
+            else:
+                self._accept_gaussian(fit_classes(X, labels, len(self.classes_), variance))
         elif self.inference == "smc":
             self._accept(draw_population(self._seed, *arguments, self.n_samples))
         elif self.inference == "nuts":
@@ -230,12 +225,16 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         self._weights = population.weights
         self.diagnostics_ = population.diagnostics
 
-    def _accept_gaussian(self, posterior: GaussianPosterior) -> None:
+    def _accept_gaussian(self, posterior: GaussianPosterior | ClassesPosterior) -> None:
         self._state = posterior
         self._X, self._labels = posterior.X, posterior.labels
         generator = derive_generator(self._seed, "ep", len(posterior.X))
-        draws = posterior.draw(generator, self.n_samples)
-        self._coefficients = draws[:, None, :] / np.sqrt(2.0)  # the difference is √2 contrasts
+        if isinstance(posterior, ClassesPosterior):
+            basis = contrast_basis(posterior.n_classes)
+            draws = np.einsum("cj,dck->djk", basis, posterior.draw(generator, self.n_samples))
+        else:  # the difference of two classes' weights is √2 contrasts
+            draws = posterior.draw(generator, self.n_samples)[:, None, :] / np.sqrt(2.0)
+        self._coefficients = draws
         self.diagnostics_ = Diagnostics(
             "ep", self.n_samples, float(self.n_samples), problems=posterior.problems()
         )

@@ -1,5 +1,7 @@
-"""Closed-form scores of two classes under a Gaussian posterior: no draws, no noise floor.
+"""Closed-form scores under a Gaussian posterior: no draws, no noise floor.
 
+Two classes
+-----------
 f ~ N(m, v) at a pool point, f' ~ N(m', v') at a target point, covariance c. With p = E[σ(f)] and
 q = E[σ(f')] the joint probability of two second-class labels is p q + cov, and by Price's theorem
 
@@ -10,16 +12,37 @@ To first order in c it is ½ cov² / (p(1-p) q(1-q)), hence
 
     EPIG(x) ≈ ½ a(x) mean_{x'} a(x') c(x, x')²,      a = E[σ'(f)]² / (p (1-p)),
 
-a quadratic form that needs no table of pairs.
+a quadratic form that needs no logarithm.
+
+More classes
+------------
+Class logits f_a ~ N(m_a, v_a) are independent of each other and covary with those of a target point
+by c_a. To first order in c (Price's theorem again) the covariance of the probabilities is
+J diag(c) J'ᵀ, J = E[∂ softmax / ∂f] (:func:`parbals.race.class_means`), and the mutual information
+
+    ½ Σ_ab cov_ab² / (p_a q_b) = ½ Σ_kl c_k c_l M_kl M'_kl,      M = Jᵀ diag(1/p) J.
+
+M has the vector of ones in its null space, and so has diag(g) - g gᵀ / Σg: with the g whose
+diagonal agrees, a point needs C numbers instead of C², and a pair C operations instead of C².
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from parbals.mixture import sigmoid_means
+from parbals.race import balanced, class_means
 
-__all__ = ["closed_bald", "closed_epig", "gain_factor", "label_information"]
+__all__ = [
+    "closed_bald",
+    "closed_epig",
+    "gain_factor",
+    "label_information",
+    "quadratic_gain",
+    "target_gains",
+]
 
 _ORDER = 5
 _LEAST = 1e-30
@@ -41,15 +64,17 @@ def closed_epig(
     target_mean: Float[Array, "*U M"],
     target_variance: Float[Array, "*U M"],
     covariance: Float[Array, "*U n M"],
+    share: Float[Array, " M"] | None = None,
 ) -> Float[Array, "*U n"]:
-    """Mean over the targets of I(Y_x ; Y_x')."""
+    """Mean over the targets of I(Y_x ; Y_x'); ``share`` weighs them, by default equally."""
     here = sigmoid_means(mean, variance, _ORDER, jnp)
     there = sigmoid_means(target_mean, target_variance, _ORDER, jnp)
     joint, power = jnp.zeros_like(covariance), jnp.ones_like(covariance)
     for k in range(1, _ORDER + 1):
         power = power * covariance / k
         joint = joint + power * here[k][..., :, None] * there[k][..., None, :]
-    return label_information(here[0][..., :, None], there[0][..., None, :], joint).mean(axis=-1)
+    table = label_information(here[0][..., :, None], there[0][..., None, :], joint)
+    return table.mean(axis=-1) if share is None else table @ share
 
 
 def label_information(
@@ -81,3 +106,37 @@ def closed_bald(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float
         spread = width**2 + variance
         expected = expected + height * width / jnp.sqrt(spread) * jnp.exp(-0.5 * mean**2 / spread)
     return jnp.maximum(-(cells * jnp.log(cells)).sum(axis=0) - expected, 0.0)
+
+
+def target_gains(mean: Float[Array, "A n"], variance: Float[Array, "A n"]) -> Float[Array, "A n"]:
+    """What a point contributes to the quadratic form: a with two classes (A = 1), g with more."""
+    if len(mean) == 1:
+        return gain_factor(mean, variance)
+    probs, slopes = class_means(mean.T, variance.T, jnp)
+    diagonal = (jnp.square(slopes) / jnp.maximum(probs, _LEAST)[:, :, None]).sum(axis=1)
+    return balanced(jnp.maximum(diagonal, _LEAST), jnp).T
+
+
+def quadratic_gain(
+    covariance: Float[Array, "A n M"],
+    gains: Float[Array, "A n"],
+    other_gains: Float[Array, "A M"],
+    share: Float[Array, " M"],
+) -> Float[Array, " n"]:
+    """EPIG to first order of every point, with the gains of the points and of the targets."""
+    if len(covariance) == 1:
+        return 0.5 * gains[0] * (jnp.square(covariance[0]) @ (share * other_gains[0]))
+    total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
+
+    def add_channel(sums: tuple[Array, Array], channel: tuple[Array, Array, Array]) -> Any:
+        alone, together = sums
+        here, gain, other = channel
+        weighted = jnp.stack([share * other * (1.0 - other / other_total), share * other], axis=1)
+        form = jnp.square(here) @ weighted  # (n, 2)
+        alone = alone + gain * form[:, 0] - jnp.square(gain) / total * form[:, 1]
+        return (alone, together + here * gain[:, None] * other), None
+
+    # Channel by channel: the table of all of them at once would leave the cache.
+    start = jnp.zeros_like(total), jnp.zeros_like(covariance[0])
+    (alone, together), _ = jax.lax.scan(add_channel, start, (covariance, gains, other_gains))
+    return 0.5 * (alone + jnp.square(together) @ (share / other_total) / total)

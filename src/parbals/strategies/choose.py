@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
-from parbals.posterior.predictive import add_bias
 from parbals.randomness import Seed, seed_from
-from parbals.scores.losses import LOSSES
+from parbals.scores.losses import LOSSES, Loss
 from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.problem import GaussianView, Labelled, ModelView, Problem
-from parbals.strategies.table import strategy_named
+from parbals.strategies.table import Strategy, strategy_named
 from parbals.types import Batch
 from parbals.validate import (
     check_batch_size,
@@ -82,9 +81,9 @@ def choose_batch(
         weights = check_weights(weights, 1 if weights is None else len(weights))
         return solve(terms, weights, pool_features=X_pool, labelled=labelled)
     gaussian = getattr(model, "gaussian", None)
-    if entry.closed_form and gaussian is not None and terms["loss"] == "log":
-        rows = add_bias(X_pool), add_bias(X_pool[:0] if X_target is None else X_target)
-        return solve(terms, np.ones(1), gaussian=GaussianView(gaussian, *rows))
+    if gaussian is not None and _has_closed_form(entry, gaussian.n_classes, terms["loss"]):
+        target = X_pool[:0] if X_target is None else X_target
+        return solve(terms, np.ones(1), gaussian=GaussianView(gaussian, X_pool, target))
     population = getattr(model, "population", None)
     if entry.conditions_model and population is not None:
         view = ModelView.of(population, X_pool, X_target)
@@ -102,6 +101,11 @@ def choose_batch(
         pool_features=X_pool,
         labelled=labelled,
     )
+
+
+def _has_closed_form(entry: Strategy, n_classes: int, loss: Loss) -> bool:
+    """Information about targets has one for any number of classes, that about weights for two."""
+    return entry.closed_form and loss == "log" and (entry.needs_target or n_classes == 2)
 
 
 def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:

@@ -9,7 +9,9 @@ import numpy as np
 
 from parbals.arrays import effective_sample_size
 from parbals.errors import InputError
+from parbals.posterior.channels import Channels
 from parbals.posterior.ep import GaussianPosterior
+from parbals.posterior.ep_classes import ClassesPosterior
 from parbals.posterior.predictive import add_bias, mean_proba
 from parbals.posterior.smc import Population
 from parbals.scores.losses import Loss
@@ -34,11 +36,19 @@ class ModelView:
 
 @dataclass(frozen=True)
 class GaussianView:
-    """A Gaussian posterior of two classes and design rows, for scores in closed form."""
+    """A Gaussian posterior and features, for scores in closed form."""
 
-    posterior: GaussianPosterior
-    pool: np.ndarray  # (N, D+1)
-    target: np.ndarray  # (M, D+1)
+    posterior: GaussianPosterior | ClassesPosterior
+    pool: np.ndarray  # (N, D)
+    target: np.ndarray  # (M, D)
+
+    @property
+    def channels(self) -> Channels:
+        return self.posterior.channels
+
+    @property
+    def n_classes(self) -> int:
+        return self.posterior.n_classes
 
 
 @dataclass(frozen=True)

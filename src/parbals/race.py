@@ -1,0 +1,124 @@
+"""The softmax of normal logits by one-dimensional quadrature, for any number of classes.
+
+A softmax is a race: with independent Gumbel noise g_a the class of the largest f_a + g_a is a with
+probability softmax(f)_a. For independent logits f_a ~ N(m_a, v_a) the runner f_a + g_a has
+distribution function F_a and density F_a', so with Π(t) = Π_a F_a(t) and r_a = F_a' / F_a
+
+    p_a = E[softmax(f)_a]          = ∫ Π r_a dt,
+    J_ab = E[∂ softmax(f)_a / ∂f_b] = -∫ Π r_a r_b dt   (a ≠ b; rows of J sum to zero),
+
+because derivatives in f are derivatives in m. The Gumbel distribution is written as a mixture of
+four normals (largest error of its distribution function 1.3e-3), so F_a is a mixture of normal
+distribution functions whatever the variance. Functions take NumPy arrays and, given JAX's modules,
+JAX's.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from parbals.mixture import special_functions
+
+__all__ = ["balanced", "class_evidence", "class_means"]
+
+_SHARES = (0.17959165, 0.40245599, 0.32531613, 0.09263623)
+_CENTRES = (-0.63536166, 0.14343904, 1.16759337, 2.7001787)
+_WIDTHS = (0.51226884, 0.67961428, 0.96057511, 1.53611536)
+_CENTRE, _VARIANCE = 0.5772, 1.6449  # of the Gumbel distribution
+_BELOW, _ABOVE = 4.5, 5.0  # deviations of a runner that the quadrature covers
+_NODES, _FEW_NODES = 16, 12  # for a label's probability, and for means
+_NOTHING = -16.0  # logarithm of a probability that does not count
+_LEAST, _SMALL = 1e-37, 1e-9
+_HALF = float(np.sqrt(0.5))
+
+
+def class_means(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
+    """p (..., C) and J (..., C, C) of f_a ~ N(mean_a, variance_a), both (..., C)."""
+    weights, (below, density) = _runners(mean, variance, 1, xp)
+    hazard = density / below
+    product = weights * xp.exp(xp.log(below).sum(axis=-1))
+    pulled = product[..., None] * hazard  # (..., T, C)
+    probs = pulled.sum(axis=-2)
+    total = probs.sum(axis=-1, keepdims=True)
+    crossed = xp.swapaxes(pulled, -1, -2) @ hazard / total[..., None]
+    apart = 1.0 - xp.eye(mean.shape[-1], dtype=mean.dtype)
+    crossed = crossed * apart
+    return probs / total, crossed.sum(axis=-1)[..., None] * (1.0 - apart) - crossed
+
+
+def class_evidence(
+    mean: Any, variance: Any, labels: Any, xp: ModuleType = np
+) -> tuple[Any, Any, Any]:
+    """ln Z (n,), slopes and curvatures (n, C) of Z = E[softmax(f)_label].
+
+    The slopes are α = ∂ ln Z / ∂m. The Hessian -∂² ln Z / ∂m² has the vector of ones in its null
+    space, as diag(β) - β βᵀ / Σβ has; the curvatures are the β whose diagonal agrees with its own.
+    Given the label, class a's logit has mean m_a + v_a α_a, and differences of logits have the
+    variances that v_a - v_a² β_a gives them.
+    """
+    weights, (below, density, bend) = _runners(mean, variance, 2, xp)
+    n_classes = mean.shape[-1]
+    is_own = labels[..., None] == xp.arange(n_classes)
+    hazard = density / below
+    product = weights * xp.exp(xp.log(below).sum(axis=-1))
+    own = (hazard * is_own[..., None, :]).sum(axis=-1)  # (..., T)
+    joint = product * own
+    evidence = xp.maximum(joint.sum(axis=-1), _LEAST)
+    others = xp.where(is_own, 0.0, -(joint[..., None] * hazard).sum(axis=-2))
+    slopes = xp.where(is_own, -others.sum(axis=-1, keepdims=True), others) / evidence[..., None]
+    second = (joint[..., None] * bend / below).sum(axis=-2)
+    # The own runner's density is differentiated twice; by parts, once, against the other runners.
+    rivals = product[..., None] * (hazard.sum(axis=-1) - own)[..., None]
+    own_second = -(rivals * bend / below).sum(axis=-2)
+    second = xp.where(is_own, own_second, second)
+    diagonal = xp.maximum(xp.square(slopes) - second / evidence[..., None], 1e-14)
+    return xp.log(evidence), slopes, balanced(diagonal, xp)
+
+
+def balanced(diagonal: Any, xp: ModuleType) -> Any:
+    """β (..., C) with β_a - β_a² / Σβ = diagonal_a: diag(β) - β βᵀ / Σβ has that diagonal."""
+    curvature = diagonal
+    for _ in range(16):
+        total = xp.maximum(curvature.sum(axis=-1, keepdims=True), _LEAST)
+        curvature = diagonal + xp.square(curvature) / total
+    return curvature
+
+
+def _start(mean: Any, deviation: Any, low: Any, high: Any, xp: ModuleType) -> Any:
+    """Where the product of all distribution functions begins to differ from zero, by bisection.
+
+    The more runners, the later: their best is seldom slow.
+    """
+    for _ in range(8):
+        middle = 0.5 * (low + high)
+        z = (middle - mean - _CENTRE) / deviation
+        is_early = special_functions(xp).log_ndtr(z).sum(axis=-1, keepdims=True) < _NOTHING
+        low, high = xp.where(is_early, middle, low), xp.where(is_early, high, middle)
+    return low
+
+
+def _runners(mean: Any, variance: Any, order: int, xp: ModuleType) -> tuple[Any, list[Any]]:
+    """Quadrature weights (..., T) and F, F', ... up to ``order`` of every runner, (..., T, C)."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES if order == 2 else _FEW_NODES)
+    deviation = xp.sqrt(variance + _VARIANCE)
+    low = (mean + _CENTRE - _BELOW * deviation).max(axis=-1, keepdims=True)
+    high = (mean + _CENTRE + _ABOVE * deviation).max(axis=-1, keepdims=True)
+    low = _start(mean, deviation, low, high, xp)
+    half = 0.5 * (high - low)
+    t = low + half * xp.asarray(nodes + 1.0, mean.dtype)
+    special = special_functions(xp)
+    values: list[Any] = [0.0] * (order + 1)
+    # Only the probability of a given label, however improbable, needs the far tail.
+    distribution = special.ndtr if order == 2 else lambda z: 0.5 + 0.5 * special.erf(z * _HALF)
+    distance = t[..., :, None] - mean[..., None, :]
+    for share, centre, width in zip(_SHARES, _CENTRES, _WIDTHS, strict=True):
+        scale = 1.0 / xp.sqrt(variance + width**2)[..., None, :]
+        z = (distance - centre) * scale
+        normal = share * scale * xp.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+        values[0] = values[0] + share * distribution(z)
+        values[1] = values[1] + normal
+        if order == 2:
+            values[2] = values[2] - z * scale * normal
+    values[0] = xp.maximum(values[0], _LEAST if order == 2 else _SMALL)
+    return half * xp.asarray(weights, mean.dtype), values

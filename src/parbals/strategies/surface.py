@@ -1,0 +1,125 @@
+"""The posterior before a batch, seen through the target set, and the scores it gives the pool.
+
+With the notation of :mod:`parbals.posterior.channels`, a design row x is whitened, split into its
+part e across the labelled rows and its coordinates z within them, and
+
+    cov(f_a(x), f_a(x')) = e·e' + (z R_a)·(z' R_a).
+
+Rows come in blocks, as float32, from memory or from a mapped file: only one block of the table of
+pairs exists at a time, and on an accelerator the next block is copied while this one is scored.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from parbals.arrays import block_rows, bucket, pad_rows
+from parbals.posterior.channels import Channels
+from parbals.posterior.predictive import add_bias
+from parbals.scores.gaussian import closed_epig, quadratic_gain, target_gains
+
+__all__ = ["Rows", "Surface", "cross_covariance", "look_at", "start_scores", "surface_of"]
+
+_TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
+_IN_FLIGHT = 3
+
+
+class Rows(NamedTuple):
+    """Design rows as the posterior sees them."""
+
+    across: Float[Array, "n D"]  # e; no columns where the labelled rows span everything
+    inside: Float[Array, "n r"]  # z
+    mean: Float[Array, "A n"]
+    variance: Float[Array, "A n"]
+
+
+class Surface(NamedTuple):
+    """Posterior and target set. Targets are padded; padding weighs nothing."""
+
+    weights: Float[Array, "d A"]  # posterior means
+    deviations: Float[Array, " d"]
+    basis: Float[Array, "d r"]
+    roots: Float[Array, "A r r"]
+    target: Rows
+    factor: Float[Array, "A r M"]  # (z R_a)ᵀ of the targets
+    share: Float[Array, " M"]  # 1 / number of targets, 0 for padding
+
+
+def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
+    """The surface of a posterior over target features (M, D)."""
+    n_targets = len(X_target)
+    weights, deviations, basis, roots = (
+        jax.device_put(np.asarray(x, np.float32))
+        for x in (channels.mean, channels.deviations, channels.basis, channels.roots)
+    )
+    size = bucket(n_targets)
+    share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1), np.float32), size)
+    rows = pad_rows(add_bias(X_target).astype(np.float32), size)
+    target, factor = _look(weights, deviations, basis, roots, rows)
+    factor = jnp.swapaxes(factor, 1, 2)
+    return Surface(weights, deviations, basis, roots, target, factor, jax.device_put(share))
+
+
+def look_at(surface: Surface, rows: Float[Array, "n d"]) -> tuple[Rows, Float[Array, "A n r"]]:
+    """Design rows, and z R_a of them."""
+    return _look(surface.weights, surface.deviations, surface.basis, surface.roots, rows)
+
+
+@jax.jit
+def _look(
+    weights: Array, deviations: Array, basis: Array, roots: Array, rows: Float[Array, "n d"]
+) -> tuple[Rows, Float[Array, "A n r"]]:
+    whitened = rows * deviations
+    inside = _product(whitened, basis)
+    spans = basis.shape[0] == basis.shape[1]
+    across = whitened[:, :0] if spans else whitened - _product(inside, basis.T)
+    factor = _product(inside, roots)
+    variance = jnp.square(across).sum(axis=1) + jnp.square(factor).sum(axis=2)
+    return Rows(across, inside, _product(rows, weights).T, variance), factor
+
+
+def cross_covariance(
+    surface: Surface, across: Float[Array, "n D"], factor: Float[Array, "A n r"]
+) -> Float[Array, "A n M"]:
+    """Covariance of f at some rows and at the targets, channel by channel."""
+    return _product(across, surface.target.across.T) + _product(factor, surface.factor)
+
+
+def start_scores(surface: Surface, X: np.ndarray, *, exact: bool = False) -> np.ndarray:
+    """(N,) the quadratic form of every row of X (N, D), or with two classes the EPIG itself."""
+    platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
+    pair_bytes = 4 * len(surface.share) * surface.weights.shape[1]
+    block = bucket(max(_TABLE_BYTES[platform] // pair_bytes, 128))
+    block = min(block, bucket(len(X)))
+    gains = target_gains(surface.target.mean, surface.target.variance)
+    waiting: list[Array] = []
+    scores: list[np.ndarray] = []
+    for rows in block_rows(len(X), block):
+        part = pad_rows(np.asarray(X[rows], np.float32), block)
+        waiting.append(_start_of_block(surface, gains, part, exact=exact))
+        if len(waiting) > _IN_FLIGHT:
+            scores.append(np.asarray(waiting.pop(0)))
+    scores.extend(np.asarray(part) for part in waiting)
+    return np.concatenate(scores)[: len(X)].astype(np.float64)
+
+
+@partial(jax.jit, static_argnames=("exact",))
+def _start_of_block(
+    surface: Surface, gains: Float[Array, "A M"], features: Float[Array, "n D"], *, exact: bool
+) -> Float[Array, " n"]:
+    design = jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
+    rows, factor = look_at(surface, design)
+    covariance = cross_covariance(surface, rows.across, factor)
+    if exact:
+        here, there = (rows.mean[0], rows.variance[0]), surface.target
+        return closed_epig(*here, there.mean[0], there.variance[0], covariance[0], surface.share)
+    own_gains = target_gains(rows.mean, rows.variance)
+    return quadratic_gain(covariance, own_gains, gains, surface.share)
+
+
+def _product(left: Array, right: Array) -> Array:
+    return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)
