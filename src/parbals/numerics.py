@@ -57,11 +57,10 @@ def keep_compiled() -> None:
 
 def _processor() -> str:
     """A name for the instructions this machine has: a home folder may serve several machines."""
-    about = Path("/proc/cpuinfo")
-    text = platform.processor()
-    with suppress(OSError), about.open(encoding="utf-8") as file:
-        words = (line for line in file if line.startswith(("flags", "Features")))
-        text = next(words, text)  # those of the first core
+    text = ""
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        text = next((line for line in file if line.startswith(("flags", "Features"))), "")
+    text = text or platform.processor()
     return f"{platform.machine()}-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
 
 
