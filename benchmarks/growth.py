@@ -7,9 +7,9 @@
     python benchmarks/growth.py --report                 # only write table and figure again
 
 Every point is measured in a fresh process and written to growth.json at once, under the name of
-the device: what is there is not measured again, and a run that was stopped goes on. A second
-device adds its columns and lines. Axis letters as in the package, n labelled points; the other
-sizes stay at their base. Writes GROWTH.md and growth.svg.
+the device: what is there is not measured again (what took too long is, with a longer --limit), so
+a run that was stopped goes on. A second device adds its rows and lines. Axis letters as in the
+package, n labelled points; the other sizes stay at their base. Writes GROWTH.md and growth.svg.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def main() -> int:
         device = results.setdefault(name, {"machine": facts, "points": {}})
         for kind, axis, sizes in points(options):
             key = key_of(kind, axis, sizes)
-            if key not in device["points"]:
+            if is_wanted(device["points"].get(key), options.limit):
                 print(f"{key} ...", end=" ", file=sys.stderr, flush=True)
                 found = measured(kind, sizes, options.limit)
                 device["points"][key] = {"kind": kind, "axis": axis, "sizes": sizes, **found}
@@ -119,6 +119,11 @@ def points(options: argparse.Namespace) -> list[tuple[str, str, dict[str, int]]]
     return listed
 
 
+def is_wanted(point: dict[str, Any] | None, limit: float) -> bool:
+    """Not measured yet, broken off by an error, or stopped at a limit that was shorter."""
+    return point is None or ("failed" in point and limit > point.get("limit", 0.0))
+
+
 def key_of(kind: str, axis: str, sizes: dict[str, int]) -> str:
     return " ".join([kind, axis or "-", *(f"{name}={value}" for name, value in sizes.items())])
 
@@ -136,22 +141,21 @@ def measured(kind: str, sizes: dict[str, int], limit: float) -> dict[str, Any]:
             env=os.environ | {"JAX_ENABLE_COMPILATION_CACHE": cache},
             start_new_session=True,  # it starts processes of its own, which end with it
         )
-        failed = None
+        failed: dict[str, Any] = {}
         try:
             if process.wait(limit) != 0:
                 errors.seek(0)
                 last = (errors.read().strip().splitlines() or ["no word of why"])[-1]
-                failed = f"failed: {last} (exit code {process.returncode})"
+                failed = {"failed": f"failed: {last} (exit code {process.returncode})"}
         except subprocess.TimeoutExpired:
-            failed = f"more than {limit:g} s"
+            failed = {"failed": f"more than {limit:g} s", "limit": limit}
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         said.seek(0)
         lines = said.read().splitlines()
-    found = json.loads(lines[-1]) if lines else {}
-    return found if failed is None else {**found, "failed": failed}
+    return {**(json.loads(lines[-1]) if lines else {}), **failed}
 
 
 def write_whole(path: Path, text: str) -> None:

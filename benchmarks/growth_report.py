@@ -56,9 +56,10 @@ def write_growth(results: dict[str, Any], folder: Path) -> str:
     text = ["# Growth", "", "![Time and memory against each size](growth.svg)", ""]
     text += ["Written by `python benchmarks/growth.py`; do not edit.", "", *heads, "", tables, ""]
     (folder / "GROWTH.md").write_text("\n".join(text), encoding="utf-8")
-    if lines:
+    drawn = {group: line for group, line in lines.items() if any(map(time_of, line))}
+    if drawn:
         with matplotlib.rc_context({"svg.hashsalt": "parbals"}):
-            growth_figure(lines).savefig(
+            growth_figure(drawn).savefig(
                 folder / "growth.svg", metadata={"Date": None, "Creator": None}
             )
     return tables
