@@ -165,7 +165,8 @@ def _power(axis: str, exponent: float) -> str:
     if math.isnan(exponent):
         return ""
     steep = exponent > EXPECTED.get(axis, math.inf) + TOLERANCE
-    return f"{axis}^{exponent:.2f}{' (steep)' if steep else ''}"
+    # Rounded first: no size has the power -0.00.
+    return f"{axis}^{round(exponent, 2) + 0.0:.2f}{' (steep)' if steep else ''}"
 
 
 def _memory(n_bytes: float | None) -> str:
@@ -191,8 +192,9 @@ def growth_figure(lines: Lines) -> Figure:
             (drawn,) = grid[row, column].plot(
                 values, [scale * paid for paid in costs], markersize=3.5, linewidth=1.4, **style
             )
-            words = f", {n_classes} classes" if n_classes else ""
-            handles.setdefault(device + words, drawn)
+            if n_classes or len(axes_shown) == 1:
+                words = f", {n_classes} classes" if n_classes else ""
+                handles.setdefault(device + words, drawn)
     for column, axis in enumerate(axes_shown):
         for ax in grid[:, column]:
             _plain(ax)
