@@ -234,7 +234,7 @@ class ParticleUniverses:
         )
 
     def _cloud(self, whitened: np.ndarray) -> Cloud:
-        particles = jax.device_put(whitened)
+        particles = jax.numpy.asarray(whitened)
         target = block_of_rows(self._target, particles, n_classes=self._n_classes)
         if self._hold:
             points = hold_rows(self._points, particles, n_classes=self._n_classes)
