@@ -46,7 +46,7 @@ def pin_cores(n_cores: int) -> list[str]:
     for variable in _THREAD_VARIABLES:
         os.environ[variable] = str(n_cores)
     # A compilation cache left by an earlier run would make the first call look fast.
-    os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if not hasattr(os, "sched_setaffinity"):
         return [

@@ -106,13 +106,13 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     import parbals.bench.run as protocol
     import parbals.select as select
     from parbals.bench.loading import load_data
-    from parbals.posterior.estimator import BayesianLogisticRegression
+    from parbals.posterior.estimator import LogisticModel
     from parbals.strategies import universes
 
     clock = Stopwatch()
     for owner, function, stage in (
-        (BayesianLogisticRegression, "fit", "fit"),
-        (BayesianLogisticRegression, "predict_proba", "predict"),
+        (LogisticModel, "fit", "fit"),
+        (LogisticModel, "predict_proba", "predict"),
         (protocol, "draw_candidates", "candidates"),
         (protocol, "draw_targets", "candidates"),
         (select, "select_batch_from_model", "select"),

@@ -89,12 +89,61 @@ def test_what_batches_cost_is_read_from_the_committed_results():
     ]
 
 
+@pytest.mark.full
+def test_growth_is_measured_once_for_each_device(tmp_path):
+    arguments = ("--smoke", "--only", "B,projects", "--out", str(tmp_path))
+    done = run_benchmark(*arguments, script="growth.py")
+    assert done.returncode == 0, done.stderr
+    again = run_benchmark(*arguments, script="growth.py")
+    assert (again.stderr, again.stdout) == ("", done.stdout)
+    (device,) = json.loads((tmp_path / "growth.json").read_text("utf-8")).values()
+    small, large, project = device["points"].values()
+    assert [small["sizes"]["B"], large["sizes"]["B"]] == [2, 4]
+    assert small["batch"] < small["batch_first"]  # which compiles
+    assert project["next_first"] > project["start"] > 0
+    assert project["step_strategy"] == "parbals-epig"
+
+
+def test_a_point_that_takes_too_long_is_stopped_and_tried_again_with_more_time(tmp_path):
+    def run(limit):
+        arguments = ("--smoke", "--only", "C", "--limit", limit, "--out", str(tmp_path))
+        return run_benchmark(*arguments, script="growth.py")
+
+    assert run("0.02").stderr.count("more than 0.02 s") == 2
+    assert "| more than 0.02 s |" in (tmp_path / "GROWTH.md").read_text("utf-8")
+    assert run("0.01").stderr == ""
+    assert run("0.03").stderr.count("more than 0.03 s") == 2
+
+
+def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
+    facts = {"date": "", "system": "", "python": "", "versions": {}, "commit": ""}
+
+    def device(exponent):
+        points = (
+            {"sizes": {"N": n, "C": 2}, "fit": 0.0, "batch": 1e-6 * n**exponent, "peak": 8 * n}
+            for n in (1_000, 10_000, 100_000)
+        )
+        listed = {str(i): {"kind": "batch", "axis": "N", **p} for i, p in enumerate(points)}
+        return {"machine": facts, "points": listed}
+
+    results = {"slow": device(1.4), "fast": device(0.9)}
+    (tmp_path / "growth.json").write_text(json.dumps(results), encoding="utf-8")
+    done = run_benchmark("--report", "--out", str(tmp_path), script="growth.py")
+    assert done.returncode == 0, done.stderr
+    assert "| N | 2 | slow | N^1.40 (steep) | N^1.40 (steep) | N^1.00 | N^1.00 |" in done.stdout
+    assert "| N | 2 | fast | N^0.90 | N^0.90 | N^1.00 | N^1.00 |" in done.stdout
+    assert done.stdout.strip() in (tmp_path / "GROWTH.md").read_text("utf-8")
+    assert (tmp_path / "growth.svg").read_text("utf-8").count("<path") > 10
+
+
 @pytest.mark.parametrize(
     ("script", "arguments"),
     [
         ("engine.py", ("--only", "x")),
         pytest.param("engine.py", ("--rivals", "magic"), marks=pytest.mark.full),
         pytest.param("engine.py", ("--quick", "--smoke"), marks=pytest.mark.full),
+        ("growth.py", ("--only", "x")),
+        pytest.param("growth.py", ("--N", "many"), marks=pytest.mark.full),
         ("parbals_run.py", ("--sizes", "mnist")),
         pytest.param("parbals_run.py", ("--cores", "0"), marks=pytest.mark.full),
     ],

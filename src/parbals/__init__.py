@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from parbals.learner.active import ActiveLearner
     from parbals.learner.models import EnsembleModel, SampleModel
     from parbals.learner.report import Report
-    from parbals.posterior.estimator import BayesianLogisticRegression
+    from parbals.posterior.classifier import BayesianLogisticRegression
     from parbals.scores.epig import epig
     from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
     from parbals.select import select_batch, select_batch_from_model
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ActiveLearner": "parbals.learner.active",
     "Batch": "parbals.types",
-    "BayesianLogisticRegression": "parbals.posterior.estimator",
+    "BayesianLogisticRegression": "parbals.posterior.classifier",
     "EnsembleModel": "parbals.learner.models",
     "Report": "parbals.learner.report",
     "SampleModel": "parbals.learner.models",

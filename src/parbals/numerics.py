@@ -3,15 +3,28 @@
 Axis letters: N pool points, M target points, K posterior samples, C classes, D features.
 """
 
-from contextlib import AbstractContextManager
+import hashlib
+import os
+import platform
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-__all__ = ["entropy", "safe_reciprocal", "use_disk_cache", "working_precision"]
+from parbals.errors import InputError
+from parbals.files import cache_folder, locked
+
+__all__ = ["entropy", "keep_compiled", "safe_reciprocal", "working_precision"]
+
+_LARGEST_CACHE = 64 << 20
+"""Bytes: a few thousand programs. JAX looks at all of them whenever it adds one."""
+_SHORTEST_COMPILE = 0.02
+"""Seconds. JAX's own limit of one second would drop nearly all of ours; at none, every small step
+that a caller's own code takes would become a file."""
 
 
 def working_precision(dtype: np.dtype) -> AbstractContextManager[None]:
@@ -23,14 +36,45 @@ def working_precision(dtype: np.dtype) -> AbstractContextManager[None]:
     return jax.enable_x64(np.dtype(dtype) == np.float64)
 
 
-def use_disk_cache(folder: Path) -> None:
-    """Keep compiled programs in a folder, so that the next process does not compile them again.
+def keep_compiled() -> None:
+    """Keep compiled programs in the user's cache folder, so that the next process finds them.
 
-    Only commands call this: a library leaves its caller's JAX configuration alone.
+    A caller who has given JAX a folder of its own (``JAX_COMPILATION_CACHE_DIR``, ``jax.config``)
+    or turned its cache off (``JAX_ENABLE_COMPILATION_CACHE=0``) keeps that. Where the folder cannot
+    be written to, nothing is kept.
     """
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
+        return
+    with suppress(OSError, RuntimeError):  # not ours to write, or nobody's home
+        folder = cache_folder() / "compiled" / _processor()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(folder)
+        config.update("jax_compilation_cache_dir", str(folder))
+        config.update("jax_compilation_cache_max_size", _LARGEST_CACHE)
+        config.update("jax_persistent_cache_min_compile_time_secs", _SHORTEST_COMPILE)
+
+
+def _processor() -> str:
+    """A name for the instructions this machine has: a home folder may serve several machines."""
+    text = ""
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        text = next((line for line in file if line.startswith(("flags", "Features"))), "")
+    text = text or platform.processor()
+    return f"{platform.machine()}-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove programs that a process was killed over writing, which JAX would stumble over.
+
+    JAX writes a program to X-cache and then the time to X-atime, under this lock.
+    """
+    busy = InputError("another process is at it")
+    with suppress(InputError), locked(folder / ".lockfile", busy):
+        names = set(os.listdir(folder))
+        for name in names:
+            if name.endswith("-cache") and f"{name.removesuffix('-cache')}-atime" not in names:
+                (folder / name).unlink()
 
 
 def safe_reciprocal(x: Float[Array, "..."]) -> Float[Array, "..."]:

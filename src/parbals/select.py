@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
-from parbals.posterior.estimator import BayesianLogisticRegression
+from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator
 from parbals.scores.losses import Loss
 from parbals.scores.uncertainty import mean_prediction
@@ -162,7 +162,7 @@ def select_batch_from_model(
     names = _compared_names(
         model, {"X_pool": X_pool, "X_target": X_target, "X_labelled": X_labelled}
     )
-    ours = isinstance(model, BayesianLogisticRegression)
+    ours = isinstance(model, LogisticModel)
     population = model.population if ours else None
     X_pool = check_features(X_pool, "X_pool", model.n_features_in_ if ours else None)
     terms = check_terms(

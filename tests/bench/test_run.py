@@ -102,12 +102,12 @@ def test_the_record_knows_which_data_it_came_from(data, records):
 
 
 def test_glister_keeps_a_fifth_of_the_initial_labels_from_the_model(data, monkeypatch):
-    from parbals.posterior.estimator import BayesianLogisticRegression
+    from parbals.posterior.estimator import LogisticModel
 
     fitted = []
-    fit = BayesianLogisticRegression.fit
+    fit = LogisticModel.fit
     monkeypatch.setattr(
-        BayesianLogisticRegression, "fit", lambda self, X, y: (fitted.append(X), fit(self, X, y))[1]
+        LogisticModel, "fit", lambda self, X, y: (fitted.append(X), fit(self, X, y))[1]
     )
     record = run_one(data, "10+2x3", "glister", seed=5, **TINY)
     assert [len(X) for X in fitted] == [8, 11, 14]

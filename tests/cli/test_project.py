@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-import jax
 import numpy as np
 import pytest
 from message_data import message, truth
@@ -319,8 +318,17 @@ class TestRound:
 
 
 class TestHouse:
-    def test_commands_that_only_look_do_not_load_jax(self, project):
-        looks = [["status", str(project)], ["export", str(project)], ["--help"], ["next", "--help"]]
+    def test_commands_that_need_no_model_load_nothing_heavy(self, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        (tmp_path / "d.csv").write_text("a,b\n1,2\n3,5\n")
+        looks = [
+            ["--help"],
+            ["next", "--help"],
+            ["init", "p", "d.csv", "--features", "a,b", "--classes", "x,y"],
+            ["status", str(project)],
+            ["tell", str(project), "b.csv", "--no-report"],
+            ["export", str(project)],
+        ]
         code = f"""
 import sys
 from parbals.cli.main import main
@@ -329,28 +337,43 @@ for arguments in {looks}:
         main(arguments)
     except SystemExit as ended:
         assert not ended.code, arguments
-    loaded = {{"jax", "sklearn"}} & sys.modules.keys()
+    loaded = {{"jax", "sklearn", "scipy", "matplotlib", "pandas"}} & sys.modules.keys()
     assert not loaded, (arguments, loaded)
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stderr
 
-    def test_compiled_programs_are_kept_on_disk(self, run, project, tmp_path):
-        run("next", project, "-n", "3")
-        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "cache")
+    def test_choosing_and_reporting_load_no_other_model_library(self, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        code = f"""
+import sys
+from parbals.cli.main import main
+for arguments in [["next", {str(project)!r}], ["tell", {str(project)!r}, "b.csv"]]:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code, arguments
+heavy = {{"sklearn", "scipy.stats", "matplotlib", "pandas", "blackjax"}} & sys.modules.keys()
+assert not heavy, heavy
+"""
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
 
     @pytest.mark.full
     def test_the_second_next_compiles_nothing_new(self, project, tmp_path):
         environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
-        counts = []
+        kept = []
         for _ in range(2):
             subprocess.run(command, env=environment, check=True, capture_output=True)
             with Store.open(project) as store:
                 store.give_back(store.pending())
-            counts.append(len(list((tmp_path / "xla").iterdir())))
-        assert counts[0] > 3
-        assert counts[1] == counts[0]
+            kept.append({path.name for path in (tmp_path / "xla").rglob("*-cache")})
+        assert len(kept[0]) > 3
+        # What was compiled in too short a time to be kept may be kept now.
+        assert len(kept[1] - kept[0]) <= 2
 
     @pytest.mark.parametrize(
         "command", ["init", "embed", "next", "tell", "status", "export", "salvage"]

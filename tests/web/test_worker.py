@@ -22,12 +22,6 @@ def store(tmp_path):
         yield store
 
 
-@pytest.fixture(autouse=True)
-def no_disk_cache(monkeypatch):
-    """The worker has its process to itself; here JAX stays as the tests have set it up."""
-    monkeypatch.setattr("parbals.numerics.use_disk_cache", lambda folder: None)
-
-
 def silent(**words):
     pass
 

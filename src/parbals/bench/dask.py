@@ -6,7 +6,7 @@ must be reachable by its owner alone: anybody else who reaches it can run code t
 
 from collections.abc import Iterator, Sequence
 
-from parbals.bench.executors import Loader, Outcome, attempt_cached
+from parbals.bench.executors import Loader, Outcome, attempt
 from parbals.bench.spec import Run
 from parbals.errors import InputError
 from parbals.files import need
@@ -28,9 +28,7 @@ class DaskCluster:
         from distributed import as_completed
 
         waiting = {
-            self._client.submit(
-                attempt_cached, run, loader, key=f"parbals-{run.key}", pure=False
-            ): run
+            self._client.submit(attempt, run, loader, key=f"parbals-{run.key}", pure=False): run
             for run in runs
         }
         try:

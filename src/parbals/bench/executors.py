@@ -14,7 +14,7 @@ from parbals.bench.records import write_line
 from parbals.bench.spec import Run
 from parbals.errors import ParbalsError
 
-__all__ = ["Executor", "InProcess", "Loader", "Outcome", "attempt", "attempt_cached"]
+__all__ = ["Executor", "InProcess", "Loader", "Outcome", "attempt"]
 
 Loader = Callable[[str], Any]
 """From a reference such as "airline" or "ag-news:Sports" to a :class:`parbals.bench.run.Data`.
@@ -75,15 +75,6 @@ def attempt(run: Run, loader: Loader) -> Outcome:
             return Outcome(run, None, _reason(error))
     # In a grid a run is called what the suite calls it.
     return Outcome(run, write_line(replace(record, run=run)))
-
-
-def attempt_cached(run: Run, loader: Loader) -> Outcome:
-    """The same in a process of its own; its compiled programs are kept for the next one there."""
-    from parbals.files import cache_folder
-    from parbals.numerics import use_disk_cache
-
-    use_disk_cache(cache_folder())
-    return attempt(run, loader)
 
 
 def _loaded(reference: str, loader: Loader) -> Any:

@@ -24,7 +24,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from parbals.bench.executors import Loader, Outcome, attempt_cached
+from parbals.bench.executors import Loader, Outcome, attempt
 from parbals.bench.spec import Run
 from parbals.errors import InputError
 
@@ -168,7 +168,7 @@ def _serve(pipe: Any, loader: Loader) -> None:
             run = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(attempt_cached(run, loader))
+        pipe.send(attempt(run, loader))
 
 
 def _end_with_parent() -> None:

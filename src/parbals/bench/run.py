@@ -90,7 +90,7 @@ def run_one(
         n_samples: posterior draws. n_universes, loss: as in :func:`parbals.select_batch`.
     """
     # Loaded only here: what a run is can be known without JAX.
-    from parbals.posterior.estimator import BayesianLogisticRegression
+    from parbals.posterior.estimator import LogisticModel
     from parbals.select import select_batch_from_model
     from parbals.strategies.table import strategy_named
 
@@ -118,7 +118,7 @@ def run_one(
         warnings.simplefilter("always", ParbalsWarning)
         for round_number in range(budget.rounds + 1):
             begun = perf_counter()
-            model = BayesianLogisticRegression(
+            model = LogisticModel(
                 n_samples,
                 classes=np.arange(n_classes),
                 random_state=_number(seed, "model", round_number),

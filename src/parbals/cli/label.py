@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from parbals.cli.options import FOLDER, JSON, use_compiled
+from parbals.cli.options import FOLDER, JSON
 from parbals.cli.output import progress, say
 from parbals.strategies.table import UNIFORM
 
@@ -125,7 +125,6 @@ def label(
         program = Program(words, store.settings.media)
         annotator = f"machine:{_checked_name(name, program.name)}"
         features_of(store)  # before anything starts: without features nothing can be chosen
-        use_compiled()
         total = store.n_items - store.n_labelled
         total = total if rules.budget is None else min(total, rules.budget)
         with _clean_stop(stop), progress() as show:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from parbals.cli.options import FOLDER, JSON, use_compiled
+from parbals.cli.options import FOLDER, JSON
 from parbals.cli.output import progress, say
 
 __all__ = ["export", "salvage", "status"]
@@ -72,7 +72,6 @@ def export(
         if renew and store.n_labelled:
             from parbals.project.engine import refresh
 
-            use_compiled()
             with progress() as show:
                 refresh(store, show)
         newer, latest = newer_answers(store), store.latest_report()

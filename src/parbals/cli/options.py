@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-__all__ = ["FOLDER", "JSON", "comma_list", "encoder_options", "use_compiled"]
+__all__ = ["FOLDER", "JSON", "comma_list", "encoder_options"]
 
 FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
@@ -45,11 +45,3 @@ def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
         return command
 
     return add
-
-
-def use_compiled() -> None:
-    """Keep compiled programs on disk; before a command that needs the model."""
-    from parbals.files import cache_folder
-    from parbals.numerics import use_disk_cache
-
-    use_disk_cache(cache_folder())

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from parbals.cli.look import export, salvage, status
-from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options, use_compiled
+from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options
 from parbals.cli.output import progress, say
 
 __all__ = ["COMMANDS"]
@@ -217,7 +217,6 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
         if again is None:
             from parbals.project.engine import choose_batch
 
-            use_compiled()
             with progress() as show:
                 show("choosing")
                 number, batch = choose_batch(store, n_items)
@@ -296,7 +295,6 @@ def tell(
         if not no_report and store.n_labelled and (counts.new or counts.revised or is_behind):
             from parbals.project.engine import refresh
 
-            use_compiled()
             with progress() as show:
                 report = refresh(store, show)
     if as_json:

@@ -14,7 +14,7 @@ from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.report import Report, make_report
-from parbals.posterior.estimator import BayesianLogisticRegression
+from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.scores.losses import LOSSES, Loss
 from parbals.strategies.choose import CheckedModel, check_terms, choose_batch
@@ -221,7 +221,7 @@ class ActiveLearner:
         parts = []
         for _, rows in table.blocks(4096):
             prepared = self._prepare(rows)
-            if isinstance(model, BayesianLogisticRegression):
+            if isinstance(model, LogisticModel):
                 parts.append(model.predict_proba(prepared))
             else:
                 parts.append(
@@ -290,7 +290,7 @@ class ActiveLearner:
             own = fresh_copy(self.model, warn=False)  # the warning came with the learner
             own.fit(self.pool_rows(positions), numbers)
             return CheckedModel(own, len(self._classes))
-        model = BayesianLogisticRegression(
+        model = LogisticModel(
             self.n_samples,
             self.prior_scale,
             classes=np.arange(len(self._classes)),

@@ -19,10 +19,9 @@ import warnings
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-from sklearn.base import clone
 
 from parbals.errors import InputError, ParbalsWarning, first_line
-from parbals.posterior.estimator import BayesianLogisticRegression
+from parbals.posterior.estimator import LogisticModel
 
 __all__ = ["EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
 
@@ -77,7 +76,7 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
         raise InputError(
             f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...)."
         )
-    if isinstance(model, BayesianLogisticRegression):
+    if isinstance(model, LogisticModel):
         return _with_class_numbers(model, n_classes)
     if isinstance(model, SampleModel):
         return model
@@ -100,6 +99,8 @@ def fresh_copy(model: Any, *, warn: bool = True) -> Any:
         copied.ensemble = fresh_copy(model.ensemble, warn=warn)
         return copied
     if hasattr(model, "get_params"):
+        from sklearn.base import clone
+
         try:
             return clone(model)
         except Exception:  # it does not keep to scikit-learn's rules for parameters
@@ -118,16 +119,16 @@ def fresh_copy(model: Any, *, warn: bool = True) -> Any:
         return model
 
 
-def _with_class_numbers(
-    model: BayesianLogisticRegression, n_classes: int
-) -> BayesianLogisticRegression:
+def _with_class_numbers(model: LogisticModel, n_classes: int) -> LogisticModel:
     """Our own model is fitted on class numbers, and must know those that no label has shown."""
     if model.classes is not None and len(model.classes) != n_classes:
         raise InputError(
             f"The model declares {len(model.classes)} classes, and the learner has {n_classes}; "
             "leave classes out of the model."
         )
-    return clone(model).set_params(classes=np.arange(n_classes))
+    own: LogisticModel = fresh_copy(model)
+    own.classes = np.arange(n_classes)
+    return own
 
 
 def _refuse_without_samples(model: Any) -> None:

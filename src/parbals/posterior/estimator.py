@@ -1,12 +1,12 @@
-"""The Bayesian classifier as a scikit-learn estimator."""
+"""The Bayesian classifier on arrays; :mod:`parbals.posterior.classifier` is for scikit-learn.
+
+Nothing here loads scikit-learn, which takes longer than everything else that a batch needs.
+"""
 
 import copy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from parbals.errors import InputError, LabelError
 from parbals.posterior.diagnostics import Diagnostics, warn_if_unreliable
@@ -29,12 +29,12 @@ from parbals.validate import (
     label_array,
 )
 
-__all__ = ["BayesianLogisticRegression"]
+__all__ = ["LogisticModel"]
 
 _INFERENCES = ("smc", "nuts", "laplace", "ep")
 
 
-class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
+class LogisticModel:
     """Softmax regression; every class weight and bias has an independent N(0, prior_scale²) prior.
 
     Two classes use the exactly equivalent half-size model (see
@@ -83,9 +83,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         labels = check_labels(y, classes, n_rows)
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        rows = self._rows(X, first=True)
         self.classes_, self._seed = classes, seed
-        self._draw(add_bias(X), labels)
+        self._draw(add_bias(rows), labels)
         warn_if_unreliable(self.diagnostics_)
         return self
 
@@ -148,7 +148,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
 
         Read-only.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         weights = np.asarray(self._weights).view()
         weights.flags.writeable = False
         return weights
@@ -164,24 +164,16 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
     @property
     def population(self) -> Population | None:
         """The particles of an "smc" model, for algorithms that condition hypothetical copies."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._state if isinstance(self._state, Population) else None
 
     @property
     def gaussian(self) -> GaussianPosterior | ClassesPosterior | None:
         """The Gaussian posterior of an "ep" model, for scores in closed form."""
-        check_is_fitted(self)
+        self._check_fitted()
         return (
             self._state if isinstance(self._state, GaussianPosterior | ClassesPosterior) else None
         )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_coefficients")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
-        return tags
 
     def _check_settings(self) -> None:
         check_positive_int(self.n_samples, "n_samples", least=2)
@@ -240,15 +232,25 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):
         )
 
     def _design(self, X: Any, name: str = "X") -> np.ndarray:
-        check_is_fitted(self)
+        self._check_fitted()
         check_features(X, name, self.n_features_in_)
-        # Data frames reach scikit-learn whole, so that it can compare their column names.
-        return add_bias(
-            validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        )
+        return add_bias(self._rows(X))
+
+    def _rows(self, X: Any, *, first: bool = False) -> np.ndarray:
+        """Checked features (N, D) in float64; the ``first`` ones say what later ones must be."""
+        rows = np.asarray(X, np.float64)
+        if first:
+            self.n_features_in_ = rows.shape[1]
+        return rows
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_coefficients"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
     def _class_weights(self) -> np.ndarray:
-        check_is_fitted(self)
+        self._check_fitted()
         return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), self._coefficients)
 
 
@@ -260,4 +262,8 @@ def _label_vector(y: Any, name: str = "y") -> np.ndarray:
             "one label for each row."
         )
     y = label_array(y, name)
-    return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 2 or y.shape[1] != 1:
+        return y
+    from sklearn.utils.validation import column_or_1d
+
+    return column_or_1d(y, warn=True)

@@ -1,1 +1,5 @@
 """Predictive samples in, one number a point out."""
+
+from parbals.numerics import keep_compiled
+
+keep_compiled()

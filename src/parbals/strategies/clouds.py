@@ -92,9 +92,9 @@ def held_cloud(pool_probs: np.ndarray, target_probs: np.ndarray) -> Cloud:
     target = target_rows(target_probs).astype(dtype, copy=False)
     blocks = _in_blocks(rows, pool_block(len(rows), len(target_probs), rows.shape[1]))
     return Cloud(
-        HeldRows(jnp.asarray(blocks)),
+        HeldRows(jax.device_put(blocks)),
         None,
-        jnp.asarray(target),
+        jax.device_put(target),
         len(target_probs),
         pool_probs.shape[2],
     )
@@ -103,8 +103,8 @@ def held_cloud(pool_probs: np.ndarray, target_probs: np.ndarray) -> Cloud:
 def whitened_rows(design: np.ndarray, offset: np.ndarray, block: int) -> WhitenedRows:
     """Design rows (N, d) and offsets (N, J), padded to whole blocks."""
     return WhitenedRows(
-        jnp.asarray(_in_blocks(design.astype(np.float32), block)),
-        jnp.asarray(_in_blocks(offset.astype(np.float32), block)),
+        jax.device_put(_in_blocks(design.astype(np.float32), block)),
+        jax.device_put(_in_blocks(offset.astype(np.float32), block)),
     )
 
 

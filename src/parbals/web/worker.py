@@ -154,11 +154,8 @@ class Worker:
 
 def _engine() -> Any:
     """The model's side of a project, loaded when it is first needed: that takes seconds."""
-    from parbals.files import cache_folder
-    from parbals.numerics import use_disk_cache
     from parbals.project import engine
 
-    use_disk_cache(cache_folder())
     return engine
 
 

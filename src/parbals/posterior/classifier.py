@@ -1,0 +1,28 @@
+"""The Bayesian classifier as a scikit-learn estimator."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import validate_data
+
+from parbals.posterior.estimator import LogisticModel
+
+__all__ = ["BayesianLogisticRegression"]
+
+
+class BayesianLogisticRegression(ClassifierMixin, LogisticModel, BaseEstimator):
+    __doc__ = LogisticModel.__doc__
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_coefficients")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _rows(self, X: Any, *, first: bool = False) -> np.ndarray:
+        # Data frames reach scikit-learn whole, so that it can compare their column names.
+        return validate_data(self, X, reset=first, dtype=np.float64, ensure_all_finite=False)
