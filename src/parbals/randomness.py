@@ -13,7 +13,6 @@ __all__ = [
     "Seed",
     "content_gumbels",
     "derive_generator",
-    "row_uniforms",
     "seed_from",
     "table_digest",
 ]
@@ -63,33 +62,6 @@ def content_gumbels(seed: int, contents: list[bytes], occurrence: int, size: int
         key = hashlib.blake2b(content, digest_size=16).hexdigest()
         noise[row] = derive_generator(seed, "gumbel", key, occurrence, twin).gumbel(size=size)
     return noise
-
-
-def row_uniforms(seed: int, rows: np.ndarray, size: int) -> np.ndarray:
-    """Uniform noise (n, size) of rows (n, d), keyed by what a row *is*: all rows at once.
-
-    The k-th of several equal rows has noise of its own.
-    """
-    generator = derive_generator(seed, "row uniforms")
-    bits = np.ascontiguousarray(rows, np.float64).view(np.uint64)
-    odd = generator.integers(2**63, size=rows.shape[1], dtype=np.uint64) * 2 + 1
-    with np.errstate(over="ignore"):
-        keys = _scrambled((_scrambled(bits) * odd).sum(axis=1, dtype=np.uint64))
-        _, group, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        by_group = np.argsort(group, kind="stable")
-        starts = np.cumsum(counts) - counts
-        twins = np.empty(len(rows), np.uint64)
-        twins[by_group] = np.arange(len(rows)) - starts[group[by_group]]
-        columns = generator.integers(2**63, size=size, dtype=np.uint64)
-        mixed = _scrambled(_scrambled(keys + twins)[:, None] + columns)
-    return (mixed >> np.uint64(11)) * 2.0**-53
-
-
-def _scrambled(x: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64: every bit of the input changes half of the output's."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def table_digest(blocks: Iterable[np.ndarray]) -> str:

@@ -26,7 +26,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
     view = closed_form.GaussianView(posterior, pool, target)
-    labels = closed_form._labellings(view, rows, n_universes, seed)
+    labeller = closed_form._labeller(view, n_universes, seed, most_probable=False)
     (covariance,) = posterior.channels.covariance_with(np.eye(rows.shape[1]))
     states = [(posterior.channels.mean[:, 0], covariance)] * n_universes
     free = np.ones(len(rows), bool)
@@ -34,7 +34,9 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     def condition(index):
         free[index] = False
         x = rows[index]
-        for u, label in enumerate(labels[index]):
+        row = jnp.asarray(x, jnp.float32)
+        drawn = closed_form._drawn_labels(labeller, row, closed_form._row_key(row), jnp.asarray(0))
+        for u, label in enumerate(drawn.tolist()):
             mean, cov = states[u]
             column = cov @ x
             here = np.array([x @ mean]), np.array([x @ column])

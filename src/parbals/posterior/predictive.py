@@ -15,9 +15,9 @@ __all__ = ["add_bias", "mean_proba", "sample_proba"]
 _BLOCK_ENTRIES = 4_000_000
 
 
-def add_bias(X: np.ndarray) -> np.ndarray:
-    """Design rows (N, D+1), float64: the features and a constant 1."""
-    return np.concatenate([X.astype(np.float64), np.ones((len(X), 1))], axis=1)
+def add_bias(X: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    """Design rows (N, D+1): the features and a constant 1."""
+    return np.concatenate([X.astype(dtype), np.ones((len(X), 1), dtype)], axis=1)
 
 
 def sample_proba(X: np.ndarray, coefficients: np.ndarray, n_classes: int) -> np.ndarray:

@@ -21,20 +21,18 @@ quadratic form is the score.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.special import expit
 
 from parbals.arrays import bucket, pad_rows
 from parbals.mixture import label_evidence
-from parbals.posterior.likelihood import softmax
 from parbals.posterior.predictive import add_bias
-from parbals.race import class_evidence
-from parbals.randomness import derive_generator, row_uniforms
+from parbals.race import class_evidence, class_means
+from parbals.randomness import derive_generator
 from parbals.scores.gaussian import closed_bald, closed_epig, quadratic_gain, target_gains
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import (
@@ -42,6 +40,7 @@ from parbals.strategies.surface import (
     Surface,
     cross_covariance,
     look_at,
+    platform,
     start_scores,
     surface_of,
 )
@@ -50,11 +49,12 @@ from parbals.types import Batch
 __all__ = ["bald_in_closed_form", "closed_form_batch", "epig_in_closed_form"]
 
 _SHORT = 64
-_CHUNK = 256
 _MARGIN = 0.9
-_LEADERS = 4096
-_COLUMNS = 8
-"""Columns of the universes are applied this many at a time, so that the first steps are cheap."""
+_FEWEST = 1024
+_EXPECTED_FALL = 0.45
+"""Scores seldom fall below this share of the first before a batch is full."""
+_LEADERS_BYTES = 2**28
+_CHUNK = {"cpu": 256, "gpu": 4096}
 
 
 class Universes(NamedTuple):
@@ -72,6 +72,7 @@ class _Search(NamedTuple):
     """Where the program stands: scores as last computed, and what has been chosen."""
 
     universes: Universes
+    keys: Int[Array, "R 2"]  # of the rows that were observed
     last: Float[Array, " n"]
     free: Bool[Array, " n"]
     chosen: Int[Array, " B"]
@@ -80,22 +81,35 @@ class _Search(NamedTuple):
     reached: Float[Array, ""]  # the lowest score that a step had to look at
 
 
+class Labeller(NamedTuple):
+    """Joint labellings of the pool: a draw of the weights for each universe, and noise for labels.
+
+    The noise of a label is keyed by the row itself: a pool in another order gets the same labels.
+    """
+
+    weights: Float[Array, "d A U"]
+    seed: Int[Array, " 2"]
+
+
 def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
     """The batch that :func:`parbals.strategies.parbals.greedy_batch` builds, without samples."""
     view = problem.gaussian
     assert view is not None  # the caller has looked
     surface = surface_of(view.channels, view.target)
     start = start_scores(surface, view.pool)
-    free = problem.candidates()
-    order = np.argsort(np.where(free, -start, np.inf), kind="stable")[: int(free.sum())]
-    size, n_leaders = problem.batch_size, max(_LEADERS, 4 * problem.batch_size)
+    free = np.flatnonzero(problem.candidates())
+    labeller = _labeller(view, n_universes, problem.seed, most_probable)
+    expected = (start[free] >= _EXPECTED_FALL * start[free].max()).sum()
+    columns = n_universes * (problem.batch_size + len(problem.pending)) + surface.basis.shape[1]
+    affordable = _LEADERS_BYTES // (4 * surface.roots.shape[0] * columns)
+    n_leaders = max(_FEWEST, 4 * problem.batch_size, min(int(expected), affordable))
     while True:
-        leaders = order[:n_leaders]
-        search = _search(problem, view, surface, leaders, start, n_universes, most_probable)
-        left_out = order[n_leaders : n_leaders + 1]
-        if not len(left_out) or start[left_out[0]] <= float(search.reached):
+        leaders, left_out = _leaders(free, start, n_leaders)
+        search = _search(problem, view, surface, labeller, leaders, start)
+        if left_out <= (reached := float(search.reached)):
             break
-        n_leaders *= 8
+        n_leaders = max(2 * n_leaders, int((start[free] >= _MARGIN * reached).sum()))
+    size = problem.batch_size
     chosen = leaders[np.asarray(search.chosen)[:size]]
     return batch_of(
         problem,
@@ -119,52 +133,50 @@ def bald_in_closed_form(view: GaussianView) -> np.ndarray:
     return np.asarray(closed_bald(*small), np.float64)
 
 
+def _labeller(
+    view: GaussianView, n_universes: int, seed: int, most_probable: bool
+) -> Labeller | None:
+    if most_probable:
+        return None
+    weights = view.channels.draw(derive_generator(seed, "universes"), n_universes)
+    words = derive_generator(seed, "labels").integers(2**32, size=2, dtype=np.uint32)
+    return Labeller(jax.device_put(weights.astype(np.float32)), jax.device_put(words))
+
+
+def _leaders(free: np.ndarray, start: np.ndarray, n_leaders: int) -> tuple[np.ndarray, float]:
+    """Positions of the free points that start highest, in their order, and the best of the rest."""
+    if len(free) <= n_leaders:
+        return free, -np.inf
+    order = np.argpartition(-start[free], n_leaders)
+    return np.sort(free[order[:n_leaders]]), float(start[free[order[n_leaders]]])
+
+
 def _search(
     problem: Problem,
     view: GaussianView,
     surface: Surface,
+    labeller: Labeller | None,
     leaders: np.ndarray,
     start: np.ndarray,
-    n_universes: int,
-    most_probable: bool,
 ) -> _Search:
     """Run the program on the leaders of the pool; pending points stand before them."""
     pending = problem.pending
     positions = np.concatenate([pending, leaders])
-    design = add_bias(view.pool[positions])
-    labels = (
-        view.posterior.predict_proba(design).argmax(axis=1)[:, None]
-        if most_probable
-        else _labellings(view, design, n_universes, problem.seed)
-    )
-    n_rows = bucket(len(positions), _CHUNK)
-    steps = bucket(problem.batch_size, _COLUMNS)
-    arguments = (
+    n_rows = bucket(len(positions), 256)
+    steps = bucket(problem.batch_size, 8)
+    place = np.arange(n_rows)
+    search = _program(
         surface,
-        jax.device_put(pad_rows(design.astype(np.float32), n_rows)),
-        jax.device_put(pad_rows(labels.astype(np.int32), n_rows)),
+        labeller,
+        jax.device_put(pad_rows(add_bias(view.pool[positions], np.float32), n_rows)),
         jax.device_put(pad_rows(start[positions].astype(np.float32), n_rows)),
-        jax.device_put((np.arange(n_rows) >= len(pending)) & (np.arange(n_rows) < len(positions))),
+        jax.device_put((place >= len(pending)) & (place < len(positions))),
         len(pending),
         problem.batch_size,
+        steps=steps,
+        rank=steps + (bucket(len(pending), 8) if len(pending) else 0),
     )
-    n_pending = bucket(len(pending), _COLUMNS) if len(pending) else 0
-    search = _program(*arguments, steps=steps, rank=steps + n_pending)
     return search._replace(chosen=search.chosen - len(pending))
-
-
-def _labellings(view: GaussianView, design: np.ndarray, n_universes: int, seed: int) -> np.ndarray:
-    """(n, U) joint labellings: a draw of the weights for each universe, then every point's label.
-
-    The noise of a label is keyed by the row itself: a pool in another order gets the same labels.
-    """
-    weights = view.channels.draw(derive_generator(seed, "universes"), n_universes)  # (d, A, U)
-    logits = np.tensordot(design, weights, axes=1)
-    uniforms = row_uniforms(seed, design, n_universes)
-    if view.n_classes == 2:
-        return uniforms < expit(logits[:, 0])
-    below = softmax(logits.swapaxes(1, 2)).cumsum(axis=2)
-    return np.minimum((below < uniforms[:, :, None]).sum(axis=2), view.n_classes - 1)
 
 
 def _initial_scores(
@@ -178,8 +190,8 @@ def _initial_scores(
 @partial(jax.jit, static_argnames=("steps", "rank"))
 def _program(
     surface: Surface,
+    labeller: Labeller | None,
     design: Float[Array, "n d"],
-    labels: Int[Array, "n U"],
     start: Float[Array, " n"],
     free: Bool[Array, " n"],
     n_pending: Int[Array, ""] | int,
@@ -190,26 +202,38 @@ def _program(
 ) -> _Search:
     """Condition on the first ``n_pending`` rows, then choose ``batch_size`` of the free ones."""
     rows, factor = look_at(surface, design)
-    universes = _begin(surface, rows, labels.shape[1], rank)
+    universes = _begin(surface, rows, 1 if labeller is None else labeller.weights.shape[2], rank)
 
-    def observe(index: Array, seen: Array, universes: Universes) -> Universes:
-        return _observe(surface, rows, factor, universes, index, labels[index], seen)
+    def observe(index: Array, seen: Array, known: tuple[Universes, Array]) -> Any:
+        universes, keys = known
+        key = _row_key(design[index])
+        twin = (keys == key).all(axis=1).sum()
+        if labeller is None:
+            labels = _most_probable(rows.mean[:, index], rows.variance[:, index])
+        else:
+            labels = _drawn_labels(labeller, design[index], key, twin)
+        universes = _observe(surface, rows, factor, universes, index, labels, seen)
+        return universes, keys.at[seen].set(key)
 
-    universes = jax.lax.fori_loop(0, n_pending, lambda i, u: observe(i, i, u), universes)
+    known = universes, jnp.zeros((rank, 2), jnp.uint32)
+    known = jax.lax.fori_loop(0, n_pending, lambda i, state: observe(i, i, state), known)
 
     def step(number: Array, search: _Search) -> _Search:
-        seen = n_pending + number
-        search = _rescore(surface, rows, factor, search, number, seen)
-        index, score = _best(surface, rows, factor, search, seen)
+        search = _rescore(surface, rows, factor, search, number)
+        index, score = _best(surface, rows, factor, search)
+        known = search.universes, search.keys
+        universes, keys = observe(index, n_pending + number, known)
         return search._replace(
-            universes=observe(index, seen, search.universes),
+            universes=universes,
+            keys=keys,
             free=search.free.at[index].set(False),
             chosen=search.chosen.at[number].set(index.astype(jnp.int32)),
             scores=search.scores.at[number].set(score),
         )
 
     search = _Search(
-        universes,
+        known[0],
+        known[1],
         start,
         free,
         jnp.zeros(steps, jnp.int32),
@@ -220,6 +244,40 @@ def _program(
     search = jax.lax.fori_loop(0, batch_size, step, search)
     nothing = jax.tree.map(lambda _: jnp.zeros(()), universes)
     return search._replace(universes=Universes(*nothing))
+
+
+def _row_key(row: Float[Array, " d"]) -> Int[Array, " 2"]:
+    """Two words that tell one row from another."""
+    bits = jax.lax.bitcast_convert_type(row, jnp.uint32)
+    place = jnp.arange(len(row), dtype=jnp.uint32)
+
+    def word(odd: int) -> Array:
+        mixed = (bits ^ (place * jnp.uint32(odd))) * jnp.uint32(0x9E3779B1)
+        mixed = (mixed ^ (mixed >> 15)) * jnp.uint32(odd)
+        return (mixed ^ (mixed >> 13)).sum(dtype=jnp.uint32)
+
+    return jnp.stack([word(0x85EBCA6B), word(0xC2B2AE35)])
+
+
+def _drawn_labels(
+    labeller: Labeller, row: Float[Array, " d"], row_key: Int[Array, " 2"], twin: Array
+) -> Int[Array, " U"]:
+    """A label of the row in every universe; equal rows have noise of their own."""
+    key = jax.random.wrap_key_data(labeller.seed)
+    for word in (row_key[0], row_key[1], twin):
+        key = jax.random.fold_in(key, word)
+    logits = jnp.einsum("d,dau->ua", row, labeller.weights, precision=jax.lax.Precision.HIGHEST)
+    uniforms = jax.random.uniform(key, (len(logits), 1))
+    if logits.shape[1] == 1:
+        return (uniforms < jax.nn.sigmoid(logits))[:, 0].astype(jnp.int32)
+    below = jax.nn.softmax(logits, axis=1).cumsum(axis=1)
+    return jnp.minimum((below < uniforms).sum(axis=1), logits.shape[1] - 1)
+
+
+def _most_probable(mean: Float[Array, " A"], variance: Float[Array, " A"]) -> Int[Array, " 1"]:
+    if len(mean) == 1:
+        return (mean > 0).astype(jnp.int32)
+    return class_means(mean, variance, jnp)[0].argmax(keepdims=True)
 
 
 def _begin(surface: Surface, rows: Rows, n_universes: int, rank: int) -> Universes:
@@ -287,7 +345,6 @@ def _each_universe(
     factor: Float[Array, "A n r"],
     universes: Universes,
     indices: Int[Array, " s"],
-    seen: Array,
     score: Callable[[Array, Universes], Array],
 ) -> Float[Array, " s"]:
     """Mean over universes of a score of some rows, given their covariance with the targets."""
@@ -299,16 +356,12 @@ def _each_universe(
     )
 
     def of_universe(universe: Universes) -> Array:
-        def less(block: Array, covariance: Array) -> Array:
-            here, there = (
-                jax.lax.dynamic_slice_in_dim(x, block * _COLUMNS, _COLUMNS, axis=2)
-                for x in (universe.columns, universe.target_columns)
-            )
-            return covariance - here @ jnp.swapaxes(there, 1, 2)
+        learnt = universe.columns @ jnp.swapaxes(universe.target_columns, 1, 2)
+        return score(before - learnt, universe)
 
-        return score(jax.lax.fori_loop(0, -(-seen // _COLUMNS), less, before), universe)
-
-    return jax.lax.map(of_universe, chosen).mean(axis=0)
+    # On a CPU one universe at a time stays in the cache; a GPU wants them all at once.
+    at_once = None if platform() == "cpu" else len(universes.mean)
+    return jax.lax.map(of_universe, chosen, batch_size=at_once).mean(axis=0)
 
 
 def _rescore(
@@ -317,16 +370,14 @@ def _rescore(
     factor: Float[Array, "A n r"],
     search: _Search,
     number: Array,
-    seen: Array,
 ) -> _Search:
     """Score anew, in the order of the last scores, every free row that might be the best."""
     universes = search.universes
     last = jnp.where(search.free, search.last, -jnp.inf)
-    order = jnp.argsort(-last)
+    order, chunk = jnp.argsort(-last), min(_CHUNK[platform()], len(last))
     # The quadratic form asks of the targets only their gains: they travel in place of the means.
-    gains = jax.lax.map(
-        lambda u: target_gains(*u), (universes.target_mean, universes.target_variance)
-    )
+    targets = universes.target_mean, universes.target_variance
+    gains = jax.lax.map(lambda of_universe: target_gains(*of_universe), targets)
     seen_by = universes._replace(target_mean=gains)
 
     def quadratic(covariance: Array, universe: Universes) -> Array:
@@ -340,10 +391,10 @@ def _rescore(
 
     def advance(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         done, best, new = state
-        indices = jax.lax.dynamic_slice_in_dim(order, done, _CHUNK)
-        fresh = _each_universe(surface, rows, factor, seen_by, indices, seen, quadratic)
+        indices = jax.lax.dynamic_slice_in_dim(order, done, chunk)
+        fresh = _each_universe(surface, rows, factor, seen_by, indices, quadratic)
         fresh = jnp.where(search.free[indices], fresh, -jnp.inf)
-        return done + _CHUNK, jnp.maximum(best, fresh.max()), new.at[indices].set(fresh)
+        return done + chunk, jnp.maximum(best, fresh.max()), new.at[indices].set(fresh)
 
     nothing = jnp.full_like(last, -jnp.inf)
     begin = jnp.asarray(0), jnp.asarray(-jnp.inf), nothing
@@ -361,7 +412,6 @@ def _best(
     rows: Rows,
     factor: Float[Array, "A n r"],
     search: _Search,
-    seen: Array,
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
     """The free row with the highest mean score over the universes."""
     ranked = jnp.where(search.free, search.last, -jnp.inf)
@@ -375,7 +425,7 @@ def _best(
         there = universe.target_mean[0], universe.target_variance[0]
         return closed_epig(*here, *there, covariance[0], surface.share)
 
-    exact = _each_universe(surface, rows, factor, search.universes, short, seen, information)
+    exact = _each_universe(surface, rows, factor, search.universes, short, information)
     exact = jnp.where(search.free[short], exact, -jnp.inf)
     best = exact.argmax()
     return short[best], exact[best]

@@ -22,7 +22,15 @@ from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import closed_epig, quadratic_gain, target_gains
 
-__all__ = ["Rows", "Surface", "cross_covariance", "look_at", "start_scores", "surface_of"]
+__all__ = [
+    "Rows",
+    "Surface",
+    "cross_covariance",
+    "look_at",
+    "platform",
+    "start_scores",
+    "surface_of",
+]
 
 _TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
 _IN_FLIGHT = 3
@@ -45,23 +53,36 @@ class Surface(NamedTuple):
     basis: Float[Array, "d r"]
     roots: Float[Array, "A r r"]
     target: Rows
+    gains: Float[Array, "A M"]
     factor: Float[Array, "A r M"]  # (z R_a)ᵀ of the targets
     share: Float[Array, " M"]  # 1 / number of targets, 0 for padding
+
+
+def platform() -> str:
+    """``cpu``, or ``gpu`` for any accelerator: what decides how much is done at once."""
+    device = getattr(jax.config, "jax_default_device", None)
+    backend = device.platform if hasattr(device, "platform") else jax.default_backend()
+    return "cpu" if backend == "cpu" else "gpu"
 
 
 def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
     """The surface of a posterior over target features (M, D)."""
     n_targets = len(X_target)
-    weights, deviations, basis, roots = (
-        jax.device_put(np.asarray(x, np.float32))
-        for x in (channels.mean, channels.deviations, channels.basis, channels.roots)
-    )
+    posterior = (channels.mean, channels.deviations, channels.basis, channels.roots)
     size = bucket(n_targets)
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1), np.float32), size)
-    rows = pad_rows(add_bias(X_target).astype(np.float32), size)
+    rows = pad_rows(add_bias(X_target, np.float32), size)
+    return _surface(*(np.asarray(x, np.float32) for x in (*posterior, rows, share)))
+
+
+@jax.jit
+def _surface(
+    weights: Array, deviations: Array, basis: Array, roots: Array, rows: Array, share: Array
+) -> Surface:
     target, factor = _look(weights, deviations, basis, roots, rows)
+    gains = target_gains(target.mean, target.variance)
     factor = jnp.swapaxes(factor, 1, 2)
-    return Surface(weights, deviations, basis, roots, target, factor, jax.device_put(share))
+    return Surface(weights, deviations, basis, roots, target, gains, factor, share)
 
 
 def look_at(surface: Surface, rows: Float[Array, "n d"]) -> tuple[Rows, Float[Array, "A n r"]]:
@@ -69,7 +90,6 @@ def look_at(surface: Surface, rows: Float[Array, "n d"]) -> tuple[Rows, Float[Ar
     return _look(surface.weights, surface.deviations, surface.basis, surface.roots, rows)
 
 
-@jax.jit
 def _look(
     weights: Array, deviations: Array, basis: Array, roots: Array, rows: Float[Array, "n d"]
 ) -> tuple[Rows, Float[Array, "A n r"]]:
@@ -91,16 +111,14 @@ def cross_covariance(
 
 def start_scores(surface: Surface, X: np.ndarray, *, exact: bool = False) -> np.ndarray:
     """(N,) the quadratic form of every row of X (N, D), or with two classes the EPIG itself."""
-    platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
     pair_bytes = 4 * len(surface.share) * surface.weights.shape[1]
-    block = bucket(max(_TABLE_BYTES[platform] // pair_bytes, 128))
+    block = bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128))
     block = min(block, bucket(len(X)))
-    gains = target_gains(surface.target.mean, surface.target.variance)
     waiting: list[Array] = []
     scores: list[np.ndarray] = []
     for rows in block_rows(len(X), block):
-        part = pad_rows(np.asarray(X[rows], np.float32), block)
-        waiting.append(_start_of_block(surface, gains, part, exact=exact))
+        part = pad_rows(_small(X[rows]), block)
+        waiting.append(_start_of_block(surface, part, exact=exact))
         if len(waiting) > _IN_FLIGHT:
             scores.append(np.asarray(waiting.pop(0)))
     scores.extend(np.asarray(part) for part in waiting)
@@ -109,16 +127,22 @@ def start_scores(surface: Surface, X: np.ndarray, *, exact: bool = False) -> np.
 
 @partial(jax.jit, static_argnames=("exact",))
 def _start_of_block(
-    surface: Surface, gains: Float[Array, "A M"], features: Float[Array, "n D"], *, exact: bool
+    surface: Surface, features: Float[Array, "n D"], *, exact: bool
 ) -> Float[Array, " n"]:
+    features = features.astype(jnp.float32)
     design = jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
     rows, factor = look_at(surface, design)
     covariance = cross_covariance(surface, rows.across, factor)
     if exact:
         here, there = (rows.mean[0], rows.variance[0]), surface.target
         return closed_epig(*here, there.mean[0], there.variance[0], covariance[0], surface.share)
-    own_gains = target_gains(rows.mean, rows.variance)
-    return quadratic_gain(covariance, own_gains, gains, surface.share)
+    gains = target_gains(rows.mean, rows.variance)
+    return quadratic_gain(covariance, gains, surface.gains, surface.share)
+
+
+def _small(rows: np.ndarray) -> np.ndarray:
+    """Half precision travels as it is, half the bytes; anything else as float32."""
+    return rows if rows.dtype in (np.float16, np.float32) else rows.astype(np.float32)
 
 
 def _product(left: Array, right: Array) -> Array:
