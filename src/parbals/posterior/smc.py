@@ -1,7 +1,7 @@
 """The default posterior: a population of particles that is drawn once and then follows the labels.
 
-``draw_population`` starts K particles at a Gaussian around the mode and moves them all at once
-until they have forgotten it. ``condition`` takes in new labels by multiplying each particle's
+``draw_population`` starts K particles at a Gaussian around the mode and moves them all at once, in
+the space of the rows, until they have forgotten it. ``condition`` takes in new labels by multiplying each particle's
 weight by p(y | x) of that particle (iterated batch importance sampling); only when the effective
 sample size falls too low are the particles resampled and moved. How they are moved is up to the
 caller: the estimator until they have settled (``condition_population``), a universe of a partial
@@ -20,10 +20,13 @@ from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.hmc import MoveResult, move_population, whitened_posterior
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.reference import Reference, laplace_reference, matched_reference
+from parbals.posterior.row_space import RowSpace, row_space
 from parbals.randomness import derive_generator
 
 __all__ = [
+    "SHORT_SHARE",
     "Population",
+    "Refusals",
     "condition",
     "condition_population",
     "draw_population",
@@ -32,13 +35,16 @@ __all__ = [
     "systematic_resample",
 ]
 
+SHORT_SHARE = 0.25
+"""Share of the particles whose moves are shortened once the population has met walls."""
 _MOVE_BELOW = 0.5
 """Particles are resampled and moved when the effective sample size falls below this share of K."""
 _DRAW_BELOW = 0.1
 """Below this share too few ancestors are left to resample from: the population is drawn again."""
 _GRADIENT_BUDGET = 20_000
 _WARM_UP_ROUNDS = 12
-_SHORT_SHARE = 0.25
+_TIMES_FORGOTTEN = 3
+"""The slowest direction is a small part of everything that is watched: once is not enough."""
 _SMALLEST_POPULATION = 128
 """The step size and the stopping rule read the population, so it is never smaller than this."""
 
@@ -55,6 +61,8 @@ class Population:
     log_weights: np.ndarray  # (K,), unnormalised
     step_size: float
     diagnostics: Diagnostics
+    walls: bool = False  # moves must be shortened, see Refusals
+    origins: np.ndarray | None = None  # (K,) numbers below K; equal ones stand at one place
 
     @property
     def n_samples(self) -> int:
@@ -65,14 +73,41 @@ class Population:
         """(K,) normalised particle weights."""
         return normalise_log_weights(self.log_weights)
 
+    @property
+    def effective_sample_size(self) -> float:
+        """(Σw)² / Σw², where particles that stand at one place count as one."""
+        weights = self.weights
+        if self.origins is not None:
+            weights = np.bincount(self.origins, weights)
+        return float(effective_sample_size(weights))
+
     def coefficients(self) -> np.ndarray:
         """Contrast weights V (D+1, J, K), float64."""
         return self.reference.colour(self.whitened)
 
     def contrasts(self, X: np.ndarray) -> np.ndarray:
         """Contrast logits (n, J, K) of design rows X (n, D+1): X mean + (X L) z."""
-        design = (X @ self.reference.factor).astype(np.float32)
+        design = self.reference.design(X).astype(np.float32)
         return (X @ self.reference.mean)[:, :, None] + np.tensordot(design, self.whitened, axes=1)
+
+
+class Refusals:
+    """Counts the moves that every particle was granted, and tells walls from bad luck.
+
+    When a few particles are refused every time while the others move, they stand at a wall of the
+    likelihood: there some moves must be shortened.
+    """
+
+    def __init__(self, n_samples: int) -> None:
+        self.n_accepted = np.zeros(n_samples, int)
+        self._by_chance = 1.0
+
+    def meet_walls(self, result: MoveResult) -> bool:
+        """Take in the moves just made: is the number of particles never granted beyond chance?"""
+        n_moves = int(result.n_moves)
+        self.n_accepted += np.asarray(result.n_accepted)
+        self._by_chance *= (1.0 - float(np.mean(result.n_accepted)) / n_moves) ** n_moves
+        return bool(np.mean(self.n_accepted == 0) > 0.001 + 5.0 * self._by_chance)
 
 
 class _Relaxed(NamedTuple):
@@ -80,6 +115,7 @@ class _Relaxed(NamedTuple):
     whitened: np.ndarray
     step_size: float
     diagnostics: Diagnostics
+    walls: bool
 
 
 def jax_key(generator: np.random.Generator) -> jax.Array:
@@ -92,11 +128,14 @@ def draw_population(
 ) -> Population:
     """K equally weighted draws from the posterior of design rows X (n, D+1)."""
     generator = derive_generator(seed, "draw", len(X))
-    reference = laplace_reference(X, labels, n_classes, prior_scale)
-    shape = (X.shape[1], n_classes - 1, max(n_samples, _SMALLEST_POPULATION))
+    space = row_space(X, bucket(len(X)))
+    rows = space.rows(X)
+    reference = laplace_reference(rows, labels, n_classes, prior_scale)
+    shape = (rows.shape[1], n_classes - 1, max(n_samples, _SMALLEST_POPULATION))
     start = generator.standard_normal(shape, np.float32)
-    relaxed = _relax(generator, reference, start, X, labels, n_classes, from_reference=True)
-    return _population(X, labels, n_classes, relaxed, n_samples)
+    relaxed = _relax(generator, reference, start, rows, labels, n_classes, from_reference=True)
+    across = generator.standard_normal((X.shape[1], n_classes - 1, n_samples), np.float32)
+    return _population(X, labels, n_classes, relaxed, space, across)
 
 
 def condition(
@@ -111,18 +150,17 @@ def condition(
     population with equal weights, resampled and moved.
     """
     gained = log_likelihoods(population.contrasts(X_new), labels_new, population.n_classes)
-    log_weights = population.log_weights + gained.sum(axis=0)
-    size = float(effective_sample_size(normalise_log_weights(log_weights)))
-    old = population.diagnostics
     reweighted = replace(
         population,
         X=np.concatenate([population.X, X_new]),
         labels=np.concatenate([population.labels, labels_new]),
-        log_weights=log_weights,
-        diagnostics=replace(
-            old, effective_sample_size=size, n_reweighted=old.n_reweighted + len(X_new)
-        ),
+        log_weights=population.log_weights + gained.sum(axis=0),
     )
+    size, old = reweighted.effective_sample_size, population.diagnostics
+    diagnostics = replace(
+        old, effective_sample_size=size, n_reweighted=old.n_reweighted + len(X_new)
+    )
+    reweighted = replace(reweighted, diagnostics=diagnostics)
     return reweighted if size >= _MOVE_BELOW * population.n_samples else move(reweighted)
 
 
@@ -140,12 +178,17 @@ def _settled(worn: Population, seed: int) -> Population:
     if worn.diagnostics.effective_sample_size < _DRAW_BELOW * n_samples:
         return draw_population(seed, X, labels, n_classes, old.prior_scale, n_samples)
     generator = derive_generator(seed, "condition", len(X))
+    space = row_space(X, bucket(len(X)))
+    rows = space.rows(X)
     size = max(n_samples, _SMALLEST_POPULATION)
     ancestors = systematic_resample(generator, worn.weights, size)
-    reference = laplace_reference(X, labels, n_classes, old.prior_scale, old.mean)
-    start = reference.whiten(worn.coefficients()[:, :, ancestors]).astype(np.float32)
-    relaxed = _relax(generator, reference, start, X, labels, n_classes, from_reference=False)
-    return _population(X, labels, n_classes, relaxed, n_samples)
+    weights = worn.coefficients()
+    centre = space.coordinates(old.mean)
+    reference = laplace_reference(rows, labels, n_classes, old.prior_scale, centre)
+    start = reference.whiten(space.coordinates(weights)[:, :, ancestors]).astype(np.float32)
+    relaxed = _relax(generator, reference, start, rows, labels, n_classes, from_reference=False)
+    # No label has seen what lies across: every particle keeps its own, whoever its ancestor is.
+    return _population(X, labels, n_classes, relaxed, space, weights / old.prior_scale)
 
 
 def log_likelihoods(contrasts: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
@@ -183,13 +226,12 @@ def _relax(
     Particles that come from the reference are first resampled towards the posterior. Warm-up: a few
     moves at a time; while the population's moments disagree with the reference, the reference is
     re-fitted to the population. Then a measured run: it must forget where it began and must not
-    drift while it does; if it drifts, it was still warming up, and runs again. When a few particles
-    are refused every time while the others move, they stand at a wall of the likelihood, and some
-    moves are shortened from then on.
+    drift while it does, several times in a row; if it drifts, it was still warming up. Once it has
+    met walls, some moves are shortened.
     """
     rows = bucket(len(X))
     step, spent, walls = 0.5, 0, False
-    n_accepted, refused_by_chance = np.zeros(whitened.shape[2], int), 1.0
+    refusals = Refusals(whitened.shape[2])
     # What is left of the start is a bias; keep it a small part of the Monte-Carlo error of K draws.
     forgotten = min(0.1, 2.0 / np.sqrt(whitened.shape[2]))
 
@@ -202,34 +244,28 @@ def _relax(
             max_moves,
             np.float32(tolerance),
             n_classes=n_classes,
-            short_share=_SHORT_SHARE if walls else 0.0,
+            short_share=SHORT_SHARE if walls else 0.0,
         )
         return jax.tree.map(np.asarray, result)
-
-    def meets_walls() -> bool:
-        nonlocal refused_by_chance
-        refused_by_chance *= (1.0 - result.n_accepted.mean() / result.n_moves) ** result.n_moves
-        n_accepted[:] += result.n_accepted
-        return bool(walls or np.mean(n_accepted == 0) > 0.001 + 5.0 * refused_by_chance)
 
     if from_reference:
         whitened = _importance_resample(generator, whitened, moves(whitened, 0, 0.0).energy)
     for _ in range(_WARM_UP_ROUNDS):
         result = moves(whitened, 3, 0.3)
-        step, spent, walls = float(result.step_size), spent + int(result.n_gradients), meets_walls()
-        whitened = result.whitened
+        step, spent = float(result.step_size), spent + int(result.n_gradients)
+        whitened, walls = result.whitened, refusals.meet_walls(result) or walls
         if not _disagrees(result.logits[: len(X)], reference, X):
             break
         weights = reference.colour(whitened)
         reference = matched_reference(reference, X, weights)
         whitened = reference.whiten(weights).astype(np.float32)
 
-    n_moves = 0
+    n_moves, times_forgotten = 0, 0
     while True:
         before = (X @ reference.factor) @ whitened.reshape(len(reference.root), -1)
         before = before.reshape(len(X), *whitened.shape[1:])
         result = moves(whitened, 24, 0.0 if walls else forgotten)
-        walls_before, walls = walls, meets_walls()
+        walls_before, walls = walls, refusals.meet_walls(result) or walls
         step, spent = float(result.step_size), spent + int(result.n_gradients)
         n_moves += int(result.n_moves)
         whitened, after = result.whitened, result.logits[: len(X)]
@@ -238,7 +274,8 @@ def _relax(
             whitened.shape[2]
         )
         settled = settled and walls == walls_before
-        if settled or spent > _GRADIENT_BUDGET:
+        times_forgotten = times_forgotten + 1 if settled else 0
+        if times_forgotten == _TIMES_FORGOTTEN or spent > _GRADIENT_BUDGET:
             break
         if _disagrees(after, reference, X):
             weights = reference.colour(whitened)
@@ -257,25 +294,30 @@ def _relax(
         step_size=step,
         problems=_problems(settled, result, drift),
     )
-    return _Relaxed(reference, whitened, step, diagnostics)
+    return _Relaxed(reference, whitened, step, diagnostics, walls)
 
 
 def _population(
-    X: np.ndarray, labels: np.ndarray, n_classes: int, relaxed: _Relaxed, n_samples: int
+    X: np.ndarray,
+    labels: np.ndarray,
+    n_classes: int,
+    relaxed: _Relaxed,
+    space: RowSpace,
+    across: np.ndarray,
 ) -> Population:
-    diagnostics = replace(
-        relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples)
-    )
-    whitened = np.ascontiguousarray(relaxed.whitened[:, :, :n_samples])
+    """Particles found in the row space, with prior draws ``across`` (D+1, J, K) outside it."""
+    n_samples = across.shape[2]
+    whitened = space.replace(across, relaxed.whitened[:, :, :n_samples])
     return Population(
         X,
         labels,
         n_classes,
-        relaxed.reference,
-        whitened,
+        relaxed.reference.lifted(space),
+        np.ascontiguousarray(whitened, np.float32),
         np.zeros(n_samples),
         relaxed.step_size,
-        diagnostics,
+        replace(relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples)),
+        relaxed.walls,
     )
 
 

@@ -87,7 +87,7 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
         initial_scores=initial,
         effective_sample_size=np.array(ess),
         n_exact=np.array(n_exact),
-        notes=_notes(ess, len(problem.weights)),
+        notes=_notes(ess, len(problem.weights)) + universes.notes(),
     )
 
 
