@@ -183,7 +183,7 @@ def move_population(
         return logits, posterior.present[:, None] * terms.log_likelihood, gradient
 
     def prior_energy(z: Float[Array, "d J K"], logits: Float[Array, "n J K"]) -> Array:
-        """|V|²/2σ² of every particle, up to a constant: what is left of -ln p without the labels."""
+        """|V|²/2σ² of every particle, up to a constant: -ln p without the labels."""
         gaussian = (z * (0.5 * z + posterior.slope[:, :, None])).sum(axis=(0, 1))
         return gaussian - 0.5 * (scale * jnp.square(logits)).sum(axis=(0, 1))
 
