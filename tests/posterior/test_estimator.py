@@ -121,8 +121,8 @@ def test_conditioning_without_particles_draws_again():
 
 def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
     """Never silently: the warning names a remedy and stays with the model."""
-    monkeypatch.setattr("parbals.posterior.smc._GRADIENT_BUDGET", 0)
-    monkeypatch.setattr("parbals.posterior.smc._drift_allowed", lambda n: -1.0)
+    monkeypatch.setattr("parbals.posterior.relax._GRADIENT_BUDGET", 0)
+    monkeypatch.setattr("parbals.posterior.relax._drift_allowed", lambda n: -1.0)
     with pytest.warns(PosteriorWarning, match="Standardise the features"):
         model = small().fit(X, Y)
     assert model.diagnostics_.problems

@@ -19,7 +19,7 @@ from parbals.arrays import bucket, pad_rows
 from parbals.posterior.diagnostics import Diagnostics, effective_draws, split_r_hat
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.reference import laplace_reference
-from parbals.posterior.smc import jax_key
+from parbals.posterior.relax import jax_key
 from parbals.randomness import derive_generator
 
 __all__ = ["NutsDraws", "draw_nuts"]

@@ -8,8 +8,8 @@ a curvature κ_n for each row, the reference is N(mean, H⁻¹) in every contras
 and whitened coordinates z with V = mean + L z. At the mode, with two classes, H is the exact
 Hessian (Laplace's approximation). With more classes one curvature is shared by the J contrasts: the
 factor stays (D+1)² instead of (J(D+1))², which is what lets C = 100 fit in memory; the moves that
-follow are Metropolis-corrected, so the reference sets their speed and never their answer. Where there
-are fewer rows than features, L is found in the space of the rows and is σ I across it.
+follow are Metropolis-corrected, so the reference sets their speed and never their answer. Where
+there are fewer rows than features, L is found in the space of the rows and is σ I across it.
 
 All of it is float64 on the host: features of norm 1,000 give condition numbers beyond float32, and
 one factorisation is cheap. Whitened coordinates are well scaled, so everything after is float32.

@@ -16,9 +16,9 @@ from parbals.numerics import working_precision
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
 from parbals.strategies.closed_form import closed_form_batch
+from parbals.strategies.particle_universes import ParticleUniverses
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes import (
-    ParticleUniverses,
     PseudoLabels,
     ReweightedUniverses,
     Universe,

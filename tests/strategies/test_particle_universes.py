@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import parbals
+from parbals.strategies.particle_universes import ParticleUniverses
 from parbals.strategies.problem import ModelView
-from parbals.strategies.universes import ParticleUniverses, PseudoLabels
+from parbals.strategies.universes import PseudoLabels
 
 N_SAMPLES = 400
 
@@ -70,7 +71,7 @@ def test_particles_move_when_reweighting_wears_thin(model):
 
 def test_rows_held_in_memory_and_rows_recomputed_give_the_same_batch(model, monkeypatch):
     held = choose(model, 6)
-    monkeypatch.setattr("parbals.strategies.universes._HOLD_BYTES", 0)
+    monkeypatch.setattr("parbals.strategies.particle_universes._HOLD_BYTES", 0)
     recomputed = choose(model, 6)
     assert held.indices.tolist() == recomputed.indices.tolist()
     np.testing.assert_allclose(held.scores, recomputed.scores, rtol=1e-4)
