@@ -117,7 +117,7 @@ def relax(
         )
         settled = settled and walls == walls_before
         times_forgotten = times_forgotten + 1 if settled else 0
-        # Along walls every run is a long one.
+        # Along walls a run goes on until no correlation is seen at all.
         enough = times_forgotten >= (1 if walls else _TIMES_FORGOTTEN)
         if enough or spent > _GRADIENT_BUDGET:
             break
