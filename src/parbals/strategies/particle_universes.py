@@ -130,8 +130,7 @@ class ParticleUniverses:
         rows = np.asarray(posterior.design, np.float64)
         space = row_space(rows, len(rows))
         posterior = within(posterior, space)
-        z = space.coordinates(worn.whitened[:, :, ancestors]).astype(np.float32)
-        z = np.ascontiguousarray(z)
+        z = np.ascontiguousarray(space.coordinates(worn.whitened[:, :, ancestors]), np.float32)
         result = self._move(z, posterior, worn.step_size, worn.walls)
         refusals = Refusals(worn.n_samples)
         walls = refusals.meet_walls(result) or worn.walls
