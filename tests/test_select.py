@@ -156,6 +156,22 @@ class TestFromModel:
         batch = parbals.select_batch_from_model(model, X[20:], None, 5, strategy, random_state=0)
         assert len(set(batch.indices.tolist())) == 5
 
+    def test_a_model_without_labels_brings_none(self):
+        """CoreSet begins at the middle of the pool, and those that need labels ask for them."""
+        model = parbals.BayesianLogisticRegression(
+            n_samples=128, classes=[0, 1], random_state=0
+        ).fit_prior(3)
+        shifted = X + 5.0  # at the origin nothing is known either
+        batch = parbals.select_batch_from_model(model, shifted[:40], None, 4, "coreset")
+        alone = parbals.select_batch(POOL, None, 4, "coreset", pool_features=shifted[:40])
+        assert batch.indices.tolist() == alone.indices.tolist()
+        assert batch.scores[0] == np.inf
+        for strategy in ("galaxy", "glister"):
+            with pytest.raises(InputError, match=f"{strategy} needs labels"):
+                parbals.select_batch_from_model(model, shifted, None, 4, strategy)
+        batch = parbals.select_batch_from_model(model, X, None, 6, random_state=0)
+        assert len(set(batch.indices.tolist())) == 6
+
     @pytest.mark.parametrize("inference", ["laplace", pytest.param("nuts", marks=pytest.mark.full)])
     def test_other_inferences_go_through_their_samples(self, inference):
         model = fitted(X, inference=inference)

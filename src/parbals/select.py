@@ -189,7 +189,7 @@ def select_batch_from_model(
             labels = check_labels(
                 y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled"
             )
-    elif population is not None:
+    elif population is not None and len(population.X):
         X_labelled, labels = population.X[:, :-1], population.labels
     positions = _validation(validation, labels)
     with warnings.catch_warnings():

@@ -278,6 +278,21 @@ def test_large_pools_are_considered_in_part_and_the_part_changes_with_the_labels
     assert len(seen) == 30
 
 
+def test_targets_are_drawn_again_when_labels_change_and_only_then(tmp_path):
+    """A report and a choice of one state see the same ones, so does a learner that was saved."""
+    active = taught(6, n_targets=10)
+    first = active.target_rows()
+    assert first.shape == (10, 3)
+    active.ask(2)
+    active.save(tmp_path / "saved.parbals")
+    assert (parbals.ActiveLearner.load(tmp_path / "saved.parbals").target_rows() == first).all()
+    assert (active.target_rows() == first).all()
+    active.tell(40, Y[40])
+    assert (active.target_rows() != first).any()
+    active.forget(40)
+    assert (active.target_rows() == first).all()
+
+
 def test_the_model_learns():
     active = learner("margin")
     for _ in range(4):

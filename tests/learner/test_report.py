@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import parbals
-from parbals.learner.report import _estimates
+from parbals.arrays import effective_sample_size
+from parbals.learner.report import _estimates, _noise_floor
 
 
 def simulated(seed, n_labels, n_pool=200, d=3):
@@ -54,6 +55,37 @@ def test_the_mean_error_is_one_minus_the_mean_confidence():
     assert error.mean == pytest.approx(1 - mean.max(axis=1).mean(), rel=1e-6)
     assert log_loss.mean == pytest.approx(-(mean * np.log(mean)).sum(axis=1).mean(), rel=1e-6)
     assert error.low < error.mean < error.high
+
+
+def independent_samples(generator, n_points, n_classes, n_samples=300):
+    logits = 1.5 * generator.standard_normal((n_points, n_samples, n_classes))
+    logits += 2.0 * generator.standard_normal((n_points, 1, n_classes))  # some classes are rare
+    odds = np.exp(logits)
+    return odds / odds.sum(axis=2, keepdims=True)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 10])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_noise_floor_is_what_independent_labels_seem_to_tell(n_classes, weighted):
+    """Items and targets from samples that know nothing of each other: all information is noise."""
+    generator = np.random.default_rng(n_classes)
+    weights = generator.exponential(size=300) ** weighted
+    weights /= weights.sum()
+    seen, floors = [], []
+    for _ in range(30):
+        items = independent_samples(generator, 10, n_classes)
+        targets = independent_samples(generator, 40, n_classes)
+        seen.append(parbals.epig(items, targets, weights).mean())
+        size = np.full(10, effective_sample_size(weights))
+        floors.append(_noise_floor(items, targets, weights, size).mean())
+    error = np.std(np.subtract(floors, seen)) / np.sqrt(30)
+    assert np.mean(floors) == pytest.approx(np.mean(seen), abs=3 * error + 0.1 * np.mean(seen))
+
+
+def test_scores_in_closed_form_have_no_noise_floor():
+    items = independent_samples(np.random.default_rng(0), 3, 2)
+    floor = _noise_floor(items, items, np.full(300, 1 / 300), np.full(3, np.inf))
+    assert (floor == 0).all()
 
 
 def test_more_labels_lower_the_expected_error_and_the_gain_until_it_says_stop():

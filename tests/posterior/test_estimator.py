@@ -1,5 +1,6 @@
 """The scikit-learn face: its contract, what it refuses, and how often it compiles."""
 
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -121,8 +122,8 @@ def test_conditioning_without_particles_draws_again():
 
 def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
     """Never silently: the warning names a remedy and stays with the model."""
-    monkeypatch.setattr("parbals.posterior.smc._GRADIENT_BUDGET", 0)
-    monkeypatch.setattr("parbals.posterior.smc._drift_allowed", lambda n: -1.0)
+    monkeypatch.setattr("parbals.posterior.relax._GRADIENT_BUDGET", 0)
+    monkeypatch.setattr("parbals.posterior.relax._drift_allowed", lambda n: -1.0)
     with pytest.warns(PosteriorWarning, match="Standardise the features"):
         model = small().fit(X, Y)
     assert model.diagnostics_.problems
@@ -263,6 +264,23 @@ class TestPrior:
         conditioned = small(**options).fit_prior(1).condition(x, y)
         fresh = small(**options).fit(x, y)
         np.testing.assert_allclose(conditioned.predict_proba(x), fresh.predict_proba(x), atol=0.03)
+
+    @pytest.mark.parametrize("inference", ["laplace", pytest.param("nuts", marks=pytest.mark.full)])
+    def test_it_holds_no_row_so_conditioning_it_gives_the_very_draws_of_a_fit(self, inference):
+        options, x, y = {"inference": inference, "classes": [0, 1]}, X[:6], Y[:6]
+        prior = small(**options).fit_prior(X.shape[1])
+        assert prior.diagnostics_.problems == ()
+        fresh = small(**options).fit(x, y)
+        assert (prior.condition(x, y).sample_proba(X) == fresh.sample_proba(X)).all()
+
+    @pytest.mark.parametrize("n_features", [2, 40])
+    def test_its_particles_hold_no_row_and_survive_pickling(self, n_features):
+        model = pickle.loads(pickle.dumps(small(classes=[0, 1, 2]).fit_prior(n_features)))
+        assert model.population.X.shape == (0, n_features + 1)
+        x = np.ones((1, n_features))
+        conditioned = model.condition(x, [2])
+        assert conditioned.population.labels.tolist() == [2]
+        assert conditioned.predict_proba(x)[0, 2] > model.predict_proba(x)[0, 2]
 
     def test_without_classes_there_is_no_prior(self):
         with pytest.raises(InputError, match="declare them with classes"):

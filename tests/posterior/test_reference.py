@@ -5,6 +5,7 @@ import pytest
 
 from parbals.posterior.likelihood import contrast_basis, softmax
 from parbals.posterior.reference import laplace_reference, matched_reference
+from parbals.posterior.row_space import row_space
 
 
 def rows(n, d, scale=1.0, n_classes=2, seed=0):
@@ -66,3 +67,18 @@ def test_matching_gives_the_population_its_own_width():
     matched = matched_reference(reference, X, reference.colour(z), sweeps=4)
     ratio = np.square(X @ matched.factor).sum(axis=1) / np.square(X @ reference.factor).sum(axis=1)
     np.testing.assert_allclose(ratio, 4.0, rtol=0.1)
+
+
+def test_a_reference_of_the_row_space_is_that_of_the_whole_space():
+    """The same mean and covariance; whitening and colouring undo each other."""
+    X, y = rows(10, 30, n_classes=3)
+    whole = laplace_reference(X, y, 3, 0.7)
+    space = row_space(X, 16)
+    lifted = laplace_reference(space.rows(X), y, 3, 0.7).lifted(space)
+    np.testing.assert_allclose(lifted.mean, whole.mean, atol=1e-4)
+    factor = lifted.design(np.eye(31))
+    np.testing.assert_allclose(factor @ factor.T, whole.factor @ whole.factor.T, atol=1e-4)
+    z = np.random.default_rng(0).standard_normal((31, 2, 5))
+    weights = lifted.colour(z)
+    np.testing.assert_allclose(weights - lifted.mean[:, :, None], np.tensordot(factor, z, axes=1))
+    np.testing.assert_allclose(lifted.whiten(weights), z, atol=1e-12)

@@ -6,8 +6,10 @@ from oracles.checks import ALPHA, agreement, predictive_values, summarise_draws,
 from oracles.definition import Data, exact_moments
 
 import parbals
+from parbals.posterior import relax, smc
 from parbals.posterior.predictive import add_bias
-from parbals.posterior.smc import condition_population, draw_population, systematic_resample
+from parbals.posterior.row_space import RowSpace
+from parbals.posterior.smc import condition_population, draw_population
 
 X_TEST = np.array([[-2.0], [-0.5], [0.3], [1.0], [3.0]])
 N_SAMPLES = 2000
@@ -120,12 +122,68 @@ def test_conditioning_keeps_the_old_population():
     assert (population.log_weights == before[1]).all()
 
 
-def test_systematic_resampling_is_unbiased_and_even():
-    weights = np.array([0.5, 0.25, 0.2, 0.05, 0.0])
+def along(data, n_features=60, seed=0):
+    """One feature as a direction among many: the same predictions, with fewer rows than columns."""
+    direction = np.random.default_rng(seed).standard_normal(n_features)
+    direction /= np.linalg.norm(direction)
+    return direction, data._replace(X=data.X * direction, X_test=data.X_test * direction)
+
+
+def test_with_more_features_than_labels_particles_equal_quadrature(monkeypatch):
+    """A fit, one label that reweights, and many that move; all moves are made among the rows."""
+    shapes = []
+    real = relax.move_population
+
+    def seen(key, z, *arguments, **options):
+        shapes.append(z.shape)
+        return real(key, z, *arguments, **options)
+
+    monkeypatch.setattr(relax, "move_population", seen)
+    data = one_feature(24, 2.0)
+    _, wide = along(data)
+    fitted = model(wide._replace(X=wide.X[:8], y=wide.y[:8]))
+    for n_before, n in ((8, 9), (9, 24)):
+        fitted = fitted.condition(wide.X[n_before:n], wide.y[n_before:n])
+        exact = exact_moments(data._replace(X=data.X[:n], y=data.y[:n]))
+        summary = summarise_draws(
+            predictive_values(fitted.sample_proba(wide.X_test)), fitted.sample_weights
+        )
+        assert agreement(summary, summarise_exact(exact.mean, exact.sd)).p_value > ALPHA
+    assert fitted.diagnostics_.n_reweighted == 0  # the last labels moved the particles
+    assert {shape[0] for shape in shapes} == {16, 32}
+
+
+@pytest.mark.parametrize("n_more", [0, 12])
+def test_across_the_rows_the_posterior_is_the_prior(n_more):
+    """Of a fit, and of particles that were resampled since: each draw is its own there."""
+    direction, wide = along(one_feature(20, 2.0, prior_scale=0.8))
+    fitted = model(wide._replace(X=wide.X[:8], y=wide.y[:8]))
+    fitted = fitted.condition(wide.X[8 : 8 + n_more], wide.y[8 : 8 + n_more]) if n_more else fitted
+    weights = fitted.coef_samples_[:, 1] - fitted.coef_samples_[:, 0]  # (K, D), N(0, 2σ²) each
+    across = (weights - np.outer(weights @ direction, direction)) / (0.8 * np.sqrt(2.0))
+    n_values = N_SAMPLES * (len(direction) - 1)
+    assert np.square(across).sum() == pytest.approx(n_values, abs=5 * np.sqrt(2 * n_values))
+    assert np.abs(across.mean(axis=0)).max() < 5 / np.sqrt(N_SAMPLES)
+    within = weights @ direction
+    correlations = (across * (within - within.mean())[:, None]).mean(axis=0) / within.std()
+    assert np.abs(correlations).max() < 5 / np.sqrt(N_SAMPLES)
+    assert len(np.unique(across[:, 0])) == N_SAMPLES
+
+
+def test_the_row_space_gives_the_moments_of_the_whole_space(monkeypatch):
     rng = np.random.default_rng(0)
-    counts = np.array(
-        [np.bincount(systematic_resample(rng, weights, 10), minlength=5) for _ in range(2000)]
+    X, y, X_test = (
+        rng.standard_normal((10, 30)),
+        rng.integers(0, 3, 10),
+        rng.standard_normal((4, 30)),
     )
-    assert (counts >= np.floor(10 * weights)).all()
-    assert (counts <= np.ceil(10 * weights)).all()
-    np.testing.assert_allclose(counts.mean(axis=0), 10 * weights, atol=4 * 0.5 / np.sqrt(2000))
+    data = Data(0.5 * X, y, 0.5 * X_test)
+    few = model(data, classes=[0, 1, 2])
+    monkeypatch.setattr(smc, "row_space", lambda *_: RowSpace())
+    whole = model(data, classes=[0, 1, 2], random_state=1)
+    assert few.population.reference.factor.shape == (16, 16)
+    assert whole.population.reference.factor.shape == (31, 31)
+    summaries = [
+        summarise_draws(predictive_values(m.sample_proba(data.X_test))) for m in (few, whole)
+    ]
+    assert agreement(*summaries).p_value > ALPHA

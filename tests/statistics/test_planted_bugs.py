@@ -10,7 +10,7 @@ from oracles.checks import ALPHA, agreement, summarise_exact, summarise_model
 from oracles.definition import Data, exact_moments
 
 import parbals
-from parbals.posterior import estimator, hmc, likelihood, predictive, smc
+from parbals.posterior import estimator, hmc, likelihood, predictive, relax, smc
 
 RNG = np.random.default_rng(0)
 X = 1.5 * RNG.standard_normal((18, 1))
@@ -39,13 +39,13 @@ def test_the_check_passes_without_a_bug():
 
 
 def changed_posterior(patch, change):
-    real = smc.whitened_posterior
+    real = relax.whitened_posterior
 
     def broken(*arguments):
         posterior = real(*arguments)
         return posterior._replace(**change(posterior))
 
-    patch.setattr(smc, "whitened_posterior", broken)
+    patch.setattr(relax, "whitened_posterior", broken)
 
 
 def swapped_classes(patch):
@@ -78,14 +78,14 @@ def curvature_counted_twice(patch):
 
 def laplace_passed_off(patch):
     """Draws from the Gaussian at the mode, never moved."""
-    real = smc._relax
+    real = smc.relax
 
     def unmoved(generator, reference, z, X, labels, n_classes, **options):
         return real(generator, reference, z, X, labels, n_classes, **options)._replace(
             reference=reference, whitened=z
         )
 
-    patch.setattr(smc, "_relax", unmoved)
+    patch.setattr(smc, "relax", unmoved)
 
 
 def weights_ignored(patch):
@@ -129,7 +129,7 @@ COMPILED = [swapped_classes, root_two_missing]
 
 
 def assert_caught(bug, monkeypatch):
-    monkeypatch.setattr(smc, "_GRADIENT_BUDGET", 500)
+    monkeypatch.setattr(relax, "_GRADIENT_BUDGET", 500)
     bug(monkeypatch)
     assert posterior_check() < ALPHA
 

@@ -60,7 +60,7 @@ class ActiveLearner:
         pca: reduce features to this share of variance (0.99) or this many directions first.
         n_candidates: at most this many free items are considered at a time, drawn again whenever
             labels change.
-        n_targets: at most this many target points are used at a time.
+        n_targets: at most this many target points are used at a time, drawn again likewise.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
     """
@@ -275,9 +275,13 @@ class ActiveLearner:
         return self._prepare(self.pool.rows(positions))
 
     def target_rows(self) -> np.ndarray:
-        """Prepared rows (M, D') of the target set, or else of the pool; at most ``n_targets``."""
+        """Prepared rows (M, D') of the target set, or else of the pool; at most ``n_targets``.
+
+        Drawn again whenever labels change, and the same for every batch and report until then.
+        """
         table = self.pool if self.target is None else self.target
-        return self._prepare(table.sample(derive_generator(self.seed, "targets"), self.n_targets))
+        generator = derive_generator(self.seed, "targets", self._key(with_pending=False).hex())
+        return self._prepare(table.sample(generator, self.n_targets))
 
     def _fit(self, key: bytes) -> Any:
         positions, numbers = self._training_set()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parbals.randomness import derive_generator
-from parbals.scores.uncertainty import bald_scores, mean_prediction
+from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.table import DEFAULT
 from parbals.validate import check_weights
 
@@ -169,18 +169,40 @@ def _next_gain(
     """Nats a target point that the next batch is expected to gain, and how many labels it has.
 
     By the chain rule the scores of a ParBaLS batch add up to the information its labels carry
-    together. Finitely many samples show some information even between independent labels: a
-    covariance of K samples has variance σ²σ'²/K, which adds (Σ_a σ_a²/P_a)(Σ_b σ_b²/P_b)/(2K) to a
-    score, and Σ_a σ_a²/P_a ≈ 2 BALD. That is taken off.
+    together, less what the samples only seem to show (:func:`_noise_floor`).
     """
     size = min(batch_size, learner.free_items)
     if size < 1:
         return None, 0
     batch = learner.choose(size, strategy=DEFAULT)
-    items = bald_scores(model.sample_proba(learner.pool_rows(batch.indices)), weights)
-    spread = 4.0 * items.astype(np.float64) * float(bald_scores(samples, weights).mean())
-    floor = spread / (2.0 * np.maximum(batch.effective_sample_size, 1.0))
+    items = model.sample_proba(learner.pool_rows(batch.indices))
+    floor = _noise_floor(items, samples, weights, batch.effective_sample_size)
     return float(np.maximum(batch.scores - floor, 0.0).sum()), size
+
+
+def _noise_floor(
+    items: np.ndarray, targets: np.ndarray, weights: np.ndarray, n_effective: np.ndarray
+) -> np.ndarray:
+    """Nats (B,) that an EPIG from finitely many samples shows even between independent labels.
+
+    A score is about ½ Σ_ab c_ab² / (P_a Q_b), and a covariance c_ab of n effective samples has
+    variance σ_a² σ_b² / n: (Σ_a σ_a²/P_a)(Σ_b σ_b²/Q_b) / 2n on average, the second factor a mean
+    over the targets. Scores in closed form (n = ∞) have none.
+
+    Args:
+        items, targets: predictive samples (B, K, C) and (M, K, C).
+        weights: (K,) of the samples.
+        n_effective: (B,) effective sample size that each score rests on.
+    """
+    spread = _relative_variance(items, weights) * _relative_variance(targets, weights).mean()
+    return spread / (2.0 * np.maximum(n_effective, 1.0))
+
+
+def _relative_variance(samples: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(N,): Σ_a σ_a²/P_a of samples (N, K, C)."""
+    mean = np.einsum("nkc,k->nc", samples, weights, dtype=np.float64)
+    square = np.einsum("nkc,nkc,k->nc", samples, samples, weights, dtype=np.float64)
+    return ((square - np.square(mean)) / np.maximum(mean, 1e-300)).sum(axis=1)
 
 
 def _advice(gain: float | None, size: int, log_loss: float) -> tuple[bool, str]:

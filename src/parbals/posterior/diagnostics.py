@@ -17,11 +17,12 @@ class Diagnostics:
     Attributes:
         inference: "smc", "nuts" or "laplace".
         n_samples: K, the number of draws.
-        effective_sample_size: what the draws are worth: (Σw)²/Σw² for weighted particles, the
-            smallest effective number of draws of any training logit for NUTS.
+        effective_sample_size: what the draws are worth: (Σw)²/Σw² for weighted particles (those
+            at one place count as one), the smallest effective number of draws of any training
+            logit for NUTS.
         acceptance: mean Metropolis acceptance of the last move.
-        correlation: what is left of each particle's start after the moves, 0 = forgotten
-            (root mean square over the training logits).
+        correlation: what is left of each particle's start after the moves, 0 = forgotten (of
+            the training logits, root mean square, or of |V|², whichever is more).
         drift: largest change of a training logit's mean during the last moves, in posterior
             standard deviations; large means the population was still travelling.
         n_moves, n_gradients: how much work the moves were.

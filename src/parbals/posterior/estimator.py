@@ -100,10 +100,7 @@ class LogisticModel:
         self.classes_ = classes
         self.n_features_in_ = check_positive_int(n_features, "n_features")
         self._seed = seed_from(self.random_state)
-        # One row of zeros, the bias included, gives every class the same likelihood whatever the
-        # weights; expectation propagation needs no row at all.
-        n_rows = 0 if self.inference == "ep" else 1
-        self._draw(np.zeros((n_rows, n_features + 1)), np.zeros(n_rows, np.int32))
+        self._draw(np.empty((0, n_features + 1)), np.empty(0, np.int32))
         return self
 
     def condition(self, X_new: Any, y_new: Any) -> Self:

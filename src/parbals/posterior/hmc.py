@@ -30,6 +30,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from parbals.posterior.likelihood import log_likelihood_terms
 from parbals.posterior.reference import Reference
+from parbals.posterior.row_space import RowSpace
 
 __all__ = [
     "MoveResult",
@@ -37,6 +38,7 @@ __all__ = [
     "move_population",
     "whitened_posterior",
     "with_labels",
+    "within",
 ]
 
 _ACCEPTANCE = 0.8
@@ -61,7 +63,7 @@ class MoveResult(NamedTuple):
     logits: Float[Array, "n J K"]  # A z, for the moments of the population
     step_size: Float[Array, ""]
     acceptance: Float[Array, ""]  # mean over particles, of the last move
-    correlation: Float[Array, ""]  # what is left of the start, root mean square over rows
+    correlation: Float[Array, ""]  # what is left of the start: of the row logits or of |V|²
     n_moves: Int[Array, ""]
     n_gradients: Int[Array, ""]
     energy_start: Float[Array, " K"]  # -ln p(z) up to a constant, before the moves
@@ -98,8 +100,8 @@ def whitened_posterior(
     present[: len(X)] = 1.0
     all_labels = np.zeros(rows, np.int32)
     all_labels[: len(X)] = labels
-    slope = reference.factor.T @ reference.mean / reference.prior_scale**2
-    numbers = (padded @ reference.factor, padded @ reference.mean, present, kappa, slope)
+    slope = reference.design(reference.mean.T).T / reference.prior_scale**2
+    numbers = (reference.design(padded), padded @ reference.mean, present, kappa, slope)
     design, offset, mask, curved, slopes = jax.device_put([a.astype(np.float32) for a in numbers])
     return WhitenedPosterior(design, offset, jax.device_put(all_labels), mask, curved, slopes)
 
@@ -118,11 +120,23 @@ def with_labels(
     design, offset, labels, present = (np.array(part) for part in posterior[:4])
     # Row by row: rounding must not depend on how many labels came before.
     for row, (x, label) in enumerate(zip(X_new, labels_new, strict=True), n_known):
-        design[row], offset[row] = x @ reference.factor, x @ reference.mean
+        design[row], offset[row] = reference.design(x[None])[0], x @ reference.mean
         labels[row], present[row] = label, 1.0
     return posterior._replace(
         **jax.device_put({"design": design, "offset": offset, "labels": labels, "present": present})
     )
+
+
+def within(posterior: WhitenedPosterior, space: RowSpace) -> WhitenedPosterior:
+    """The posterior in the coordinates of a space that holds its whitened rows; c lies there too.
+
+    c = Lᵀ mean / σ², and the mean is a combination of rows.
+    """
+    if space.basis is None:
+        return posterior
+    design = space.rows(np.asarray(posterior.design, np.float64)).astype(np.float32)
+    slope = space.coordinates(np.asarray(posterior.slope, np.float64)).astype(np.float32)
+    return posterior._replace(**jax.device_put({"design": design, "slope": slope}))
 
 
 @partial(jax.jit, static_argnames=("n_classes",))
@@ -140,8 +154,9 @@ def move_population(
 ) -> MoveResult:
     """Move every particle until the population has forgotten where it started.
 
-    Stops when the root-mean-square correlation, over rows and contrasts, between a row's logit at
-    the start and now falls to ``tolerance``, or after ``max_moves``. The step size follows the
+    Stops when what correlates with the start has fallen to ``tolerance``, or after ``max_moves``:
+    the row logits (root mean square over rows and contrasts) and the size |V|² of the weights,
+    which is forgotten later than any logit where the likelihood is flat. The step size follows the
     acceptance of the population: for this integrator acceptance = 2 Φ(-s/2) with s ∝ ε², so one
     measurement gives the step that would have had the acceptance wanted.
 
@@ -167,24 +182,23 @@ def move_population(
         ) + posterior.slope[:, :, None]
         return logits, posterior.present[:, None] * terms.log_likelihood, gradient
 
-    def energy(
-        z: Float[Array, "d J K"], logits: Float[Array, "n J K"], log_lik: Float[Array, "n K"]
-    ) -> Array:
+    def prior_energy(z: Float[Array, "d J K"], logits: Float[Array, "n J K"]) -> Array:
+        """|V|²/2σ² of every particle, up to a constant: -ln p without the labels."""
         gaussian = (z * (0.5 * z + posterior.slope[:, :, None])).sum(axis=(0, 1))
-        return gaussian - log_lik.sum(axis=0) - 0.5 * (scale * jnp.square(logits)).sum(axis=(0, 1))
+        return gaussian - 0.5 * (scale * jnp.square(logits)).sum(axis=(0, 1))
 
     logits_start, log_lik_start, gradient_start = evaluate(whitened)
-    start = logits_start - logits_start.mean(axis=2, keepdims=True)
-    start_norm = jnp.square(start).sum(axis=2)
+    prior_start = prior_energy(whitened, logits_start)
     real = posterior.present[:, None] > 0
 
-    def remaining_correlation(logits: Float[Array, "n J K"]) -> Float[Array, ""]:
-        now = logits - logits.mean(axis=2, keepdims=True)
-        product = start_norm * jnp.square(now).sum(axis=2)
-        squared = jnp.square((start * now).sum(axis=2)) / jnp.where(product > 0, product, 1.0)
-        mean_square = jnp.where(real, squared, 0.0).sum() / jnp.maximum(real.sum() * n_contrasts, 1)
+    def remaining_correlation(
+        z: Float[Array, "d J K"], logits: Float[Array, "n J K"]
+    ) -> Float[Array, ""]:
+        of_rows = _squared_correlation(logits_start, logits)
+        rows = jnp.where(real, of_rows, 0.0).sum() / jnp.maximum(real.sum() * n_contrasts, 1)
+        size = _squared_correlation(prior_start, prior_energy(z, logits))
         # K independent pairs show a squared correlation of 1/K by chance.
-        return jnp.sqrt(jnp.maximum(mean_square - 1.0 / n_particles, 0.0))
+        return jnp.sqrt(jnp.maximum(jnp.maximum(rows, size) - 1.0 / n_particles, 0.0))
 
     def one_move(state: _State) -> _State:
         key, momentum_key, accept_key, angle_key, short_key, factor_key = jax.random.split(
@@ -225,17 +239,17 @@ def move_population(
         def keep(new: Array, old: Array) -> Array:
             return jnp.where(accepted, new, old)
 
-        logits = keep(logits, state.logits)
+        z, logits = keep(z, state.z), keep(logits, state.logits)
         acceptance = jnp.where(short, 0.0, probability).sum() / jnp.maximum((~short).sum(), 1)
         return _State(
             key,
-            keep(z, state.z),
+            z,
             logits,
             keep(log_lik, state.log_lik),
             keep(gradient, state.gradient),
             _adapted_step(state.step, acceptance),
             acceptance,
-            remaining_correlation(logits),
+            remaining_correlation(z, logits),
             state.n_moves + 1,
             state.n_gradients + n_steps,
             state.n_accepted + accepted,
@@ -266,10 +280,17 @@ def move_population(
         end.correlation,
         end.n_moves,
         end.n_gradients,
-        energy(whitened, logits_start, log_lik_start),
-        energy(end.z, end.logits, end.log_lik),
+        prior_start - log_lik_start.sum(axis=0),
+        prior_energy(end.z, end.logits) - end.log_lik.sum(axis=0),
         end.n_accepted,
     )
+
+
+def _squared_correlation(a: Float[Array, "*n K"], b: Float[Array, "*n K"]) -> Float[Array, "*n"]:
+    """Of two quantities over the particles, the last axis; 0 where one of them does not vary."""
+    a, b = (x - x.mean(axis=-1, keepdims=True) for x in (a, b))
+    product = jnp.square(a).sum(axis=-1) * jnp.square(b).sum(axis=-1)
+    return jnp.square((a * b).sum(axis=-1)) / jnp.where(product > 0, product, 1.0)
 
 
 def _adapted_step(step: Array, acceptance: Array) -> Array:

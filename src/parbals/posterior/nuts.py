@@ -19,7 +19,7 @@ from parbals.arrays import bucket, pad_rows
 from parbals.posterior.diagnostics import Diagnostics, effective_draws, split_r_hat
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.reference import laplace_reference
-from parbals.posterior.smc import jax_key
+from parbals.posterior.relax import jax_key
 from parbals.randomness import derive_generator
 
 __all__ = ["NutsDraws", "draw_nuts"]
@@ -63,7 +63,9 @@ def draw_nuts(
     logits = (z.reshape(-1, *z.shape[2:]).swapaxes(1, 2) @ (X @ reference.factor).T).reshape(
         *z.shape[:2], -1
     )
-    r_hat, ess = float(split_r_hat(logits).max()), float(effective_draws(logits).min())
+    # Without rows there is no logit that the chains could disagree on.
+    r_hat = float(split_r_hat(logits).max(initial=1.0))
+    ess = float(effective_draws(logits).min(initial=N_CHAINS * n_draws))
     # Interleave the chains, so that the first K draws use them all equally.
     whitened = z.swapaxes(0, 1).reshape(-1, *reference.mean.shape)[:n_samples]
     n_drawn = N_CHAINS * n_draws

@@ -8,7 +8,8 @@ a curvature κ_n for each row, the reference is N(mean, H⁻¹) in every contras
 and whitened coordinates z with V = mean + L z. At the mode, with two classes, H is the exact
 Hessian (Laplace's approximation). With more classes one curvature is shared by the J contrasts: the
 factor stays (D+1)² instead of (J(D+1))², which is what lets C = 100 fit in memory; the moves that
-follow are Metropolis-corrected, so the reference sets their speed and never their answer.
+follow are Metropolis-corrected, so the reference sets their speed and never their answer. Where
+there are fewer rows than features, L is found in the space of the rows and is σ I across it.
 
 All of it is float64 on the host: features of norm 1,000 give condition numbers beyond float32, and
 one factorisation is cheap. Whitened coordinates are well scaled, so everything after is float32.
@@ -20,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parbals.posterior.likelihood import contrast_basis, curvature, softmax
+from parbals.posterior.row_space import RowSpace
 
 __all__ = ["Reference", "laplace_reference", "matched_reference"]
 
@@ -28,21 +30,40 @@ _NEWTON_TOLERANCE = 1e-5
 
 
 class Reference(NamedTuple):
-    """N(mean, L Lᵀ) for the weights of each contrast, and the row curvatures it was built from."""
+    """N(mean, L Lᵀ) for the weights of each contrast, and the row curvatures it was built from.
+
+    In the row space L is ``factor``, across it σ I.
+    """
 
     mean: np.ndarray  # (D+1, J)
-    factor: np.ndarray  # L, (D+1, D+1)
-    root: np.ndarray  # R = L⁻ᵀ, (D+1, D+1)
+    factor: np.ndarray  # (r, r); r = D+1 in the whole space
+    root: np.ndarray  # its inverse, transposed
     curvature: np.ndarray  # κ, (n,)
     prior_scale: float
+    space: RowSpace = RowSpace()
+
+    def design(self, X: np.ndarray) -> np.ndarray:
+        """Whitened rows X L (n, D+1) of design rows X (n, D+1)."""
+        if self.space.basis is None:
+            return X @ self.factor
+        inner = self.space.rows(X)
+        change = inner @ self.factor - self.prior_scale * inner
+        return self.prior_scale * X + change @ self.space.basis.T
 
     def whiten(self, weights: np.ndarray) -> np.ndarray:
-        """z (D+1, J, K) of weights V (D+1, J, K):  z = Rᵀ (V - mean)."""
-        return np.tensordot(self.root.T, weights - self.mean[:, :, None], axes=1)
+        """z (D+1, J, K) of weights V (D+1, J, K):  z = L⁻¹ (V - mean)."""
+        shifted = weights - self.mean[:, :, None]
+        inner = np.tensordot(self.root.T, self.space.coordinates(shifted), axes=1)
+        return self.space.replace(shifted / self.prior_scale, inner)
 
     def colour(self, whitened: np.ndarray) -> np.ndarray:
         """V (D+1, J, K) of whitened coordinates z:  V = mean + L z."""
-        return self.mean[:, :, None] + np.tensordot(self.factor, whitened, axes=1)
+        inner = np.tensordot(self.factor, self.space.coordinates(whitened), axes=1)
+        return self.mean[:, :, None] + self.space.replace(self.prior_scale * whitened, inner)
+
+    def lifted(self, space: RowSpace) -> "Reference":
+        """The reference of the whole space, from one that was found in a row space."""
+        return self._replace(mean=space.vectors(self.mean), space=space)
 
 
 def laplace_reference(

@@ -16,9 +16,9 @@ from parbals.numerics import working_precision
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
 from parbals.strategies.closed_form import closed_form_batch
+from parbals.strategies.particle_universes import ParticleUniverses
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes import (
-    ParticleUniverses,
     PseudoLabels,
     ReweightedUniverses,
     Universe,
@@ -87,7 +87,7 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
         initial_scores=initial,
         effective_sample_size=np.array(ess),
         n_exact=np.array(n_exact),
-        notes=_notes(ess, len(problem.weights)),
+        notes=_notes(ess, len(problem.weights)) + universes.notes(),
     )
 
 

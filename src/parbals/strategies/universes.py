@@ -6,37 +6,25 @@ batch, from noise keyed by the point itself, so the labelling is fixed from the 
 nothing.
 
 Two kinds share one interface. ``ReweightedUniverses`` know predictive samples alone: conditioning
-on a label multiplies the weights of the K samples. ``ParticleUniverses`` have the model: when the
-effective sample size of a universe falls below half of K, its particles are resampled and moved
-under the posterior that includes its pseudo-labels.
+on a label multiplies the weights of the K samples. Those of a particle model can also move its
+samples (:mod:`parbals.strategies.particle_universes`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import jax
 import numpy as np
 from jax import Array
 
-from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
-from parbals.posterior.hmc import move_population, whitened_posterior, with_labels
-from parbals.posterior.likelihood import contrast_basis, softmax
-from parbals.posterior.smc import Population, condition, jax_key, systematic_resample
+from parbals.arrays import effective_sample_size, normalise_log_weights
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.scores.epig import TargetStats
 from parbals.scores.losses import Loss
-from parbals.scores.rows import padded_targets, pool_block
-from parbals.strategies.clouds import Cloud, block_of_rows, held_cloud, hold_rows, whitened_rows
-from parbals.strategies.problem import ModelView
+from parbals.strategies.clouds import Cloud, held_cloud
 
-__all__ = ["ParticleUniverses", "PseudoLabels", "ReweightedUniverses", "Universe", "Universes"]
-
-_HOLD_BYTES = 384 * 2**20
-"""Rows of all universes are held if they fit in this; else they are computed block by block."""
-_MOVED_ENOUGH = 0.25
-_MOST_MOVES = 6
+__all__ = ["PseudoLabels", "ReweightedUniverses", "Universe", "Universes", "branch"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +80,9 @@ class Universes(Labellings, Protocol):
     def observe(self, index: int, labels: np.ndarray) -> None:
         """Condition universe u on label ``labels[u]`` of the pool point."""
 
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about universes whose samples cannot be relied on."""
+
 
 class PseudoLabels:
     """Labels of the partial batch, (U,) a point: drawn from θ_u, or the most probable one (MAP)."""
@@ -146,103 +137,14 @@ class ReweightedUniverses:
         def conditioned(member: Universe, label: int) -> Universe:
             return Universe(member.cloud, member.log_weights + log_probs[:, label])
 
-        self.members = _branch(self.members, labels, conditioned)
+        self.members = branch(self.members, labels, conditioned)
+
+    def notes(self) -> tuple[str, ...]:
+        """None: what reweighting wears off shows in the effective sample size."""
+        return ()
 
 
-@dataclass(frozen=True)
-class ParticleUniverse(Universe):
-    """A universe that can move: its cloud and weights are those of a population."""
-
-    population: Population
-
-
-class ParticleUniverses:
-    """Universes of a particle model, whose particles move when reweighting alone would wear thin.
-
-    They keep the reference of the model, so that the pool is whitened once for all of them.
-    """
-
-    def __init__(self, model: ModelView, n_universes: int, n_more: int, seed: int) -> None:
-        """``n_more`` points will be observed at most; rows are padded for them once."""
-        population = model.population
-        reference, self._n_classes = population.reference, population.n_classes
-        self._generator = derive_generator(seed, "universes")
-        self._pool = model.pool
-        self._n_known = len(population.X)
-        self._posterior = whitened_posterior(
-            reference, population.X, population.labels, bucket(self._n_known + n_more)
-        )
-        n_free = 1 if self._n_classes == 2 else self._n_classes
-        n_targets = self._n_targets = len(model.target)
-        block = pool_block(len(model.pool), n_targets, n_free)
-        self._points = whitened_rows(
-            model.pool @ reference.factor, model.pool @ reference.mean, block
-        )
-        self._target = whitened_rows(
-            model.target @ reference.factor,
-            model.target @ reference.mean,
-            padded_targets(n_targets, n_free),
-        )
-        held = 4 * n_universes * len(model.pool) * n_free * population.n_samples
-        self._hold = held <= _HOLD_BYTES
-        drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
-        self._drawn = replace(population, whitened=population.whitened[:, :, drawn])
-        start = ParticleUniverse(
-            self._cloud(population.whitened), population.log_weights, population
-        )
-        self.members: tuple[Universe, ...] = (start,) * n_universes
-
-    def label_probs(self, index: int) -> np.ndarray:
-        contrasts = self._drawn.contrasts(self._pool[index][None])[0]
-        return softmax(contrasts.T @ contrast_basis(self._n_classes).T)
-
-    def content(self, index: int) -> list[bytes]:
-        row = self._pool[index].tobytes()
-        return [row + c.to_bytes(4, "little") for c in range(self._n_classes)]
-
-    def observe(self, index: int, labels: np.ndarray) -> None:
-        x = self._pool[index][None]
-
-        def conditioned(member: ParticleUniverse, label: int) -> ParticleUniverse:
-            old = member.population
-            new = condition(old, x, np.array([label], np.int32), self._moved)
-            cloud = member.cloud if new.whitened is old.whitened else self._cloud(new.whitened)
-            return ParticleUniverse(cloud, new.log_weights, new)
-
-        self.members = _branch(self.members, labels, conditioned)
-
-    def _moved(self, worn: Population) -> Population:
-        """Resampled, and moved a few times under the posterior that includes the pseudo-labels."""
-        ancestors = systematic_resample(self._generator, worn.weights, worn.n_samples)
-        known = self._n_known
-        X_new, labels_new = worn.X[known:], worn.labels[known:]
-        result = move_population(
-            jax_key(self._generator),
-            np.ascontiguousarray(worn.whitened[:, :, ancestors]),
-            with_labels(self._posterior, worn.reference, known, X_new, labels_new),
-            np.float32(worn.step_size),
-            _MOST_MOVES,
-            np.float32(_MOVED_ENOUGH),
-            n_classes=self._n_classes,
-            short_share=0.0,  # named, so that a fit and a universe of one size share a program
-        )
-        return replace(
-            worn,
-            whitened=np.asarray(result.whitened),
-            log_weights=np.zeros(worn.n_samples),
-            step_size=float(result.step_size),
-        )
-
-    def _cloud(self, whitened: np.ndarray) -> Cloud:
-        particles = jax.numpy.asarray(whitened)
-        target = block_of_rows(self._target, particles, n_classes=self._n_classes)
-        if self._hold:
-            points = hold_rows(self._points, particles, n_classes=self._n_classes)
-            return Cloud(points, None, target, self._n_targets, self._n_classes)
-        return Cloud(self._points, particles, target, self._n_targets, self._n_classes)
-
-
-def _branch(
+def branch(
     members: tuple[Any, ...], labels: np.ndarray, conditioned: Callable[[Any, int], Any]
 ) -> tuple[Any, ...]:
     """Condition every universe on its label; those that have seen the same labels stay one object.
