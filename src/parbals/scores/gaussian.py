@@ -112,7 +112,7 @@ def target_gains(mean: Float[Array, "A n"], variance: Float[Array, "A n"]) -> Fl
     """What a point contributes to the quadratic form: a with two classes (A = 1), g with more."""
     if len(mean) == 1:
         return gain_factor(mean, variance)
-    probs, slopes = class_means(mean.T, variance.T, jnp)
+    probs, slopes = class_means(mean.T, variance.T, jnp, coarse=True)
     diagonal = (jnp.square(slopes) / jnp.maximum(probs, _LEAST)[:, :, None]).sum(axis=1)
     return balanced(jnp.maximum(diagonal, _LEAST), jnp).T
 

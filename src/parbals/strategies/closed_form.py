@@ -215,25 +215,29 @@ def _program(
         universes = _observe(surface, rows, factor, universes, index, labels, seen)
         return universes, keys.at[seen].set(key)
 
-    known = universes, jnp.zeros((rank, 2), jnp.uint32)
-    known = jax.lax.fori_loop(0, n_pending, lambda i, state: observe(i, i, state), known)
-
-    def step(number: Array, search: _Search) -> _Search:
+    def chosen_next(search: _Search, number: Array) -> tuple[_Search, Array]:
         search = _rescore(surface, rows, factor, search, number)
         index, score = _best(surface, rows, factor, search)
-        known = search.universes, search.keys
-        universes, keys = observe(index, n_pending + number, known)
-        return search._replace(
-            universes=universes,
-            keys=keys,
+        search = search._replace(
             free=search.free.at[index].set(False),
-            chosen=search.chosen.at[number].set(index.astype(jnp.int32)),
+            chosen=search.chosen.at[number].set(index),
             scores=search.scores.at[number].set(score),
         )
+        return search, index
+
+    def step(seen: Array, search: _Search) -> _Search:
+        search, index = jax.lax.cond(
+            seen < n_pending,
+            lambda search: (search, jnp.asarray(seen, jnp.int32)),
+            lambda search: chosen_next(search, seen - n_pending),
+            search,
+        )
+        universes, keys = observe(index, seen, (search.universes, search.keys))
+        return search._replace(universes=universes, keys=keys)
 
     search = _Search(
-        known[0],
-        known[1],
+        universes,
+        jnp.zeros((rank, 2), jnp.uint32),
         start,
         free,
         jnp.zeros(steps, jnp.int32),
@@ -241,7 +245,7 @@ def _program(
         jnp.zeros(steps, jnp.int32),
         jnp.asarray(jnp.inf),
     )
-    search = jax.lax.fori_loop(0, batch_size, step, search)
+    search = jax.lax.fori_loop(0, n_pending + batch_size, step, search)
     nothing = jax.tree.map(lambda _: jnp.zeros(()), universes)
     return search._replace(universes=Universes(*nothing))
 
@@ -416,7 +420,7 @@ def _best(
     """The free row with the highest mean score over the universes."""
     ranked = jnp.where(search.free, search.last, -jnp.inf)
     if len(rows.mean) > 1:
-        best = ranked.argmax()
+        best = ranked.argmax().astype(jnp.int32)
         return best, ranked[best]
     _, short = jax.lax.top_k(ranked, min(_SHORT, len(ranked)))
 
@@ -428,4 +432,4 @@ def _best(
     exact = _each_universe(surface, rows, factor, search.universes, short, information)
     exact = jnp.where(search.free[short], exact, -jnp.inf)
     best = exact.argmax()
-    return short[best], exact[best]
+    return short[best].astype(jnp.int32), exact[best]

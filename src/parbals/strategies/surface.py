@@ -10,7 +10,7 @@ pairs exists at a time, and on an accelerator the next block is copied while thi
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,8 +60,8 @@ class Surface(NamedTuple):
 
 def platform() -> str:
     """``cpu``, or ``gpu`` for any accelerator: what decides how much is done at once."""
-    device = getattr(jax.config, "jax_default_device", None)
-    backend = device.platform if hasattr(device, "platform") else jax.default_backend()
+    device: Any = getattr(jax.config, "jax_default_device", None)
+    backend = getattr(device, "platform", None) or jax.default_backend()
     return "cpu" if backend == "cpu" else "gpu"
 
 
