@@ -53,8 +53,8 @@ _MARGIN = 0.9
 _FEWEST = 1024
 _EXPECTED_FALL = 0.45
 """Scores seldom fall below this share of the first before a batch is full."""
-_LEADERS_BYTES = 2**28
-_CHUNK = {"cpu": 256, "gpu": 4096}
+_LEADERS_BYTES = 2**26
+_CHUNK = {"cpu": 128, "gpu": 4096}
 
 
 class Universes(NamedTuple):
@@ -62,17 +62,15 @@ class Universes(NamedTuple):
 
     mean: Float[Array, "U A n"]
     variance: Float[Array, "U A n"]
-    columns: Float[Array, "U A n R"]
+    columns: Float[Array, "U R A n"]
     target_mean: Float[Array, "U A M"]
     target_variance: Float[Array, "U A M"]
-    target_columns: Float[Array, "U A M R"]
+    target_columns: Float[Array, "U R A M"]
 
 
 class _Search(NamedTuple):
     """Where the program stands: scores as last computed, and what has been chosen."""
 
-    universes: Universes
-    keys: Int[Array, "R 2"]  # of the rows that were observed
     last: Float[Array, " n"]
     free: Bool[Array, " n"]
     chosen: Int[Array, " B"]
@@ -204,20 +202,9 @@ def _program(
     rows, factor = look_at(surface, design)
     universes = _begin(surface, rows, 1 if labeller is None else labeller.weights.shape[2], rank)
 
-    def observe(index: Array, seen: Array, known: tuple[Universes, Array]) -> Any:
-        universes, keys = known
-        key = _row_key(design[index])
-        twin = (keys == key).all(axis=1).sum()
-        if labeller is None:
-            labels = _most_probable(rows.mean[:, index], rows.variance[:, index])
-        else:
-            labels = _drawn_labels(labeller, design[index], key, twin)
-        universes = _observe(surface, rows, factor, universes, index, labels, seen)
-        return universes, keys.at[seen].set(key)
-
-    def chosen_next(search: _Search, number: Array) -> tuple[_Search, Array]:
-        search = _rescore(surface, rows, factor, search, number)
-        index, score = _best(surface, rows, factor, search)
+    def choose(universes: Universes, search: _Search, number: Array) -> tuple[_Search, Array]:
+        search = _rescore(surface, rows, factor, universes, search, number)
+        index, score = _best(surface, rows, factor, universes, search)
         search = search._replace(
             free=search.free.at[index].set(False),
             chosen=search.chosen.at[number].set(index),
@@ -225,29 +212,30 @@ def _program(
         )
         return search, index
 
-    def step(seen: Array, search: _Search) -> _Search:
+    def observe(universes: Universes, keys: Array, index: Array, seen: Array) -> Any:
+        key = _row_key(design[index])
+        if labeller is None:
+            labels = _most_probable(rows.mean[:, index], rows.variance[:, index])
+        else:
+            twin = (keys == key).all(axis=1).sum()
+            labels = _drawn_labels(labeller, design[index], key, twin)
+        universes = _observe(surface, rows, factor, universes, index, labels, seen)
+        return universes, keys.at[seen].set(key)
+
+    def step(seen: Array, state: tuple[Universes, Array, _Search]) -> Any:
+        universes, keys, search = state
         search, index = jax.lax.cond(
             seen < n_pending,
             lambda search: (search, jnp.asarray(seen, jnp.int32)),
-            lambda search: chosen_next(search, seen - n_pending),
+            lambda search: choose(universes, search, seen - n_pending),
             search,
         )
-        universes, keys = observe(index, seen, (search.universes, search.keys))
-        return search._replace(universes=universes, keys=keys)
+        return *observe(universes, keys, index, seen), search
 
-    search = _Search(
-        universes,
-        jnp.zeros((rank, 2), jnp.uint32),
-        start,
-        free,
-        jnp.zeros(steps, jnp.int32),
-        jnp.zeros(steps),
-        jnp.zeros(steps, jnp.int32),
-        jnp.asarray(jnp.inf),
-    )
-    search = jax.lax.fori_loop(0, n_pending + batch_size, step, search)
-    nothing = jax.tree.map(lambda _: jnp.zeros(()), universes)
-    return search._replace(universes=Universes(*nothing))
+    nothing = jnp.zeros(steps, jnp.int32)
+    search = _Search(start, free, nothing, jnp.zeros(steps), nothing, jnp.asarray(jnp.inf))
+    state = universes, jnp.zeros((rank, 2), jnp.uint32), search
+    return jax.lax.fori_loop(0, n_pending + batch_size, step, state)[2]
 
 
 def _row_key(row: Float[Array, " d"]) -> Int[Array, " 2"]:
@@ -292,10 +280,10 @@ def _begin(surface: Surface, rows: Rows, n_universes: int, rank: int) -> Univers
     return Universes(
         mean=repeated(rows.mean),
         variance=repeated(rows.variance),
-        columns=jnp.zeros((n_universes, *rows.mean.shape, rank)),
+        columns=jnp.zeros((n_universes, rank, *rows.mean.shape)),
         target_mean=repeated(target.mean),
         target_variance=repeated(target.variance),
-        target_columns=jnp.zeros((n_universes, *target.mean.shape, rank)),
+        target_columns=jnp.zeros((n_universes, rank, *target.mean.shape)),
     )
 
 
@@ -309,12 +297,12 @@ def _observe(
     seen: Array,
 ) -> Universes:
     """Condition every universe on its label of one row."""
-    known = universes.columns[:, :, index]  # (U, A, R)
+    known = universes.columns[:, :, :, index]  # (U, R, A)
     across, inside = rows.across[index], factor[:, index]
     column = rows.across @ across + jnp.einsum("anr,ar->an", factor, inside)
-    column = column - jnp.einsum("uanr,uar->uan", universes.columns, known)
+    column = column - jnp.einsum("uran,ura->uan", universes.columns, known)
     target = surface.target.across @ across + jnp.einsum("arm,ar->am", surface.factor, inside)
-    target = target - jnp.einsum("uamr,uar->uam", universes.target_columns, known)
+    target = target - jnp.einsum("uram,ura->uam", universes.target_columns, known)
     slope, curvature = _evidence(
         universes.mean[:, :, index], universes.variance[:, :, index], labels
     )
@@ -326,10 +314,10 @@ def _observe(
     return Universes(
         mean=universes.mean + slope * column,
         variance=lowered(universes.variance, column),
-        columns=universes.columns.at[:, :, :, seen].set(root * column),
+        columns=universes.columns.at[:, seen].set(root * column),
         target_mean=universes.target_mean + slope * target,
         target_variance=lowered(universes.target_variance, target),
-        target_columns=universes.target_columns.at[:, :, :, seen].set(root * target),
+        target_columns=universes.target_columns.at[:, seen].set(root * target),
     )
 
 
@@ -356,11 +344,11 @@ def _each_universe(
     chosen = universes._replace(
         mean=universes.mean[:, :, indices],
         variance=universes.variance[:, :, indices],
-        columns=universes.columns[:, :, indices],
+        columns=universes.columns[:, :, :, indices],
     )
 
     def of_universe(universe: Universes) -> Array:
-        learnt = universe.columns @ jnp.swapaxes(universe.target_columns, 1, 2)
+        learnt = jnp.einsum("ran,ram->anm", universe.columns, universe.target_columns)
         return score(before - learnt, universe)
 
     # On a CPU one universe at a time stays in the cache; a GPU wants them all at once.
@@ -372,11 +360,11 @@ def _rescore(
     surface: Surface,
     rows: Rows,
     factor: Float[Array, "A n r"],
+    universes: Universes,
     search: _Search,
     number: Array,
 ) -> _Search:
     """Score anew, in the order of the last scores, every free row that might be the best."""
-    universes = search.universes
     last = jnp.where(search.free, search.last, -jnp.inf)
     order, chunk = jnp.argsort(-last), min(_CHUNK[platform()], len(last))
     # The quadratic form asks of the targets only their gains: they travel in place of the means.
@@ -415,6 +403,7 @@ def _best(
     surface: Surface,
     rows: Rows,
     factor: Float[Array, "A n r"],
+    universes: Universes,
     search: _Search,
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
     """The free row with the highest mean score over the universes."""
@@ -429,7 +418,7 @@ def _best(
         there = universe.target_mean[0], universe.target_variance[0]
         return closed_epig(*here, *there, covariance[0], surface.share)
 
-    exact = _each_universe(surface, rows, factor, search.universes, short, information)
+    exact = _each_universe(surface, rows, factor, universes, short, information)
     exact = jnp.where(search.free[short], exact, -jnp.inf)
     best = exact.argmax()
     return short[best].astype(jnp.int32), exact[best]
