@@ -1,6 +1,6 @@
 """Where may expectation propagation be trusted? Beside long NUTS, with 400 and 4,000 particles.
 
-    python benchmarks/trust.py --pack real.npz              real rows, from the files in $PARBALS_DATA
+    python benchmarks/trust.py --pack real.npz              real rows, from $PARBALS_DATA
     python benchmarks/trust.py --real real.npz --jobs 16    every design; 8 minutes on 16 cores
     python benchmarks/trust.py --report                     docs/trust.md and docs/trust.png
     python benchmarks/trust.py --only suite --draws 2000 --warm-up 100 --chains 8    does it run?
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=HERE / "trust.jsonl", help="kept results")
     parser.add_argument("--only", default="", help="designs whose name contains this")
     parser.add_argument("--jobs", type=int, default=1, help="designs at a time")
-    parser.add_argument("--draws", type=int, default=50_000, help="of all chains together")
+    parser.add_argument("--draws", type=int, default=100_000, help="of all chains together")
     parser.add_argument("--chains", type=int, default=64)
     parser.add_argument("--warm-up", type=int, default=250)
     parser.add_argument("--seconds", type=float, default=240.0, help="limit of a design's chains")

@@ -26,10 +26,11 @@ __all__ = ["Effort", "measure"]
 PARTICLES = {"400 particles": (400, 5), "4,000 particles": (4_000, 1)}
 """How many, and with how many seeds; errors are root mean squares over them."""
 _BLOCK = 2_048
+_RUN = 25
 
 
 class Effort(NamedTuple):
-    """Of the reference: at least two chains, draws of all of them together, a limit in seconds."""
+    """Of the reference: chains, warm-up of each, draws of all together, a limit in seconds."""
 
     n_chains: int
     n_warm_up: int
@@ -114,11 +115,10 @@ def _nuts(rows: np.ndarray, signs: np.ndarray, effort: Effort, start: float) -> 
     """Draws (chains, S, r) of u ~ N(0, I) Π σ(s_i rows_i·u), in runs until enough or too late."""
     import jax
     import jax.numpy as jnp
-    from numpyro.infer import MCMC, NUTS
+    from numpyro.infer import NUTS
 
     mode, root = _mode(rows, signs)
     signed = signs[:, None] * rows
-    n_runs = 10
     with jax.enable_x64(True):
         center, spread, images, offsets = (
             jnp.asarray(part) for part in (mode, root, signed @ root, signed @ mode)
@@ -128,25 +128,29 @@ def _nuts(rows: np.ndarray, signs: np.ndarray, effort: Effort, start: float) -> 
             u = center + spread @ s
             return 0.5 * jnp.sum(u * u) - jnp.sum(jax.nn.log_sigmoid(images @ s + offsets))
 
-        mcmc = MCMC(
-            NUTS(potential_fn=potential),
-            num_warmup=effort.n_warm_up,
-            num_samples=-(-effort.n_draws // (effort.n_chains * n_runs)),
-            num_chains=effort.n_chains,
-            chain_method="vectorized",
-            progress_bar=False,
-        )
-        shape = (effort.n_chains, len(mode))
-        first = jnp.asarray(np.random.default_rng(2).standard_normal(shape))
-        mcmc.warmup(jax.random.key(1), init_params=first)
-        parts = []
-        for _ in range(n_runs):
-            mcmc.run(mcmc.post_warmup_state.rng_key)
-            parts.append(np.asarray(mcmc.get_samples(group_by_chain=True)))
-            mcmc.post_warmup_state = mcmc.last_state
-            if time.perf_counter() - start > effort.seconds:
+        kernel = NUTS(potential_fn=potential)
+
+        @jax.jit
+        def run(state: Any) -> Any:
+            def step(state: Any, _: None) -> Any:
+                state = kernel.sample(state, (), {})
+                return state, state.z
+
+            return jax.lax.scan(step, state, length=_RUN)
+
+        # NumPyro's MCMC compiles every run again, which takes longer than the run.
+        keys = jax.random.split(jax.random.key(1), effort.n_chains)
+        first = np.random.default_rng(2).standard_normal((effort.n_chains, len(mode)))
+        state = kernel.init(keys, effort.n_warm_up, jnp.asarray(first), (), {})
+        for _ in range(effort.n_warm_up // _RUN):
+            state, _ = run(state)
+        parts: list[np.ndarray] = []
+        while len(parts) * _RUN * effort.n_chains < effort.n_draws:
+            state, drawn = run(state)  # (_RUN, chains, r)
+            parts.append(np.asarray(drawn))
+            if len(parts) > 4 and time.perf_counter() - start > effort.seconds:
                 break
-    return mode + np.concatenate(parts, axis=1) @ root.T
+    return mode + np.concatenate(parts).swapaxes(0, 1) @ root.T
 
 
 def _mode(rows: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
