@@ -184,7 +184,7 @@ def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
             X,
             Y,
             InputError,
-            "inference is 'magic'; choose one of: smc, nuts, laplace, ep",
+            "inference is 'magic'; choose one of: smc, auto, ep, nuts, laplace",
         ),
         ({"random_state": -1}, X, Y, InputError, "random_state is -1"),
     ],

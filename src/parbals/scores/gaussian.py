@@ -9,7 +9,7 @@ q = E[σ(f')] the joint probability of two second-class labels is p q + cov, and
 
 of which five terms are kept. The mutual information of the two labels follows from the four cells,
 and so does the error that knowing one of them takes off the other (:func:`closed_error`).
-To first order in c it is ½ cov² / (p(1-p) q(1-q)), hence
+To first order in c the information is ½ cov² / (p(1-p) q(1-q)), hence
 
     EPIG(x) ≈ ½ a(x) mean_{x'} a(x') c(x, x')²,      a = E[σ'(f)]² / (p (1-p)),
 
