@@ -68,6 +68,14 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
     )
 
 
+def test_many_labels_of_one_class_settle():
+    """Sites that say the same overshoot when all are renewed at once; the steps must shrink."""
+    X, _, _ = made(500, 10, 0.01)
+    posterior = fit_gaussian(X, np.zeros(500, int), np.full(11, 200.0))
+    assert posterior.problems() == ()
+    assert (posterior.predict_proba(X)[:, 1] < 0.01).all()
+
+
 def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
     X, labels, prior = made(12, 30)
     posterior = fit_gaussian(X, labels, prior)

@@ -113,7 +113,9 @@ def fit_gaussian(
             change,
             max(_relative(renewed[0], precisions), _relative(renewed[1], shifts)),
         )
-        damping = max(0.5 * damping, 0.1) if change > before else min(1.25 * damping, 1.0)
+        # Many labels that say the same overshoot together; a quick return to whole steps would
+        # only start the next round of that.
+        damping = max(0.5 * damping, 0.02) if change > before else min(1.05 * damping, 1.0)
         precisions = precisions + damping * (renewed[0] - precisions)
         shifts = shifts + damping * (renewed[1] - shifts)
         n_sweeps += 1
