@@ -44,9 +44,12 @@ def main() -> int:
         print("\n".join(pack_real(options.pack)))
         return 0
     if options.report:
+        from trust_designs import all_designs
         from trust_report import write_report
 
-        for path in write_report(read(options.out), HERE.parent / "docs"):
+        kept, order = read(options.out), all_designs(Path("every real design has a place"))
+        records = {name: kept[name] for name in order if name in kept}
+        for path in write_report(records, HERE.parent / "docs"):
             print(f"wrote {path}")
         return 0
     return run(options)
