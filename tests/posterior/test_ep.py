@@ -1,4 +1,7 @@
-"""Expectation propagation: its fixed point, its evidence, conditioning, and long NUTS beside it."""
+"""Expectation propagation: its fixed point, its evidence, conditioning and draws.
+
+statistics/test_agreement.py has long NUTS beside it.
+"""
 
 import numpy as np
 import pytest
