@@ -79,6 +79,14 @@ def test_many_labels_of_one_class_settle():
     assert (posterior.predict_proba(X)[:, 1] < 0.01).all()
 
 
+def test_what_double_precision_cannot_hold_is_told():
+    X, labels, prior = made(60, 80, 1e20)
+    posterior = fit_gaussian(X, labels, prior)
+    assert np.isfinite(posterior.mean).all()
+    (problem,) = posterior.problems()
+    assert "did not settle" in problem
+
+
 def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
     X, labels, prior = made(12, 30)
     posterior = fit_gaussian(X, labels, prior)

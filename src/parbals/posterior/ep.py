@@ -109,6 +109,9 @@ def fit_gaussian(
             np.maximum(curvature / left, _LEAST_PRECISION),
             (slope + cavity[0] * curvature) / left,
         )
+        if not np.isfinite(renewed).all():  # features beyond the reach of double precision
+            change = np.inf
+            break
         before, change = (
             change,
             max(_relative(renewed[0], precisions), _relative(renewed[1], shifts)),
