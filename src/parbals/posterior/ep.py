@@ -25,7 +25,7 @@ __all__ = ["GaussianPosterior", "fit_gaussian"]
 _MOST_SWEEPS = 200
 _TOLERANCE = 1e-7
 _SETTLED = 1e-3
-_LEAST_PRECISION = 1e-12
+_LEAST_SHARE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,9 @@ def fit_gaussian(
             break
         left = 1.0 - cavity[1] * curvature  # share of the cavity's variance that the label leaves
         renewed = (
-            np.maximum(curvature / left, _LEAST_PRECISION),
+            np.maximum(curvature / left, _LEAST_SHARE / np.maximum(cavity[1], 1.0)),
             (slope + cavity[0] * curvature) / left,
         )
-        if not np.isfinite(renewed).all():  # features beyond the reach of double precision
-            change = np.inf
-            break
         before, change = (
             change,
             max(_relative(renewed[0], precisions), _relative(renewed[1], shifts)),
