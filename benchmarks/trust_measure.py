@@ -246,7 +246,7 @@ def _of_ep(design: Design, truth: Moments, scores: np.ndarray) -> dict[str, Any]
     moments = Moments(
         first, np.sqrt(np.maximum(first - slope - first**2, 0.0)), mean, np.sqrt(variance)
     )
-    covariance = (pool @ posterior.factor) @ (target @ posterior.factor).T
+    covariance = pool @ posterior.channels.covariance_with(target)[0]
     parts = (*posterior.marginals(pool), mean, variance, covariance)
     ours = np.asarray(closed_epig(*(jnp.asarray(part, jnp.float32) for part in parts)))
     found = {"n_sweeps": posterior.n_sweeps, "change": posterior.change}

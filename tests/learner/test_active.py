@@ -261,7 +261,6 @@ class TestRefused:
             ({"X_target": X[:, :1]}, ShapeError, "X_target has 1 columns"),
             ({"loss": "squared"}, InputError, "loss is 'squared'"),
             ({"inference": "magic"}, InputError, "inference is 'magic'; choose one of"),
-            ({"inference": "ep", "classes": [1, 2, 3]}, InputError, "for two classes, and there"),
             ({"model": object()}, InputError, "object has no sample_proba"),
             ({"pca": 4}, InputError, "from 1 to 3"),
         ],
