@@ -269,9 +269,9 @@ def _of_particles(
 
 
 def _fitted(design: Design, **options: Any) -> tuple[Any, float]:
-    from parbals.posterior.estimator import BayesianLogisticRegression
+    from parbals.posterior.estimator import LogisticModel
 
-    model = BayesianLogisticRegression(classes=[0, 1], **{"random_state": 0} | options)
+    model = LogisticModel(classes=[0, 1], **{"random_state": 0} | options)
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is kept with the diagnostics

@@ -41,8 +41,9 @@ Each cell: EP · 400 particles · 4,000 particles. *NUTS*: the same error of the
 
 Against EPIG from the chains' draws, its floor taken off by halves (twice the information of all
 draws less the mean of the halves'). *Rank*: rank correlation over the pool; in brackets that of
-the two halves of the chains, what the truth itself is known to. *Efficiency*: true EPIG of the
-point that the method would choose, over that of the best point.
+the two halves of the chains, what the truth itself is known to. Where that is small (norm 0.01)
+the points are alike, and there is no order to be found. *Efficiency*: true EPIG of the point that
+the method would choose, over that of the best point.
 
 {epig}
 """
