@@ -152,3 +152,16 @@ def test_bad_options_are_refused_before_anything_runs(script, arguments):
     done = run_benchmark(*arguments, script=script)
     assert done.returncode == 2
     assert "usage:" in done.stderr
+
+
+@pytest.mark.full
+def test_trust_measures_a_design_once(tmp_path):
+    results = tmp_path / "trust.jsonl"
+    arguments = ("--only", "suite, separable", "--draws", "400", "--warm-up", "50", "--chains", "4")
+    for _ in range(2):
+        done = run_benchmark(*arguments, "--out", str(results), script="trust.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = results.read_text(encoding="utf-8").splitlines()
+    methods = json.loads(line)["methods"]
+    assert methods["EP"]["p_mean"] < 0.05
+    assert methods["4,000 particles"]["rank"] > 0.9

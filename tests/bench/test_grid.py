@@ -70,6 +70,17 @@ class TestSuites:
         assert set(suite.data) == {"tickets", "airline-values"}
         assert len(suite.runs) == 4 * 2 * 4 * 10 + 2 * 5
 
+    def test_the_posterior_can_be_swept_and_particles_keep_their_keys(self):
+        """Records from before there was a choice belong to the runs with particles."""
+        grid = '[[grid]]\ndatasets="d"\nbudgets="1+1x1"\nstrategies="epig"\nseeds=1\n'
+        particles, gaussian = read_suite(grid + 'inference=["smc", "ep"]').runs
+        (before,) = read_suite(grid).runs
+        assert before.key == particles.key != gaussian.key
+        assert "inference" not in before.as_dict()["settings"]
+        assert Run.from_dict(gaussian.as_dict()) == gaussian
+        assert gaussian.variant(before.settings) == "inference = ep"
+        assert particles.values_of(["inference = ep"]) == "inference = smc"
+
     def test_sweeps_multiply_and_the_same_run_counts_once(self):
         grid = '[[grid]]\ndatasets="d:x"\nbudgets="1+1x1"\nstrategies="epig"\nseeds=[3]\n'
         suite = read_suite(
@@ -99,6 +110,7 @@ class TestSuites:
             ),
             ("[settings]\nn_samples = -1", "n_samples is -1"),
             ("[settings]\nsamples = 1", "unknown name 'samples'"),
+            ("[settings]\ninference = 'magic'", "inference is 'magic'; choose one of: smc"),
             (GRID + "seeds = 3.5", r"seeds is 3\.5; write how many"),
             (GRID + "seeds = true", "seeds is True"),
             (GRID + "seeds = -1", "seeds is -1"),

@@ -8,7 +8,7 @@ from bench_helpers import TINY, tiny_data
 from scipy.stats import chi2
 
 from parbals.bench.metrics import METRICS
-from parbals.bench.records import read_line, write_line
+from parbals.bench.records import read_line, record_of, write_line
 from parbals.bench.run import (
     Budget,
     data_digest,
@@ -115,6 +115,19 @@ def test_glister_keeps_a_fifth_of_the_initial_labels_from_the_model(data, monkey
     assert not any((row == held[:, None]).all(axis=2).any() for row in fitted)
     assert record.initial == tuple(draw_initial(5, 60, 10))
     assert record.notes == ()  # it was given labels that the model has not seen
+
+
+@pytest.mark.parametrize("inference", ["smc", "ep"])
+def test_the_record_says_where_each_posterior_came_from(data, records, inference):
+    record = run_one(data, "10+2x3", "parbals-epig", seed=5, inference=inference, **TINY)
+    assert record.inference == (inference,) * 3
+    assert (record.run == records["parbals-epig"].run) == (inference == "smc")
+
+
+def test_a_record_from_before_there_was_a_choice_is_read(records):
+    values = records["epig"].as_dict()
+    del values["inference"]
+    assert record_of(values) == replace(records["epig"], inference=())
 
 
 def test_options_reach_the_strategy_and_unknown_ones_are_refused(data):

@@ -260,6 +260,7 @@ class TestRefused:
             ({"strategy": "magic"}, InputError, "no strategy 'magic'"),
             ({"X_target": X[:, :1]}, ShapeError, "X_target has 1 columns"),
             ({"loss": "squared"}, InputError, "loss is 'squared'"),
+            ({"inference": "magic"}, InputError, "inference is 'magic'; choose one of"),
             ({"model": object()}, InputError, "object has no sample_proba"),
             ({"pca": 4}, InputError, "from 1 to 3"),
         ],
@@ -291,6 +292,23 @@ def test_targets_are_drawn_again_when_labels_change_and_only_then(tmp_path):
     assert (active.target_rows() != first).any()
     active.forget(40)
     assert (active.target_rows() == first).all()
+
+
+@pytest.mark.parametrize(
+    ("classes", "inference", "expected"),
+    [(2, "auto", "ep"), (3, "auto", "smc"), (2, "smc", "smc"), (2, "ep", "ep")],
+)
+def test_the_model_says_where_its_posterior_came_from(classes, inference, expected):
+    active = parbals.ActiveLearner(X, range(classes), n_samples=128, inference=inference)
+    active.tell(range(9), np.arange(9) % classes)
+    assert active.fitted().diagnostics_.inference == expected
+    without_samples = np.isinf(active.choose(2).effective_sample_size).all()
+    assert without_samples == (expected == "ep")
+
+
+def test_two_classes_are_in_closed_form_unless_told_otherwise():
+    assert learner().inference == "auto"
+    assert taught().fitted().diagnostics_.inference == "ep"
 
 
 def test_the_model_learns():

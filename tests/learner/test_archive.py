@@ -63,6 +63,22 @@ def test_features_can_be_left_out_and_are_checked_when_they_come_back(tmp_path):
     assert len(parbals.ActiveLearner.load(tmp_path / "small", X_pool=X).labels) == 10
 
 
+def test_a_file_from_before_the_closed_form_keeps_its_particles(tmp_path):
+    active = learner(inference="smc")
+    active.save(tmp_path / "new")
+    with zipfile.ZipFile(tmp_path / "new") as new, zipfile.ZipFile(tmp_path / "old", "w") as old:
+        for name in new.namelist():
+            content = new.read(name)
+            if name == "learner.json":
+                document = json.loads(content)
+                del document["settings"]["inference"]
+                content = json.dumps(document)
+            old.writestr(name, content)
+    loaded = parbals.ActiveLearner.load(tmp_path / "old")
+    assert loaded.inference == "smc"
+    assert list(loaded.ask(4)) == list(active.ask(4))
+
+
 def test_a_model_of_ones_own_is_passed_again(tmp_path):
     forest = RandomForestClassifier(20, random_state=0)
     active = learner(model=forest, strategy="bald")

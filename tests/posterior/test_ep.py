@@ -1,4 +1,7 @@
-"""Expectation propagation: its fixed point, its evidence, conditioning, and long NUTS beside it."""
+"""Expectation propagation: its fixed point, its evidence, conditioning and draws.
+
+statistics/test_agreement.py has long NUTS beside it.
+"""
 
 import numpy as np
 import pytest
@@ -50,7 +53,7 @@ def test_one_label_has_the_exact_moments_and_evidence():
 
 @pytest.mark.parametrize(
     ("n_rows", "n_features", "length"),
-    [(20, 4, 1.0), (30, 60, 1.0), (60, 10, 17.0), (50, 8, 1000.0), (40, 5, 0.01)],
+    [(20, 4, 1.0), (30, 60, 1.0), (60, 10, 17.0), (50, 8, 1000.0), (40, 5, 0.01), (60, 80, 1e15)],
 )
 def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
     """At the fixed point a row's marginal is its cavity times the true likelihood."""
@@ -66,6 +69,14 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
     np.testing.assert_allclose(
         cavity_variance * (1.0 - cavity_variance * curvature), variance, rtol=1e-4
     )
+
+
+def test_many_labels_of_one_class_settle():
+    """Sites that say the same overshoot when all are renewed at once; the steps must shrink."""
+    X, _, _ = made(500, 10, 0.01)
+    posterior = fit_gaussian(X, np.zeros(500, int), np.full(11, 200.0))
+    assert posterior.problems() == ()
+    assert (posterior.predict_proba(X)[:, 1] < 0.01).all()
 
 
 def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():

@@ -44,7 +44,7 @@ def test_scikit_learn_contract_of_the_default_inference(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("inference", ["smc", "laplace", "ep"])
+@pytest.mark.parametrize("inference", ["smc", "laplace", "ep", "auto"])
 @pytest.mark.parametrize("labels", [Y, Y.astype(bool), np.where(Y, "spam", "ham"), Y * 7 - 3])
 def test_labels_of_any_kind(inference, labels):
     model = small(inference=inference).fit(X, labels)
@@ -120,6 +120,34 @@ def test_conditioning_without_particles_draws_again():
     assert (other.sample_proba(X) != model.sample_proba(X)).any()
 
 
+@pytest.mark.parametrize(("n_classes", "expected"), [(2, "ep"), (3, "smc")])
+def test_auto_is_the_closed_form_where_there_is_one(n_classes, expected):
+    X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12) % n_classes
+    model = small(inference="auto").fit(X, y)
+    assert model.diagnostics_.inference == expected
+    assert (model.gaussian is None, model.population is None) == (
+        expected == "smc",
+        expected == "ep",
+    )
+    same = small(inference=expected).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+
+
+def test_auto_takes_particles_where_expectation_propagation_does_not_settle(monkeypatch):
+    X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12) % 2
+    settled = small(inference="auto").fit(X, y)
+    monkeypatch.setattr("parbals.posterior.ep._MOST_SWEEPS", 1)
+    fallen = small(inference="auto").fit(X, y)
+    conditioned = settled.condition(X[:3] + 5.0, 1 - y[:3])
+    for model in (fallen, conditioned):
+        assert model.diagnostics_.inference == "smc"
+        assert model.gaussian is None
+    assert len(conditioned.population.labels) == 15
+    assert settled.diagnostics_.inference == "ep"
+    with pytest.warns(PosteriorWarning, match="did not settle"):
+        small(inference="ep").fit(X, y)
+
+
 def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
     """Never silently: the warning names a remedy and stays with the model."""
     monkeypatch.setattr("parbals.posterior.relax._GRADIENT_BUDGET", 0)
@@ -184,7 +212,7 @@ def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
             X,
             Y,
             InputError,
-            "inference is 'magic'; choose one of: smc, nuts, laplace, ep",
+            "inference is 'magic'; choose one of: smc, auto, ep, nuts, laplace",
         ),
         ({"random_state": -1}, X, Y, InputError, "random_state is -1"),
     ],

@@ -7,7 +7,13 @@ from scipy.special import expit, xlogy
 from scipy.stats import norm, spearmanr
 
 from parbals.mixture import sigmoid_means
-from parbals.scores.gaussian import closed_bald, closed_epig, gain_factor, label_information
+from parbals.scores.gaussian import (
+    closed_bald,
+    closed_epig,
+    closed_error,
+    gain_factor,
+    label_information,
+)
 
 
 def entropy(p):
@@ -35,7 +41,10 @@ def test_information_is_that_of_the_four_cells():
 
 @pytest.fixture(scope="module")
 def pairs():
-    """60 pool and 25 target points under a Gaussian of 4 weights; EPIG from many draws of it."""
+    """60 pool and 25 target points under a Gaussian of 4 weights.
+
+    Means of the labels p, q and of their product from many draws of it; the Gaussian's moments.
+    """
     generator = np.random.default_rng(0)
     root, center = generator.standard_normal((4, 4)), generator.standard_normal(4)
     pool, target = generator.standard_normal((60, 4)), generator.standard_normal((25, 4))
@@ -47,26 +56,55 @@ def pairs():
         joint += here @ there.T / n_draws
         p += here.sum(axis=1) / n_draws
         q += there.sum(axis=1) / n_draws
-    truth = np.zeros(60)
-    for a, b, sign in ((p, q, 1), (p, 1 - q, -1), (1 - p, q, -1), (1 - p, 1 - q, 1)):
-        cell = np.outer(a, b) + sign * (joint - np.outer(p, q))
-        truth += (cell * np.log(cell / np.outer(a, b))).mean(axis=1)
     moments = (pool @ center, np.square(pool @ root).sum(axis=1))
     moments += (target @ center, np.square(target @ root).sum(axis=1))
     moments += ((pool @ root) @ (target @ root).T,)
-    return truth, [jnp.asarray(part, jnp.float32) for part in moments]
+    return (p, q, joint), [jnp.asarray(part, jnp.float32) for part in moments]
+
+
+def cells_of(p, q, joint):
+    """Joint probabilities (2, 2, N, M) of the labels of a pool and a target point."""
+    p, q = p[:, None], q[None, :]
+    return np.array([[1 - p - q + joint, q - joint], [p - joint, joint]])
+
+
+def true_epig(p, q, joint):
+    cells = cells_of(p, q, joint)
+    alone = cells.sum(axis=1, keepdims=True) * cells.sum(axis=0, keepdims=True)
+    return (cells * np.log(cells / alone)).sum(axis=(0, 1)).mean(axis=1)
 
 
 def test_epig_is_that_of_many_draws(pairs):
-    truth, moments = pairs
+    truth, moments = true_epig(*pairs[0]), pairs[1]
     exact = np.asarray(closed_epig(*moments))
     # Five terms of the series: a few per cent are missing where labels nearly repeat each other.
     np.testing.assert_allclose(exact, truth, rtol=0.08, atol=2e-4)
     assert spearmanr(exact, truth).statistic > 0.998
 
 
+def test_error_reduction_is_that_of_many_draws(pairs):
+    """The error of the best decision at each target, before the label and after either label."""
+    cells, moments = cells_of(*pairs[0]), pairs[1]
+    before = 1.0 - cells.sum(axis=0).max(axis=0)
+    after = 1.0 - cells.max(axis=1).sum(axis=0)
+    truth = (before - after).mean(axis=1)
+    ours = np.asarray(closed_error(*moments))
+    np.testing.assert_allclose(ours, truth, rtol=0.05, atol=5e-4)
+    assert truth.max() > 0.01
+    assert truth[ours.argmax()] > 0.98 * truth.max()
+
+
+def test_scores_of_universes_are_those_of_each(pairs):
+    _, moments = pairs
+    together = [jnp.stack([part, 0.5 * part]) for part in moments]
+    for score in (closed_epig, closed_error):
+        alone = score(*(0.5 * part for part in moments))
+        np.testing.assert_allclose(score(*together)[1], alone, rtol=1e-5, atol=1e-8)
+
+
 def test_the_quadratic_form_ranks_as_epig_does(pairs):
-    truth, (mean, variance, target_mean, target_variance, covariance) = pairs
+    truth = true_epig(*pairs[0])
+    mean, variance, target_mean, target_variance, covariance = pairs[1]
     there = gain_factor(target_mean, target_variance)
     form = 0.5 * gain_factor(mean, variance) * (jnp.square(covariance) @ there) / len(there)
     assert spearmanr(form, truth).statistic > 0.97

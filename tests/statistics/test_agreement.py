@@ -5,12 +5,15 @@ Each takes a while; posterior/test_smc.py compares with quadrature in every run.
 
 from functools import cache
 
+import numpy as np
 import pytest
 from oracles.checks import ALPHA, agreement, predictive_values, summarise_chains, summarise_model
 from oracles.designs import DESIGNS, design
 from oracles.numpyro_reference import numpyro_chains
 
 import parbals
+
+TWO_CLASSES = [name for name in DESIGNS if design(name).n_classes == 2]
 
 
 @cache
@@ -52,6 +55,28 @@ def test_laplace_is_told_apart():
     data = design("separable")
     laplace = summarise_model(fitted(data, inference="laplace"), data.X_test)
     assert agreement(laplace, long_nuts("separable", 1500)).p_value < ALPHA
+
+
+def distance(model, data, reference):
+    """Root mean square errors of predictive means and deviations, less the reference's own."""
+    ours = summarise_model(model, data.X_test)
+    n_values = len(ours.mean)
+    noise = np.diag(reference.covariance).reshape(2, n_values).mean(axis=1)
+    parts = np.square([ours.mean - reference.mean, ours.sd - reference.sd]).mean(axis=1)
+    return np.sqrt(np.maximum(parts - noise, 0.0))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", TWO_CLASSES)
+def test_expectation_propagation_is_near_nuts_and_laplace_is_not(name):
+    """It is biased, by less than the noise of 400 draws; many draws of the Gaussian show it."""
+    data, reference = design(name), long_nuts(name, 6000)
+    mean, sd = distance(fitted(data, inference="ep", n_samples=200_000), data, reference)
+    assert mean < 0.004
+    assert sd < 0.006
+    mean, sd = distance(fitted(data, inference="laplace", n_samples=200_000), data, reference)
+    assert mean > 0.01
+    assert sd > 0.006
 
 
 @pytest.mark.full

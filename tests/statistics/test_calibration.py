@@ -65,6 +65,10 @@ def test_the_default_posterior_is_calibrated(shape):
     assert uniformity(simulate(shape, 150)) > ALPHA
 
 
+def test_expectation_propagation_is_calibrated():
+    assert uniformity(simulate("two classes", 300, inference="ep")) > ALPHA
+
+
 def test_the_posterior_after_conditioning_is_calibrated():
     assert uniformity(simulate("two classes", 120, n_conditioned=8)) > ALPHA
 

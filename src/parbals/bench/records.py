@@ -27,6 +27,7 @@ class RunRecord:
         versions: of the libraries, and the device.
         data: digest of the features and labels that were used; a dataset's name does not tell when
             they change.
+        inference: where the posterior of each fit came from, "smc" or "ep"; () in older records.
         notes: every doubt the model or the strategy had, each once.
     """
 
@@ -37,6 +38,7 @@ class RunRecord:
     seconds: Mapping[str, tuple[float, ...]]
     versions: Mapping[str, str]
     data: str
+    inference: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -63,6 +65,7 @@ class RunRecord:
             "seconds": {name: list(numbers) for name, numbers in self.seconds.items()},
             "versions": dict(self.versions),
             "data": self.data,
+            "inference": list(self.inference),
             "notes": list(self.notes),
         }
 
@@ -100,6 +103,7 @@ def record_of(values: Mapping[str, Any]) -> RunRecord:
             seconds={name: tuple(map(float, x)) for name, x in values["seconds"].items()},
             versions=values["versions"],
             data=values["data"],
+            inference=tuple(values.get("inference", ())),
             notes=tuple(values["notes"]),
         )
         if {len(x) for x in record.metrics.values()} != {record.run.budget.rounds + 1}:

@@ -73,6 +73,7 @@ def run_one(
     n_samples: int = 400,
     n_universes: int = 10,
     loss: str = "log",
+    inference: str = "smc",
 ) -> RunRecord:
     """Label, fit, measure and choose, round after round.
 
@@ -87,7 +88,7 @@ def run_one(
         seed: decides the initial set, the subsamples of every round, the model's draws and the
             strategy's chances.
         n_candidates, n_targets: at most this many pool and target points are looked at in a round.
-        n_samples: posterior draws. n_universes, loss: as in :func:`parbals.select_batch`.
+        n_samples, inference: of the model. n_universes, loss: as in :func:`parbals.select_batch`.
     """
     # Loaded only here: what a run is can be known without JAX.
     from parbals.posterior.estimator import LogisticModel
@@ -96,7 +97,7 @@ def run_one(
 
     holds_out = strategy_named(strategy).holds_out
     budget = Budget.parse(budget)
-    settings = Settings(n_candidates, n_targets, n_samples, n_universes, loss)
+    settings = Settings(n_candidates, n_targets, n_samples, n_universes, loss, inference)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed is {seed!r}; it must be a whole number from 0.")
     given = dict(options or {})
@@ -112,6 +113,7 @@ def run_one(
     metrics: dict[str, list[float]] = {name: [] for name in METRICS}
     seconds: dict[str, list[float]] = {"fit": [], "predict": [], "select": []}
     chosen: list[np.ndarray] = []
+    inferences: list[str] = []
     notes: list[str] = list(getattr(data, "notes", ()))  # what differs from the published data
 
     with warnings.catch_warnings(record=True) as caught:
@@ -120,10 +122,12 @@ def run_one(
             begun = perf_counter()
             model = LogisticModel(
                 n_samples,
+                inference=inference,
                 classes=np.arange(n_classes),
                 random_state=_number(seed, "model", round_number),
             ).fit(data.X_pool[training], y_pool[training])
             fitted = perf_counter()
+            inferences.append(model.diagnostics_.inference)
             probs = model.predict_proba(data.X_test)
             seconds["fit"].append(fitted - begun)
             seconds["predict"].append(perf_counter() - fitted)
@@ -172,6 +176,7 @@ def run_one(
         seconds={name: _rounded(x, 4) for name, x in seconds.items()},
         versions=_versions(),
         data=data_digest(data),
+        inference=tuple(inferences),
         notes=tuple(dict.fromkeys(notes)),
     )
 

@@ -16,6 +16,8 @@ __all__ = ["ALL_CLASSES", "Budget", "Run", "Settings", "split_reference"]
 
 ALL_CLASSES = "*"
 """In the place of a positive class: the dataset with all its classes."""
+_PARTICLES = "smc"
+_INFERENCES = (_PARTICLES, "auto", "ep")
 _BUDGET = re.compile(r"\s*(\d+)\s*\+\s*(\d+)\s*[x×*]\s*(\d+)\s*")
 
 
@@ -65,13 +67,18 @@ class Budget:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run needs beside its strategy; the defaults are the paper's."""
+    """What a run needs beside its strategy; the defaults are the paper's.
+
+    ``inference`` is the posterior's: particles as the paper's samples, or "ep" or "auto" as in
+    :class:`parbals.BayesianLogisticRegression`.
+    """
 
     n_candidates: int = 10_000
     n_targets: int = 1_000
     n_samples: int = 400
     n_universes: int = 10
     loss: str = "log"
+    inference: str = _PARTICLES
 
     def __post_init__(self) -> None:
         for name in ("n_candidates", "n_targets", "n_samples", "n_universes"):
@@ -80,13 +87,24 @@ class Settings:
                 raise InputError(f"{name} is {value!r}; it must be a whole number of at least 1.")
         if self.loss not in ("log", "error"):
             raise InputError(f"loss is {self.loss!r}; choose log or error.")
+        if self.inference not in _INFERENCES:
+            choices = ", ".join(_INFERENCES)
+            raise InputError(f"inference is {self.inference!r}; choose one of: {choices}.")
 
     @property
     def in_words(self) -> str:
-        return (
+        words = (
             f"{self.n_candidates:,} candidates and {self.n_targets:,} targets a round, "
             f"{self.n_samples:,} posterior samples, {self.n_universes} universes, {self.loss} loss"
         )
+        return words if self.inference == _PARTICLES else f"{words}, inference {self.inference}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; particles go unnamed, so that older keys stay as they are."""
+        values = asdict(self)
+        if self.inference == _PARTICLES:
+            del values["inference"]
+        return values
 
 
 _LETTERS = {
@@ -95,6 +113,7 @@ _LETTERS = {
     "n_candidates": "N",
     "n_targets": "M",
     "loss": "loss",
+    "inference": "inference",
 }
 
 
@@ -156,7 +175,7 @@ class Run:
             "budget": str(self.budget),
             "strategy": self.strategy,
             "options": dict(sorted(self.options.items())),
-            "settings": asdict(self.settings),
+            "settings": self.settings.as_dict(),
             "seed": self.seed,
         }
 

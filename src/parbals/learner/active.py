@@ -14,7 +14,7 @@ from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.report import Report, make_report
-from parbals.posterior.estimator import LogisticModel
+from parbals.posterior.estimator import INFERENCES, LogisticModel
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.scores.losses import LOSSES, Loss
 from parbals.strategies.choose import CheckedModel, check_terms, choose_batch
@@ -54,7 +54,11 @@ class ActiveLearner:
             ``forget``.
         model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic
             regression. It is copied for every fit and stays as it is.
-        n_samples, prior_scale: of the default model.
+        n_samples, prior_scale, inference: of the default model. With "auto" two classes get a
+            Gaussian posterior by expectation propagation, on which EPIG, BALD and ParBaLS have
+            closed forms; strategies that need samples get draws of it. More than two classes, and
+            two for which it does not settle, get "smc", particles. ``fitted().diagnostics_``
+            says which it was. docs/trust.md compares both with long chains.
         n_universes, loss, options: as in :func:`parbals.select_batch`.
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
@@ -77,6 +81,7 @@ class ActiveLearner:
         model: Any = None,
         n_samples: int = 400,
         prior_scale: float = 1.0,
+        inference: str = "auto",
         n_universes: int = 10,
         loss: Loss = "log",
         options: Mapping[str, Any] | None = None,
@@ -92,6 +97,8 @@ class ActiveLearner:
         self.strategy, self.loss, self.options = strategy, loss, dict(options or {})
         self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
         self.prior_scale = check_positive(prior_scale, "prior_scale")
+        check_choice(inference, INFERENCES, "inference")
+        self.inference = inference
         self.n_universes = check_positive_int(n_universes, "n_universes")
         self.n_candidates = check_positive_int(n_candidates, "n_candidates")
         self.n_targets = check_positive_int(n_targets, "n_targets")
@@ -297,6 +304,7 @@ class ActiveLearner:
         model = LogisticModel(
             self.n_samples,
             self.prior_scale,
+            self.inference,
             classes=np.arange(len(self._classes)),
             random_state=int.from_bytes(key[:7], "little"),
         )

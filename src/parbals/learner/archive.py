@@ -27,7 +27,7 @@ __all__ = ["load_learner", "save_learner"]
 
 _FORMAT, _VERSION = "parbals-learner", 1
 _SETTINGS = (
-    *("strategy", "loss", "options", "n_samples", "prior_scale", "n_universes"),
+    *("strategy", "loss", "options", "n_samples", "prior_scale", "inference", "n_universes"),
     *("standardise", "pca", "n_candidates", "n_targets"),
 )
 _ROWS = 16_384
@@ -96,7 +96,7 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
         random_state=document["seed"],
         ids=None if ids is None else [tuple(i) if isinstance(i, list) else i for i in ids],
         model=model,
-        **document["settings"],
+        **{"inference": "smc"} | document["settings"],  # older files: all that there was
     )
     for name, table in (("pool", learner.pool), ("target", learner.target)):
         if table is not None and _digest(table) != document[f"{name}_digest"]:

@@ -15,7 +15,7 @@ class Diagnostics:
     """Travels with every fitted model.
 
     Attributes:
-        inference: "smc", "nuts" or "laplace".
+        inference: "smc", "ep", "nuts" or "laplace".
         n_samples: K, the number of draws.
         effective_sample_size: what the draws are worth: (Σw)²/Σw² for weighted particles (those
             at one place count as one), the smallest effective number of draws of any training

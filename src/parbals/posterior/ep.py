@@ -25,7 +25,7 @@ __all__ = ["GaussianPosterior", "fit_gaussian"]
 _MOST_SWEEPS = 200
 _TOLERANCE = 1e-7
 _SETTLED = 1e-3
-_LEAST_PRECISION = 1e-12
+_LEAST_SHARE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,16 @@ def fit_gaussian(
             break
         left = 1.0 - cavity[1] * curvature  # share of the cavity's variance that the label leaves
         renewed = (
-            np.maximum(curvature / left, _LEAST_PRECISION),
+            np.maximum(curvature / left, _LEAST_SHARE / np.maximum(cavity[1], 1.0)),
             (slope + cavity[0] * curvature) / left,
         )
         before, change = (
             change,
             max(_relative(renewed[0], precisions), _relative(renewed[1], shifts)),
         )
-        damping = max(0.5 * damping, 0.1) if change > before else min(1.25 * damping, 1.0)
+        # Many labels that say the same overshoot together; a quick return to whole steps would
+        # only start the next round of that.
+        damping = max(0.5 * damping, 0.02) if change > before else min(1.05 * damping, 1.0)
         precisions = precisions + damping * (renewed[0] - precisions)
         shifts = shifts + damping * (renewed[1] - shifts)
         n_sweeps += 1

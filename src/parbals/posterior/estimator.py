@@ -29,9 +29,9 @@ from parbals.validate import (
     label_array,
 )
 
-__all__ = ["LogisticModel"]
+__all__ = ["INFERENCES", "LogisticModel"]
 
-_INFERENCES = ("smc", "nuts", "laplace", "ep")
+INFERENCES = ("smc", "auto", "ep", "nuts", "laplace")
 
 
 class LogisticModel:
@@ -46,8 +46,10 @@ class LogisticModel:
         prior_scale: standard deviation σ of the prior of every weight and bias.
         inference: "smc", a population of particles moved all at once (fast, default); "nuts",
             BlackJAX's No-U-Turn sampler (the trusted reference); "laplace", a Gaussian at the mode;
-            "ep", for two classes, a Gaussian by expectation propagation: predictions and the scores
-            of EPIG, BALD and ParBaLS then have closed forms and no Monte-Carlo noise.
+            "ep", a Gaussian by expectation propagation: predictions of two classes and the scores
+            of EPIG, BALD and ParBaLS then have closed forms and no Monte-Carlo noise; "auto", "ep"
+            for two classes as long as it settles, else "smc". ``diagnostics_.inference`` says which
+            it was; docs/trust.md shows how far each is from long chains.
         classes: all class labels, when ``y`` may not show every one; ``None`` takes them from
             ``y``.
         random_state: an integer makes every result reproducible on the same machine.
@@ -128,7 +130,7 @@ class LogisticModel:
         return sample_proba(self._design(X), self._coefficients, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(N, C): the posterior predictive, Σ_k w_k p_k(y | x); exact with ``inference="ep"``."""
+        """(N, C): the posterior predictive, Σ_k w_k p_k(y | x); of a Gaussian without draws."""
         design = self._design(X)
         if isinstance(self._state, GaussianPosterior | ClassesPosterior):
             return self._state.predict_proba(design)
@@ -166,7 +168,7 @@ class LogisticModel:
 
     @property
     def gaussian(self) -> GaussianPosterior | ClassesPosterior | None:
-        """The Gaussian posterior of an "ep" model, for scores in closed form."""
+        """The Gaussian posterior of an "ep" model (or "auto"), for scores in closed form."""
         self._check_fitted()
         return (
             self._state if isinstance(self._state, GaussianPosterior | ClassesPosterior) else None
@@ -175,7 +177,7 @@ class LogisticModel:
     def _check_settings(self) -> None:
         check_positive_int(self.n_samples, "n_samples", least=2)
         check_positive(self.prior_scale, "prior_scale")
-        check_choice(self.inference, _INFERENCES, "inference")
+        check_choice(self.inference, INFERENCES, "inference")
 
     def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Replace the posterior by one of design rows X (n, D+1)."""
@@ -183,14 +185,14 @@ class LogisticModel:
         self._X, self._labels = X, labels
         self._state: Population | GaussianPosterior | ClassesPosterior | None = None
         self._weights = np.full(self.n_samples, 1.0 / self.n_samples)
-        if self.inference == "ep":
+        if self.inference == "ep" or (self.inference == "auto" and len(self.classes_) == 2):
             variance = np.full(X.shape[1], float(self.prior_scale) ** 2)
             if len(self.classes_) == 2:
                 # The difference of two classes' weights has twice the variance of each.
                 self._accept_gaussian(fit_gaussian(X, labels, 2.0 * variance))
             else:
                 self._accept_gaussian(fit_classes(X, labels, len(self.classes_), variance))
-        elif self.inference == "smc":
+        elif self.inference in ("smc", "auto"):
             self._accept(draw_population(self._seed, *arguments, self.n_samples))
         elif self.inference == "nuts":
             # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.
@@ -215,6 +217,11 @@ class LogisticModel:
         self.diagnostics_ = population.diagnostics
 
     def _accept_gaussian(self, posterior: GaussianPosterior | ClassesPosterior) -> None:
+        """Take it; with "auto", one that did not settle gives its place to particles."""
+        if self.inference == "auto" and posterior.problems():
+            arguments = posterior.X, posterior.labels, posterior.n_classes, float(self.prior_scale)
+            self._accept(draw_population(self._seed, *arguments, self.n_samples))
+            return
         self._state = posterior
         self._X, self._labels = posterior.X, posterior.labels
         generator = derive_generator(self._seed, "ep", len(posterior.X))

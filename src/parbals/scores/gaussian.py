@@ -7,8 +7,9 @@ q = E[σ(f')] the joint probability of two second-class labels is p q + cov, and
 
     cov = Σ_{k ≥ 1} cᵏ/k! E[σ⁽ᵏ⁾(f)] E[σ⁽ᵏ⁾(f')],
 
-of which five terms are kept. The mutual information of the two labels follows from the four cells.
-To first order in c it is ½ cov² / (p(1-p) q(1-q)), hence
+of which five terms are kept. The mutual information of the two labels follows from the four cells,
+and so does the error that knowing one of them takes off the other (:func:`closed_error`).
+To first order in c the information is ½ cov² / (p(1-p) q(1-q)), hence
 
     EPIG(x) ≈ ½ a(x) mean_{x'} a(x') c(x, x')²,      a = E[σ'(f)]² / (p (1-p)),
 
@@ -34,10 +35,12 @@ from jaxtyping import Array, Float
 
 from parbals.mixture import sigmoid_means
 from parbals.race import balanced, class_means
+from parbals.scores.losses import error_reduction
 
 __all__ = [
     "closed_bald",
     "closed_epig",
+    "closed_error",
     "gain_factor",
     "label_information",
     "quadratic_gain",
@@ -67,14 +70,45 @@ def closed_epig(
     share: Float[Array, " M"] | None = None,
 ) -> Float[Array, "*U n"]:
     """Mean over the targets of I(Y_x ; Y_x'); ``share`` weighs them, by default equally."""
+    table = _label_table(mean, variance, target_mean, target_variance, covariance)
+    return _over_targets(label_information(*table), share)
+
+
+@jax.jit
+def closed_error(
+    mean: Float[Array, "*U n"],
+    variance: Float[Array, "*U n"],
+    target_mean: Float[Array, "*U M"],
+    target_variance: Float[Array, "*U M"],
+    covariance: Float[Array, "*U n M"],
+    share: Float[Array, " M"] | None = None,
+) -> Float[Array, "*U n"]:
+    """Mean over the targets of the expected error reduction, see :mod:`parbals.scores.losses`."""
+    table = _label_table(mean, variance, target_mean, target_variance, covariance)
+    return _over_targets(error_reduction(*table), share)
+
+
+def _label_table(
+    mean: Float[Array, "*U n"],
+    variance: Float[Array, "*U n"],
+    target_mean: Float[Array, "*U M"],
+    target_variance: Float[Array, "*U M"],
+    covariance: Float[Array, "*U n M"],
+) -> tuple[Float[Array, "*U n 1"], Float[Array, "*U 1 M"], Float[Array, "*U n M"]]:
+    """p, q and the covariance of the two labels of every pair, by the series."""
     here = sigmoid_means(mean, variance, _ORDER, jnp)
     there = sigmoid_means(target_mean, target_variance, _ORDER, jnp)
     joint, power = jnp.zeros_like(covariance), jnp.ones_like(covariance)
     for k in range(1, _ORDER + 1):
         power = power * covariance / k
         joint = joint + power * here[k][..., :, None] * there[k][..., None, :]
-    table = label_information(here[0][..., :, None], there[0][..., None, :], joint)
-    return table.mean(axis=-1) if share is None else table @ share
+    return here[0][..., :, None], there[0][..., None, :], joint
+
+
+def _over_targets(
+    gains: Float[Array, "*U n M"], share: Float[Array, " M"] | None
+) -> Float[Array, "*U n"]:
+    return gains.mean(axis=-1) if share is None else gains @ share
 
 
 def label_information(

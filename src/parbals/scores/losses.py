@@ -29,7 +29,7 @@ from jaxtyping import Array, Float
 
 from parbals.numerics import safe_reciprocal
 
-__all__ = ["LOSSES", "Loss", "gain_of_table"]
+__all__ = ["LOSSES", "Loss", "error_reduction", "gain_of_table"]
 
 Loss = Literal["log", "error"]
 LOSSES: tuple[Loss, ...] = ("log", "error")
@@ -75,16 +75,24 @@ def _class_information(
 def _two_class_error(
     covariance: Float[Array, "N M"], mean: Float[Array, "N 1"], target_mean: Float[Array, "M 1"]
 ) -> Float[Array, " N"]:
-    """Margins: s = 2q - 1 now, u = p s + 2c and v = (1-p) s - 2c after each label.
+    gain = error_reduction(mean, target_mean[:, 0], covariance)
+    return gain @ jnp.ones(len(target_mean), covariance.dtype)
 
-    They add up to s, so at most one of them has changed sides, and the gain is how far it went.
+
+def error_reduction(
+    p: Float[Array, "..."], q: Float[Array, "..."], covariance: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """Gain of each pair of two-class labels with means p (candidate) and q (target).
+
+    Margins: s = 2q - 1 now, u = p s + 2c and v = (1-p) s - 2c after each label. They add up to s,
+    so at most one of them has changed sides, and the gain is how far it went.
     """
-    s = 2.0 * target_mean[:, 0] - 1.0
+    s = 2.0 * q - 1.0
     crossed = 2.0 * covariance * jnp.where(s < 0, -1.0, 1.0)
     margin = jnp.abs(s)
-    gain = jnp.maximum(-(mean * margin + crossed), crossed - (1.0 - mean) * margin)
+    gain = jnp.maximum(-(p * margin + crossed), crossed - (1.0 - p) * margin)
     # A padding target has mean 0 and no covariance: its margin is 1 and its gain 0.
-    return jnp.maximum(gain, 0.0) @ jnp.ones(len(s), covariance.dtype)
+    return jnp.maximum(gain, 0.0)
 
 
 def _class_error(
