@@ -18,13 +18,18 @@ from jaxtyping import Array, Float
 from parbals.errors import InputError
 from parbals.files import cache_folder, locked
 
-__all__ = ["entropy", "keep_compiled", "safe_reciprocal", "working_precision"]
+__all__ = ["COMPILED_SOON", "entropy", "keep_compiled", "safe_reciprocal", "working_precision"]
 
 _LARGEST_CACHE = 64 << 20
 """Bytes: a few thousand programs. JAX looks at all of them whenever it adds one."""
 _SHORTEST_COMPILE = 0.02
 """Seconds. JAX's own limit of one second would drop nearly all of ours; at none, every small step
 that a caller's own code takes would become a file."""
+
+
+COMPILED_SOON = {"xla_gpu_autotune_level": "0"}
+"""Compiler options of large programs: on a GPU, choosing the fastest of all kernels for every
+product takes half a minute, and gains a few hundredths of a second."""
 
 
 def working_precision(dtype: np.dtype) -> AbstractContextManager[None]:

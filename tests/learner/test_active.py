@@ -296,7 +296,7 @@ def test_targets_are_drawn_again_when_labels_change_and_only_then(tmp_path):
 
 @pytest.mark.parametrize(
     ("classes", "inference", "expected"),
-    [(2, "auto", "ep"), (3, "auto", "smc"), (2, "smc", "smc"), (2, "ep", "ep")],
+    [(2, "auto", "ep"), (3, "auto", "ep"), (2, "smc", "smc"), (3, "smc", "smc")],
 )
 def test_the_model_says_where_its_posterior_came_from(classes, inference, expected):
     active = parbals.ActiveLearner(X, range(classes), n_samples=128, inference=inference)
@@ -306,9 +306,12 @@ def test_the_model_says_where_its_posterior_came_from(classes, inference, expect
     assert without_samples == (expected == "ep")
 
 
-def test_two_classes_are_in_closed_form_unless_told_otherwise():
+def test_scores_are_in_closed_form_unless_the_loss_has_none():
     assert learner().inference == "auto"
     assert taught().fitted().diagnostics_.inference == "ep"
+    by_error = parbals.ActiveLearner(X, sorted(set(Y)), loss="error", n_samples=128)
+    by_error.tell(range(4), Y[:4])
+    assert by_error.fitted().diagnostics_.inference == "smc"
 
 
 def test_the_model_learns():

@@ -54,11 +54,11 @@ class ActiveLearner:
             ``forget``.
         model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic
             regression. It is copied for every fit and stays as it is.
-        n_samples, prior_scale, inference: of the default model. With "auto" two classes get a
-            Gaussian posterior by expectation propagation, on which EPIG, BALD and ParBaLS have
-            closed forms; strategies that need samples get draws of it. More than two classes, and
-            two for which it does not settle, get "smc", particles. ``fitted().diagnostics_``
-            says which it was. docs/trust.md compares both with long chains.
+        n_samples, prior_scale, inference: of the default model. "auto" is a Gaussian posterior by
+            expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
+            forms; strategies that need samples get draws of it. Where it does not settle, and for
+            ``loss="error"``, "auto" is "smc", particles. ``fitted().diagnostics_`` says which it
+            was; docs/trust.md compares both with long chains.
         n_universes, loss, options: as in :func:`parbals.select_batch`.
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
@@ -304,7 +304,7 @@ class ActiveLearner:
         model = LogisticModel(
             self.n_samples,
             self.prior_scale,
-            self.inference,
+            "smc" if self.inference == "auto" and self.loss != "log" else self.inference,
             classes=np.arange(len(self._classes)),
             random_state=int.from_bytes(key[:7], "little"),
         )

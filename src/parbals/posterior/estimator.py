@@ -46,10 +46,10 @@ class LogisticModel:
         prior_scale: standard deviation σ of the prior of every weight and bias.
         inference: "smc", a population of particles moved all at once (fast, default); "nuts",
             BlackJAX's No-U-Turn sampler (the trusted reference); "laplace", a Gaussian at the mode;
-            "ep", a Gaussian by expectation propagation: predictions of two classes and the scores
-            of EPIG, BALD and ParBaLS then have closed forms and no Monte-Carlo noise; "auto", "ep"
-            for two classes as long as it settles, else "smc". ``diagnostics_.inference`` says which
-            it was; docs/trust.md shows how far each is from long chains.
+            "ep", a Gaussian by expectation propagation: predictions and the scores of EPIG and
+            ParBaLS (of BALD with two classes) then have closed forms and no Monte-Carlo noise;
+            "auto", "ep" where it settles, else "smc". ``diagnostics_.inference`` says which it was;
+            docs/trust.md shows how far each is from long chains.
         classes: all class labels, when ``y`` may not show every one; ``None`` takes them from
             ``y``.
         random_state: an integer makes every result reproducible on the same machine.
@@ -185,14 +185,14 @@ class LogisticModel:
         self._X, self._labels = X, labels
         self._state: Population | GaussianPosterior | ClassesPosterior | None = None
         self._weights = np.full(self.n_samples, 1.0 / self.n_samples)
-        if self.inference == "ep" or (self.inference == "auto" and len(self.classes_) == 2):
+        if self.inference in ("ep", "auto"):
             variance = np.full(X.shape[1], float(self.prior_scale) ** 2)
             if len(self.classes_) == 2:
                 # The difference of two classes' weights has twice the variance of each.
                 self._accept_gaussian(fit_gaussian(X, labels, 2.0 * variance))
             else:
                 self._accept_gaussian(fit_classes(X, labels, len(self.classes_), variance))
-        elif self.inference in ("smc", "auto"):
+        elif self.inference == "smc":
             self._accept(draw_population(self._seed, *arguments, self.n_samples))
         elif self.inference == "nuts":
             # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.

@@ -30,6 +30,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from parbals.arrays import bucket, pad_rows
 from parbals.mixture import label_evidence
+from parbals.numerics import COMPILED_SOON
 from parbals.posterior.predictive import add_bias
 from parbals.race import class_evidence, class_means
 from parbals.randomness import derive_generator
@@ -185,7 +186,7 @@ def _initial_scores(
     return start_scores(surface, view.pool[chosen], exact=True)
 
 
-@partial(jax.jit, static_argnames=("steps", "rank"))
+@partial(jax.jit, static_argnames=("steps", "rank"), compiler_options=COMPILED_SOON)
 def _program(
     surface: Surface,
     labeller: Labeller | None,

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from parbals.arrays import block_rows, bucket, pad_rows
+from parbals.numerics import COMPILED_SOON
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import closed_epig, quadratic_gain, target_gains
@@ -75,7 +76,7 @@ def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
     return _surface(*(np.asarray(x, np.float32) for x in (*posterior, rows, share)))
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=COMPILED_SOON)
 def _surface(
     weights: Array, deviations: Array, basis: Array, roots: Array, rows: Array, share: Array
 ) -> Surface:
@@ -125,7 +126,7 @@ def start_scores(surface: Surface, X: np.ndarray, *, exact: bool = False) -> np.
     return np.concatenate(scores)[: len(X)].astype(np.float64)
 
 
-@partial(jax.jit, static_argnames=("exact",))
+@partial(jax.jit, static_argnames=("exact",), compiler_options=COMPILED_SOON)
 def _start_of_block(
     surface: Surface, features: Float[Array, "n D"], *, exact: bool
 ) -> Float[Array, " n"]:
