@@ -263,7 +263,7 @@ def report(results: dict) -> str:
         "## A pool in a mapped file",
         "",
         f"{stream['pool']:,} × 384 in float16, {stream['gigabytes']:.1f} GB on disk: one batch in "
-        f"{stream['seconds']:.1f} s, of which the walk takes {stream['walk_seconds']:.1f} s (blocks "
+        f"{stream['seconds']:.1f} s, {stream['walk_seconds']:.1f} s of it the walk (blocks "
         "are read and copied while earlier ones are scored); peak on the device "
         f"{1e-9 * stream['peak_bytes']:.1f} GB, {stream['scored']:,} scores computed anew.",
         "",
