@@ -16,6 +16,7 @@ from parbals.randomness import Seed, derive_generator
 from parbals.scores.losses import Loss
 from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, solve
+from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT
 from parbals.types import Batch
@@ -145,9 +146,11 @@ def select_batch_from_model(
 
     Args:
         model: a fitted model.
-        X_pool: (N, D) features of the candidates.
+        X_pool: (N, D) features of the candidates. Those of a Dask array stay in its cluster: for
+            strategies in closed form, with ``inference="ep"``, and for "random".
         X_target: (M, D) features of points from the distribution the model will be judged on;
-            without a shift leave it out: a random 1,000 of the pool then stand for it.
+            without a shift leave it out: a random 1,000 of the pool then stand for it. Of a Dask
+            array a random 1,000 are fetched.
         X_labelled: (L, D) features of the labelled points, for coreset, galaxy and glister. Our own
             particle model remembers those it was fitted on.
         y_labelled: (L,) their labels.
@@ -164,7 +167,7 @@ def select_batch_from_model(
     )
     ours = isinstance(model, LogisticModel)
     population = model.population if ours else None
-    X_pool = check_features(X_pool, "X_pool", model.n_features_in_ if ours else None)
+    X_pool = _pool(X_pool, model.n_features_in_ if ours else None)
     terms = check_terms(
         strategy,
         len(X_pool),
@@ -178,9 +181,10 @@ def select_batch_from_model(
         options=options,
     )
     if X_target is None:
-        order = derive_generator(terms["seed"], "target").permutation(len(X_pool))
-        X_target = X_pool[np.sort(order[:_DEFAULT_TARGETS])]
+        X_target = _sample(X_pool, terms["seed"])
     else:
+        if is_distributed(X_target):
+            X_target = _sample(DistributedRows(X_target, "X_target"), terms["seed"])
         X_target = check_features(X_target, "X_target", X_pool.shape[1])
     labels = None
     if X_labelled is not None:
@@ -202,6 +206,20 @@ def select_batch_from_model(
             X_target,
             Labelled(labels, X_labelled, validation=positions),
         )
+
+
+def _pool(X: Any, n_features: int | None) -> np.ndarray | DistributedRows:
+    """Candidates (N, D); those in a cluster are checked where and when they are scored."""
+    if not is_distributed(X):
+        return check_features(X, "X_pool", n_features)
+    rows = DistributedRows(X)
+    check_features(np.zeros((1, rows.shape[1])), "X_pool", n_features)
+    return rows
+
+
+def _sample(X: np.ndarray | DistributedRows, seed: int) -> np.ndarray:
+    order = derive_generator(seed, "target").permutation(len(X))
+    return X[np.sort(order[:_DEFAULT_TARGETS])]
 
 
 def _compared_names(model: Any, tables: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -17,7 +17,8 @@ from parbals.learner.report import Report, make_report
 from parbals.posterior.estimator import INFERENCES, LogisticModel
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.scores.losses import LOSSES, Loss
-from parbals.strategies.choose import CheckedModel, check_terms, choose_batch
+from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, has_closed_form
+from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import COLD_START, DEFAULT, strategy_named
 from parbals.types import Batch
@@ -44,7 +45,7 @@ class ActiveLearner:
 
     Args:
         X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas,
-            polars, SciPy sparse or PyTorch.
+            polars, SciPy sparse, PyTorch, or a Dask array whose rows stay in their cluster.
         classes: the class labels: strings, ints or bools, at least two.
         X_target: (M, D) features from the distribution the model will be judged on; without a shift
             leave it out.
@@ -63,7 +64,7 @@ class ActiveLearner:
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
         n_candidates: at most this many free items are considered at a time, drawn again whenever
-            labels change.
+            labels change. A Dask array is scored as a whole where the strategy has a closed form.
         n_targets: at most this many target points are used at a time, drawn again likewise.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
@@ -133,8 +134,7 @@ class ActiveLearner:
         ``leave_out``: positions not to choose; unlike pending ones, no labels are expected of them.
         """
         n = check_positive_int(n, "n")
-        strategy = self.strategy if strategy is None else strategy
-        strategy_named(strategy)
+        strategy = self._usable(self.strategy if strategy is None else strategy)
         is_free = self._ledger.free()
         is_free[list(leave_out)] = False
         free = np.flatnonzero(is_free)
@@ -146,13 +146,19 @@ class ActiveLearner:
             )
         key = self._key(with_pending=True)
         candidates = free
-        if len(free) > max(n, self.n_candidates):
+        in_place = self.pool.is_distributed and self._has_closed_form(strategy)
+        if not in_place and len(free) > max(n, self.n_candidates):
             drawn = derive_generator(self.seed, "candidates", key.hex())
             candidates = np.sort(drawn.choice(free, max(n, self.n_candidates), replace=False))
         # Pending items enter as a partial batch, so they stand in the pool as well.
         pending = np.array(sorted(self._ledger.pending), np.int64)
         positions = np.concatenate([candidates, pending])
-        batch = self._select(strategy, positions, len(candidates), n, key)
+        pool = (
+            self.pool.rows_in_place(positions, self._prepare)
+            if in_place
+            else self.pool_rows(positions)
+        )
+        batch = self._select(strategy, pool, len(candidates), n, key)
         return replace(batch, indices=positions[batch.indices])
 
     def mark_pending(self, items: Any) -> None:
@@ -312,26 +318,38 @@ class ActiveLearner:
             return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1])
         return model.fit(self.pool_rows(positions), numbers)
 
+    def _usable(self, strategy: str) -> str:
+        """The strategy, or the one that stands in for it until there are labels."""
+        entry = strategy_named(strategy)
+        blind = not self.can_fit or (entry.needs_labels and not self._ledger.labels)
+        return COLD_START if entry.uses_predictions and blind else strategy
+
+    def _has_closed_form(self, strategy: str) -> bool:
+        entry = strategy_named(strategy)
+        return entry.closed_form and has_closed_form(entry, self.fitted(), self.loss)
+
     def _select(
-        self, strategy: str, positions: np.ndarray, n_candidates: int, n: int, key: bytes
+        self,
+        strategy: str,
+        pool: np.ndarray | DistributedRows,
+        n_candidates: int,
+        n: int,
+        key: bytes,
     ) -> Batch:
+        """A batch of rows of ``pool``: candidates, then pending items."""
         known, numbers = self._training_set()
         entry = strategy_named(strategy)
-        blind = not self.can_fit or (entry.needs_labels and len(known) == 0)
-        if entry.uses_predictions and blind:
-            strategy, entry = COLD_START, strategy_named(COLD_START)
         terms = check_terms(
             strategy,
-            len(positions),
+            len(pool),
             n,
-            pending=np.arange(n_candidates, len(positions)),
+            pending=np.arange(n_candidates, len(pool)),
             n_universes=self.n_universes,
             random_state=int.from_bytes(key[:7], "little"),
             loss=self.loss,
             options=self.options if strategy == self.strategy else None,
         )
         labelled = Labelled(numbers, self.pool_rows(known)) if len(known) else Labelled()
-        pool = self.pool_rows(positions)
         if not entry.uses_predictions:
             return choose_batch(terms, None, pool, None, labelled)
         return choose_batch(terms, self.fitted(), pool, self.target_rows(), labelled)

@@ -1,4 +1,4 @@
-"""Features as people have them: NumPy, memory maps, pandas, polars, SciPy sparse, PyTorch.
+"""Features as people have them: NumPy, memory maps, pandas, polars, SciPy sparse, PyTorch, Dask.
 
 What came in is kept as it is, and only the rows that are needed are turned into dense floats, so
 that a memory-mapped pool of a million rows costs no memory. Standardising and PCA happen where the
@@ -14,6 +14,7 @@ import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError, ShapeError
 from parbals.randomness import derive_generator
+from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.validate import check_column_names, check_features, column_names
 
 __all__ = ["FeatureTable", "Preparation"]
@@ -52,12 +53,28 @@ class FeatureTable:
             )
         if like is not None:
             check_column_names(self.names, like.names, name, "the pool")
-        for rows, part in [] if checked else self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
+        if checked:
+            return
+        if isinstance(self._source, DistributedRows):
+            self._source.check()
+            return
+        for rows, part in self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
             check_features(part, name, first_row=rows.start)
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the rows live in a Dask cluster."""
+        return isinstance(self._source, DistributedRows)
 
     def rows(self, positions: np.ndarray) -> np.ndarray:
         """The given rows (n, D), float32 or float64, in the given order."""
         return self._dense(positions)
+
+    def rows_in_place(self, positions: np.ndarray, prepare: "Preparation") -> DistributedRows:
+        """The given rows of a distributed table, prepared where they lie."""
+        assert isinstance(self._source, DistributedRows)  # the caller has looked
+        rows = self._source.at(positions)
+        return rows if prepare.matrix is None else rows.mapped(prepare, prepare.matrix.shape[1])
 
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows, ``size`` at a time."""
@@ -129,6 +146,8 @@ def _readable(X: Any, name: str) -> Any:
         return _mapped(Path(X), name)
     if isinstance(X, np.ndarray):
         return _numeric(X, name)
+    if is_distributed(X):
+        return DistributedRows(X, name)
     if hasattr(X, "tocsr") and hasattr(X, "nnz"):
         return X.tocsr()
     if hasattr(X, "detach") and hasattr(X, "cpu"):

@@ -13,6 +13,7 @@ from parbals.errors import InputError, ShapeError
 from parbals.randomness import Seed, seed_from
 from parbals.scores.losses import LOSSES, Loss
 from parbals.scores.uncertainty import mean_prediction
+from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.problem import GaussianView, Labelled, ModelView, Problem
 from parbals.strategies.table import Strategy, strategy_named
 from parbals.types import Batch
@@ -26,7 +27,7 @@ from parbals.validate import (
     check_weights,
 )
 
-__all__ = ["CheckedModel", "check_terms", "choose_batch", "solve"]
+__all__ = ["CheckedModel", "check_terms", "choose_batch", "has_closed_form", "solve"]
 
 
 def check_terms(
@@ -67,7 +68,7 @@ def check_terms(
 def choose_batch(
     terms: Mapping[str, Any],
     model: Any,
-    X_pool: np.ndarray,
+    X_pool: np.ndarray | DistributedRows,
     X_target: Any,
     labelled: Labelled,
 ) -> Batch:
@@ -76,14 +77,15 @@ def choose_batch(
     Both ``model`` and ``X_target`` (M, D) may be None for a strategy that uses no predictions.
     """
     entry = strategy_named(terms["strategy"])
+    if has_closed_form(entry, model, terms["loss"]):
+        target = X_pool[:0] if X_target is None else X_target
+        return solve(terms, np.ones(1), gaussian=GaussianView(model.gaussian, X_pool, target))
+    if isinstance(X_pool, DistributedRows):
+        return _without_rows(terms, entry)
     weights = getattr(model, "sample_weights", None)
     if not entry.uses_predictions:
         weights = check_weights(weights, 1 if weights is None else len(weights))
         return solve(terms, weights, pool_features=X_pool, labelled=labelled)
-    gaussian = getattr(model, "gaussian", None)
-    if gaussian is not None and _has_closed_form(entry, gaussian.n_classes, terms["loss"]):
-        target = X_pool[:0] if X_target is None else X_target
-        return solve(terms, np.ones(1), gaussian=GaussianView(gaussian, X_pool, target))
     population = getattr(model, "population", None)
     if entry.conditions_model and population is not None:
         view = ModelView.of(population, X_pool, X_target)
@@ -103,9 +105,27 @@ def choose_batch(
     )
 
 
-def _has_closed_form(entry: Strategy, n_classes: int, loss: Loss) -> bool:
-    """Information about targets has one for any number of classes, that about weights for two."""
-    return entry.closed_form and loss == "log" and (entry.needs_target or n_classes == 2)
+def has_closed_form(entry: Strategy, model: Any, loss: Loss) -> bool:
+    """Whether a Gaussian model gives the strategy its scores without samples.
+
+    Information about targets has one for any number of classes, that about weights for two.
+    """
+    gaussian = getattr(model, "gaussian", None)
+    if gaussian is None or not entry.closed_form or loss != "log":
+        return False
+    return entry.needs_target or gaussian.n_classes == 2
+
+
+def _without_rows(terms: Mapping[str, Any], entry: Strategy) -> Batch:
+    """A batch from a pool of which nothing may be fetched."""
+    if entry.uses_predictions or entry.needs_features:
+        raise InputError(
+            f"{entry.title or terms['strategy']} with this model and loss needs samples or "
+            "features of the whole pool, which stays in its cluster; take a model with "
+            'inference="ep", loss="log" and a strategy in closed form (EPIG, ParBaLS; BALD with '
+            "two classes), or fetch a part of the pool: X_pool[positions].compute()."
+        )
+    return solve(terms, np.ones(1))
 
 
 def solve(terms: Mapping[str, Any], weights: np.ndarray, **parts: Any) -> Batch:

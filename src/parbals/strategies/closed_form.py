@@ -31,10 +31,12 @@ from jaxtyping import Array, Bool, Float, Int
 from parbals.arrays import bucket, pad_rows
 from parbals.mixture import label_evidence
 from parbals.numerics import COMPILED_SOON
+from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.race import class_evidence, class_means
 from parbals.randomness import derive_generator
 from parbals.scores.gaussian import closed_bald, closed_epig, quadratic_gain, target_gains
+from parbals.strategies.distributed import each_row
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import (
     Rows,
@@ -127,7 +129,11 @@ def epig_in_closed_form(view: GaussianView) -> np.ndarray:
 
 def bald_in_closed_form(view: GaussianView) -> np.ndarray:
     """(N,) BALD of every pool point, two classes."""
-    mean, variance = view.channels.marginals(add_bias(view.pool))
+    return each_row(view.pool, partial(_bald_of_rows, view.channels))
+
+
+def _bald_of_rows(channels: Channels, X: np.ndarray) -> np.ndarray:
+    mean, variance = channels.marginals(add_bias(X))
     small = (jnp.asarray(x[:, 0], jnp.float32) for x in (mean, variance))
     return np.asarray(closed_bald(*small), np.float64)
 

@@ -16,6 +16,7 @@ from parbals.posterior.predictive import add_bias, mean_proba
 from parbals.posterior.smc import Population
 from parbals.scores.losses import Loss
 from parbals.scores.uncertainty import mean_prediction
+from parbals.strategies.distributed import DistributedRows
 from parbals.types import Batch
 
 __all__ = ["GaussianView", "Labelled", "ModelView", "Problem", "batch_of"]
@@ -39,7 +40,7 @@ class GaussianView:
     """A Gaussian posterior and features, for scores in closed form."""
 
     posterior: GaussianPosterior | ClassesPosterior
-    pool: np.ndarray  # (N, D)
+    pool: np.ndarray | DistributedRows  # (N, D)
     target: np.ndarray  # (M, D)
 
     @property

@@ -6,15 +6,18 @@ part e across the labelled rows and its coordinates z within them, and
     cov(f_a(x), f_a(x')) = e·e' + (z R_a)·(z' R_a).
 
 Rows come in blocks, as float32, from memory or from a mapped file: only one block of the table of
-pairs exists at a time, and on an accelerator the next block is copied while this one is scored.
+pairs exists at a time, and on an accelerator the next block is copied while this one is scored. The
+rows of a block are spread over the local devices, each of which holds the whole surface, so that
+devices exchange nothing. Rows in a Dask cluster are scored by its workers in the same way.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
 from parbals.arrays import block_rows, bucket, pad_rows
@@ -22,6 +25,7 @@ from parbals.numerics import COMPILED_SOON
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import closed_epig, quadratic_gain, target_gains
+from parbals.strategies.distributed import DistributedRows, each_row
 
 __all__ = [
     "Rows",
@@ -61,9 +65,13 @@ class Surface(NamedTuple):
 
 def platform() -> str:
     """``cpu``, or ``gpu`` for any accelerator: what decides how much is done at once."""
-    device: Any = getattr(jax.config, "jax_default_device", None)
-    backend = getattr(device, "platform", None) or jax.default_backend()
-    return "cpu" if backend == "cpu" else "gpu"
+    return "cpu" if _devices()[0].platform == "cpu" else "gpu"
+
+
+def _devices() -> list[jax.Device]:
+    """All devices of this process, or the one that the user told JAX to use."""
+    told = getattr(jax.config, "jax_default_device", None) is not None
+    return list(jnp.zeros(()).devices()) if told else jax.local_devices()
 
 
 def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
@@ -110,15 +118,28 @@ def cross_covariance(
     return _product(across, surface.target.across.T) + _product(factor, surface.factor)
 
 
-def start_scores(surface: Surface, X: np.ndarray, *, exact: bool = False) -> np.ndarray:
+def start_scores(
+    surface: Surface, X: np.ndarray | DistributedRows, *, exact: bool = False
+) -> np.ndarray:
     """(N,) the quadratic form of every row of X (N, D), or with two classes the EPIG itself."""
+    if isinstance(X, DistributedRows):  # it travels without its device
+        surface = jax.tree.map(np.asarray, surface)
+    return each_row(X, partial(_walk, surface, exact=exact))
+
+
+def _walk(surface: Surface, X: np.ndarray, *, exact: bool) -> np.ndarray:
+    """The scores of rows in memory or in a mapped file."""
+    devices = _devices()
+    mesh = Mesh(np.array(devices), ("rows",))
+    by_rows, everywhere = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("rows",), ()))
+    surface = jax.device_put(surface, everywhere)
     pair_bytes = 4 * len(surface.share) * surface.weights.shape[1]
     block = bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128))
-    block = min(block, bucket(len(X)))
+    block = len(devices) * min(block, bucket(-(-len(X) // len(devices))))
     waiting: list[Array] = []
     scores: list[np.ndarray] = []
     for rows in block_rows(len(X), block):
-        part = pad_rows(_small(X[rows]), block)
+        part = jax.device_put(pad_rows(_small(X[rows]), block), by_rows)
         waiting.append(_start_of_block(surface, part, exact=exact))
         if len(waiting) > _IN_FLIGHT:
             scores.append(np.asarray(waiting.pop(0)))
