@@ -50,7 +50,8 @@ def test_a_strategy_that_needs_features_is_given_some_candidates(pool, monkeypat
 
 def test_targets_may_be_distributed_too(pool):
     array = da.from_array(pool, chunks=(128, 6))
-    here, there = learner_of(pool, X_target=pool[:90]), learner_of(array, X_target=array[:90])
+    here = learner_of(pool, X_target=pool[:90], strategy="epig")
+    there = learner_of(array, X_target=array[:90], strategy="epig")
     assert there.ask(5).tolist() == here.ask(5).tolist()
 
 

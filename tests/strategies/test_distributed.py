@@ -213,10 +213,12 @@ def test_bad_entries_are_named_by_their_row(parts):
 
 
 def test_a_chunk_of_another_size_than_declared_is_refused(parts):
-    chunks = [dask.delayed(rows) for rows in (parts[1][:300], parts[1][300:])]
-    declared = [da.from_delayed(chunk, (350, 5), float) for chunk in chunks]
-    with pytest.raises(InputError, match=r"begins at row 0 has shape \(300, 5\)"):
-        in_cluster(parts, da.concatenate(declared))
+    first, second = dask.delayed(parts[1][:300]), dask.delayed(parts[1][300:])
+    array = da.concatenate(
+        [da.from_delayed(first, (300, 5), float), da.from_delayed(second, (350, 5), float)]
+    )
+    with pytest.raises(InputError, match=r"begins at row 300 has shape \(400, 5\)"):
+        in_cluster(parts, array)
 
 
 def test_what_a_distributed_pool_cannot_do_says_the_way_out(parts):

@@ -47,20 +47,21 @@ def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
 
 def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
     """All steps of a batch run on one device, and are given the leaders alone."""
-    given, program = [], closed_form._program
+    given = []
+
+    class Seen(Exception):
+        pass
 
     def recorded(*arguments, **options):
         given.append(jax.tree.map(np.shape, arguments))
         leaves = jax.tree.leaves(arguments[:5])
         assert all(isinstance(leaf.sharding, SingleDeviceSharding) for leaf in leaves)
-        return program(*arguments, **options)
+        raise Seen
 
     monkeypatch.setattr(closed_form, "_program", recorded)
     monkeypatch.setattr(closed_form, "_LEADERS_BYTES", 0)
     monkeypatch.setattr(closed_form, "_FEWEST", 500)
-    first = []
     for n_pool in (1_001, 6_001):
-        given.clear()
-        device_program.batch_of(2, n_pool)
-        first.append(given[0])
-    assert first[0] == first[1]
+        with pytest.raises(Seen):
+            device_program.batch_of(2, n_pool)
+    assert given[0] == given[1]
