@@ -320,3 +320,18 @@ def test_the_model_learns():
         out = active.ask(5)
         active.tell(out, Y[out])
     assert np.mean(np.array(active.predict(X)) == Y) > 0.85
+
+
+def test_the_whole_pool_is_considered_where_scores_are_in_closed_form(monkeypatch):
+    rows = np.random.default_rng(2).standard_normal((12_000, 3))
+    active = parbals.ActiveLearner(rows, [0, 1], random_state=0, n_targets=50)
+    active.tell(range(10), (rows[:10, 0] > 0).astype(int).tolist())
+    assert not active.choose(2).notes
+    samples = active.choose(2, strategy="margin")
+    assert samples.notes == ("10,000 of 11,990 free items were considered.",)
+    whole = active.choose(2, strategy="epig")
+    monkeypatch.setattr("parbals.learner.active.affordable_rows", lambda *_: 1)
+    monkeypatch.setattr("parbals.learner.active._CANDIDATES", 500)
+    part = active.choose(2, strategy="epig")
+    assert part.notes == ("500 of 11,990 free items were considered.",)
+    assert part.scores[0] <= whole.scores[0]

@@ -18,13 +18,15 @@ from parbals.posterior.estimator import INFERENCES, LogisticModel
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.scores.losses import LOSSES, Loss
 from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, has_closed_form
-from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.problem import Labelled
+from parbals.strategies.surface import affordable_rows
 from parbals.strategies.table import COLD_START, DEFAULT, strategy_named
 from parbals.types import Batch
 from parbals.validate import check_choice, check_positive, check_positive_int
 
 __all__ = ["ActiveLearner"]
+
+_CANDIDATES = 10_000
 
 
 class ActiveLearner:
@@ -64,7 +66,9 @@ class ActiveLearner:
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
         n_candidates: at most this many free items are considered at a time, drawn again whenever
-            labels change. A Dask array is scored as a whole where the strategy has a closed form.
+            labels change, and the batch says so. By default 10,000, and with a strategy in closed
+            form as many as a second or two allow: of two classes 100,000 and more. A Dask array is
+            then always scored as a whole.
         n_targets: at most this many target points are used at a time, drawn again likewise.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
@@ -88,7 +92,7 @@ class ActiveLearner:
         options: Mapping[str, Any] | None = None,
         standardise: bool = False,
         pca: float | int | None = None,
-        n_candidates: int = 10_000,
+        n_candidates: int | None = None,
         n_targets: int = 1_000,
         checked: bool = False,
     ) -> None:
@@ -101,7 +105,9 @@ class ActiveLearner:
         check_choice(inference, INFERENCES, "inference")
         self.inference = inference
         self.n_universes = check_positive_int(n_universes, "n_universes")
-        self.n_candidates = check_positive_int(n_candidates, "n_candidates")
+        self.n_candidates = (
+            None if n_candidates is None else check_positive_int(n_candidates, "n_candidates")
+        )
         self.n_targets = check_positive_int(n_targets, "n_targets")
         self.model = (
             None if model is None else fresh_copy(as_sample_model(model, len(self._classes)))
@@ -146,10 +152,11 @@ class ActiveLearner:
             )
         key = self._key(with_pending=True)
         candidates = free
-        in_place = self.pool.is_distributed and self._has_closed_form(strategy)
-        if not in_place and len(free) > max(n, self.n_candidates):
+        in_place = self._has_closed_form(strategy)
+        most = max(n, len(free) if in_place and self.pool.is_distributed else self._most(strategy))
+        if len(free) > most:
             drawn = derive_generator(self.seed, "candidates", key.hex())
-            candidates = np.sort(drawn.choice(free, max(n, self.n_candidates), replace=False))
+            candidates = np.sort(drawn.choice(free, most, replace=False))
         # Pending items enter as a partial batch, so they stand in the pool as well.
         pending = np.array(sorted(self._ledger.pending), np.int64)
         positions = np.concatenate([candidates, pending])
@@ -159,7 +166,10 @@ class ActiveLearner:
             else self.pool_rows(positions)
         )
         batch = self._select(strategy, pool, len(candidates), n, key)
-        return replace(batch, indices=positions[batch.indices])
+        notes = batch.notes
+        if len(candidates) < len(free):
+            notes = (*notes, f"{len(candidates):,} of {len(free):,} free items were considered.")
+        return replace(batch, indices=positions[batch.indices], notes=notes)
 
     def mark_pending(self, items: Any) -> None:
         """Declare items as out for labelling that were chosen elsewhere."""
@@ -324,6 +334,14 @@ class ActiveLearner:
         blind = not self.can_fit or (entry.needs_labels and not self._ledger.labels)
         return COLD_START if entry.uses_predictions and blind else strategy
 
+    def _most(self, strategy: str) -> int:
+        """How many candidates a choice looks at."""
+        if self.n_candidates is not None:
+            return self.n_candidates
+        if not self._has_closed_form(strategy):
+            return _CANDIDATES
+        return max(_CANDIDATES, affordable_rows(self.fitted().gaussian.channels, self.n_targets))
+
     def _has_closed_form(self, strategy: str) -> bool:
         entry = strategy_named(strategy)
         return entry.closed_form and has_closed_form(entry, self.fitted(), self.loss)
@@ -331,7 +349,7 @@ class ActiveLearner:
     def _select(
         self,
         strategy: str,
-        pool: np.ndarray | DistributedRows,
+        pool: Any,
         n_candidates: int,
         n: int,
         key: bytes,

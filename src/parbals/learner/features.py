@@ -17,7 +17,7 @@ from parbals.randomness import derive_generator
 from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.validate import check_column_names, check_features, column_names
 
-__all__ = ["FeatureTable", "Preparation"]
+__all__ = ["FeatureTable", "LazyRows", "Preparation"]
 
 _BLOCK_ENTRIES = 1 << 22
 _GATHERED_AT_ONCE = 512
@@ -70,9 +70,12 @@ class FeatureTable:
         """The given rows (n, D), float32 or float64, in the given order."""
         return self._dense(positions)
 
-    def rows_in_place(self, positions: np.ndarray, prepare: "Preparation") -> DistributedRows:
-        """The given rows of a distributed table, prepared where they lie."""
-        assert isinstance(self._source, DistributedRows)  # the caller has looked
+    def rows_in_place(
+        self, positions: np.ndarray, prepare: "Preparation"
+    ) -> "DistributedRows | LazyRows":
+        """The given rows, prepared where they lie, block by block as they are read."""
+        if not isinstance(self._source, DistributedRows):
+            return LazyRows(self, positions, prepare)
         rows = self._source.at(positions)
         return rows if prepare.matrix is None else rows.mapped(prepare, prepare.matrix.shape[1])
 
@@ -94,6 +97,21 @@ class FeatureTable:
         part = _gathered(self._source, rows) if many else self._source[rows]
         part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
         return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+
+
+class LazyRows:
+    """Prepared rows (n, D') of a table at some positions: a pool that is never in memory whole."""
+
+    def __init__(self, table: FeatureTable, positions: np.ndarray, prepare: "Preparation") -> None:
+        self._table, self._positions, self._prepare = table, positions, prepare
+        n_columns = table.n_columns if prepare.matrix is None else prepare.matrix.shape[1]
+        self.shape = len(positions), n_columns
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        return self._prepare(self._table.rows(self._positions[rows]))
 
 
 class Preparation:

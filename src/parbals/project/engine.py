@@ -18,14 +18,13 @@ from parbals.types import Batch
 __all__ = ["NothingFreeError", "choose_batch", "learner_of", "pending_of", "refresh"]
 
 _ROWS = 16_384
-_CANDIDATES = 10_000
 _TRIES = 20
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
 
 
 def learner_of(
-    store: Store, *, with_pending: bool = True, n_candidates: int = _CANDIDATES
+    store: Store, *, with_pending: bool = True, n_candidates: int | None = None
 ) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
@@ -71,7 +70,7 @@ def choose_batch(
     queued: bool = False,
     strategy: str | None = None,
     leave_out: Collection[int] = (),
-    n_candidates: int = _CANDIDATES,
+    n_candidates: int | None = None,
 ) -> tuple[int, Batch]:
     """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
 
@@ -137,7 +136,7 @@ def refresh(
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
     *,
     with_pending: bool = True,
-    n_candidates: int = _CANDIDATES,
+    n_candidates: int | None = None,
 ) -> Report:
     """Compute and store the report and all predictions, so that looking at them needs no model.
 

@@ -68,13 +68,14 @@ def check_terms(
 def choose_batch(
     terms: Mapping[str, Any],
     model: Any,
-    X_pool: np.ndarray | DistributedRows,
+    X_pool: Any,
     X_target: Any,
     labelled: Labelled,
 ) -> Batch:
     """A batch from features that have been checked, and from a model whose samples can be trusted.
 
-    Both ``model`` and ``X_target`` (M, D) may be None for a strategy that uses no predictions.
+    ``X_pool`` (N, D) may be rows that are read where they lie, for strategies in closed form. Both
+    ``model`` and ``X_target`` (M, D) may be None for a strategy that uses no predictions.
     """
     entry = strategy_named(terms["strategy"])
     if has_closed_form(entry, model, terms["loss"]):

@@ -133,7 +133,7 @@ def bald_in_closed_form(view: GaussianView) -> np.ndarray:
 
 
 def _bald_of_rows(channels: Channels, X: np.ndarray) -> np.ndarray:
-    mean, variance = channels.marginals(add_bias(X))
+    mean, variance = channels.marginals(add_bias(X[:]))
     small = (jnp.asarray(x[:, 0], jnp.float32) for x in (mean, variance))
     return np.asarray(closed_bald(*small), np.float64)
 

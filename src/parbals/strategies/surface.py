@@ -30,6 +30,7 @@ from parbals.strategies.distributed import DistributedRows, each_row
 __all__ = [
     "Rows",
     "Surface",
+    "affordable_rows",
     "cross_covariance",
     "look_at",
     "platform",
@@ -39,6 +40,7 @@ __all__ = [
 
 _TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
 _IN_FLIGHT = 3
+_AFFORDABLE = {"cpu": 1e11, "gpu": 5e12}  # operations
 
 
 class Rows(NamedTuple):
@@ -72,6 +74,13 @@ def _devices() -> list[jax.Device]:
     """All devices of this process, or the one that the user told JAX to use."""
     told = getattr(jax.config, "jax_default_device", None) is not None
     return list(jnp.zeros(()).devices()) if told else jax.local_devices()
+
+
+def affordable_rows(channels: Channels, n_targets: int) -> int:
+    """How many rows a walk looks at in a second or two."""
+    (n_columns, n_inside), n_channels = channels.basis.shape, len(channels.roots)
+    operations = n_targets * (2 * n_columns + n_channels * (2 * n_inside + 7))
+    return int(_AFFORDABLE[platform()] // max(operations, 1))
 
 
 def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
