@@ -104,6 +104,20 @@ def test_growth_is_measured_once_for_each_device(tmp_path):
     assert project["step_strategy"] == "parbals-epig"
 
 
+@pytest.mark.full
+def test_scores_of_many_classes_are_measured_once(tmp_path):
+    def run():
+        return run_benchmark("--quick", "--out", str(tmp_path), script="many_classes.py")
+
+    done = run()
+    assert done.returncode == 0, done.stderr
+    assert (run().stderr, run().stdout) == ("", done.stdout)
+    (row,) = json.loads((tmp_path / "many_classes.json").read_text("utf-8")).values()
+    assert row["n_classes"] == 10
+    assert done.stdout in (tmp_path / "MANY_CLASSES.md").read_text("utf-8")
+    assert not list(tmp_path.glob("*.npz"))
+
+
 def test_a_point_that_takes_too_long_is_stopped_and_tried_again_with_more_time(tmp_path):
     def run(limit):
         arguments = ("--smoke", "--only", "C", "--limit", limit, "--out", str(tmp_path))

@@ -3,16 +3,19 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import expit, xlogy
+from scipy.special import expit, softmax, xlogy
 from scipy.stats import norm, spearmanr
 
 from parbals.mixture import sigmoid_means
+from parbals.race import class_means
 from parbals.scores.gaussian import (
     closed_bald,
     closed_epig,
     closed_error,
     gain_factor,
     label_information,
+    quadratic_gain,
+    target_gains,
 )
 
 
@@ -116,3 +119,78 @@ def test_means_are_the_same_in_jax():
     in_jax = sigmoid_means(jnp.asarray(mean), jnp.asarray(variance), 3, jnp)
     for ours, theirs in zip(sigmoid_means(mean, variance, 3), in_jax, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def information_of_many_classes(n_classes, spread, n_draws=16_000):
+    """½ Σ cov²/(p q) of 40 pool and 15 target points from draws of independent class weights.
+
+    Halves of the draws give the covariances that are multiplied, so their noise adds nothing.
+    Also the means and variances of the logits (C, 40), (C, 15) and their covariances.
+    """
+    generator = np.random.default_rng(n_classes)
+    roots = spread * generator.standard_normal((n_classes, 4, 4))
+    centers = generator.standard_normal((n_classes, 4))
+    pool, target = generator.standard_normal((40, 4)), generator.standard_normal((15, 4))
+    covs, means = [], []
+    for _ in range(2):
+        noise = generator.standard_normal((n_classes, 4, n_draws))
+        weights = centers[:, :, None] + roots @ noise
+        here, there = (
+            softmax(np.einsum("nd,cdk->nck", X, weights), axis=1) for X in (pool, target)
+        )
+        means.append((here.mean(axis=2), there.mean(axis=2)))
+        here, there = (part - part.mean(axis=2, keepdims=True) for part in (here, there))
+        covs.append(np.tensordot(here, there, axes=([2], [2])) / n_draws)  # (N, C, M, C)
+    p, q = (np.mean(part, axis=0) for part in zip(*means, strict=True))
+    truth = covs[0] * covs[1] / (p[:, :, None, None] * q[None, None])
+    moments = []
+    for X in (pool, target):
+        moments += [centers @ X.T, np.square(np.einsum("nd,ade->ane", X, roots)).sum(axis=2)]
+    here, there = (np.einsum("nd,ade->ane", X, roots) for X in (pool, target))
+    covariance = here @ there.swapaxes(1, 2)
+    return 0.5 * truth.sum(axis=(1, 3)).mean(axis=1), moments, covariance
+
+
+@pytest.mark.parametrize(("spread", "rank", "best"), [(0.1, 0.99, 0.97), (0.4, 0.9, 0.8)])
+@pytest.mark.parametrize("n_classes", [3, 4, 10])
+def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, spread, rank, best):
+    """It is first order in the covariances of the logits: exact where they are small."""
+    truth, moments, covariance = information_of_many_classes(n_classes, spread)
+    here, there = (
+        target_gains(*(jnp.asarray(x, jnp.float32) for x in pair))
+        for pair in (moments[:2], moments[2:])
+    )
+    share = jnp.full(there.shape[1], 1.0 / there.shape[1])
+    form = np.asarray(quadratic_gain(jnp.asarray(covariance, jnp.float32), here, there, share))
+    assert spearmanr(form, truth).statistic > rank
+    assert truth[form.argmax()] > best * truth.max()
+    assert np.median(form / truth) == pytest.approx(1.0, abs=0.15)
+
+
+def test_gains_have_the_diagonal_of_their_matrix():
+    """diag(g) - g gᵀ / Σ g has the diagonal of M = Jᵀ diag(1/p) J, whose rows sum to zero."""
+    generator = np.random.default_rng(0)
+    mean, variance = generator.standard_normal((5, 30)), generator.exponential(size=(5, 30))
+    gains = np.asarray(target_gains(jnp.asarray(mean), jnp.asarray(variance)))
+    probs, slopes = class_means(mean.T, variance.T, coarse=True)
+    matrix = np.einsum("nab,na,nac->nbc", slopes, 1.0 / probs, slopes)
+    np.testing.assert_allclose(matrix.sum(axis=2), 0.0, atol=1e-12)
+    diagonal = gains - np.square(gains) / gains.sum(axis=0)
+    np.testing.assert_allclose(diagonal.T, np.einsum("nkk->nk", matrix), rtol=0.1)
+
+
+def test_the_form_is_the_sum_over_pairs_of_channels():
+    generator = np.random.default_rng(1)
+    covariance = generator.standard_normal((4, 6, 5))
+    here, there = generator.exponential(size=(4, 6)), generator.exponential(size=(4, 5))
+    share = generator.dirichlet(np.ones(5))
+
+    def matrix(gains):
+        outer = gains[:, None] * gains[None] / gains.sum(axis=0)
+        return np.eye(4)[:, :, None] * gains[:, None] - outer
+
+    expected = 0.5 * np.einsum(
+        "knm,lnm,kln,klm,m->n", covariance, covariance, matrix(here), matrix(there), share
+    )
+    form = quadratic_gain(*map(jnp.asarray, (covariance, here, there, share)))
+    np.testing.assert_allclose(form, expected, rtol=1e-4)

@@ -1,5 +1,6 @@
 """ParBaLS, EPIG and BALD on the Gaussian posterior of ``inference="ep"``."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from scipy.special import expit
 
 import parbals
 from parbals.mixture import label_evidence
+from parbals.race import balanced, class_evidence, class_means
 from parbals.scores.gaussian import closed_epig
 from parbals.strategies import closed_form
 
@@ -141,3 +143,140 @@ def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
         row[batch.indices] = batch.scores
     assert np.corrcoef(scores)[0, 1] > 0.97
     assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
+
+
+def many_classes_by_definition(model, pool, target, size, pending, seed, n_universes):
+    """Every universe has dense covariances (C, d, d); every free point is scored in each of them.
+
+    The score is ½ mean Σ_kl c_k c_l M_kl M'_kl, M = diag(g) - g gᵀ / Σ g.
+    """
+    posterior = model.gaussian
+    rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
+    view = closed_form.GaussianView(posterior, pool, target)
+    labeller = closed_form._labeller(view, n_universes, seed, most_probable=False)
+    covariance = posterior.channels.covariance_with(np.eye(rows.shape[1]))
+    states = [(posterior.channels.mean, covariance)] * n_universes
+    free, seen = np.ones(len(rows), bool), []
+
+    def condition(index):
+        free[index] = False
+        x = rows[index]
+        row = jnp.asarray(x, jnp.float32)
+        twin = jnp.asarray(sum(np.array_equal(x, rows[i]) for i in seen))
+        seen.append(index)
+        drawn = closed_form._drawn_labels(labeller, row, closed_form._row_key(row), twin)
+        for u, label in enumerate(np.asarray(drawn)):
+            mean, cov = states[u]
+            columns = cov @ x  # (C, d)
+            _, slope, curvature = class_evidence((x @ mean)[None], (columns @ x)[None], label[None])
+            shrunk = curvature[0][:, None, None] * columns[:, :, None] * columns[:, None]
+            states[u] = mean + (slope[0][:, None] * columns).T, cov - shrunk
+
+    def matrices(R, mean, cov):
+        probs, slopes = class_means(R @ mean, np.einsum("nd,ade,ne->na", R, cov, R), coarse=True)
+        gains = balanced(np.einsum("nab,na->nb", slopes**2, 1.0 / probs), np)
+        outer = gains[:, :, None] * gains[:, None] / gains.sum(axis=1)[:, None, None]
+        return gains[:, :, None] * np.eye(gains.shape[1]) - outer
+
+    def scores():
+        total = np.zeros(len(rows))
+        for mean, cov in states:
+            here, there = (matrices(R, mean, cov) for R in (rows, targets))
+            c = rows @ cov @ targets.T
+            form = np.einsum("knm,lnm,nkl,mkl->n", c, c, here, there, optimize=True)
+            total += 0.5 * form / len(targets) / n_universes
+        return total
+
+    for index in pending:
+        condition(index)
+    chosen, values = [], []
+    for _ in range(size):
+        now = np.where(free, scores(), -np.inf)
+        chosen.append(int(now.argmax()))
+        values.append(now.max())
+        condition(chosen[-1])
+    return chosen, values
+
+
+@pytest.mark.parametrize("pending", [[], [4, 9]])
+def test_parbals_of_many_classes_is_what_its_definition_gives(four_classes, pending):
+    options = {"pending": pending or None, "n_universes": 3, "random_state": 7}
+    batch = parbals.select_batch_from_model(*four_classes, 6, **options)
+    chosen, values = many_classes_by_definition(*four_classes, 6, pending, 7, 3)
+    assert batch.indices.tolist() == chosen
+    np.testing.assert_allclose(batch.scores, values, rtol=3e-3)
+
+
+def test_the_order_of_the_pool_does_not_matter_with_many_classes(four_classes):
+    model, pool, target = four_classes
+    order = np.random.default_rng(0).permutation(len(pool))
+    one = parbals.select_batch_from_model(model, pool, target, 6, random_state=1)
+    other = parbals.select_batch_from_model(model, pool[order], target, 6, random_state=1)
+    assert order[other.indices].tolist() == one.indices.tolist()
+
+
+def test_copies_of_a_point_are_scored_as_points_of_their_own(four_classes):
+    """A pool of the best points three times over: the definition is followed among them too."""
+    model, pool, target = four_classes
+    first = parbals.select_batch_from_model(model, pool, target, 4, random_state=1).indices
+    copies = np.tile(pool[first], (3, 1))
+    batch = parbals.select_batch_from_model(model, copies, target, 6, n_universes=3, random_state=1)
+    _, values = many_classes_by_definition(model, copies, target, 6, [], 1, 3)
+    assert len(set(batch.indices.tolist())) == 6
+    # Copies tie to rounding, so the definition may take another of them: the scores are the same.
+    np.testing.assert_allclose(batch.scores, values, rtol=0.02)
+
+
+@pytest.fixture
+def afresh():
+    """Constants of the program are read when it is compiled."""
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+def wide_problem(seed):
+    """Six classes, 900 candidates: several chunks, most of which a step need not look at."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((990, 5)) * np.exp(generator.standard_normal(5))
+    noise = generator.gumbel(size=(990, 6))
+    labels = np.argmax(X @ generator.standard_normal((5, 6)) + noise, axis=1)
+    model = parbals.BayesianLogisticRegression(inference="ep", classes=range(6), random_state=0)
+    return model.fit(X[:60], labels[:60]), X[60:960], X[960:]
+
+
+def test_the_lazy_search_chooses_what_scoring_everything_chooses(afresh, monkeypatch):
+    problems = [wide_problem(seed) for seed in range(2)]
+
+    def batches():
+        return [
+            parbals.select_batch_from_model(*parts, 5, n_universes=3, random_state=2)
+            for parts in problems
+        ]
+
+    lazy = batches()
+    jax.clear_caches()
+    monkeypatch.setattr(closed_form, "_MARGIN", 1e-9)  # every score is above this share of the best
+    for one, other in zip(lazy, batches(), strict=True):
+        assert one.indices.tolist() == other.indices.tolist()
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4)
+        assert (other.n_exact == 900 - np.arange(5)).all()
+        assert (one.n_exact < other.n_exact).any()
+
+
+def test_points_left_out_are_brought_back_when_a_step_reaches_them(monkeypatch):
+    parts = wide_problem(1)
+    whole = parbals.select_batch_from_model(*parts, 5, n_universes=3, random_state=2)
+    sizes, search = [], closed_form._search
+
+    def watched(problem, view, surface, labeller, leaders, start):
+        sizes.append(len(leaders))
+        return search(problem, view, surface, labeller, leaders, start)
+
+    monkeypatch.setattr(closed_form, "_search", watched)
+    monkeypatch.setattr(closed_form, "_FEWEST", 20)
+    monkeypatch.setattr(closed_form, "_LEADERS_BYTES", 0)
+    few = parbals.select_batch_from_model(*parts, 5, n_universes=3, random_state=2)
+    assert sizes[0] == 20
+    assert len(sizes) > 1
+    assert few.indices.tolist() == whole.indices.tolist()
