@@ -154,7 +154,7 @@ def information_of_many_classes(n_classes, spread, n_draws=16_000):
 @pytest.mark.parametrize(("spread", "rank", "best"), [(0.1, 0.99, 0.97), (0.4, 0.9, 0.8)])
 @pytest.mark.parametrize("n_classes", [3, 4, 10])
 def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, spread, rank, best):
-    """It is first order in the covariances of the logits: exact where they are small."""
+    """First order in the covariances of the logits, with the coarse race: good to rank by."""
     truth, moments, covariance = information_of_many_classes(n_classes, spread)
     here, there = (
         target_gains(*(jnp.asarray(x, jnp.float32) for x in pair))
@@ -164,7 +164,7 @@ def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, sprea
     form = np.asarray(quadratic_gain(jnp.asarray(covariance, jnp.float32), here, there, share))
     assert spearmanr(form, truth).statistic > rank
     assert truth[form.argmax()] > best * truth.max()
-    assert np.median(form / truth) == pytest.approx(1.0, abs=0.15)
+    assert np.median(form / truth) == pytest.approx(1.0, abs=0.25)
 
 
 def test_gains_have_the_diagonal_of_their_matrix():
