@@ -57,6 +57,8 @@ _FEWEST = 1024
 _EXPECTED_FALL = 0.45
 """Scores seldom fall below this share of the first before a batch is full."""
 _LEADERS_BYTES = 2**26
+_STEPS = 32
+"""Smaller batches run through the program of this size: one of 10 and one of 20 share it."""
 _CHUNK = {"cpu": 128, "gpu": 4096}
 
 
@@ -103,7 +105,9 @@ def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool
     expected = (start[free] >= _EXPECTED_FALL * start[free].max()).sum()
     columns = n_universes * (problem.batch_size + len(problem.pending)) + surface.basis.shape[1]
     affordable = _LEADERS_BYTES // (4 * surface.roots.shape[0] * columns)
-    n_leaders = max(_FEWEST, 4 * problem.batch_size, min(int(expected), affordable))
+    n_leaders = _FEWEST
+    while n_leaders < max(4 * problem.batch_size, min(int(expected), affordable)):
+        n_leaders *= 4  # few sizes, few programs to compile
     while True:
         leaders, left_out = _leaders(free, start, n_leaders)
         search = _search(problem, view, surface, labeller, leaders, start)
@@ -168,7 +172,6 @@ def _search(
     pending = problem.pending
     positions = np.concatenate([pending, leaders])
     n_rows = bucket(len(positions), 256)
-    steps = bucket(problem.batch_size, 8)
     place = np.arange(n_rows)
     search = _program(
         surface,
@@ -178,8 +181,8 @@ def _search(
         jax.device_put((place >= len(pending)) & (place < len(positions))),
         len(pending),
         problem.batch_size,
-        steps=steps,
-        rank=steps + (bucket(len(pending), 8) if len(pending) else 0),
+        steps=bucket(problem.batch_size, _STEPS),
+        rank=bucket(len(pending) + problem.batch_size, _STEPS),
     )
     return search._replace(chosen=search.chosen - len(pending))
 

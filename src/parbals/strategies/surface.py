@@ -86,11 +86,23 @@ def affordable_rows(channels: Channels, n_targets: int) -> int:
 def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
     """The surface of a posterior over target features (M, D)."""
     n_targets = len(X_target)
-    posterior = (channels.mean, channels.deviations, channels.basis, channels.roots)
+    posterior = (channels.mean, channels.deviations, *_padded(channels.basis, channels.roots))
     size = bucket(n_targets)
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1), np.float32), size)
     rows = pad_rows(add_bias(X_target, np.float32), size)
     return _surface(*(np.asarray(x, np.float32) for x in (*posterior, rows, share)))
+
+
+def _padded(basis: np.ndarray, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same posterior in a power of two of coordinates, or in all: labels come one by one."""
+    (n_columns, n_inside), size = basis.shape, bucket(basis.shape[1])
+    if n_inside == n_columns:
+        return basis, roots
+    if size >= n_columns:
+        whole = np.eye(n_columns)
+        return whole, whole + basis @ (roots - np.eye(n_inside)) @ basis.T
+    more = size - n_inside
+    return np.pad(basis, ((0, 0), (0, more))), np.pad(roots, ((0, 0), (0, more), (0, more)))
 
 
 @partial(jax.jit, compiler_options=COMPILED_SOON)
