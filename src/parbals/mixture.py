@@ -41,10 +41,16 @@ WEIGHTS = (
 _LOG_ROOT = 0.5 * float(np.log(2.0 * np.pi))
 
 
-def sigmoid_means(mean: Any, variance: Any, order: int, xp: ModuleType = np) -> list[Any]:
-    """E[σ⁽ᵏ⁾(f)] for k = 0..order, f ~ N(mean, variance), each of the shape of ``mean``."""
+def sigmoid_means(
+    mean: Any, variance: Any, order: int, xp: ModuleType = np, unit: Any = 1.0
+) -> list[Any]:
+    """E[σ⁽ᵏ⁾(f)] unitᵏ for k = 0..order, f ~ N(mean, variance), each of the shape of ``mean``.
+
+    In units of f's own deviation they stay finite, whatever the variance.
+    """
     ratio, z, weights = _standardised(mean, variance, xp)
     means = [(weights * special_functions(xp).ndtr(z)).sum(axis=0)]
+    ratio = ratio * unit
     term = weights * xp.exp(-0.5 * z * z - _LOG_ROOT) * ratio
     before, hermite = xp.zeros_like(z), xp.ones_like(z)
     for k in range(1, order + 1):

@@ -79,7 +79,7 @@ def _sweep(folder: Path) -> None:
         names = set(os.listdir(folder))
         for name in names:
             if name.endswith("-cache") and f"{name.removesuffix('-cache')}-atime" not in names:
-                (folder / name).unlink()
+                (folder / name).unlink(missing_ok=True)
 
 
 def safe_reciprocal(x: Float[Array, "..."]) -> Float[Array, "..."]:

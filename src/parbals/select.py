@@ -139,10 +139,10 @@ def select_batch_from_model(
 ) -> Batch:
     """Choose a batch for a fitted model, from features.
 
-    With a ``BayesianLogisticRegression(inference="smc")`` ParBaLS conditions the posterior itself
-    in every universe: particles are reweighted, and resampled and moved when their effective sample
-    size falls. Any other fitted model with ``sample_proba`` (N, K, C) goes through
-    :func:`select_batch`.
+    With a ``BayesianLogisticRegression`` ParBaLS conditions the posterior itself in every universe:
+    a Gaussian (``inference="ep"``) by rank-one updates in closed form; particles ("smc") by new
+    weights, resampled and moved when their effective sample size falls. Any other fitted model with
+    ``sample_proba`` (N, K, C) goes through :func:`select_batch`.
 
     Args:
         model: a fitted model.
@@ -166,7 +166,7 @@ def select_batch_from_model(
         model, {"X_pool": X_pool, "X_target": X_target, "X_labelled": X_labelled}
     )
     ours = isinstance(model, LogisticModel)
-    population = model.population if ours else None
+    known = (model.population or model.gaussian) if ours else None
     X_pool = _pool(X_pool, model.n_features_in_ if ours else None)
     terms = check_terms(
         strategy,
@@ -193,8 +193,8 @@ def select_batch_from_model(
             labels = check_labels(
                 y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled"
             )
-    elif population is not None and len(population.X):
-        X_labelled, labels = population.X[:, :-1], population.labels
+    elif known is not None and len(known.X):
+        X_labelled, labels = known.X[:, :-1], known.labels
     positions = _validation(validation, labels)
     with warnings.catch_warnings():
         if names is not None:  # they have been compared; scikit-learn cannot know that

@@ -1,5 +1,9 @@
 """ParBaLS, EPIG and BALD on the Gaussian posterior of ``inference="ep"``."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -276,7 +280,54 @@ def test_points_left_out_are_brought_back_when_a_step_reaches_them(monkeypatch):
     monkeypatch.setattr(closed_form, "_search", watched)
     monkeypatch.setattr(closed_form, "_FEWEST", 20)
     monkeypatch.setattr(closed_form, "_LEADERS_BYTES", 0)
+    monkeypatch.setattr(closed_form, "_MOST_TRIES", 10_000)
     few = parbals.select_batch_from_model(*parts, 5, n_universes=3, random_state=2)
     assert sizes[0] == 20
     assert len(sizes) > 1
     assert few.indices.tolist() == whole.indices.tolist()
+
+
+@pytest.mark.parametrize(("scale", "n_classes"), [(1e5, 2), (1e5, 3), (2e9, 3)])
+@pytest.mark.parametrize("strategy", ["epig", "parbals-epig"])
+def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
+    X = scale * np.random.default_rng(0).standard_normal((40, 3))
+    model = parbals.BayesianLogisticRegression(
+        32, inference="ep", classes=range(n_classes), random_state=0
+    ).fit(X[:6], np.arange(6) % n_classes)
+    pending = [0, 1, 2]
+    batch = parbals.select_batch_from_model(
+        model, X, X, 4, strategy, pending=pending, n_universes=2, random_state=0
+    )
+    assert len(set(batch.indices.tolist()) - set(pending)) == 4
+
+
+def test_leaders_beyond_what_memory_allows_are_left_out_with_a_note(parts, monkeypatch):
+    for name in ("_LEADERS_BYTES", "_FEWEST"):
+        monkeypatch.setattr(closed_form, name, 1)
+    monkeypatch.setattr(closed_form, "_MOST_TRIES", 0)
+    monkeypatch.setattr(closed_form, "_MARGIN", 0.5)
+    batch = parbals.select_batch_from_model(*parts, 5, n_universes=2, random_state=0)
+    assert len(set(batch.indices.tolist())) == 5
+    assert "of 150 candidates at the start" in batch.notes[0]
+
+
+@pytest.mark.full
+def test_jax_in_double_precision_chooses_the_same():
+    program = (
+        "import numpy as np, parbals\n"
+        "X = np.random.default_rng(0).standard_normal((60, 3))\n"
+        "for classes in ([0, 1], [0, 1, 2]):\n"
+        "    learner = parbals.ActiveLearner(X, classes, random_state=0)\n"
+        "    print(learner.choose(4).indices.tolist())\n"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "JAX_ENABLE_X64": flag},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for flag in ("0", "1")
+    ]
+    assert said[0] == said[1]

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parbals.arrays import block_rows
 from parbals.posterior.channels import Channels, row_space
 from parbals.race import class_evidence, class_means
 
@@ -28,6 +29,7 @@ _MOST_SWEEPS = 100
 _TOLERANCE = 1e-4
 _SETTLED = 1e-2
 _LEAST = 1e-300
+_MOST_APART = 100.0
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,28 @@ class ClassesPosterior:
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, C) probabilities E[softmax(f)]."""
-        return class_means(*self.channels.marginals(X))[0]
+        probs = np.empty((len(X), self.n_classes))
+        for rows in block_rows(len(X), max(1, 100_000 // self.n_classes)):
+            probs[rows] = class_means(*self.channels.marginals(X[rows]))[0]
+        return probs
 
     def draw(self, generator: np.random.Generator, n_samples: int) -> np.ndarray:
         """(d, C, K) independent draws of the class weights."""
         return self.channels.draw(generator, n_samples)
 
     def problems(self) -> tuple[str, ...]:
-        """What the user must be told: sites that still changed when the sweeps were used up."""
+        """What the user must be told: sites that still changed when the sweeps were used up.
+
+        Or classes so unequally known (some of them never seen, features large) that the quadrature
+        of :mod:`parbals.race` loses the narrow ones among the wide.
+        """
+        _, variance = self.channels.marginals(self.X)
+        apart = variance.max(axis=1, initial=0.0) / np.maximum(variance.min(axis=1), _LEAST)
+        if np.median(apart if len(apart) else [1.0]) > _MOST_APART:
+            return (
+                "The classes' logits are too unequally known for expectation propagation: give "
+                'some labels of every class, standardise the features, or use inference="smc".',
+            )
         if self.change < _SETTLED:
             return ()
         return (

@@ -96,11 +96,15 @@ def _label_table(
     covariance: Float[Array, "*U n M"],
 ) -> tuple[Float[Array, "*U n 1"], Float[Array, "*U 1 M"], Float[Array, "*U n M"]]:
     """p, q and the covariance of the two labels of every pair, by the series."""
-    here = sigmoid_means(mean, variance, _ORDER, jnp)
-    there = sigmoid_means(target_mean, target_variance, _ORDER, jnp)
+    deviation, other = (jnp.sqrt(jnp.maximum(v, _LEAST)) for v in (variance, target_variance))
+    here = sigmoid_means(mean, variance, _ORDER, jnp, deviation)
+    there = sigmoid_means(target_mean, target_variance, _ORDER, jnp, other)
+    # Powers of the correlation, not of the covariance, which overflow where features are large.
+    correlation = covariance / deviation[..., :, None] / other[..., None, :]
+    correlation = jnp.clip(correlation, -1.0, 1.0)
     joint, power = jnp.zeros_like(covariance), jnp.ones_like(covariance)
     for k in range(1, _ORDER + 1):
-        power = power * covariance / k
+        power = power * correlation / k
         joint = joint + power * here[k][..., :, None] * there[k][..., None, :]
     return here[0][..., :, None], there[0][..., None, :], joint
 

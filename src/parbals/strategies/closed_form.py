@@ -13,7 +13,7 @@ more telling, so a step scores the points anew in the order of their last scores
 rest lie below ``_MARGIN`` of the best new score: the choice is that of scoring every point whenever
 no score has risen by more than 1/``_MARGIN`` since it was last computed. Points that stand too low
 to be reached in any step are left on the host; if one turns out to be reached, the batch is built
-again with more of them. All steps are one compiled program.
+again with more of them, or a note says what was left out. All steps are one compiled program.
 
 With two classes the best ``_SHORT`` by the quadratic form are compared by their EPIG; with more the
 quadratic form is the score.
@@ -28,9 +28,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from parbals.arrays import bucket, pad_rows
+from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.mixture import label_evidence
-from parbals.numerics import COMPILED_SOON
+from parbals.numerics import COMPILED_SOON, working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.race import class_evidence, class_means
@@ -57,6 +57,8 @@ _FEWEST = 1024
 _EXPECTED_FALL = 0.45
 """Scores seldom fall below this share of the first before a batch is full."""
 _LEADERS_BYTES = 2**26
+_MOST_TRIES = 16
+"""If more leaders turn out to be needed, at most so many times the bytes are spent on them."""
 _STEPS = 32
 """Smaller batches run through the program of this size: one of 10 and one of 20 share it."""
 _CHUNK = {"cpu": 128, "gpu": 4096}
@@ -96,6 +98,11 @@ class Labeller(NamedTuple):
 
 def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
     """The batch that :func:`parbals.strategies.parbals.greedy_batch` builds, without samples."""
+    with working_precision(np.dtype(np.float32)):
+        return _closed_form_batch(problem, n_universes, most_probable)
+
+
+def _closed_form_batch(problem: Problem, n_universes: int, most_probable: bool) -> Batch:
     view = problem.gaussian
     assert view is not None  # the caller has looked
     surface = surface_of(view.channels, view.target)
@@ -104,16 +111,25 @@ def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool
     labeller = _labeller(view, n_universes, problem.seed, most_probable)
     expected = (start[free] >= _EXPECTED_FALL * start[free].max()).sum()
     columns = n_universes * (problem.batch_size + len(problem.pending)) + surface.basis.shape[1]
-    affordable = _LEADERS_BYTES // (4 * surface.roots.shape[0] * columns)
+    affordable = max(1, _LEADERS_BYTES // (4 * surface.roots.shape[0] * columns))
     n_leaders = _FEWEST
     while n_leaders < max(4 * problem.batch_size, min(int(expected), affordable)):
         n_leaders *= 4  # few sizes, few programs to compile
+    notes: tuple[str, ...] = ()
     while True:
         leaders, left_out = _leaders(free, start, n_leaders)
         search = _search(problem, view, surface, labeller, leaders, start)
-        if left_out <= (reached := float(search.reached)):
+        reached = float(search.reached)
+        if len(leaders) == len(free) or left_out <= reached:
             break
-        n_leaders = max(2 * n_leaders, int((start[free] >= _MARGIN * reached).sum()))
+        if n_leaders >= _MOST_TRIES * affordable:
+            notes = (
+                f"The {len(leaders):,} most telling of {len(free):,} candidates at the start were "
+                "followed through the batch; towards its end others may have been as good.",
+            )
+            break
+        needed = int((start[free] >= _MARGIN * reached).sum())
+        n_leaders = max(2 * n_leaders, min(needed, _MOST_TRIES * affordable))
     size = problem.batch_size
     chosen = leaders[np.asarray(search.chosen)[:size]]
     return batch_of(
@@ -122,6 +138,7 @@ def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool
         np.asarray(search.scores, np.float64)[:size],
         initial_scores=_initial_scores(view, surface, chosen, start),
         n_exact=np.asarray(search.n_scored)[:size],
+        notes=notes,
     )
 
 
@@ -137,9 +154,13 @@ def bald_in_closed_form(view: GaussianView) -> np.ndarray:
 
 
 def _bald_of_rows(channels: Channels, X: np.ndarray) -> np.ndarray:
-    mean, variance = channels.marginals(add_bias(X[:]))
-    small = (jnp.asarray(x[:, 0], jnp.float32) for x in (mean, variance))
-    return np.asarray(closed_bald(*small), np.float64)
+    scores = np.empty(len(X))
+    with working_precision(np.dtype(np.float32)):
+        for rows in block_rows(len(X), 8192):
+            moments = channels.marginals(add_bias(X[rows]))
+            small = (x[:, 0].astype(np.float32) for x in moments)
+            scores[rows] = np.asarray(closed_bald(*small))
+    return scores
 
 
 def _labeller(

@@ -21,7 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
 from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.numerics import COMPILED_SOON
+from parbals.numerics import COMPILED_SOON, working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import closed_epig, quadratic_gain, target_gains
@@ -40,7 +40,7 @@ __all__ = [
 
 _TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
 _IN_FLIGHT = 3
-_AFFORDABLE = {"cpu": 1e11, "gpu": 5e12}  # operations
+_AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
 
 
 class Rows(NamedTuple):
@@ -77,10 +77,10 @@ def _devices() -> list[jax.Device]:
 
 
 def affordable_rows(channels: Channels, n_targets: int) -> int:
-    """How many rows a walk looks at in a second or two."""
+    """How many rows a walk on a CPU looks at in a second or two."""
     (n_columns, n_inside), n_channels = channels.basis.shape, len(channels.roots)
     operations = n_targets * (2 * n_columns + n_channels * (2 * n_inside + 7))
-    return int(_AFFORDABLE[platform()] // max(operations, 1))
+    return int(_AFFORDABLE // max(operations, 1))
 
 
 def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
@@ -90,7 +90,8 @@ def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
     size = bucket(n_targets)
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1), np.float32), size)
     rows = pad_rows(add_bias(X_target, np.float32), size)
-    return _surface(*(np.asarray(x, np.float32) for x in (*posterior, rows, share)))
+    with working_precision(np.dtype(np.float32)):
+        return _surface(*(np.asarray(x, np.float32) for x in (*posterior, rows, share)))
 
 
 def _padded(basis: np.ndarray, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -150,11 +151,17 @@ def start_scores(
 
 def _walk(surface: Surface, X: np.ndarray, *, exact: bool) -> np.ndarray:
     """The scores of rows in memory or in a mapped file."""
+    with working_precision(np.dtype(np.float32)):
+        return _walk_in_blocks(surface, X, exact)
+
+
+def _walk_in_blocks(surface: Surface, X: np.ndarray, exact: bool) -> np.ndarray:
     devices = _devices()
     mesh = Mesh(np.array(devices), ("rows",))
     by_rows, everywhere = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("rows",), ()))
     surface = jax.device_put(surface, everywhere)
-    pair_bytes = 4 * len(surface.share) * surface.weights.shape[1]
+    (n_columns, n_inside), n_channels = surface.basis.shape, len(surface.roots)
+    pair_bytes = 4 * max(len(surface.share) * n_channels, n_columns + n_inside * n_channels)
     block = bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128))
     block = len(devices) * min(block, bucket(-(-len(X) // len(devices))))
     waiting: list[Array] = []

@@ -74,9 +74,10 @@ def top_batch(problem: Problem, scores: np.ndarray, ties: np.ndarray | None = No
 
     A NaN never wins.
     """
-    ranked = np.where(problem.candidates() & ~np.isnan(scores), scores, -np.inf)
-    keys = (-ranked,) if ties is None else (-ties, -ranked)
-    chosen = np.lexsort(keys)[: problem.batch_size]
+    free = np.flatnonzero(problem.candidates())
+    ranked = np.where(np.isnan(scores), -np.inf, scores)[free]
+    keys = (-ranked,) if ties is None else (-ties[free], -ranked)
+    chosen = free[np.lexsort(keys)[: problem.batch_size]]
     return batch_of(problem, chosen, scores[chosen])
 
 
