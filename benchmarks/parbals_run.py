@@ -107,7 +107,7 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     import parbals.select as select
     from parbals.bench.loading import load_data
     from parbals.posterior.estimator import LogisticModel
-    from parbals.strategies import universes
+    from parbals.strategies import particle_universes, universes
 
     clock = Stopwatch()
     for owner, function, stage in (
@@ -119,8 +119,8 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
         (universes.Universe, "bound_pool", "bound"),
         (universes.Universe, "score_pool", "exact"),
         (universes.Universe, "score_points", "exact"),
-        (universes, "move_population", "moves"),
-        (universes.ParticleUniverses, "_cloud", "rows"),
+        (particle_universes, "move_population", "moves"),
+        (particle_universes.ParticleUniverses, "_cloud", "rows"),
     ):
         clock.wrap(owner, function, stage)
     loaders = argparse.Namespace(

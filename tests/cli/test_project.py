@@ -371,7 +371,7 @@ assert not heavy, heavy
             with Store.open(project) as store:
                 store.give_back(store.pending())
             kept.append({path.name for path in (tmp_path / "xla").rglob("*-cache")})
-        assert len(kept[0]) > 3
+        assert kept[0]
         # What was compiled in too short a time to be kept may be kept now.
         assert len(kept[1] - kept[0]) <= 2
 
