@@ -1,7 +1,7 @@
 """Where may expectation propagation be trusted? Beside long NUTS, with 400 and 4,000 particles.
 
     python benchmarks/trust.py --pack real.npz              real rows, from $PARBALS_DATA
-    python benchmarks/trust.py --real real.npz --jobs 16    every design; 8 minutes on 16 cores
+    python benchmarks/trust.py --real real.npz --jobs 16    every design
     python benchmarks/trust.py --report                     docs/trust.md and docs/trust.png
     python benchmarks/trust.py --only suite --draws 2000 --warm-up 100 --chains 8    does it run?
 
