@@ -27,6 +27,19 @@ def parts():
     return model.fit(X[:40], labels[:40]), X[40:190], X[190:]
 
 
+def greedily(free, scores, condition, size, pending):
+    """Condition on pending points, then take the best free point and condition on it, again."""
+    for index in pending:
+        condition(index)
+    chosen, values = [], []
+    for _ in range(size):
+        now = np.where(free, scores(), -np.inf)
+        chosen.append(int(now.argmax()))
+        values.append(now.max())
+        condition(chosen[-1])
+    return chosen, values
+
+
 def by_definition(model, pool, target, size, pending, seed, n_universes):
     """Every universe is a Gaussian of its own; every free point is scored in every universe."""
     posterior = model.gaussian
@@ -58,15 +71,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
             total += np.asarray(closed_epig(*map(jnp.asarray, arrays))) / n_universes
         return total
 
-    for index in pending:
-        condition(index)
-    chosen, values = [], []
-    for _ in range(size):
-        now = np.where(free, scores(), -np.inf)
-        chosen.append(int(now.argmax()))
-        values.append(now.max())
-        condition(chosen[-1])
-    return chosen, values
+    return greedily(free, scores, condition, size, pending)
 
 
 @pytest.mark.parametrize("pending", [[], [4, 9]])
@@ -191,15 +196,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
             total += 0.5 * form / len(targets) / n_universes
         return total
 
-    for index in pending:
-        condition(index)
-    chosen, values = [], []
-    for _ in range(size):
-        now = np.where(free, scores(), -np.inf)
-        chosen.append(int(now.argmax()))
-        values.append(now.max())
-        condition(chosen[-1])
-    return chosen, values
+    return greedily(free, scores, condition, size, pending)
 
 
 @pytest.mark.parametrize("pending", [[], [4, 9]])

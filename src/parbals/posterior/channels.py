@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Channels", "row_space"]
+__all__ = ["Channels", "relative_change", "row_space", "unsettled"]
 
 
 @dataclass(frozen=True)
@@ -56,3 +56,18 @@ def row_space(whitened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.eye(n_columns), whitened
     basis, triangle = np.linalg.qr(whitened.T)
     return basis, triangle.T
+
+
+def relative_change(new: np.ndarray, old: np.ndarray) -> float:
+    """Largest change of a site, as a share of the largest site."""
+    largest = max(np.abs(new).max(initial=0.0), 1e-300)
+    return float(np.abs(new - old).max(initial=0.0) / largest)
+
+
+def unsettled(n_sweeps: int, change: float) -> str:
+    """What the user is told when the sweeps of expectation propagation were used up."""
+    return (
+        f"Expectation propagation did not settle: after {n_sweeps} sweeps a site still "
+        f"changed by {change:.1g} of the largest. Standardise the features, use a smaller "
+        'prior_scale, or use inference="smc".'
+    )

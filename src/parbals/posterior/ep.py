@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from parbals.mixture import label_evidence, sigmoid_means
-from parbals.posterior.channels import Channels, row_space
+from parbals.posterior.channels import Channels, relative_change, row_space, unsettled
 
 __all__ = ["GaussianPosterior", "fit_gaussian"]
 
@@ -71,11 +71,7 @@ class GaussianPosterior:
         """What the user must be told: sites that still changed when the sweeps were used up."""
         if self.change < _SETTLED:
             return ()
-        return (
-            f"Expectation propagation did not settle: after {self.n_sweeps} sweeps a site still "
-            f"changed by {self.change:.1g} of the largest. Standardise the features, use a smaller "
-            'prior_scale, or use inference="smc".',
-        )
+        return (unsettled(self.n_sweeps, self.change),)
 
     def condition(self, X_new: np.ndarray, labels_new: np.ndarray) -> "GaussianPosterior":
         """The posterior that also knows these labels; the old sites are where it starts."""
@@ -111,7 +107,7 @@ def fit_gaussian(
         )
         before, change = (
             change,
-            max(_relative(renewed[0], precisions), _relative(renewed[1], shifts)),
+            max(relative_change(renewed[0], precisions), relative_change(renewed[1], shifts)),
         )
         # Many labels that say the same overshoot together; a quick return to whole steps would
         # only start the next round of that.
@@ -172,9 +168,3 @@ def _log_evidence(
     )
     together = np.square(root.T @ (rows.T @ shifts)).sum()
     return float((log_z + sites).sum() + np.log(np.diag(root)).sum() + 0.5 * together)
-
-
-def _relative(new: np.ndarray, old: np.ndarray) -> float:
-    return float(
-        np.max(np.abs(new - old), initial=0.0) / max(np.max(np.abs(new), initial=0.0), 1e-300)
-    )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.posterior.channels import Channels, row_space
+from parbals.posterior.channels import Channels, relative_change, row_space, unsettled
 from parbals.race import class_evidence, class_means
 
 __all__ = ["ClassesPosterior", "fit_classes"]
@@ -76,11 +76,7 @@ class ClassesPosterior:
             )
         if self.change < _SETTLED:
             return ()
-        return (
-            f"Expectation propagation did not settle: after {self.n_sweeps} sweeps a site still "
-            f"changed by {self.change:.1g} of the largest. Standardise the features, use a smaller "
-            'prior_scale, or use inference="smc".',
-        )
+        return (unsettled(self.n_sweeps, self.change),)
 
     def condition(self, X_new: np.ndarray, labels_new: np.ndarray) -> "ClassesPosterior":
         """The posterior that also knows these labels; the old sites are where it starts."""
@@ -113,7 +109,7 @@ def fit_classes(
         renewed = _renewed_sites(rows, roots, mean, precisions, shifts, labels)
         before, change = (
             change,
-            max(_relative(renewed[0], precisions), _relative(renewed[1], shifts)),
+            max(relative_change(renewed[0], precisions), relative_change(renewed[1], shifts)),
         )
         damping = max(0.5 * damping, 0.1) if change > before else min(1.25 * damping, 1.0)
         precisions = precisions + damping * (renewed[0] - precisions)
@@ -192,8 +188,3 @@ def _renewed_sites(
     _, slopes, curvatures = class_evidence(cavity_mean, cavity_variance, labels)
     renewed = curvatures / np.maximum(1.0 - cavity_variance * curvatures, 1e-3)
     return renewed, slopes + _pull(renewed, cavity_mean + cavity_variance * slopes)
-
-
-def _relative(new: np.ndarray, old: np.ndarray) -> float:
-    largest = max(np.abs(new).max(initial=0.0), _LEAST)
-    return float(np.abs(new - old).max(initial=0.0) / largest)
