@@ -2,6 +2,7 @@
 
     python benchmarks/trust.py --pack real.npz              real rows, from $PARBALS_DATA
     python benchmarks/trust.py --real real.npz --jobs 16    every design
+    JAX_PLATFORMS=cuda python benchmarks/trust.py --real real.npz --jobs 4 --chains 512
     python benchmarks/trust.py --report                     docs/trust.md and docs/trust.png
     python benchmarks/trust.py --only suite --draws 2000 --warm-up 100 --chains 8    does it run?
 
@@ -96,10 +97,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _one_core() -> None:
-    """Before NumPy and JAX are loaded: every design has one core."""
+    """Before NumPy and JAX are loaded: every design has one core, or a share of the device named."""
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 

@@ -271,7 +271,8 @@ def _of_particles(
 def _fitted(design: Design, **options: Any) -> tuple[Any, float]:
     from parbals.posterior.estimator import LogisticModel
 
-    model = LogisticModel(classes=[0, 1], **{"random_state": 0} | options)
+    fixed = {"prior_scale": 1.0, "random_state": 0}
+    model = LogisticModel(classes=[0, 1], **fixed | options)
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is kept with the diagnostics
