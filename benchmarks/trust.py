@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _one_core() -> None:
-    """Before NumPy and JAX are loaded: every design has one core, or a share of the device named."""
+    """Before NumPy and JAX are loaded: each design has one core or a share of the GPU."""
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
