@@ -4,14 +4,32 @@ Axis letters everywhere: N pool points, M target points, K posterior samples, C 
 B batch, U universes.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "Estimate"]
 
 _TOO_FEW = 50
 """A share of two scores that rest on fewer effective samples than this is noise."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the ends of its 90 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def known(self) -> bool:
+        """False where there is no model yet to estimate from."""
+        return not math.isnan(self.mean)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError
+from parbals.learner.audit import AUDIT, audit_share, draw_audit, mixed_in
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
@@ -38,7 +39,7 @@ class ActiveLearner:
 
     What is chosen is a function of the seed, the labels and the pending items alone: not of the
     order in which labels came, not of earlier asks that were given back, and not of saving and
-    loading in between.
+    loading in between. An audit leaves the choice among the other items as it is.
 
     *The first batch.* Before any label the model is its prior, and strategies that need no labels
     choose under it: for ParBaLS these are the items that would say most about the target set
@@ -70,6 +71,9 @@ class ActiveLearner:
             form as many as a CPU scores in a second or two (two classes, 300 features: 120,000). A
             Dask array is then always scored as a whole.
         n_targets: at most this many target points are used at a time, drawn again likewise.
+        audit: so many items, drawn at random, measure the error instead of training the model;
+            every third item asked for is one of them until all are labelled. Or the items
+            themselves, if they were drawn elsewhere. See :mod:`parbals.learner.audit`.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
     """
@@ -94,6 +98,7 @@ class ActiveLearner:
         pca: float | int | None = None,
         n_candidates: int | None = None,
         n_targets: int = 1_000,
+        audit: int | Sequence[Hashable] = 0,
         checked: bool = False,
     ) -> None:
         strategy_named(strategy)
@@ -121,7 +126,8 @@ class ActiveLearner:
         self._prepare = Preparation.fit(self.pool, standardise, pca, self.seed)
         self._items = ItemNames(self.pool.n_rows, ids)
         self._ledger = Ledger(self._items, self._classes)
-        self._fitted: tuple[bytes, Any] | None = None
+        self.audit = self._audit(audit)
+        self._fitted: dict[bytes, Any] = {}
 
     # -- the loop
 
@@ -133,23 +139,46 @@ class ActiveLearner:
         return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
 
     def choose(
-        self, n: int = 1, *, strategy: str | None = None, leave_out: Collection[int] = ()
+        self,
+        n: int = 1,
+        *,
+        strategy: str | None = None,
+        leave_out: Collection[int] = (),
+        with_audit: bool = True,
     ) -> Batch:
         """The batch that ``ask(n)`` would return (indices are positions); nothing becomes pending.
 
-        ``leave_out``: positions not to choose; unlike pending ones, no labels are expected of them.
+        Items of the audit are spread over it and have no scores.
+
+        Args:
+            strategy: stands in for the learner's own.
+            leave_out: positions not to choose; unlike pending ones, no labels are expected of them.
+            with_audit: False for items that the strategy chooses alone.
         """
         n = check_positive_int(n, "n")
-        strategy = self._usable(self.strategy if strategy is None else strategy)
         is_free = self._ledger.free()
         is_free[list(leave_out)] = False
+        waiting = self.audit[is_free[self.audit]] if with_audit else self.audit[:0]
+        is_free[self.audit] = False
         free = np.flatnonzero(is_free)
-        if n > len(free):
+        if n > len(free) + len(waiting):
             raise InputError(
-                f"{n} items were asked for and {len(free)} are free ({len(self.labelled)} "
-                f"labelled, {len(self._ledger.pending)} pending of {self.pool.n_rows}); ask for "
-                "fewer or forget pending ones."
+                f"{n} items were asked for and {len(free) + len(waiting)} are free "
+                f"({len(self.labelled)} labelled, {len(self._ledger.pending)} pending of "
+                f"{self.pool.n_rows}); ask for fewer or forget pending ones."
             )
+        n_out = len(self._ledger.labels) + len(self._ledger.pending)
+        n_audit_out = len(self.audit) - int(self._ledger.free()[self.audit].sum())
+        n_audit = audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))
+        drawn = waiting[:n_audit]
+        if n_audit == n:
+            return _audit_batch(drawn)
+        batch = self._choose(n - n_audit, free, strategy)
+        return batch if n_audit == 0 else _with_audit(batch, drawn)
+
+    def _choose(self, n: int, free: np.ndarray, strategy: str | None) -> Batch:
+        """The strategy's ``n`` of the ``free`` positions."""
+        strategy = self._usable(self.strategy if strategy is None else strategy)
         key = self._key(with_pending=True)
         candidates = free
         in_place = self._has_closed_form(strategy)
@@ -158,7 +187,7 @@ class ActiveLearner:
             drawn = derive_generator(self.seed, "candidates", key.hex())
             candidates = np.sort(drawn.choice(free, most, replace=False))
         # Pending items enter as a partial batch, so they stand in the pool as well.
-        pending = np.array(sorted(self._ledger.pending), np.int64)
+        pending = self._pending()
         positions = np.concatenate([candidates, pending])
         pool = (
             self.pool.rows_in_place(positions, self._prepare)
@@ -210,9 +239,24 @@ class ActiveLearner:
         return np.array(sorted(self._ledger.labels), np.int64)
 
     @property
+    def labels_by_position(self) -> dict[int, int]:
+        """Position → class number, in the order in which the labels came."""
+        return dict(self._ledger.labels)
+
+    @property
     def free_items(self) -> int:
         """How many items are neither labelled nor pending."""
         return int(self._ledger.free().sum())
+
+    @property
+    def choosable_items(self) -> int:
+        """How many of the free items a strategy may choose from: all but the audit's."""
+        return self.free_items - int(self._ledger.free()[self.audit].sum())
+
+    @property
+    def audit_items(self) -> list[Any]:
+        """The items that measure the error, in the order they are asked for."""
+        return [self._items.of(p) for p in self.audit.tolist()]
 
     @property
     def pending(self) -> list[Any]:
@@ -237,24 +281,21 @@ class ActiveLearner:
             for e in self._ledger.history(position)
         ]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """(N, C) probabilities in the order of ``classes``."""
+    def predict_proba(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
+        """(N, C) probabilities in the order of ``classes``.
+
+        ``with_audit``: by a model of all labels, the audit's too. What the audit measured is the
+        model without them.
+        """
         table = FeatureTable(X, "X", like=self.pool)
-        model = self.fitted()
-        parts = []
-        for _, rows in table.blocks(4096):
-            prepared = self._prepare(rows)
-            if isinstance(model, LogisticModel):
-                parts.append(model.predict_proba(prepared))
-            else:
-                parts.append(
-                    np.average(model.sample_proba(prepared), axis=1, weights=model.sample_weights)
-                )
+        model = self.fitted(with_audit=with_audit)
+        parts = [self.mean_proba(model, self._prepare(rows)) for _, rows in table.blocks(4096)]
         return np.concatenate(parts)
 
-    def predict(self, X: Any) -> list[Hashable]:
+    def predict(self, X: Any, *, with_audit: bool = False) -> list[Hashable]:
         """The most probable class of every row."""
-        return [self.classes[c] for c in self.predict_proba(X).argmax(axis=1)]
+        probs = self.predict_proba(X, with_audit=with_audit)
+        return [self.classes[c] for c in probs.argmax(axis=1)]
 
     def report(self, batch_size: int = 10) -> Report:
         """How good the model is on the target set, what more labels would gain, when to stop."""
@@ -277,21 +318,43 @@ class ActiveLearner:
 
     # -- the model
 
-    def fitted(self) -> Any:
+    def fitted(self, *, with_audit: bool = False) -> Any:
         """The model given today's labels: a function of seed and labels, in any order of arrival.
 
-        A model of your own comes wrapped in one that checks what it returns; the model itself is
-        ``fitted().model``.
+        The audit's labels are left out unless asked for. A model of your own comes wrapped in one
+        that checks what it returns; the model itself is ``fitted().model``.
         """
-        key = self._key(with_pending=False)
-        if self._fitted is None or self._fitted[0] != key:
-            self._fitted = key, self._fit(key)
-        return self._fitted[1]
+        model = self.model_of(self.labelled if with_audit else self._training_set()[0])
+        if model is None:
+            raise InputError(
+                "A model of your own needs labels of at least two classes first; tell some more."
+            )
+        return model
+
+    def model_of(self, positions: np.ndarray) -> Any:
+        """The model that knows these labels alone (positions ascending); None if it needs more."""
+        numbers = self._numbers(positions)
+        if not self._is_enough(numbers):
+            return None
+        key = self._digest(positions, numbers)
+        if key not in self._fitted:
+            kept = list(self._fitted.items())[-1:]  # the latest look's beside today's
+            self._fitted = dict([*kept, (key, self._fit(positions, numbers, key))])
+        return self._fitted[key]
 
     @property
     def can_fit(self) -> bool:
         """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
-        return self.model is None or len(set(self._ledger.labels.values())) >= 2
+        return self._is_enough(self._training_set()[1])
+
+    def mean_proba(self, model: Any, rows: np.ndarray) -> np.ndarray:
+        """(n, C) predictions of a model of this learner for prepared rows (n, D')."""
+        if isinstance(model, LogisticModel):
+            return model.predict_proba(rows)
+        mean: np.ndarray = np.average(
+            model.sample_proba(rows), axis=1, weights=model.sample_weights
+        )
+        return mean
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
         """Prepared rows (n, D') of pool items."""
@@ -300,20 +363,16 @@ class ActiveLearner:
     def target_rows(self) -> np.ndarray:
         """Prepared rows (M, D') of the target set, or else of the pool; at most ``n_targets``.
 
-        Drawn again whenever labels change, and the same for every batch and report until then.
+        Drawn again whenever labels change, and the same for every batch and report until then. The
+        audit's items are not among them: labels chosen for their sake would make them easy.
         """
-        table = self.pool if self.target is None else self.target
         generator = derive_generator(self.seed, "targets", self._key(with_pending=False).hex())
-        return self._prepare(table.sample(generator, self.n_targets))
+        if self.target is not None:
+            return self._prepare(self.target.sample(generator, self.n_targets))
+        return self._prepare(self.pool.sample(generator, self.n_targets, leave_out=self.audit))
 
-    def _fit(self, key: bytes) -> Any:
-        positions, numbers = self._training_set()
+    def _fit(self, positions: np.ndarray, numbers: np.ndarray, key: bytes) -> Any:
         if self.model is not None:
-            if not self.can_fit:
-                raise InputError(
-                    "A model of your own needs labels of at least two classes first; tell some "
-                    "more."
-                )
             own = fresh_copy(self.model, warn=False)  # the warning came with the learner
             own.fit(self.pool_rows(positions), numbers)
             return CheckedModel(own, len(self._classes))
@@ -331,7 +390,7 @@ class ActiveLearner:
     def _usable(self, strategy: str) -> str:
         """The strategy, or the one that stands in for it until there are labels."""
         entry = strategy_named(strategy)
-        blind = not self.can_fit or (entry.needs_labels and not self._ledger.labels)
+        blind = not self.can_fit or (entry.needs_labels and not len(self._training_set()[0]))
         return COLD_START if entry.uses_predictions and blind else strategy
 
     def _most(self, strategy: str) -> int:
@@ -372,15 +431,62 @@ class ActiveLearner:
             return choose_batch(terms, None, pool, None, labelled)
         return choose_batch(terms, self.fitted(), pool, self.target_rows(), labelled)
 
+    def _audit(self, audit: int | Sequence[Hashable]) -> np.ndarray:
+        """Positions of the audit's items, in the order they are asked for."""
+        if isinstance(audit, int | float | np.integer):
+            size = check_positive_int(audit, "audit", least=0)
+            return draw_audit(self.pool.n_rows, size, self.seed)
+        return np.array(list(dict.fromkeys(self._items.positions(audit))), np.int64)
+
     def _training_set(self) -> tuple[np.ndarray, np.ndarray]:
-        positions = self.labelled
-        return positions, np.array([self._ledger.labels[p] for p in positions.tolist()], np.int64)
+        """Positions, ascending, and class numbers of the labels that are not the audit's."""
+        positions = np.setdiff1d(self.labelled, self.audit)
+        return positions, self._numbers(positions)
+
+    def _numbers(self, positions: np.ndarray) -> np.ndarray:
+        return np.array([self._ledger.labels[p] for p in positions.tolist()], np.int64)
+
+    def _pending(self) -> np.ndarray:
+        """Positions that are out, ascending, without the audit's: no choice depends on those."""
+        return np.setdiff1d(np.array(list(self._ledger.pending), np.int64), self.audit)
+
+    def _is_enough(self, numbers: np.ndarray) -> bool:
+        return self.model is None or len(np.unique(numbers)) >= 2
 
     def _key(self, *, with_pending: bool) -> bytes:
         """A digest of everything a choice may depend on."""
-        positions, numbers = self._training_set()
+        pending = b"|" + self._pending().tobytes() if with_pending else b""
+        return self._digest(*self._training_set(), pending)
+
+    def _digest(self, positions: np.ndarray, numbers: np.ndarray, more: bytes = b"") -> bytes:
         digest = hashlib.blake2b(repr(self.seed).encode(), digest_size=16)
-        digest.update(positions.tobytes() + b"|" + numbers.tobytes())
-        if with_pending:
-            digest.update(b"|" + np.array(sorted(self._ledger.pending), np.int64).tobytes())
+        digest.update(positions.tobytes() + b"|" + numbers.tobytes() + more)
         return digest.digest()
+
+
+def _audit_batch(positions: np.ndarray) -> Batch:
+    """Items of the audit alone."""
+    blank = np.full(len(positions), np.nan)
+    none = np.zeros(len(positions), np.int64)
+    note = "All of them are random items of the audit."
+    return Batch(positions, blank, blank, blank, AUDIT, none, 0, (note,))
+
+
+def _with_audit(batch: Batch, positions: np.ndarray) -> Batch:
+    """The batch with items of the audit spread over it."""
+    order = mixed_in(batch.indices, positions)
+    blank = np.full(len(positions), np.nan)
+
+    def joined(values: np.ndarray, more: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, more])[order]
+
+    note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
+    return replace(
+        batch,
+        indices=joined(batch.indices, positions),
+        scores=joined(batch.scores, blank),
+        initial_scores=joined(batch.initial_scores, blank),
+        effective_sample_size=joined(batch.effective_sample_size, blank),
+        n_exact=joined(batch.n_exact, np.zeros(len(positions), np.int64)),
+        notes=(*batch.notes, note),
+    )

@@ -46,6 +46,7 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         "pool_digest": _digest(learner.pool),
         "columns": None if learner.pool.names is None else list(learner.pool.names),
         "target_digest": None if learner.target is None else _digest(learner.target),
+        "audit": learner.audit.tolist(),
         "events": [[e.position, e.action, e.label] for e in learner.events],
     }
     try:
@@ -106,6 +107,7 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
     columns = document.get("columns")  # older files do not hold them
     if learner.pool.names is None and columns is not None:
         learner.pool.names = tuple(columns)
+    learner.audit = _audit(document.get("audit", []), learner.pool.n_rows)
     learner._ledger.replay([Event(*event) for event in document["events"]])
     return learner
 
@@ -129,6 +131,13 @@ def _features(
         raise InputError(f"{path} was saved without features; pass {name}=... to load it.")
     with archive.open(f"{name}.npy") as file:
         return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _audit(positions: list[int], n_items: int) -> np.ndarray:
+    audit = np.array(positions, np.int64)
+    if len(np.unique(audit)) < len(audit) or not ((audit >= 0) & (audit < n_items)).all():
+        raise InputError("The audit names items twice, or items that are not in the pool.")
+    return audit
 
 
 def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> None:

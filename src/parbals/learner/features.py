@@ -85,8 +85,13 @@ class FeatureTable:
             yield rows, self._dense(rows)
             release_pages(self._source)
 
-    def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
-        """At most ``size`` different rows, in the order they stand in."""
+    def sample(
+        self, generator: np.random.Generator, size: int, *, leave_out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """At most ``size`` different rows, in the order they stand in; none at ``leave_out``."""
+        if leave_out is not None and len(leave_out):
+            kept = np.setdiff1d(np.arange(self.n_rows), leave_out)
+            return self.rows(np.sort(generator.choice(kept, min(size, len(kept)), replace=False)))
         if size >= self.n_rows:
             return self._dense(slice(0, self.n_rows))
         return self.rows(np.sort(generator.choice(self.n_rows, size, replace=False)))

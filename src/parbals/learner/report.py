@@ -1,4 +1,6 @@
-"""How good is the model, and would more labels help? From the posterior alone, without a new label.
+"""How good is the model, and would more labels help? What it expects, and what was measured.
+
+*Expected* is what the posterior alone says, without a new label.
 
 Let ŷ(x) be the model's decision at target point x. If posterior sample k were the truth, the share
 of wrong decisions measured on the M target points would be a mean of independent Bernoulli
@@ -6,8 +8,9 @@ variables with means 1 - p_k(ŷ(x)|x). The report gives the mean of that share a
 over both the posterior and the Bernoulli noise: what somebody who labelled the whole target set
 would find. Log loss likewise.
 
-The interval is as honest as the model: where the data are far from linear in the features, or the
-prior far from the truth, it is off; docs/reliability.md has its measured coverage.
+That interval is as honest as the model: where the data are far from linear in the features, or the
+prior far from the truth, it is off. *Measured* is what an audit has found: an interval that assumes
+nothing of the model (:mod:`parbals.learner.audit`). docs/coverage.md compares both with the truth.
 """
 
 import math
@@ -16,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parbals.learner.audit import Measurement, measure
+from parbals.learner.words import certificate, class_lines
 from parbals.randomness import derive_generator
 from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.table import DEFAULT
+from parbals.types import Estimate
 from parbals.validate import check_weights
 
 if TYPE_CHECKING:
@@ -32,28 +38,11 @@ _DRAWS = 4_000
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A posterior mean with the ends of its 90 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def known(self) -> bool:
-        """False where there is no model yet to estimate from."""
-        return not math.isnan(self.mean)
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
-
-
-@dataclass(frozen=True)
 class Report:
     """Where the labelling stands.
 
     Attributes:
-        expected_error: share of wrong decisions on the target set.
+        expected_error: share of wrong decisions on the target set, as the model expects it.
         expected_log_loss: nats a point on the target set. Both are NaN until a model of your own
             has seen two classes.
         class_balance: how many labels each class has.
@@ -61,6 +50,7 @@ class Report:
             point; None when nothing is left to label.
         stop: True when that is negligible.
         advice: the same in words.
+        measured: what the audit says; None without one.
     """
 
     n_items: int
@@ -75,11 +65,26 @@ class Report:
     stop: bool
     advice: str
     warnings: tuple[str, ...] = ()
+    measured: Measurement | None = None
+
+    @property
+    def measured_error(self) -> Estimate | None:
+        """The error on random items of the pool with a 90 % interval, however often one looks."""
+        return None if self.measured is None else self.measured.error
+
+    @property
+    def certified(self) -> float | None:
+        """The error is below this with 95 % confidence, however often one looks."""
+        return None if self.measured_error is None else self.measured_error.high
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not known is None."""
         balance = {str(c): n for c, n in self.class_balance.items()}
-        plain = {**asdict(self), "class_balance": balance}
+        plain = {**asdict(self), "class_balance": balance, "certified": self.certified}
+        if self.measured is not None:
+            for name in ("recall", "precision"):
+                shares = plain["measured"][name]
+                plain["measured"][name] = {str(c): share for c, share in shares.items()}
         for name in ("expected_error", "expected_log_loss"):
             if not getattr(self, name).known:
                 plain[name] = None
@@ -97,6 +102,8 @@ class Report:
                 f"{_percent(self.expected_error)}",
                 f"expected log loss: {self.expected_log_loss} nats",
             ]
+        measured = self.as_dict()["measured"]
+        lines += [certificate(measured), *class_lines(measured)]
         return "\n".join([*lines, self.advice, *self.warnings])
 
 
@@ -105,7 +112,7 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
     targets = learner.target_rows()
     model = learner.fitted() if learner.can_fit else None
     error = log_loss = Estimate(math.nan, math.nan, math.nan)
-    gain, size = None, min(batch_size, learner.free_items)
+    gain, size = None, min(batch_size, learner.choosable_items)
     if model is not None:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
@@ -129,6 +136,7 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
         stop=stop,
         advice=advice,
         warnings=tuple(getattr(diagnostics, "problems", ())),
+        measured=measure(learner),
     )
 
 
@@ -171,10 +179,10 @@ def _next_gain(
     By the chain rule the scores of a ParBaLS batch add up to the information its labels carry
     together, less what the samples only seem to show (:func:`_noise_floor`).
     """
-    size = min(batch_size, learner.free_items)
+    size = min(batch_size, learner.choosable_items)
     if size < 1:
         return None, 0
-    batch = learner.choose(size, strategy=DEFAULT)
+    batch = learner.choose(size, strategy=DEFAULT, with_audit=False)
     items = model.sample_proba(learner.pool_rows(batch.indices))
     floor = _noise_floor(items, samples, weights, batch.effective_sample_size)
     return float(np.maximum(batch.scores - floor, 0.0).sum()), size

@@ -1,0 +1,128 @@
+"""An audit: random items that measure the model, kept out of choosing and of training.
+
+The audit is drawn from the pool uniformly, before anything is chosen. Its labels train no model,
+and its items are neither candidates nor targets, so no model of the session depends on them: its
+losses are those of a fresh random item of the same source, whatever strategy chose the rest. Items
+that took part in choosing would not do: those a strategy left unlabelled are the easy ones.
+
+What the interval assumes: whether an audit item has a label yet does not depend on what it shows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parbals.errors import InputError
+from parbals.learner.looks import error_limits, latest_look
+from parbals.randomness import derive_generator
+from parbals.types import Estimate
+
+if TYPE_CHECKING:
+    from parbals.learner.active import ActiveLearner
+
+__all__ = ["AUDIT", "Measurement", "audit_share", "draw_audit", "measure", "mixed_in"]
+
+AUDIT = "audit"
+"""What chose an item of the audit, beside the names of strategies."""
+_EVERY = 3
+_FEWEST = 5
+"""A recall or precision of fewer items than this is not worth an interval."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What the audit says of the model at the latest look (:mod:`parbals.learner.looks`).
+
+    Attributes:
+        error: share of wrong decisions on random items; None until the look holds audit labels.
+        n: audit labels that it rests on; n_wrong of them the model got wrong.
+        n_audit: how many items the audit has.
+        n_labels: the look: the first so many labels, those of the audit included.
+        recall, precision: of each class, over the audit's items that have this label, and that
+            get this decision; None where they are fewer than five. Each interval is by itself a
+            90 % one.
+    """
+
+    error: Estimate | None
+    n: int
+    n_wrong: int
+    n_audit: int
+    n_labels: int
+    recall: dict[Any, Estimate | None]
+    precision: dict[Any, Estimate | None]
+
+
+def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) -> np.ndarray:
+    """(size,) positions in random order, none of them ``taken``; at most half of what is left."""
+    left = np.setdiff1d(np.arange(n_items), np.asarray(taken, np.int64))
+    if 2 * size > len(left):
+        raise InputError(
+            f"An audit of {size} items is more than half of the {len(left)} that have no label; "
+            "make it smaller."
+        )
+    return derive_generator(seed, AUDIT).permutation(left)[:size]
+
+
+def audit_share(n: int, n_audit_out: int, n_other_out: int, n_audit_left: int, n_left: int) -> int:
+    """How many of the next ``n`` items are the audit's.
+
+    Every third label until it is done, at most half of a batch where it lags behind (such as after
+    labels that were there before), and all that is needed where nothing else is left.
+
+    Args:
+        n_audit_out, n_other_out: items that have a label or are out.
+        n_audit_left, n_left: items that may still be asked for; ``n_left`` are not the audit's.
+    """
+    due = (n_audit_out + n_other_out + n + 1) // _EVERY - n_audit_out
+    wanted = max(min(due, (n + 1) // 2), n - n_left)
+    return max(0, min(wanted, n_audit_left))
+
+
+def mixed_in(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
+    """(B,) places of ``chosen`` then ``audit`` in one order, the audit's spread evenly."""
+    n, n_audit = len(chosen) + len(audit), len(audit)
+    places = ((np.arange(n_audit) + 0.5) * n / max(n_audit, 1)).astype(int)
+    order = np.empty(n, int)
+    order[places] = len(chosen) + np.arange(n_audit)
+    order[np.setdiff1d(np.arange(n), places)] = np.arange(len(chosen))
+    return order
+
+
+def measure(learner: "ActiveLearner") -> Measurement | None:
+    """The latest measurement; None without an audit, or before the first label.
+
+    The model is fitted on the labels that came first; the audit's among them are what it is
+    measured on.
+    """
+    order = list(learner.labels_by_position)
+    look = latest_look(len(order))
+    if not len(learner.audit) or look is None:
+        return None
+    first = np.array(order[: look.n_labels], np.int64)
+    is_audit = np.isin(first, learner.audit)
+    model = learner.model_of(np.sort(first[~is_audit]))
+    audited = first[is_audit] if model is not None else first[:0]
+    given = np.array([learner.labels_by_position[p] for p in audited.tolist()], np.int64)
+    decided = np.zeros(0, np.int64)
+    if len(audited):
+        decided = learner.mean_proba(model, learner.pool_rows(audited)).argmax(axis=1)
+    wrong = decided != given
+
+    def share(of: np.ndarray, among: np.ndarray, fewest: int = _FEWEST) -> Estimate | None:
+        n, hits = int(among.sum()), int((of & among).sum())
+        if n < fewest:
+            return None
+        return Estimate(hits / n, *error_limits(hits, n, look.delta))
+
+    classes = list(enumerate(learner.classes))
+    return Measurement(
+        error=share(wrong, np.ones(len(given), bool), fewest=1),
+        n=len(given),
+        n_wrong=int(wrong.sum()),
+        n_audit=len(learner.audit),
+        n_labels=look.n_labels,
+        recall={label: share(~wrong, given == c) for c, label in classes},
+        precision={label: share(~wrong, decided == c) for c, label in classes},
+    )
