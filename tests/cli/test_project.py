@@ -317,6 +317,76 @@ class TestRound:
         assert json.loads((tmp_path / "o.jsonl").read_text().splitlines()[0])["id"] == "=1+1"
 
 
+MEASURED = {"n": 40, "n_wrong": 0, "n_audit": 50, "n_labels": 128}
+MEASURED |= {"error": {"mean": 0.0, "low": 0.0, "high": 0.07}, "recall": {}, "precision": {}}
+
+
+class TestAudit:
+    @pytest.fixture
+    def audited(self, run, messages, tmp_path):
+        run("init", "p", messages, *ROLES, "--strategy", "margin", "--audit", "12")
+        return tmp_path / "p"
+
+    def test_a_round_with_an_audit(self, run, audited, tmp_path):
+        assert "of the 9 items are random ones of the audit" in run(
+            "next", "p", "-n", "9", "--out", "batch.csv"
+        )
+        fill(tmp_path / "batch.csv")
+        told = run("tell", "p", "batch.csv")
+        assert "With 95 % confidence the error is below" in told
+        status = run("status", "p")
+        assert "5 of the audit's 12 random items labelled" in status
+        assert "With 95 % confidence the error is below" in status
+        run("export", "p", "--renew", "--with-audit", "--out", "all.csv")
+        with open(tmp_path / "all.csv", newline="", encoding="utf-8-sig") as file:
+            marked = [row["id"] for row in csv.DictReader(file) if row["audit"] == "true"]
+        assert len(marked) == 12
+
+    @pytest.mark.parametrize(
+        ("measured", "wanted", "code", "words"),
+        [
+            (MEASURED, "8%", 0, "May I stop? Yes. With 95 % confidence the error is below 7.0%"),
+            (MEASURED, "0.07", 4, "May I stop? Not yet, for 7.0% is wanted. With 95 %"),
+            (MEASURED | {"error": None}, "8%", 4, "will be measured as the 50 random items"),
+            (None, "8%", 4, "has not been measured"),
+        ],
+    )
+    def test_scripts_learn_whether_they_may_stop(
+        self, project, capsys, measured, wanted, code, words
+    ):
+        error = {"mean": 0.1, "low": 0.0, "high": 0.2}
+        body = {"expected_error": error, "expected_log_loss": error, "n_targets": 60}
+        body |= {"advice": "Go on.", "warnings": [], "measured": measured}
+        with Store.open(project) as store:
+            store.update_settings(audit=[10, 20])
+            store.save_report(body, 6)
+        with pytest.raises(SystemExit) as end:
+            main(["status", str(project), "--until-error", wanted])
+        assert end.value.code == code
+        assert words in capsys.readouterr().out
+        with pytest.raises(SystemExit) as end:
+            main(["status", str(project), "--until-error", wanted, "--json"])
+        assert end.value.code == code
+        assert json.loads(capsys.readouterr().out)["may_stop"] == (code == 0)
+
+    @pytest.mark.parametrize("share", ["5", "0%", "100%", "five", "nan"])
+    def test_what_is_not_a_share_is_refused(self, run, project, share):
+        result = run("status", project, "--until-error", share, fails=True)
+        assert result.exit_code == 2
+        assert "is not a share; say 5% or 0.05" in result.output
+
+    def test_nothing_can_be_certified_without_an_audit(self, project, capsys):
+        with pytest.raises(SystemExit) as end:
+            main(["status", str(project), "--until-error", "5%"])
+        assert end.value.code == 2
+        assert "This project has no audit" in capsys.readouterr().err
+
+    def test_an_audit_larger_than_half_of_what_is_left_is_refused(self, run, messages, tmp_path):
+        result = run("init", "p", messages, *ROLES, "--audit", "28", fails=True)
+        assert "An audit of 28 items is more than half of the 54" in str(result.exception)
+        assert not (tmp_path / "p").exists()
+
+
 class TestHouse:
     def test_commands_that_need_no_model_load_nothing_heavy(self, project, tmp_path):
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n")

@@ -10,7 +10,8 @@ from message_projects import copy_project
 
 from parbals.errors import InputError
 from parbals.project.create import Roles, create_project
-from parbals.project.engine import NothingFreeError, choose_batch, learner_of
+from parbals.project.engine import NothingFreeError, choose_batch, learner_of, refresh
+from parbals.project.features import features_of, load_features
 from parbals.store.batches import TakenError
 from parbals.store.records import Submission
 from parbals.store.store import Store
@@ -141,3 +142,50 @@ def test_a_label_that_came_meanwhile_is_known_at_the_next_try(store, monkeypatch
     monkeypatch.setattr(Store, "record_batch", late)
     choose_batch(store, 2)
     assert store.batches()[0].settings["n_labelled"] == 11
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audited")
+    with open(folder / "mail.csv", "w", newline="", encoding="utf-8") as file:
+        rows = [[message(i), truth(i) if i < 10 else ""] for i in range(80)]
+        csv.writer(file).writerows([["message", "label"], *rows])
+    roles = Roles(text=("message",), label="label")
+    settings = {"strategy": "margin", "seed": 4}
+    create_project(folder / "p", folder / "mail.csv", roles, None, settings, audit=20)
+    return folder / "p"
+
+
+def test_an_audit_is_drawn_from_items_without_a_label_and_asked_with_the_others(audited, tmp_path):
+    with Store.open(copy_project(audited, tmp_path / "p")) as store:
+        audit = store.settings.audit
+        assert len(set(audit)) == 20
+        assert min(audit) >= 10
+        _, batch = choose_batch(store, 10)
+        drawn = [p for p in batch.indices.tolist() if p in audit]
+        assert drawn == list(audit[:5]), "half a batch, after labels that were there before"
+        (record,) = store.batches()
+        assert record.settings["n_audit"] == 5
+        assert {item.position for item in record.items if item.score is None} == set(drawn)
+
+
+def test_labels_are_looked_at_in_the_order_they_came(audited, tmp_path):
+    with Store.open(copy_project(audited, tmp_path / "p")) as store:
+        late, early = store.settings.audit[:2]
+        for position in (early, 79, 12, late):
+            store.submit([Submission(position, truth(position))], annotator="ann")
+        assert list(learner_of(store).labels)[-4:] == [early, 79, 12, late]
+
+
+def test_predictions_may_learn_from_the_audit_and_the_report_does_not(audited, tmp_path):
+    with Store.open(copy_project(audited, tmp_path / "p")) as store:
+        store.submit([Submission(p, truth(p)) for p in store.settings.audit], annotator="ann")
+        predictions = []
+        for with_audit in (False, True):
+            report = refresh(store, n_candidates=5, with_audit=with_audit)
+            predictions.append(np.array(load_features(store.folder, store.settings.predictions)))
+            assert report.measured.n_audit == 20
+        np.testing.assert_allclose(
+            predictions[0], learner_of(store).predict_proba(features_of(store)), atol=1e-6
+        )
+        assert np.abs(predictions[1] - predictions[0]).max() > 0.01

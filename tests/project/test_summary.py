@@ -1,6 +1,11 @@
 """What there is to see of a project, without a model."""
 
-from parbals.project.summary import overview, overview_lines
+from parbals.project.summary import (
+    export_columns,
+    export_records,
+    overview,
+    overview_lines,
+)
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
@@ -26,3 +31,20 @@ def test_the_overview_counts_what_waits_what_is_out_and_what_was_passed(tmp_path
     first, second, *_ = overview_lines(seen)
     assert first == "2 of 10 items labelled (20.0%), 2 out, 2 batches by parbals-epig"
     assert second == "2 waiting on the labelling page, 1 passed without a label"
+
+
+def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
+    settings = {"columns": ["text", "audit"], "audit": [7, 2]}
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}", "audit": "x"}) for n in range(10))
+        store.submit([Submission(2, "ham"), Submission(3, "ham")], annotator="ann")
+        seen = overview(store)
+        assert export_columns(store) == [
+            *("id", "text", "item.audit", "label", "annotators", "audit")
+        ]
+        records = list(export_records(store))
+        assert [r["id"] for r in records if r["audit"]] == ["mail-2", "mail-7"]
+        store.update_settings(audit=[])
+        assert export_columns(store) == ["id", "text", "audit", "label", "annotators"]
+    assert (seen.audit, seen.audit_labelled) == (2, 1)
+    assert "1 of the audit's 2 random items labelled" in overview_lines(seen)

@@ -1,11 +1,17 @@
 """What the page is told of a project: why an item was chosen, and the curve."""
 
+from dataclasses import asdict
+
+import numpy as np
 import pytest
 from page_server import page
 
+from parbals.project.features import store_features
 from parbals.store.records import Lease, Why
+from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
 from parbals.strategies.table import STRATEGIES
+from parbals.web.items import show_item
 from parbals.web.queries import Curve, Tasks
 
 
@@ -42,6 +48,19 @@ def test_every_strategy_has_its_words_and_an_item_nobody_chose_says_so(store):
     for name, strategy in STRATEGIES.items():
         assert strategy.about in sentence(store, Why(1, 0, 5, None, None, name))
     assert sentence(store, None) == "Nobody chose this item: it was picked from the list."
+
+
+def test_a_random_item_says_what_it_is_for_and_shows_no_guess(store):
+    guesses = np.full((store.n_items, len(store.classes)), 0.5, np.float32)
+    written = store_features(store.folder, guesses, name="predictions")
+    store.update_settings(audit=[3], predictions=PredictionsFile(**asdict(written)))
+    tasks = Tasks(store)
+    why = tasks.task(store, Lease(3, 0.0, Why(7, 1, 20, None, None, "parbals-epig"))).why
+    assert (why.batch, why.strategy, why.predicted) == (7, "audit", None)
+    assert why.sentence.startswith("A random item, for measuring:")
+    assert show_item(store, 3).predicted is None
+    assert show_item(store, 4).predicted is not None
+    assert tasks.task(store, Lease(4, 0.0, None)).why.strategy is None
 
 
 def test_the_curve_has_one_point_for_each_number_of_labels_and_keeps_both_ends(store):

@@ -42,6 +42,15 @@ def test_the_first_items_are_the_same_for_the_same_seed_and_never_taken_ones(sto
     assert first_items(store) == 0
 
 
+def test_the_first_items_are_the_audits_where_there_is_one(store):
+    store.update_settings(audit=[17, 4, 9, 21])
+    store.submit([Submission(4, "ham")], annotator="ann")
+    assert first_items(store) == 3
+    (record,) = store.batches()
+    assert [item.position for item in record.items] == [17, 9, 21]
+    assert record.strategy == "audit"
+
+
 def test_nothing_is_left_to_start_with_where_everything_is_labelled(store):
     store.submit([Submission(n, "ham") for n in range(30)], annotator="ann")
     assert first_items(store) == 0

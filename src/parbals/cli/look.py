@@ -4,31 +4,58 @@ from pathlib import Path
 
 import click
 
-from parbals.cli.options import FOLDER, JSON
+from parbals.cli.options import FOLDER, JSON, Share
 from parbals.cli.output import progress, say
 
 __all__ = ["export", "salvage", "status"]
 
+_NOT_YET = 4
+
 
 @click.command()
 @FOLDER
+@click.option(
+    "--until-error",
+    "wanted",
+    type=Share(),
+    metavar="SHARE",
+    help="May I stop? Exit code 0 where the audit certifies with 95 % confidence an error below "
+    "this (5% or 0.05), 4 where it does not yet.",
+)
 @JSON
-def status(folder: Path, as_json: bool) -> None:
+@click.pass_context
+def status(context: click.Context, /, folder: Path, wanted: float | None, as_json: bool) -> None:
     """Progress, class balance and the latest report; answers at once.
 
     \b
-    Example:
+    Examples:
       parbals status spam
+      parbals status spam --until-error 5%
     """
+    from parbals.errors import InputError
+    from parbals.learner.words import may_stop
     from parbals.project.summary import overview, overview_lines
     from parbals.store.store import Store
 
     with Store.open(folder, read_only=True) as store:
         seen = overview(store)
-    names = ("items", "labelled", "pending", "queued", "passed", "batches", "class_balance")
+    if wanted is not None and not seen.audit:
+        raise InputError(
+            "This project has no audit, so no error can be certified; make one with `parbals init "
+            "... --audit 50`."
+        )
+    names = ["items", "labelled", "pending", "queued", "passed", "batches", "class_balance"]
+    names += ["audit", "audit_labelled"]
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
     record |= {"strategy": seen.strategy, "report": seen.report}
-    say(as_json, record, "\n".join(overview_lines(seen)))
+    lines = overview_lines(seen)
+    is_certified = True
+    if wanted is not None:
+        is_certified, answer = may_stop((seen.report or {}).get("measured"), wanted)
+        record |= {"until_error": wanted, "may_stop": is_certified}
+        lines.append(f"May I stop? {answer}")
+    say(as_json, record, "\n".join(lines))
+    context.exit(0 if is_certified else _NOT_YET)
 
 
 @click.command()
@@ -46,10 +73,22 @@ def status(folder: Path, as_json: bool) -> None:
     help="File to write; by default DIR/export.FORMAT; - is the screen.",
 )
 @click.option("--labelled-only", is_flag=True, help="Leave out items without a label.")
-@click.option("--renew", is_flag=True, help="First predict again, from all labels there are.")
+@click.option("--renew", is_flag=True, help="First predict again, from the labels there are now.")
+@click.option(
+    "--with-audit",
+    is_flag=True,
+    help="With --renew: predict by a model that also learns from the audit's labels. What they "
+    "measured is the model without them.",
+)
 @JSON
 def export(
-    folder: Path, fmt: str, out: Path | None, labelled_only: bool, renew: bool, as_json: bool
+    folder: Path,
+    fmt: str,
+    out: Path | None,
+    labelled_only: bool,
+    renew: bool,
+    with_audit: bool,
+    as_json: bool,
 ) -> None:
     """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
 
@@ -61,11 +100,14 @@ def export(
       parbals export spam --renew
       parbals export spam --format jsonl --out - --labelled-only
     """
+    from parbals.errors import InputError
     from parbals.project.destinations import check_export_destination
     from parbals.project.exports import write_export
     from parbals.project.summary import export_columns, export_records, newer_answers
     from parbals.store.store import Store
 
+    if with_audit and not renew:
+        raise InputError("--with-audit says how to predict again; add --renew.")
     path = out or folder / f"export.{fmt}"
     with Store.open(folder, read_only=not renew) as store:
         check_export_destination(store, path, folder)
@@ -73,7 +115,7 @@ def export(
             from parbals.project.engine import refresh
 
             with progress() as show:
-                refresh(store, show)
+                refresh(store, show, with_audit=with_audit)
         newer, latest = newer_answers(store), store.latest_report()
         count = write_export(path, export_records(store, labelled_only), fmt, export_columns(store))
     note = None

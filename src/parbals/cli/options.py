@@ -6,13 +6,30 @@ from typing import Any
 
 import click
 
-__all__ = ["FOLDER", "JSON", "comma_list", "encoder_options"]
+__all__ = ["FOLDER", "JSON", "Share", "comma_list", "encoder_options"]
 
 FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
 )
+
+
+class Share(click.ParamType):
+    """5% or 0.05; a bare 5 could mean either, and is refused."""
+
+    name = "share"
+
+    def convert(self, value: Any, parameter: Any, context: Any) -> float:
+        text = str(value).strip()
+        is_percent = text.endswith("%")
+        try:
+            share = float(text.removesuffix("%")) / (100.0 if is_percent else 1.0)
+        except ValueError:
+            share = -1.0
+        if not 0.0 < share < 1.0:
+            self.fail(f"{text!r} is not a share; say 5% or 0.05.", parameter, context)
+        return share
 
 
 def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:

@@ -67,6 +67,15 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     type=click.IntRange(0),
     help="Makes every batch reproducible.",
 )
+@click.option(
+    "--audit",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="So many random items measure the error: every third one to label until all are labelled. "
+    "They teach the model nothing; it cannot be added later.",
+)
 @_ENCODER_OPTIONS
 @JSON
 def init(
@@ -83,6 +92,7 @@ def init(
     split: str | None,
     strategy: str | None,
     seed: int,
+    audit: int,
     batch_size: int,
     device: str | None,
     half: bool,
@@ -96,7 +106,7 @@ def init(
 
     \b
     Examples:
-      parbals init spam messages.csv --text message --classes ham,spam
+      parbals init spam messages.csv --text message --classes ham,spam --audit 50
       parbals init pets photos/ --classes cat,dog
       parbals init vectors embeddings.npy --classes yes,no
     """
@@ -113,6 +123,7 @@ def init(
             Roles(text, image, features, label, id_column),
             list(classes) or None,
             {"strategy": strategy, "seed": seed},
+            audit=audit,
             encoder=encoder,
             encoding=encoding,
             split=split,
@@ -125,6 +136,8 @@ def init(
         if made.id_column is None
         else f"The items are named by the column {made.id_column!r}."
     )
+    if made.n_audit:
+        named += f"\n{made.n_audit:,} random items are kept for measuring the error."
     say(
         as_json,
         {name.removeprefix("n_"): value for name, value in asdict(made).items()},

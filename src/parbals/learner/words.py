@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["certificate", "class_lines"]
+__all__ = ["certificate", "class_lines", "may_stop"]
+
+
+def may_stop(measured: Mapping[str, Any] | None, wanted: float) -> tuple[bool, str]:
+    """Whether the error is certified to be below ``wanted``, and the same in words."""
+    is_certified = bool(measured and measured["error"] and measured["error"]["high"] < wanted)
+    answer = "Yes" if is_certified else f"Not yet, for {wanted:.1%} is wanted"
+    return is_certified, f"{answer}. {certificate(measured)}"
 
 
 def certificate(measured: Mapping[str, Any] | None) -> str:

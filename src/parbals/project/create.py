@@ -10,6 +10,7 @@ from typing import Any
 from parbals.errors import InputError, ProjectError
 from parbals.features.encoders.base import Encoder, Kind, Options
 from parbals.features.encoders.embedding import Progress
+from parbals.learner.audit import draw_audit
 from parbals.project.features import (
     COLUMNS,
     GIVEN,
@@ -50,6 +51,7 @@ class Created:
     encoding: str | None
     id_column: str | None
     """None where the items are named by the numbers of their rows."""
+    n_audit: int = 0
 
 
 def create_project(
@@ -59,6 +61,7 @@ def create_project(
     classes: list[str] | None,
     settings: dict[str, Any],
     *,
+    audit: int = 0,
     encoder: str | None = None,
     encoding: str | None = None,
     split: str | None = None,
@@ -67,8 +70,9 @@ def create_project(
 ) -> Created:
     """Read ``data`` into a new project; the folder appears only when everything is in it.
 
-    ``encode_with`` says how the encoder is run. If it is interrupted while it encodes, the same
-    call goes on with the rows that were done.
+    An ``audit`` of so many items is drawn from those without a label. ``encode_with`` says how the
+    encoder is run. If it is interrupted while it encodes, the same call goes on with the rows that
+    were done.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
@@ -98,6 +102,10 @@ def create_project(
         remembered |= {"encoded_columns": columns, "media": _media(source, data)}
         with Store.create(building, classes=classes, settings=remembered) as store:
             labels = _fill(store, source, roles, classes, progress)
+            if audit:
+                taken = list(store.votes())
+                drawn = draw_audit(store.n_items, audit, store.settings.seed, taken)
+                store.update_settings(audit=drawn.tolist())
             # What people see when they label: everything but the id and the label.
             store.update_settings(columns=list(store.items([0])[0].content))
             if source.features is not None and known == GIVEN:
@@ -113,6 +121,7 @@ def create_project(
                 known,
                 source.encoding,
                 roles.id or None,
+                len(store.settings.audit),
             )
         if folder.exists():
             folder.rmdir()

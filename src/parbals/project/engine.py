@@ -41,9 +41,12 @@ def learner_of(
         loss=settings.loss,
         checked=True,
         n_candidates=n_candidates,
+        audit=settings.audit,
     )
     labels = combined_labels(store.votes())
-    learner.tell(list(labels), list(labels.values()))
+    # In the order in which they came: an audit's looks are at the first so many.
+    came = [position for position in store.answered() if position in labels]
+    learner.tell(came, [labels[position] for position in came])
     if with_pending:
         learner.mark_pending(pending_of(store, labels))
     return learner
@@ -108,6 +111,7 @@ def choose_batch(
                     "n_labelled": len(learner.labelled),
                     "n_candidates": learner.n_candidates,
                     "n_left_out": n_left_out,
+                    "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
                     "notes": list(batch.notes),
                 },
                 annotator=annotator,
@@ -137,13 +141,15 @@ def refresh(
     *,
     with_pending: bool = True,
     n_candidates: int | None = None,
+    with_audit: bool = False,
 ) -> Report:
     """Compute and store the report and all predictions, so that looking at them needs no model.
 
     The gain of the next labels is what they add to those that are out; where hundreds are, that
     takes minutes, and without them (``with_pending``) it is what they add to the labels there are.
     It is the gain of the best of at most ``n_candidates`` items. The predictions remember the
-    number of the answer that was the last one then.
+    number of the answer that was the last one then; ``with_audit`` they are by a model that also
+    knows the audit's labels, and the report is still the other one's.
     """
     # Before the labels are read: what comes in between makes the predictions stale.
     answers = store.revision()[0]
@@ -153,7 +159,7 @@ def refresh(
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     for rows, block in learner.pool.blocks(_ROWS):
-        predictions[rows] = learner.predict_proba(block)
+        predictions[rows] = learner.predict_proba(block, with_audit=with_audit)
         progress("predicting", rows.stop, learner.pool.n_rows)
     old = store.settings.predictions
     written = store_features(store.folder, predictions, name="predictions")

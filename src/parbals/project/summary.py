@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parbals.learner.words import certificate, class_lines
 from parbals.project.consensus import Agreement, agreement, combined_labels
 from parbals.project.features import load_features
 from parbals.store.records import Annotator
@@ -21,6 +22,7 @@ __all__ = [
 
 _BAR = 30
 _OWN = ("id", "label", "annotators")
+_AUDIT = "audit"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Overview:
         queued, out: items that wait on the page, and those that are with somebody.
         pending: both, without leases that have run out; passed: without a label.
         class_balance: items of each class, by the label of the majority.
+        audit: random items that measure the error; audit_labelled: those that have a label.
         report: the latest one with the keys ``created`` and ``n_labels`` added.
         agreement: of people, not machines; None if no item has two labels.
     """
@@ -46,6 +49,8 @@ class Overview:
     out: int
     passed: int
     batches: int
+    audit: int
+    audit_labelled: int
     class_balance: dict[str, int]
     annotators: list[Annotator]
     report: dict[str, Any] | None
@@ -74,6 +79,8 @@ def overview(store: Store) -> Overview:
         out=len(out),
         passed=len(store.passes().keys() - labels.keys()),
         batches=store.n_batches,
+        audit=len(store.settings.audit),
+        audit_labelled=len(labels.keys() & set(store.settings.audit)),
         class_balance=balance,
         annotators=annotators,
         report=None
@@ -94,6 +101,8 @@ def overview_lines(seen: Overview) -> list[str]:
         lines.append(
             f"{seen.queued:,} waiting on the labelling page, {seen.passed:,} passed without a label"
         )
+    if seen.audit:
+        lines.append(f"{seen.audit_labelled:,} of the audit's {seen.audit:,} random items labelled")
     most = max([*seen.class_balance.values(), 1])
     width = max(len(str(label)) for label in seen.class_balance)
     for label, count in seen.class_balance.items():
@@ -106,6 +115,8 @@ def overview_lines(seen: Overview) -> list[str]:
         f"expected error on {report['n_targets']:,} target points: {error['mean']:.1%} "
         f"(90 % interval {error['low']:.1%} to {error['high']:.1%})",
         f"expected log loss: {loss['mean']:.3g} ({loss['low']:.3g} to {loss['high']:.3g}) nats",
+        certificate(report.get("measured")),
+        *class_lines(report.get("measured")),
         report["advice"],
         *report["warnings"],
     ]
@@ -124,9 +135,13 @@ def newer_answers(store: Store) -> int:
 
 
 def export_columns(store: Store) -> list[str]:
-    """id, the items' own columns, label, annotators, and one probability for each class."""
-    own = [f"item.{name}" if name in _OWN else name for name in store.settings.columns]
-    return ["id", *own, "label", "annotators", *(f"p_{label}" for label in _predicted(store))]
+    """id, the items' own columns, label, annotators, and one probability for each class.
+
+    With an audit also whether the item is one of its random ones.
+    """
+    settings, ours = store.settings, _ours(store)
+    own = [f"item.{name}" if name in ours else name for name in settings.columns]
+    return ["id", *own, *ours[1:], *(f"p_{label}" for label in _predicted(store))]
 
 
 def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
@@ -134,20 +149,28 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     answers = store.current_labels()
     labels = combined_labels(store.votes())
     predicted = _predicted(store)
+    ours, audit = _ours(store), frozenset(store.settings.audit)
     stored = store.settings.predictions
     predictions = None if stored is None else load_features(store.folder, stored)
     for item in store.iter_items():
         if labelled_only and item.position not in labels:
             continue
-        own = {f"item.{k}" if k in _OWN else k: v for k, v in item.content.items()}
+        own = {f"item.{k}" if k in ours else k: v for k, v in item.content.items()}
         record = {"id": item.id, **own, "label": labels.get(item.position)}
         record["annotators"] = ";".join(answers.get(item.position, {}))
+        if audit:
+            record[_AUDIT] = item.position in audit
         if predictions is not None:
             row = predictions[item.position]
             record |= {
                 f"p_{label}": round(float(p), 6) for label, p in zip(predicted, row, strict=True)
             }
         yield record
+
+
+def _ours(store: Store) -> tuple[str, ...]:
+    """Columns of an export that are not the items' own."""
+    return (*_OWN, _AUDIT) if store.settings.audit else _OWN
 
 
 def _predicted(store: Store) -> tuple[str, ...]:

@@ -160,6 +160,14 @@ class Answers:
             )
         return dict(sorted({**machines, **people}.items()))
 
+    def answered(self) -> list[int]:
+        """Positions that were ever answered, in the order of their first answers."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT position FROM answers GROUP BY position ORDER BY min(answer)"
+            )
+            return [position for (position,) in rows]
+
     def _current(self) -> list[tuple[int, str, str, str]]:
         with self._db.reading() as connection:
             return connection.execute(

@@ -6,6 +6,8 @@ import numpy as np
 
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
+from parbals.learner.audit import AUDIT
+from parbals.learner.words import certificate
 from parbals.project.features import load_features
 from parbals.project.summary import overview
 from parbals.store.records import Lease, Why
@@ -34,6 +36,10 @@ __all__ = [
 
 _MOST_CURVE = 200
 _MOST_PAIRS = 200
+_FOR_MEASURING = (
+    "A random item, for measuring: the model does not learn from it, so its label tells how often "
+    "the model is wrong."
+)
 
 
 def project(store: Store) -> ProjectOut:
@@ -62,15 +68,20 @@ def project(store: Store) -> ProjectOut:
         answers_wanted=settings.answers_wanted,
         lease_minutes=settings.lease_minutes,
         strategy=settings.strategy,
+        audit=len(settings.audit),
         version=__version__,
     )
 
 
 class Predictions:
-    """The stored predictions of all items, as they are now; nothing where there are none yet."""
+    """The stored predictions of all items, as they are now; nothing where there are none yet.
+
+    Nor for the audit's items: a guess that is seen sways who labels, and the measurement with it.
+    """
 
     def __init__(self, store: Store) -> None:
         self.classes = store.classes
+        self.audit = frozenset(store.settings.audit)
         self.rows: np.ndarray | None = None
         for _ in range(2):  # the worker may replace the file between the two reads
             stored = store.settings.predictions
@@ -84,7 +95,7 @@ class Predictions:
 
     def of(self, position: int) -> Probabilities:
         """Class → probability."""
-        if self.rows is None:
+        if self.rows is None or position in self.audit:
             return None
         row = self.rows[position]
         return {label: round(float(p), 4) for label, p in zip(self.classes, row, strict=False)}
@@ -102,17 +113,21 @@ class Tasks:
     def task(self, store: Store, lease: Lease) -> TaskOut:
         """An item on its way to an annotator."""
         (item,) = store.items([lease.position])
+        is_audit = item.position in self._predictions.audit
         return TaskOut(
             position=item.position,
             id=item.id,
             content=item.content,
             image=image_address(item.position, self._image),
             expires=lease.expires,
-            why=_why(lease.why, self._predictions.of(item.position)),
+            why=_why(lease.why, self._predictions.of(item.position), is_audit),
         )
 
 
-def _why(why: Why | None, predicted: Probabilities) -> WhyOut:
+def _why(why: Why | None, predicted: Probabilities, is_audit: bool) -> WhyOut:
+    if is_audit:
+        batch = None if why is None else why.batch
+        return WhyOut(batch=batch, strategy=AUDIT, sentence=_FOR_MEASURING, predicted=None)
     if why is None:
         sentence = "Nobody chose this item: it was picked from the list."
         return WhyOut(sentence=sentence, predicted=predicted)
@@ -193,6 +208,9 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         passed=seen.passed,
         class_balance=seen.class_balance,
         annotators=seen.annotators,
+        audit=seen.audit,
+        audit_labelled=seen.audit_labelled,
+        certificate=certificate((seen.report or {}).get("measured")),
         report=seen.report,
         history=curve.renew(store),
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),

@@ -129,6 +129,7 @@ class ProjectOut(BaseModel):
     answers_wanted: int
     lease_minutes: int
     strategy: str
+    audit: int
     version: str
 
 
@@ -142,7 +143,10 @@ class QueueOut(BaseModel):
 
 
 class WhyOut(BaseModel):
-    """What chose the item; ``batch`` is null where nobody did."""
+    """What chose the item; ``batch`` is null where nobody did.
+
+    ``strategy`` is "audit" for a random item that measures the error.
+    """
 
     batch: int | None = None
     rank: int | None = None
@@ -232,7 +236,10 @@ class ServerOut(BaseModel):
 
 
 class LiveOut(BaseModel):
-    """Progress; with ``?since`` of the current revision only the first three."""
+    """Progress; with ``?since`` of the current revision only the first three.
+
+    ``audit`` counts the random items that measure the error; ``certificate`` is a sentence on it.
+    """
 
     revision: str
     queue: QueueOut
@@ -245,6 +252,9 @@ class LiveOut(BaseModel):
     passed: int | None = None
     class_balance: dict[str, int] | None = None
     annotators: list[Annotator] | None = None
+    audit: int | None = None
+    audit_labelled: int | None = None
+    certificate: str | None = None
     report: dict[str, Any] | None = None
     history: list[CurvePoint] | None = None
     agreement: Agreement | None = None

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, ParbalsError, ParbalsWarning
+from parbals.learner.audit import AUDIT
 from parbals.store.batches import TakenError
 from parbals.store.store import Store
 from parbals.strategies.table import QUICK, UNIFORM
@@ -160,19 +161,25 @@ def _engine() -> Any:
 
 
 def first_items(store: Store, n: int = _FIRST) -> int:
-    """A few items drawn at random if nothing waits: labelling starts before the model is there."""
+    """A few items drawn at random if nothing waits: labelling starts before the model is there.
+
+    They are the audit's, which are random, as long as it has any.
+    """
     if store.queue_counts().free:
         return 0
     taken = {*store.votes(), *store.pending(), *store.passes()}
     if len(taken) >= store.n_items:
         return 0
-    generator = np.random.default_rng([store.settings.seed, len(taken)])
-    free = np.setdiff1d(np.arange(store.n_items), np.fromiter(taken, np.int64))
-    drawn = generator.choice(free, min(n, len(free)), replace=False).tolist()
+    drawn = [position for position in store.settings.audit if position not in taken][:n]
+    strategy = AUDIT if drawn else UNIFORM
+    if not drawn:
+        generator = np.random.default_rng([store.settings.seed, len(taken)])
+        free = np.setdiff1d(np.arange(store.n_items), np.fromiter(taken, np.int64))
+        drawn = generator.choice(free, min(n, len(free)), replace=False).tolist()
     rows = [(position, None, None) for position in drawn]
     with suppress(InputError):  # somebody else has just taken them
         store.record_batch(
-            UNIFORM, None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
+            strategy, None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
         )
     return len(rows)
 

@@ -1,4 +1,4 @@
-// What is seen beside the work: progress, class balance, expected error and advice, who labels.
+// What is seen beside the work: progress, class balance, error and advice, who labels.
 
 import { errorChart, errorTable } from "./chart.js";
 import { ago, count, h, percent, plural } from "./dom.js";
@@ -59,6 +59,7 @@ export function progressPanel({ full = false } = {}) {
       live.queued && `${count(live.queued)} queued`,
       live.out && `${count(live.out)} out`,
       live.passed && `${count(live.passed)} passed`,
+      live.audit && `${count(live.audit_labelled)} of ${count(live.audit)} for measuring`,
     ].filter(Boolean);
     return [
       h("p", { class: "figure" }, h("strong", {}, count(live.labelled)), ` of ${count(live.n_items)} labelled`),
@@ -69,12 +70,24 @@ export function progressPanel({ full = false } = {}) {
   });
 }
 
+/** Recall and precision of each class, as far as the audit can tell. */
+function classTable({ recall, precision }) {
+  const cell = (share) =>
+    h("td", {}, share ? `${percent(share.mean)} (${percent(share.low)} to ${percent(share.high)})` : "too few to tell");
+  const rows = Object.keys(recall).map((label) =>
+    h("tr", {}, h("th", { scope: "row", dir: "auto" }, label), cell(recall[label]), cell(precision[label])),
+  );
+  const names = ["Measured", "Recall", "Precision"].map((name) => h("th", { scope: "col" }, name));
+  return h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
+}
+
 export function errorPanel({ full = false } = {}) {
-  return livePanel("Expected error", (live, inside) => {
+  return livePanel("Error", (live, inside) => {
     const { report, history } = live;
     if (!report || !history?.length)
       return h("p", { class: "quiet" }, "A first estimate appears once the model has learnt from a few labels.");
-    const error = report.expected_error;
+    const measured = report.measured?.error;
+    const error = measured ?? report.expected_error;
     const behind = live.labelled - report.n_labels;
     return [
       h(
@@ -82,7 +95,9 @@ export function errorPanel({ full = false } = {}) {
         { class: "figure" },
         h("strong", {}, percent(error.mean)),
         h("span", { class: "interval" }, ` ${percent(error.low)} to ${percent(error.high)}`),
+        h("span", { class: "source" }, measured ? " measured" : " as the model expects"),
       ),
+      h("p", { class: "quiet" }, live.certificate),
       errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140 }),
       h(
         "p",
@@ -108,8 +123,9 @@ export function errorPanel({ full = false } = {}) {
         h(
           "p",
           { class: "quiet" },
-          "The share of wrong decisions somebody would find who labelled everything, as the model itself expects it, with a 90 % interval.",
+          "The curve is the share of wrong decisions somebody would find who labelled everything, as the model itself expects it, with a 90 % interval.",
         ),
+      full && measured && classTable(report.measured),
       full && h("details", { class: "as-table" }, h("summary", {}, "The curve as a table"), errorTable(history)),
     ];
   });

@@ -65,7 +65,9 @@ export function whyPanel() {
         : h(
             "p",
             { class: "quiet" },
-            "The model has made no prediction for this item yet; it needs a few labels first.",
+            task?.why?.strategy === "audit"
+              ? "Not shown for a random item: a guess seen first would sway the measurement."
+              : "The model has made no prediction for this item yet; it needs a few labels first.",
           ),
     );
   }
