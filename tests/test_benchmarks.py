@@ -159,6 +159,7 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
         ("growth.py", ("--only", "x")),
         pytest.param("growth.py", ("--N", "many"), marks=pytest.mark.full),
         ("parbals_run.py", ("--sizes", "mnist")),
+        ("audit_coverage.py", ("--only", "mnist")),
         pytest.param("parbals_run.py", ("--cores", "0"), marks=pytest.mark.full),
     ],
 )
@@ -179,3 +180,23 @@ def test_trust_measures_a_design_once(tmp_path):
     methods = json.loads(line)["methods"]
     assert methods["EP"]["p_mean"] < 0.05
     assert methods["4,000 particles"]["rank"] > 0.9
+
+
+@pytest.mark.full
+def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
+    out = tmp_path / "runs.jsonl"
+    arguments = ("--only", "breast-cancer", "--strategies", "random", "--most", "60")
+    for n_seeds in ("1", "2"):
+        done = run_benchmark(
+            *arguments, "--seeds", n_seeds, "--out", str(out), script="audit_coverage.py"
+        )
+        assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [(line["audit"], line["seed"]) for line in lines] == [
+        (50, 0),
+        (100, 0),
+        (50, 1),
+        (100, 1),
+    ]
+    assert [row["n"] for row in lines[0]["rows"]] == [6, 18]
+    assert "| breast cancer | random | 100 | 60 | 2 |" in done.stdout

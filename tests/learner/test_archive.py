@@ -63,7 +63,7 @@ def test_features_can_be_left_out_and_are_checked_when_they_come_back(tmp_path):
     assert len(parbals.ActiveLearner.load(tmp_path / "small", X_pool=X).labels) == 10
 
 
-def test_a_file_from_before_the_closed_form_keeps_its_particles(tmp_path):
+def test_a_file_from_before_the_closed_form_and_audits_goes_on_as_it_was(tmp_path):
     active = learner(inference="smc")
     active.save(tmp_path / "new")
     with zipfile.ZipFile(tmp_path / "new") as new, zipfile.ZipFile(tmp_path / "old", "w") as old:
@@ -71,11 +71,12 @@ def test_a_file_from_before_the_closed_form_keeps_its_particles(tmp_path):
             content = new.read(name)
             if name == "learner.json":
                 document = json.loads(content)
-                del document["settings"]["inference"]
+                del document["settings"]["inference"], document["audit"]
                 content = json.dumps(document)
             old.writestr(name, content)
     loaded = parbals.ActiveLearner.load(tmp_path / "old")
     assert loaded.inference == "smc"
+    assert loaded.audit_items == []
     assert list(loaded.ask(4)) == list(active.ask(4))
 
 

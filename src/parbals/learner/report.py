@@ -103,7 +103,8 @@ class Report:
                 f"expected log loss: {self.expected_log_loss} nats",
             ]
         measured = self.as_dict()["measured"]
-        lines += [certificate(measured), *class_lines(measured)]
+        if self.expected_error.known or measured is not None:
+            lines += [certificate(measured), *class_lines(measured)]
         return "\n".join([*lines, self.advice, *self.warnings])
 
 

@@ -1,0 +1,206 @@
+"""Is the error that the report measures, and the one it expects, the real one?
+
+    python benchmarks/audit_coverage.py --data FOLDER           all runs that are missing, then docs
+    python benchmarks/audit_coverage.py --only sms-spam,digits --seeds 5 --strategies random
+    python benchmarks/audit_coverage.py --tables                docs/coverage.md from what there is
+
+For every seed the rows are divided into a pool and a test set, and the pool is labelled twenty at a
+time. At each number of labels (the audit's among them) a line notes what the audit says, what the
+model expects on the test set, and what its error there is. Each run is a line of
+benchmarks/audit_coverage.jsonl, so an interrupted study goes on; remove the file to begin again.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+RECORDS = HERE / "audit_coverage.jsonl"
+PAGE = HERE.parent / "docs" / "coverage.md"
+SIZES = (20, 60, 100, 200, 300, 500)
+AUDITS = (50, 100)
+N_POOL, N_TEST, BATCH = 2_000, 10_000, 20
+DATA = {
+    "sms-spam": "SMS spam",
+    "breast-cancer": "breast cancer",
+    "digits:*": "digits, ten classes",
+    "ag-news": "AG News, World against the rest",
+    "ag-news:*": "AG News, four classes",
+    "cifar10": "CIFAR-10, airplanes against the rest",
+    "cifar10:*": "CIFAR-10, ten classes",
+    "airline": "airline",
+    "credit-card": "credit card",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
+    parser.add_argument("--only", default=",".join(DATA), help="datasets, separated by commas")
+    parser.add_argument("--strategies", default="random,confidence,epig,parbals-epig")
+    parser.add_argument("--audits", default=",".join(map(str, AUDITS)))
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--most", type=int, default=SIZES[-1], help="labels a run")
+    parser.add_argument("--out", type=Path, default=RECORDS)
+    parser.add_argument("--tables", action="store_true", help="only write docs/coverage.md")
+    given = parser.parse_args()
+    for name in given.only.split(","):
+        if name not in DATA:
+            parser.error(f"there is no dataset {name!r}; choose some of: {', '.join(DATA)}")
+    if given.data is not None:
+        os.environ["PARBALS_DATA"] = str(given.data)
+    done = {key(record) for record in read(given.out)}
+    for seed in range(0 if given.tables else given.seeds):
+        for data in given.only.split(","):
+            for strategy in given.strategies.split(","):
+                for audit in map(int, given.audits.split(",")):
+                    run = {"data": data, "strategy": strategy, "audit": audit, "seed": seed}
+                    if key(run) in done:
+                        continue
+                    began = time.process_time()
+                    run["rows"] = one_run(data, strategy, audit, seed, given.most)
+                    run["cpu_seconds"] = round(time.process_time() - began, 1)
+                    with open(given.out, "a", encoding="utf-8") as file:
+                        file.write(json.dumps(run) + "\n")
+                    print(key(run), run["cpu_seconds"], file=sys.stderr, flush=True)
+    page = "\n".join([*_title(), *_coverage(read(given.out)), *_costs()]) + "\n"
+    if given.out == RECORDS:
+        PAGE.write_text(page, encoding="utf-8")
+    print(page)
+    return 0
+
+
+def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> list[dict[str, Any]]:
+    """A record for each number of labels."""
+    import parbals
+    from parbals.bench.loading import load_data
+    from parbals.learner.audit import measure
+
+    loaded = load_data(data)
+    X = np.concatenate([loaded.X_pool, loaded.X_test])
+    y = np.concatenate([loaded.y_pool, loaded.y_test])
+    order = np.random.default_rng(seed).permutation(len(X))
+    n_pool = min(N_POOL, 2 * len(X) // 3)
+    pool, test = order[:n_pool], order[n_pool:][:N_TEST]
+    learner = parbals.ActiveLearner(
+        X[pool], range(len(loaded.classes)), strategy=strategy, random_state=seed, audit=audit
+    )
+    rows = []
+    for size in (size for size in SIZES if size <= min(most, n_pool // 2)):
+        while len(learner.labelled) < size:
+            out = learner.ask(min(BATCH, size - len(learner.labelled)))
+            learner.tell(out, y[pool[out]])
+        probs = learner.predict_proba(X[test])
+        measured = measure(learner)
+        assert measured is not None
+        assert measured.error is not None
+        rows.append(
+            {
+                "labels": size,
+                "n": measured.n,
+                "low": measured.error.low,
+                "mean": measured.error.mean,
+                "high": measured.error.high,
+                "expected": float(1.0 - probs.max(axis=1).mean()),
+                "real": float(np.mean(probs.argmax(axis=1) != y[test])),
+            }
+        )
+    return rows
+
+
+def key(record: dict[str, Any]) -> str:
+    return "/".join(str(record[name]) for name in ("data", "strategy", "audit", "seed"))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _title() -> Iterable[str]:
+    yield "# How honest is the report?"
+    yield ""
+    yield (
+        "Written by `python benchmarks/audit_coverage.py`; do not edit. [audit.md](audit.md) says "
+        "what an audit is."
+    )
+    yield ""
+
+
+def _coverage(records: list[dict[str, Any]]) -> Iterable[str]:
+    """One line for each number of labels, over seeds."""
+    if not records:
+        return
+    yield (
+        f"Pools of at most {N_POOL:,} items, labelled {BATCH} at a time. *Held*: the share of runs "
+        "in which the audit's 90 % interval held the error that the model then had on items it had "
+        "never seen. *Expected*: the error that the model itself expects there, minus the real one."
+    )
+    yield ""
+    yield (
+        "| data | labelled by | audit | labels | runs | real error | measured on | its interval, "
+        "mean | held | expected - real, points |"
+    )
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |"
+    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for record in records:
+        name = (record["data"], record["strategy"], record["audit"])
+        groups.setdefault(name, []).append(record)
+    for (data, strategy, audit), runs in sorted(
+        groups.items(), key=lambda pair: (list(DATA).index(pair[0][0]), *pair[0][1:])
+    ):
+        for size in SIZES:
+            rows = [row for run in runs for row in run["rows"] if row["labels"] == size]
+            if not rows:
+                continue
+            of = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+            held = np.mean((of["low"] <= of["real"]) & (of["real"] <= of["high"]))
+            off = 100.0 * np.mean(of["expected"] - of["real"])
+            yield (
+                f"| {DATA[data]} | {strategy} | {audit} | {size} | {len(rows)} | "
+                f"{of['real'].mean():.1%} | {of['n'].mean():.0f} | {of['low'].mean():.1%} to "
+                f"{of['high'].mean():.1%} | {held:.0%} | {off:+.1f} |"
+            )
+    yield ""
+
+
+def _costs() -> Iterable[str]:
+    """The interval by the audit's size and the share that it finds wrong."""
+    from parbals.learner.looks import error_limits, latest_look
+
+    yield "## What an audit of n labels buys"
+    yield ""
+    yield (
+        "The 90 % interval, whose upper end holds with 95 % by itself, where the audit finds this "
+        "share wrong and makes up a third of the labels. In brackets the upper end for one who "
+        "looks just once, at a time fixed beforehand: the difference is the price of looking as "
+        "often as one likes."
+    )
+    yield ""
+    shares = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
+    yield "| n | " + " | ".join(f"{share:.0%} wrong" for share in shares) + " |"
+    yield "| ---: |" + " --- |" * len(shares)
+    for n in (25, 50, 100, 200):
+        look = latest_look(3 * n)
+        assert look is not None
+        cells = []
+        for share in shares:
+            n_wrong = round(share * n)
+            low, high = error_limits(n_wrong, n, look.delta)
+            once = error_limits(n_wrong, n, 0.05)[1]
+            cells.append(f"{low:.1%} to {high:.1%} ({once:.1%})")
+        yield f"| {n} | " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
