@@ -113,6 +113,15 @@ def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
     assert measured.precision["yes"].mean == hits.sum() / (decided == "yes").sum()
 
 
+def test_labels_from_before_the_audit_do_not_delay_its_looks():
+    active = learner()
+    before = np.setdiff1d(np.arange(300), active.audit)[:200]
+    active.tell(before, Y[before])
+    for n in (1, 2, 3):
+        active.tell(active.audit[n - 1], Y[active.audit[n - 1]])
+        assert (measure(active).n, measure(active).n_labels) == (n, 200 + n)
+
+
 def test_between_two_looks_the_measurement_stands():
     active = labelled(70)
     before = measure(active)
@@ -156,7 +165,7 @@ def test_the_report_gives_it_in_words_and_in_json():
 
 def test_an_audit_without_labels_promises_a_measurement():
     active = learner()
-    assert measure(active) is None
+    assert measure(active).error is None
     active.tell(np.setdiff1d(np.arange(300), active.audit)[:1], ["no"])
     sentence = certificate(asdict(measure(active)))
     assert sentence.startswith("How large the error is will be measured as the 20 random items")

@@ -56,7 +56,11 @@ class Measurement:
 
 def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) -> np.ndarray:
     """(size,) positions in random order, none of them ``taken``; at most half of what is left."""
-    left = np.setdiff1d(np.arange(n_items), np.asarray(taken, np.int64))
+    if size == 0:
+        return np.zeros(0, np.int64)
+    is_left = np.ones(n_items, bool)
+    is_left[list(taken)] = False
+    left = np.flatnonzero(is_left)
     if 2 * size > len(left):
         raise InputError(
             f"An audit of {size} items is more than half of the {len(left)} that have no label; "
@@ -91,28 +95,30 @@ def mixed_in(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
 
 
 def measure(learner: "ActiveLearner") -> Measurement | None:
-    """The latest measurement; None without an audit, or before the first label.
+    """The latest measurement; None without an audit.
 
-    The model is fitted on the labels that came first; the audit's among them are what it is
-    measured on.
+    A look takes the labels in the order they came. It counts them from the audit's first one, so
+    that labels from before do not delay it.
     """
-    order = list(learner.labels_by_position)
-    look = latest_look(len(order))
-    if not len(learner.audit) or look is None:
+    if not len(learner.audit):
         return None
-    first = np.array(order[: look.n_labels], np.int64)
-    is_audit = np.isin(first, learner.audit)
-    model = learner.model_of(np.sort(first[~is_audit]))
-    audited = first[is_audit] if model is not None else first[:0]
+    order = np.array(list(learner.labels_by_position), np.int64)
+    is_audit = np.isin(order, learner.audit)
+    before = max(0, int(is_audit.argmax()) + 1 - _EVERY) if is_audit.any() else len(order)
+    look = latest_look(len(order) - before)
+    n_labels = before + (0 if look is None else look.n_labels)
+    order, is_audit = order[:n_labels], is_audit[:n_labels]
+    model = learner.model_of(np.sort(order[~is_audit]))
+    audited = order[is_audit] if model is not None else order[:0]
     given = np.array([learner.labels_by_position[p] for p in audited.tolist()], np.int64)
-    decided = np.zeros(0, np.int64)
+    decided = given
     if len(audited):
         decided = learner.mean_proba(model, learner.pool_rows(audited)).argmax(axis=1)
     wrong = decided != given
 
     def share(of: np.ndarray, among: np.ndarray, fewest: int = _FEWEST) -> Estimate | None:
         n, hits = int(among.sum()), int((of & among).sum())
-        if n < fewest:
+        if look is None or n < fewest:
             return None
         return Estimate(hits / n, *error_limits(hits, n, look.delta))
 
@@ -122,7 +128,7 @@ def measure(learner: "ActiveLearner") -> Measurement | None:
         n=len(given),
         n_wrong=int(wrong.sum()),
         n_audit=len(learner.audit),
-        n_labels=look.n_labels,
+        n_labels=n_labels,
         recall={label: share(~wrong, given == c) for c, label in classes},
         precision={label: share(~wrong, decided == c) for c, label in classes},
     )
