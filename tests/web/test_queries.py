@@ -12,7 +12,7 @@ from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
 from parbals.strategies.table import STRATEGIES
 from parbals.web.items import show_item
-from parbals.web.queries import Curve, Tasks
+from parbals.web.queries import Curve, Predictions, Tasks
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_a_random_item_says_what_it_is_for_and_shows_no_guess(store):
     assert why.sentence.startswith("A random item, for measuring:")
     assert show_item(store, 3).predicted is None
     assert show_item(store, 4).predicted is not None
+    assert Predictions(store).classes_of([2, 3, 4]) == [0, -1, 0]
     assert tasks.task(store, Lease(4, 0.0, None)).why.strategy is None
 
 

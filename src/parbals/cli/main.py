@@ -48,7 +48,8 @@ for _command in (*COMMANDS, serve, label, data, bench, doctor, strategies, demo)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Exit codes: 0 done, 2 refused, 3 no usable project there, 130 Ctrl-C.
 
-    Our own errors are one sentence on the error stream.
+    A command may have others of its own: ``status --until-error`` 4 for "not yet". Our own errors
+    are one sentence on the error stream.
     """
     try:
         code = parbals.main(arguments, prog_name="parbals", standalone_mode=False)

@@ -84,15 +84,13 @@ def show_map(store: Store) -> MapOut:
     positions += [position for position in others if position not in states][:free]
     numbers = {label: number for number, label in enumerate(store.classes)}
     xy = np.asarray(places[positions], np.float64).round(5)
-    rows = Predictions(store).rows
+    predicted = Predictions(store).classes_of(positions)
     points = Points(
         position=positions,
         x=xy[:, 0].tolist(),
         y=xy[:, 1].tolist(),
         state=[states.get(position, 0) for position in positions],
         label=[numbers[labels[p]] if p in labels else -1 for p in positions],
-        predicted=(
-            [-1] * len(positions) if rows is None else rows[positions].argmax(axis=1).tolist()
-        ),
+        predicted=predicted,
     )
     return MapOut(n_total=n_items, points=points, explained=list(stored.explained), message=None)

@@ -1,5 +1,6 @@
 """What the page shows of a project: reads only, and loads no model."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -99,6 +100,13 @@ class Predictions:
             return None
         row = self.rows[position]
         return {label: round(float(p), 4) for label, p in zip(self.classes, row, strict=False)}
+
+    def classes_of(self, positions: Sequence[int]) -> list[int]:
+        """The number of each one's most probable class, -1 where nothing is shown."""
+        if self.rows is None:
+            return [-1] * len(positions)
+        best = self.rows[positions].argmax(axis=1).tolist()
+        return [-1 if p in self.audit else c for p, c in zip(positions, best, strict=True)]
 
 
 class Tasks:
