@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,14 @@ def main() -> int:
 def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> list[dict[str, Any]]:
     """A record for each number of labels."""
     import parbals
-    from parbals.bench.loading import load_data
     from parbals.learner.audit import measure
 
-    loaded = load_data(data)
-    X = np.concatenate([loaded.X_pool, loaded.X_test])
-    y = np.concatenate([loaded.y_pool, loaded.y_test])
+    X, y, n_classes = load(data)
     order = np.random.default_rng(seed).permutation(len(X))
     n_pool = min(N_POOL, 2 * len(X) // 3)
     pool, test = order[:n_pool], order[n_pool:][:N_TEST]
     learner = parbals.ActiveLearner(
-        X[pool], range(len(loaded.classes)), strategy=strategy, random_state=seed, audit=audit
+        X[pool], range(n_classes), strategy=strategy, random_state=seed, audit=audit
     )
     rows = []
     for size in (size for size in SIZES if size <= min(most, n_pool // 2)):
@@ -115,6 +113,16 @@ def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> list[
             }
         )
     return rows
+
+
+@cache
+def load(data: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Features and class numbers of all rows whose labels are known, and how many classes."""
+    from parbals.bench.loading import load_data
+
+    loaded = load_data(data)
+    X = np.concatenate([loaded.X_pool, loaded.X_test])
+    return X, np.concatenate([loaded.y_pool, loaded.y_test]), len(loaded.classes)
 
 
 def key(record: dict[str, Any]) -> str:
