@@ -13,11 +13,11 @@ def test_there_is_no_look_before_the_first_label():
     assert latest_look(0) is None
 
 
-def test_looks_come_whenever_the_labels_have_grown_by_a_quarter():
+def test_three_looks_come_in_every_doubling_of_the_labels():
     seen = [latest_look(n).n_labels for n in range(1, 1001)]
-    assert all(look <= n < 1.25 * look + 1 for n, look in enumerate(seen, start=1))
+    assert all(look <= n < 1.26 * look + 1 for n, look in enumerate(seen, start=1))
     assert [look for look in sorted(set(seen)) if look >= 100] == [
-        *(103, 128, 160, 200, 250, 313, 391, 489, 611, 763, 954)
+        *(100, 126, 159, 200, 252, 318, 400, 504, 635, 800)
     ]
     assert all(latest_look(look).n_labels == look for look in seen), "a look is its own latest"
 

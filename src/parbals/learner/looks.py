@@ -1,7 +1,7 @@
 """Intervals that hold however often one looks.
 
 A session has infinitely many possible *looks*, k ∈ ℤ: look k is taken when there are
-n_k = ⌈200 · 1.25^k⌉ labels (those from before the audit began not counted), and what it says stands
+n_k = ⌈200 · 2^(k/3)⌉ labels (those from before the audit began not counted), and what it says stands
 until the next one. At a look the model of the first n_k labels meets the audit's items among them,
 whose labels had no part in that model. Given the model, each of the n losses is then a Bernoulli(p)
 draw of its own, p the model's error rate on items like these, and Clopper and Pearson's exact
@@ -15,7 +15,7 @@ With δ_k = δ w_k and Σ_k w_k = 1 the union bound gives, for all looks togethe
 
 so both ends hold at a time chosen by what was seen, such as the first look with a small U: with
 δ = 5 % the interval has 90 % and its upper end alone 95 %. The weights w_k = (1 + (k/4)²)⁻¹ / W,
-W = 4π coth 4π, are flat where sessions end: within a factor of two at 80 to 490 labels.
+W = 4π coth 4π, are flat where sessions end: within a factor of two at 80 to 500 labels.
 """
 
 import math
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 __all__ = ["Look", "error_limits", "latest_look"]
 
-_CENTRE, _RATIO, _SPREAD = 200, 1.25, 4.0
+_CENTRE, _PER_DOUBLING, _SPREAD = 200, 3, 4.0
 _TOTAL = _SPREAD * math.pi / math.tanh(_SPREAD * math.pi)
 _DELTA = 0.05
 
@@ -40,10 +40,10 @@ def latest_look(n_labels: int) -> Look | None:
     """The last look that ``n_labels`` labels allow; None before the first label."""
     if n_labels < 1:
         return None
-    # 250 labels are 200 · 1.25 whatever the logarithm's last digit.
-    k = math.floor(math.log(n_labels / _CENTRE) / math.log(_RATIO) + 1e-9)
+    # 400 labels are twice 200 whatever the logarithm's last digit.
+    k = math.floor(_PER_DOUBLING * math.log2(n_labels / _CENTRE) + 1e-9)
     weight = 1.0 / (_TOTAL * (1.0 + (k / _SPREAD) ** 2))
-    return Look(math.ceil(_CENTRE * _RATIO**k - 1e-6), _DELTA * weight)
+    return Look(math.ceil(_CENTRE * 2.0 ** (k / _PER_DOUBLING) - 1e-6), _DELTA * weight)
 
 
 def error_limits(n_wrong: int, n: int, delta: float) -> tuple[float, float]:
