@@ -198,5 +198,5 @@ def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
         (50, 1),
         (100, 1),
     ]
-    assert [row["n"] for row in lines[0]["rows"]] == [6, 18]
+    assert [row["n"] for row in lines[0]["rows"]] == [7, 16]
     assert "| breast cancer | random | 100 | 60 | 2 |" in done.stdout

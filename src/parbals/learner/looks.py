@@ -1,11 +1,11 @@
 """Intervals that hold however often one looks.
 
 A session has infinitely many possible *looks*, k ∈ ℤ: look k is taken when there are
-n_k = ⌈200 · 2^(k/3)⌉ labels (those from before the audit began not counted), and what it says stands
-until the next one. At a look the model of the first n_k labels meets the audit's items among them,
-whose labels had no part in that model. Given the model, each of the n losses is then a Bernoulli(p)
-draw of its own, p the model's error rate on items like these, and Clopper and Pearson's exact
-limits L, U have
+n_k = ⌈200 · 2^(k/3)⌉ labels (not counting those from before the audit began), and what it says
+stands until the next one. At a look the model of the first n_k labels meets the audit's items among
+them, whose labels had no part in that model. Given the model, each of the n losses is then a
+Bernoulli(p) draw of its own, p the model's error rate on items like these, and Clopper and
+Pearson's exact limits L, U have
 
     P(p < L) ≤ δ,   P(p > U) ≤ δ.
 
