@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.audit import AUDIT, audit_share, draw_audit, mixed_in
+from parbals.learner.audit import audit_batch, audit_share, draw_audit, with_audit_items
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
@@ -172,9 +172,9 @@ class ActiveLearner:
         n_audit = audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))
         drawn = waiting[:n_audit]
         if n_audit == n:
-            return _audit_batch(drawn)
+            return audit_batch(drawn)
         batch = self._choose(n - n_audit, free, strategy)
-        return batch if n_audit == 0 else _with_audit(batch, drawn)
+        return batch if n_audit == 0 else with_audit_items(batch, drawn)
 
     def _choose(self, n: int, free: np.ndarray, strategy: str | None) -> Batch:
         """The strategy's ``n`` of the ``free`` positions."""
@@ -462,31 +462,3 @@ class ActiveLearner:
         digest = hashlib.blake2b(repr(self.seed).encode(), digest_size=16)
         digest.update(positions.tobytes() + b"|" + numbers.tobytes() + more)
         return digest.digest()
-
-
-def _audit_batch(positions: np.ndarray) -> Batch:
-    """Items of the audit alone."""
-    blank = np.full(len(positions), np.nan)
-    none = np.zeros(len(positions), np.int64)
-    note = "All of them are random items of the audit."
-    return Batch(positions, blank, blank, blank, AUDIT, none, 0, (note,))
-
-
-def _with_audit(batch: Batch, positions: np.ndarray) -> Batch:
-    """The batch with items of the audit spread over it."""
-    order = mixed_in(batch.indices, positions)
-    blank = np.full(len(positions), np.nan)
-
-    def joined(values: np.ndarray, more: np.ndarray) -> np.ndarray:
-        return np.concatenate([values, more])[order]
-
-    note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
-    return replace(
-        batch,
-        indices=joined(batch.indices, positions),
-        scores=joined(batch.scores, blank),
-        initial_scores=joined(batch.initial_scores, blank),
-        effective_sample_size=joined(batch.effective_sample_size, blank),
-        n_exact=joined(batch.n_exact, np.zeros(len(positions), np.int64)),
-        notes=(*batch.notes, note),
-    )

@@ -9,7 +9,7 @@ What the interval assumes: whether an audit item has a label yet does not depend
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,21 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.looks import error_limits, latest_look
 from parbals.randomness import derive_generator
-from parbals.types import Estimate
+from parbals.types import Batch, Estimate
 
 if TYPE_CHECKING:
     from parbals.learner.active import ActiveLearner
 
-__all__ = ["AUDIT", "Measurement", "audit_share", "draw_audit", "measure", "mixed_in"]
+__all__ = [
+    "AUDIT",
+    "Measurement",
+    "audit_batch",
+    "audit_share",
+    "draw_audit",
+    "measure",
+    "mixed_in",
+    "with_audit_items",
+]
 
 AUDIT = "audit"
 """What chose an item of the audit, beside the names of strategies."""
@@ -94,6 +103,34 @@ def mixed_in(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
     return order
 
 
+def audit_batch(positions: np.ndarray) -> Batch:
+    """Items of the audit alone."""
+    blank = np.full(len(positions), np.nan)
+    none = np.zeros(len(positions), np.int64)
+    note = "All of them are random items of the audit."
+    return Batch(positions, blank, blank, blank, AUDIT, none, 0, (note,))
+
+
+def with_audit_items(batch: Batch, positions: np.ndarray) -> Batch:
+    """The batch with items of the audit spread over it."""
+    order = mixed_in(batch.indices, positions)
+    blank = np.full(len(positions), np.nan)
+
+    def joined(values: np.ndarray, more: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, more])[order]
+
+    note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
+    return replace(
+        batch,
+        indices=joined(batch.indices, positions),
+        scores=joined(batch.scores, blank),
+        initial_scores=joined(batch.initial_scores, blank),
+        effective_sample_size=joined(batch.effective_sample_size, blank),
+        n_exact=joined(batch.n_exact, np.zeros(len(positions), np.int64)),
+        notes=(*batch.notes, note),
+    )
+
+
 def measure(learner: "ActiveLearner") -> Measurement | None:
     """The latest measurement; None without an audit.
 
@@ -102,7 +139,8 @@ def measure(learner: "ActiveLearner") -> Measurement | None:
     """
     if not len(learner.audit):
         return None
-    order = np.array(list(learner.labels_by_position), np.int64)
+    labels = learner.labels_by_position
+    order = np.array(list(labels), np.int64)
     is_audit = np.isin(order, learner.audit)
     before = max(0, int(is_audit.argmax()) + 1 - _EVERY) if is_audit.any() else len(order)
     look = latest_look(len(order) - before)
@@ -110,7 +148,7 @@ def measure(learner: "ActiveLearner") -> Measurement | None:
     order, is_audit = order[:n_labels], is_audit[:n_labels]
     model = learner.model_of(np.sort(order[~is_audit]))
     audited = order[is_audit] if model is not None else order[:0]
-    given = np.array([learner.labels_by_position[p] for p in audited.tolist()], np.int64)
+    given = np.array([labels[p] for p in audited.tolist()], np.int64)
     decided = given
     if len(audited):
         decided = learner.mean_proba(model, learner.pool_rows(audited)).argmax(axis=1)
