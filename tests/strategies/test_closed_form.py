@@ -12,7 +12,7 @@ from scipy.special import expit
 
 import parbals
 from parbals.mixture import label_evidence
-from parbals.race import balanced, class_evidence, class_means
+from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
 from parbals.strategies import closed_form
 
@@ -182,8 +182,8 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
             states[u] = mean + (slope[0][:, None] * columns).T, cov - shrunk
 
     def matrices(R, mean, cov):
-        probs, slopes = class_means(R @ mean, np.einsum("nd,ade,ne->na", R, cov, R), coarse=True)
-        gains = balanced(np.einsum("nab,na->nb", slopes**2, 1.0 / probs), np)
+        p, slope = class_slopes((R @ mean).T, np.einsum("nd,ade,ne->an", R, cov, R))
+        gains = balanced((np.square(slope) / (p * (1.0 - p))).T, np)
         outer = gains[:, :, None] * gains[:, None] / gains.sum(axis=1)[:, None, None]
         return gains[:, :, None] * np.eye(gains.shape[1]) - outer
 

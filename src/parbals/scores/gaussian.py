@@ -23,8 +23,10 @@ J diag(c) J'ᵀ, J = E[∂ softmax / ∂f] (:func:`parbals.race.class_means`), a
 
     ½ Σ_ab cov_ab² / (p_a q_b) = ½ Σ_kl c_k c_l M_kl M'_kl,      M = Jᵀ diag(1/p) J.
 
-M has the vector of ones in its null space, and so has diag(g) - g gᵀ / Σg: with the g whose
-diagonal agrees, a point needs C numbers instead of C², and a pair C operations instead of C².
+M has the vector of ones in its null space, and so has diag(g) - g gᵀ / Σg: with a g whose diagonal
+agrees, a point needs C numbers instead of C², and a pair C operations instead of C². The diagonal
+is taken from the labels "a or not", M_aa ≈ J_aa² / (p_a (1-p_a)): the two-class formula, and by
+Cauchy and Schwarz a lower bound.
 """
 
 from typing import Any
@@ -34,7 +36,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from parbals.mixture import sigmoid_means
-from parbals.race import balanced, class_means
+from parbals.race import balanced, class_slopes
 from parbals.scores.losses import error_reduction
 
 __all__ = [
@@ -150,9 +152,9 @@ def target_gains(mean: Float[Array, "A n"], variance: Float[Array, "A n"]) -> Fl
     """What a point contributes to the quadratic form: a with two classes (A = 1), g with more."""
     if len(mean) == 1:
         return gain_factor(mean, variance)
-    probs, slopes = class_means(mean.T, variance.T, jnp, coarse=True)
-    diagonal = (jnp.square(slopes) / jnp.maximum(probs, _LEAST)[:, :, None]).sum(axis=1)
-    return balanced(jnp.maximum(diagonal, _LEAST), jnp).T
+    p, slope = class_slopes(mean, variance, jnp)
+    diagonal = jnp.square(slope) / jnp.maximum(p * (1.0 - p), _LEAST)
+    return balanced(jnp.maximum(diagonal, _LEAST), jnp, axis=0)
 
 
 def quadratic_gain(

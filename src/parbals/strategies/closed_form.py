@@ -61,7 +61,7 @@ _MOST_TRIES = 16
 """If more leaders turn out to be needed, at most so many times the bytes are spent on them."""
 _STEPS = 32
 """Smaller batches run through the program of this size: one of 10 and one of 20 share it."""
-_CHUNK = {"cpu": 128, "gpu": 4096}
+_CHUNK = {"cpu": 32, "gpu": 4096}
 
 
 class Universes(NamedTuple):
