@@ -178,7 +178,7 @@ def test_gains_have_the_diagonal_of_their_matrix():
     share = (gains - np.square(gains) / gains.sum(axis=0)).T / np.einsum("nkk->nk", matrix)
     assert np.median(share) == pytest.approx(1.0, abs=0.05)
     assert (share > 0.8).all()
-    assert (share < 1.05).all()  # a bound but for the error of the quadrature
+    assert (share < 1.1).all()  # a bound but for the error of the quadrature
 
 
 def test_the_form_is_the_sum_over_pairs_of_channels():

@@ -158,7 +158,7 @@ class ActiveLearner:
             drawn = derive_generator(self.seed, "candidates", key.hex())
             candidates = np.sort(drawn.choice(free, most, replace=False))
         # Pending items enter as a partial batch, so they stand in the pool as well.
-        pending = np.array(sorted(self._ledger.pending), np.int64)
+        pending = self.pending_positions()
         positions = np.concatenate([candidates, pending])
         pool = (
             self.pool.rows_in_place(positions, self._prepare)
@@ -213,6 +213,14 @@ class ActiveLearner:
     def free_items(self) -> int:
         """How many items are neither labelled nor pending."""
         return int(self._ledger.free().sum())
+
+    def free_positions(self) -> np.ndarray:
+        """Positions that are neither labelled nor pending, ascending."""
+        return np.flatnonzero(self._ledger.free())
+
+    def pending_positions(self) -> np.ndarray:
+        """Positions that are out, ascending."""
+        return np.array(sorted(self._ledger.pending), np.int64)
 
     @property
     def pending(self) -> list[Any]:

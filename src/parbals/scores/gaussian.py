@@ -29,10 +29,12 @@ is taken from the labels "a or not", M_aa ≈ J_aa² / (p_a (1-p_a)): the two-cl
 Cauchy and Schwarz a lower bound.
 """
 
+from types import ModuleType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from parbals.mixture import sigmoid_means
@@ -158,25 +160,31 @@ def target_gains(mean: Float[Array, "A n"], variance: Float[Array, "A n"]) -> Fl
 
 
 def quadratic_gain(
-    covariance: Float[Array, "A n M"],
-    gains: Float[Array, "A n"],
-    other_gains: Float[Array, "A M"],
-    share: Float[Array, " M"],
-) -> Float[Array, " n"]:
-    """EPIG to first order of every point, with the gains of the points and of the targets."""
+    covariance: Float[Array | np.ndarray, "A n M"],
+    gains: Float[Array | np.ndarray, "A n"],
+    other_gains: Float[Array | np.ndarray, "A M"],
+    share: Float[Array | np.ndarray, " M"],
+    xp: ModuleType = jnp,
+) -> Any:
+    """(n,) EPIG to first order of every point, with the gains of the points and of the targets."""
     if len(covariance) == 1:
-        return 0.5 * gains[0] * (jnp.square(covariance[0]) @ (share * other_gains[0]))
+        return 0.5 * gains[0] * (xp.square(covariance[0]) @ (share * other_gains[0]))
     total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
 
-    def add_channel(sums: tuple[Array, Array], channel: tuple[Array, Array, Array]) -> Any:
+    def add_channel(sums: tuple[Any, Any], channel: tuple[Any, Any, Any]) -> Any:
         alone, together = sums
         here, gain, other = channel
-        weighted = jnp.stack([share * other * (1.0 - other / other_total), share * other], axis=1)
-        form = jnp.square(here) @ weighted  # (n, 2)
-        alone = alone + gain * form[:, 0] - jnp.square(gain) / total * form[:, 1]
+        weighted = xp.stack([share * other * (1.0 - other / other_total), share * other], axis=1)
+        form = xp.square(here) @ weighted  # (n, 2)
+        alone = alone + gain * form[:, 0] - xp.square(gain) / total * form[:, 1]
         return (alone, together + here * gain[:, None] * other), None
 
     # Channel by channel: the table of all of them at once would leave the cache.
-    start = jnp.zeros_like(total), jnp.zeros_like(covariance[0])
-    (alone, together), _ = jax.lax.scan(add_channel, start, (covariance, gains, other_gains))
-    return 0.5 * (alone + jnp.square(together) @ (share / other_total) / total)
+    sums = xp.zeros_like(total), xp.zeros_like(covariance[0])
+    channels = covariance, gains, other_gains
+    if xp is np:
+        for channel in zip(*channels, strict=True):
+            sums, _ = add_channel(sums, channel)
+    else:
+        sums, _ = jax.lax.scan(add_channel, sums, channels)
+    return 0.5 * (sums[0] + xp.square(sums[1]) @ (share / other_total) / total)
