@@ -122,7 +122,8 @@ def class_evidence(
 def balanced(diagonal: Any, xp: ModuleType, rounds: int = _ROUNDS, *, axis: int = -1) -> Any:
     """β with β_a - β_a² / Σβ = diagonal_a: diag(β) - β βᵀ / Σβ has that diagonal.
 
-    Classes lie along ``axis``. Every round comes closer, slowly where one class has nearly all of the sum.
+    Classes lie along ``axis``. Every round comes closer, slowly where one class has nearly all of
+    the sum.
     """
 
     def nearer(curvature: Any) -> Any:
