@@ -116,11 +116,6 @@ def test_scores_are_those_of_many_particles(parts, strategy):
     assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
 
 
-def test_the_error_loss_falls_back_to_samples(parts):
-    batch = parbals.select_batch_from_model(*parts, 3, loss="error", random_state=0)
-    assert batch.n_samples == 400
-
-
 @pytest.fixture(scope="module")
 def four_classes():
     """A fitted model of four classes, a pool of 120 rows and a target set of 40."""
@@ -152,6 +147,22 @@ def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
         row[batch.indices] = batch.scores
     assert np.corrcoef(scores)[0, 1] > 0.97
     assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
+
+
+@pytest.mark.parametrize("strategy", ["epig", "power-epig", "parbals-epig"])
+@pytest.mark.parametrize("design", ["parts", "four_classes"])
+def test_the_error_loss_needs_no_samples(design, strategy, request):
+    parts = request.getfixturevalue(design)
+    by_error, by_log = (
+        parbals.select_batch_from_model(
+            *parts, 6, strategy, loss=loss, pending=[0, 1], random_state=0
+        )
+        for loss in ("error", "log")
+    )
+    assert by_error.n_samples == 0
+    assert len(set(by_error.indices.tolist()) - {0, 1}) == 6
+    assert (by_error.scores > 0.0).all()
+    assert by_error.indices.tolist() != by_log.indices.tolist()
 
 
 def many_classes_by_definition(model, pool, target, size, pending, seed, n_universes):

@@ -59,9 +59,9 @@ class ActiveLearner:
             regression. It is copied for every fit and stays as it is.
         n_samples, prior_scale, inference: of the default model. "auto" is a Gaussian posterior by
             expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
-            forms; strategies that need samples get draws of it. Where it does not settle, and for
-            ``loss="error"``, "auto" is "smc", particles. ``fitted().diagnostics_`` says which it
-            was; docs/trust.md compares both with long chains.
+            forms; strategies that need samples get draws of it. Where it does not settle "auto" is
+            "smc", particles. ``fitted().diagnostics_`` says which it was; docs/trust.md compares
+            both with long chains.
         n_universes, loss, options: as in :func:`parbals.select_batch`.
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
@@ -328,7 +328,7 @@ class ActiveLearner:
         model = LogisticModel(
             self.n_samples,
             self.prior_scale,
-            "smc" if self.inference == "auto" and self.loss != "log" else self.inference,
+            self.inference,
             classes=np.arange(len(self._classes)),
             random_state=int.from_bytes(key[:7], "little"),
         )
@@ -352,7 +352,7 @@ class ActiveLearner:
 
     def _has_closed_form(self, strategy: str) -> bool:
         entry = strategy_named(strategy)
-        return entry.closed_form and has_closed_form(entry, self.fitted(), self.loss)
+        return entry.closed_form and has_closed_form(entry, self.fitted())
 
     def _select(
         self,

@@ -16,8 +16,9 @@ to be reached in any step are left on the host. Where scores are flat both are b
 says so: a step scores at most ``_MOST_SCORED`` rows, and rows are followed for ``_LEADERS_BYTES``
 at most. All steps are one compiled program.
 
-With two classes the best ``_SHORT`` by the quadratic form are compared by their EPIG; with more the
-quadratic form is the score.
+Under log loss the best ``_SHORT`` by the quadratic form are compared by their EPIG with two
+classes, and with more the form is the score. Under the 0-1 loss they are compared by the accuracy
+they gain: of what tells most, what changes decisions is taken.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,14 @@ from parbals.numerics import COMPILED_SOON, working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.race import class_evidence
-from parbals.scores.gaussian import closed_bald, closed_epig, quadratic_gain, target_gains
+from parbals.scores.gaussian import (
+    closed_bald,
+    closed_epig,
+    decision_gain,
+    quadratic_gain,
+    target_gains,
+)
+from parbals.scores.losses import Loss
 from parbals.strategies.distributed import each_row
 from parbals.strategies.labeller import (
     Labeller,
@@ -47,6 +55,7 @@ from parbals.strategies.labeller import (
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import (
     Rows,
+    Score,
     Surface,
     cross_covariance,
     look_at,
@@ -56,7 +65,7 @@ from parbals.strategies.surface import (
 )
 from parbals.types import Batch
 
-__all__ = ["bald_in_closed_form", "closed_form_batch", "epig_in_closed_form"]
+__all__ = ["bald_in_closed_form", "closed_form_batch", "gain_in_closed_form"]
 
 _SHORT = 64
 _MARGIN = 0.9
@@ -127,16 +136,22 @@ def _closed_form_batch(problem: Problem, n_universes: int, *, is_map: bool) -> B
         problem,
         chosen,
         np.asarray(search.scores, np.float64)[:size],
-        initial_scores=_initial_scores(view, surface, chosen, start),
+        initial_scores=start_scores(surface, view.pool[chosen], _score(view, problem.loss)),
         n_exact=np.asarray(search.n_scored)[:size],
         notes=_notes(len(leaders), len(free), is_whole, int(search.n_cut), size),
     )
 
 
-def epig_in_closed_form(view: GaussianView) -> np.ndarray:
-    """(N,) EPIG of every pool point; with more than two classes to first order."""
+def gain_in_closed_form(view: GaussianView, loss: Loss) -> np.ndarray:
+    """(N,) EPIG of every pool point, to first order with more than two classes, or accuracy gain."""
     surface = surface_of(view.channels, view.target)
-    return start_scores(surface, view.pool, exact=view.n_classes == 2)
+    return start_scores(surface, view.pool, _score(view, loss))
+
+
+def _score(view: GaussianView, loss: Loss) -> Score:
+    if loss == "error":
+        return "decision"
+    return "epig" if view.n_classes == 2 else "form"
 
 
 def bald_in_closed_form(view: GaussianView) -> np.ndarray:
@@ -203,19 +218,12 @@ def _search(
         problem.batch_size,
         steps=bucket(problem.batch_size, _STEPS),
         rank=bucket(len(pending) + problem.batch_size, _STEPS),
+        score=_score(view, problem.loss),
     )
     return search._replace(chosen=search.chosen - len(pending))
 
 
-def _initial_scores(
-    view: GaussianView, surface: Surface, chosen: np.ndarray, start: np.ndarray
-) -> np.ndarray:
-    if view.n_classes > 2:
-        return start[chosen]
-    return start_scores(surface, view.pool[chosen], exact=True)
-
-
-@partial(jax.jit, static_argnames=("steps", "rank"), compiler_options=COMPILED_SOON)
+@partial(jax.jit, static_argnames=("steps", "rank", "score"), compiler_options=COMPILED_SOON)
 def _program(
     surface: Surface,
     labeller: Labeller | None,
@@ -227,6 +235,7 @@ def _program(
     *,
     steps: int,
     rank: int,
+    score: Score,
 ) -> _Search:
     """Condition on the first ``n_pending`` rows, then choose ``batch_size`` of the free ones."""
     rows, factor = look_at(surface, design)
@@ -234,11 +243,11 @@ def _program(
 
     def choose(universes: Universes, search: _Search, number: Array) -> tuple[_Search, Array]:
         search = _rescore(surface, rows, factor, universes, search, number)
-        index, score = _best(surface, rows, factor, universes, search)
+        index, value = _best(surface, rows, factor, universes, search, score)
         search = search._replace(
             free=search.free.at[index].set(False),
             chosen=search.chosen.at[number].set(index),
-            scores=search.scores.at[number].set(score),
+            scores=search.scores.at[number].set(value),
         )
         return search, index
 
@@ -406,20 +415,24 @@ def _best(
     factor: Float[Array, "A n r"],
     universes: Universes,
     search: _Search,
+    score: Score,
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
     """The free row with the highest mean score over the universes."""
     ranked = jnp.where(search.free, search.last, -jnp.inf)
-    if len(rows.mean) > 1:
+    if score == "form":
         best = ranked.argmax().astype(jnp.int32)
         return best, ranked[best]
     _, short = jax.lax.top_k(ranked, min(_SHORT, len(ranked)))
 
-    def information(covariance: Array, universe: Universes) -> Array:
+    def value(covariance: Array, universe: Universes) -> Array:
+        there = universe.target_mean, universe.target_variance
+        if score == "decision":
+            gains = target_gains(universe.mean, universe.variance)
+            return decision_gain(covariance, gains, *there, surface.share)
         here = universe.mean[0], universe.variance[0]
-        there = universe.target_mean[0], universe.target_variance[0]
-        return closed_epig(*here, *there, covariance[0], surface.share)
+        return closed_epig(*here, *(x[0] for x in there), covariance[0], surface.share)
 
-    exact = _each_universe(surface, rows, factor, universes, short, information)
-    exact = jnp.where(search.free[short], exact, -jnp.inf)
-    best = exact.argmax()
-    return short[best].astype(jnp.int32), exact[best]
+    values = _each_universe(surface, rows, factor, universes, short, value)
+    values = jnp.where(search.free[short], values, -jnp.inf)
+    best = values.argmax()
+    return short[best].astype(jnp.int32), values[best]

@@ -34,13 +34,13 @@ def expected_gain(
     """
     there, here = (_on_host(surface_of(channels, X)) for X in (target, pool))
     table = _covariance(here, there, slice(len(pool)))
-    gains = here.gains[:, : len(pool)]
+    gains = np.asarray(here.gains)[:, : len(pool)]
     if len(pending):
         out = _on_host(surface_of(channels, pending))
         seen = slice(len(pending))
         inside, cross = _covariance(out, out, seen)[:, :, seen], _covariance(out, there, seen)
         sideways = _covariance(out, here, seen)[:, :, : len(pool)]
-        weights = _explained(inside, out.gains[:, seen], sideways)
+        weights = _explained(inside, np.asarray(out.gains)[:, seen], sideways)
         table = table - weights.swapaxes(1, 2) @ cross
     start = quadratic_gain(table, gains, there.gains, there.share, np)
     leaders = np.argsort(-start, kind="stable")[: max(_LEADERS, n)]
