@@ -7,7 +7,7 @@ from scipy.special import log_softmax, softmax
 
 from parbals import race
 from parbals.mixture import label_evidence, sigmoid_means
-from parbals.race import balanced, class_evidence, class_means
+from parbals.race import balanced, class_evidence, class_means, class_slopes
 
 
 def hessians(probs):
@@ -62,6 +62,17 @@ def test_means_are_those_of_draws(n_classes, variance):
         # Every entry is a mean of numbers within [-1, 1], so its variance is below its size / n.
         error = np.sqrt(np.maximum(np.abs(expected), np.abs(slopes)) / n_draws)
         assert (np.abs(slopes - expected) < 4.5 * error + 0.02 * np.abs(expected).max()).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 10, 100])
+@pytest.mark.parametrize("variance", [1e-4, 1.0, 30.0, 1e4])
+def test_slopes_to_rank_by_are_close_to_the_means(n_classes, variance):
+    mean, variances = made(n_classes, 1.0, variance, n=40)
+    probs, slopes = class_means(mean, variances)
+    p, diagonal = class_slopes(mean.T, variances.T)
+    np.testing.assert_allclose(p.T, probs, atol=6e-3)
+    expected = np.einsum("nkk->nk", slopes)
+    np.testing.assert_allclose(diagonal.T, expected, atol=0.05 * expected.max())
 
 
 @pytest.mark.parametrize("n_classes", [2, 4, 10, 100])

@@ -23,7 +23,7 @@ import numpy as np
 
 from parbals.mixture import special_functions
 
-__all__ = ["balanced", "class_evidence", "class_means"]
+__all__ = ["balanced", "class_evidence", "class_means", "class_slopes"]
 
 # Shares, centres and widths of the normals.
 _FOR_LABELS = (
@@ -36,24 +36,23 @@ _FOR_MEANS = (
     (-0.44448552, 0.38654816, 1.29472108, 2.37157334, 3.56850017),
     (0.57170687, 0.7827319, 1.09181868, 1.51144011, 2.2371945),
 )
-_COARSE = ((0.60973767, 0.39026233), (-0.03345642, 1.45986552), (0.76355613, 1.28048753))
+_COARSE = (
+    (0.510754, 0.415578, 0.073668),
+    (-0.125028, 1.076097, 2.509156),
+    (0.716666, 1.109016, 1.900671),
+)
 _CENTRE, _VARIANCE = 0.5772, 1.6449  # of the Gumbel distribution
 _BELOW, _ABOVE = 6.0, 5.0  # deviations of a runner that the quadrature covers
 _NODES, _FEW_NODES = 20, 12  # for a label's probability, and for means
-_NOTHING = -16.0  # logarithm of a probability that does not count
+_NOTHING = 1e-7  # a probability that does not count
 _LEAST, _SMALL = 1e-37, 1e-9
-_HALF = float(np.sqrt(0.5))
+_HALF, _ROOT = float(np.sqrt(0.5)), float(np.sqrt(2.0 * np.pi))
 _ROUNDS, _FEW_ROUNDS = 16, 4
 
 
-def class_means(
-    mean: Any, variance: Any, xp: ModuleType = np, *, coarse: bool = False
-) -> tuple[Any, Any]:
-    """p (..., C) and J (..., C, C) of f_a ~ N(mean_a, variance_a), both (..., C).
-
-    ``coarse``: from two normals (largest error 1e-2) in half the time, enough to rank points by.
-    """
-    weights, (below, density) = _runners(mean, variance, 1, xp, _COARSE if coarse else _FOR_MEANS)
+def class_means(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
+    """p (..., C) and J (..., C, C) of f_a ~ N(mean_a, variance_a), both (..., C)."""
+    weights, (below, density) = _runners(mean, variance, 1, xp, _FOR_MEANS)
     hazard = density / below
     product = weights * xp.exp(xp.log(below).sum(axis=-1))
     pulled = product[..., None] * hazard  # (..., T, C)
@@ -63,6 +62,29 @@ def class_means(
     apart = 1.0 - xp.eye(mean.shape[-1], dtype=mean.dtype)
     crossed = crossed * apart
     return probs / total, crossed.sum(axis=-1)[..., None] * (1.0 - apart) - crossed
+
+
+def class_slopes(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
+    """p and the diagonal of J, both (C, n), from three normals (largest error 1e-2): to rank by.
+
+    Points lie side by side in memory, as a processor wants them, and no pair of classes is formed:
+    a tenth of the time of :func:`class_means`.
+    """
+    low, high = _ends(mean, variance, 0, xp)
+    nodes, weights = (x[:, None, None] for x in _legendre(_FEW_NODES, mean.dtype))
+    t = low + 0.5 * (high - low) * (nodes + 1.0) - mean  # (T, C, n)
+    below = density = xp.zeros_like(t)
+    for share, centre, width in zip(*_COARSE, strict=True):
+        scale = 1.0 / xp.sqrt(variance + width**2)
+        z = (t - centre) * scale
+        below = below + share * _distribution(z, xp)
+        density = density + share * scale * xp.exp(-0.5 * z * z)
+    hazard = density / below
+    pulled = weights * below.prod(axis=1, keepdims=True) * hazard
+    probs = pulled.sum(axis=0)
+    total = xp.maximum(probs.sum(axis=0), _LEAST)
+    rivals = hazard.sum(axis=1, keepdims=True) - hazard
+    return probs / total, (pulled * rivals).sum(axis=0) / (total * _ROOT)
 
 
 def class_evidence(
@@ -97,32 +119,38 @@ def class_evidence(
     return xp.log(evidence), slopes, balanced(diagonal, xp, _FEW_ROUNDS)
 
 
-def balanced(diagonal: Any, xp: ModuleType, rounds: int = _ROUNDS) -> Any:
-    """β (..., C) with β_a - β_a² / Σβ = diagonal_a: diag(β) - β βᵀ / Σβ has that diagonal.
+def balanced(diagonal: Any, xp: ModuleType, rounds: int = _ROUNDS, *, axis: int = -1) -> Any:
+    """β with β_a - β_a² / Σβ = diagonal_a: diag(β) - β βᵀ / Σβ has that diagonal.
 
-    Every round comes closer, slowly where one class has nearly all of the sum.
+    Classes lie along ``axis``. Every round comes closer, slowly where one class has nearly all of
+    the sum.
     """
 
     def nearer(curvature: Any) -> Any:
-        total = xp.maximum(curvature.sum(axis=-1, keepdims=True), _LEAST)
+        total = xp.maximum(curvature.sum(axis=axis, keepdims=True), _LEAST)
         return diagonal + xp.square(curvature) / total
 
     return _repeated(rounds, nearer, diagonal, xp)
 
 
-def _start(mean: Any, deviation: Any, low: Any, high: Any, xp: ModuleType) -> Any:
-    """Where the product of all distribution functions begins to differ from zero, by bisection.
+def _ends(
+    mean: Any, variance: Any, axis: int, xp: ModuleType, later: float = 0.0
+) -> tuple[Any, Any]:
+    """Where the product of all distribution functions leaves zero, and where it has reached one.
 
-    The more runners, the later: their best is seldom slow.
+    The more runners, the later it leaves, their best being seldom slow: found by bisection.
     """
+    deviation = xp.sqrt(variance + _VARIANCE)
+    low = (mean + _CENTRE - _BELOW * deviation).max(axis=axis, keepdims=True)
+    high = (mean + _CENTRE + _ABOVE * deviation).max(axis=axis, keepdims=True) + later
 
     def halved(ends: tuple[Any, Any]) -> tuple[Any, Any]:
         middle = 0.5 * (ends[0] + ends[1])
         below = _distribution((middle - mean - _CENTRE) / deviation, xp)
-        is_early = xp.log(below).sum(axis=-1, keepdims=True) < _NOTHING
+        is_early = below.prod(axis=axis, keepdims=True) < _NOTHING
         return xp.where(is_early, middle, ends[0]), xp.where(is_early, ends[1], middle)
 
-    return _repeated(8, halved, (low, high), xp)[0]
+    return _repeated(8, halved, (low, high), xp)[0], high
 
 
 def _distribution(z: Any, xp: ModuleType) -> Any:
@@ -145,23 +173,25 @@ def _runners(
     mean: Any, variance: Any, order: int, xp: ModuleType, mixture: tuple[Any, Any, Any]
 ) -> tuple[Any, list[Any]]:
     """Quadrature weights (..., T) and F, F', ... up to ``order`` of every runner, (..., T, C)."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES if order == 2 else _FEW_NODES)
-    deviation = xp.sqrt(variance + _VARIANCE)
-    low = (mean + _CENTRE - _BELOW * deviation).max(axis=-1, keepdims=True)
-    high = (mean + _CENTRE + _ABOVE * deviation).max(axis=-1, keepdims=True)
-    if order == 2:  # a probability that is not normalised needs the fastest of C runners whole
-        high = high + float(np.log(mean.shape[-1]))
-    low = _start(mean, deviation, low, high, xp)
+    nodes, weights = _legendre(_NODES if order == 2 else _FEW_NODES, mean.dtype)
+    # A probability that is not normalised needs the fastest of C runners whole.
+    later = float(np.log(mean.shape[-1])) if order == 2 else 0.0
+    low, high = _ends(mean, variance, -1, xp, later)
     half = 0.5 * (high - low)
-    t = low + half * xp.asarray(nodes + 1.0, mean.dtype)
+    t = low + half * (nodes + 1.0)
     share, centre, width = (xp.asarray(x, mean.dtype) for x in mixture)
     scale = 1.0 / xp.sqrt(variance[..., None, :, None] + xp.square(width))
     z = ((t[..., :, None] - mean[..., None, :])[..., None] - centre) * scale  # (..., T, C, terms)
-    normal = share * scale * xp.exp(-0.5 * z * z) / float(np.sqrt(2.0 * np.pi))
+    normal = share * scale * xp.exp(-0.5 * z * z) / _ROOT
     # Only the probability of a given label, however improbable, needs the far tail.
     below = special_functions(xp).ndtr(z) if order == 2 else _distribution(z, xp)
     values = [(share * below).sum(axis=-1), normal.sum(axis=-1)]
     if order == 2:
         values.append(-(z * scale * normal).sum(axis=-1))
     values[0] = xp.maximum(values[0], _LEAST)
-    return half * xp.asarray(weights, mean.dtype), values
+    return half * weights, values
+
+
+def _legendre(n_nodes: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
+    return nodes.astype(dtype), weights.astype(dtype)

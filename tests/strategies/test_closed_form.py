@@ -12,9 +12,10 @@ from scipy.special import expit
 
 import parbals
 from parbals.mixture import label_evidence
-from parbals.race import balanced, class_evidence, class_means
+from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
 from parbals.strategies import closed_form
+from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     """Every universe is a Gaussian of its own; every free point is scored in every universe."""
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
-    view = closed_form.GaussianView(posterior, pool, target)
-    labeller = closed_form._labeller(view, n_universes, seed, most_probable=False)
+    labeller = open_labeller(posterior.channels, n_universes, seed)
     (covariance,) = posterior.channels.covariance_with(np.eye(rows.shape[1]))
     states = [(posterior.channels.mean[:, 0], covariance)] * n_universes
     free = np.ones(len(rows), bool)
@@ -54,7 +54,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
         free[index] = False
         x = rows[index]
         row = jnp.asarray(x, jnp.float32)
-        drawn = closed_form._drawn_labels(labeller, row, closed_form._row_key(row), jnp.asarray(0))
+        drawn = drawn_labels(labeller, row, row_key(row), jnp.asarray(0))
         for u, label in enumerate(drawn.tolist()):
             mean, cov = states[u]
             column = cov @ x
@@ -116,11 +116,6 @@ def test_scores_are_those_of_many_particles(parts, strategy):
     assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
 
 
-def test_the_error_loss_falls_back_to_samples(parts):
-    batch = parbals.select_batch_from_model(*parts, 3, loss="error", random_state=0)
-    assert batch.n_samples == 400
-
-
 @pytest.fixture(scope="module")
 def four_classes():
     """A fitted model of four classes, a pool of 120 rows and a target set of 40."""
@@ -154,6 +149,22 @@ def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
     assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
 
 
+@pytest.mark.parametrize("strategy", ["epig", "power-epig", "parbals-epig"])
+@pytest.mark.parametrize("design", ["parts", "four_classes"])
+def test_the_error_loss_needs_no_samples(design, strategy, request):
+    parts = request.getfixturevalue(design)
+    by_error, by_log = (
+        parbals.select_batch_from_model(
+            *parts, 6, strategy, loss=loss, pending=[0, 1], random_state=0
+        )
+        for loss in ("error", "log")
+    )
+    assert by_error.n_samples == 0
+    assert len(set(by_error.indices.tolist()) - {0, 1}) == 6
+    assert (by_error.scores > 0.0).all()
+    assert by_error.indices.tolist() != by_log.indices.tolist()
+
+
 def many_classes_by_definition(model, pool, target, size, pending, seed, n_universes):
     """Every universe has dense covariances (C, d, d); every free point is scored in each of them.
 
@@ -161,8 +172,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
     """
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
-    view = closed_form.GaussianView(posterior, pool, target)
-    labeller = closed_form._labeller(view, n_universes, seed, most_probable=False)
+    labeller = open_labeller(posterior.channels, n_universes, seed)
     covariance = posterior.channels.covariance_with(np.eye(rows.shape[1]))
     states = [(posterior.channels.mean, covariance)] * n_universes
     free, seen = np.ones(len(rows), bool), []
@@ -173,7 +183,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
         row = jnp.asarray(x, jnp.float32)
         twin = jnp.asarray(sum(np.array_equal(x, rows[i]) for i in seen))
         seen.append(index)
-        drawn = closed_form._drawn_labels(labeller, row, closed_form._row_key(row), twin)
+        drawn = drawn_labels(labeller, row, row_key(row), twin)
         for u, label in enumerate(np.asarray(drawn)):
             mean, cov = states[u]
             columns = cov @ x  # (C, d)
@@ -182,8 +192,8 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
             states[u] = mean + (slope[0][:, None] * columns).T, cov - shrunk
 
     def matrices(R, mean, cov):
-        probs, slopes = class_means(R @ mean, np.einsum("nd,ade,ne->na", R, cov, R), coarse=True)
-        gains = balanced(np.einsum("nab,na->nb", slopes**2, 1.0 / probs), np)
+        p, slope = class_slopes((R @ mean).T, np.einsum("nd,ade,ne->an", R, cov, R))
+        gains = balanced((np.square(slope) / (p * (1.0 - p))).T, np)
         outer = gains[:, :, None] * gains[:, None] / gains.sum(axis=1)[:, None, None]
         return gains[:, :, None] * np.eye(gains.shape[1]) - outer
 
@@ -276,8 +286,7 @@ def test_points_left_out_are_brought_back_when_a_step_reaches_them(monkeypatch):
 
     monkeypatch.setattr(closed_form, "_search", watched)
     monkeypatch.setattr(closed_form, "_FEWEST", 20)
-    monkeypatch.setattr(closed_form, "_LEADERS_BYTES", 0)
-    monkeypatch.setattr(closed_form, "_MOST_TRIES", 10_000)
+    monkeypatch.setattr(closed_form, "_EXPECTED_FALL", 1.0)
     few = parbals.select_batch_from_model(*parts, 5, n_universes=3, random_state=2)
     assert sizes[0] == 20
     assert len(sizes) > 1
@@ -301,11 +310,18 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
 def test_leaders_beyond_what_memory_allows_are_left_out_with_a_note(parts, monkeypatch):
     for name in ("_LEADERS_BYTES", "_FEWEST"):
         monkeypatch.setattr(closed_form, name, 1)
-    monkeypatch.setattr(closed_form, "_MOST_TRIES", 0)
     monkeypatch.setattr(closed_form, "_MARGIN", 0.5)
     batch = parbals.select_batch_from_model(*parts, 5, n_universes=2, random_state=0)
     assert len(set(batch.indices.tolist())) == 5
     assert "of 150 candidates at the start" in batch.notes[0]
+
+
+def test_a_step_scores_no_more_rows_than_it_may_and_says_so(afresh, monkeypatch):
+    monkeypatch.setattr(closed_form, "_MOST_SCORED", 64)
+    monkeypatch.setattr(closed_form, "_MARGIN", 1e-9)  # all rows are nearly as good as the best
+    batch = parbals.select_batch_from_model(*wide_problem(0), 3, n_universes=2, random_state=2)
+    assert (batch.n_exact == 64).all()
+    assert "In 3 of 3 steps more than 64 candidates" in batch.notes[0]
 
 
 @pytest.mark.full

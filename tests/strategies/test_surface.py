@@ -6,7 +6,7 @@ import pytest
 from parbals.mixture import sigmoid_means
 from parbals.posterior.ep import fit_gaussian
 from parbals.posterior.ep_classes import fit_classes
-from parbals.race import balanced, class_means
+from parbals.race import balanced, class_slopes
 from parbals.strategies import surface as module
 from parbals.strategies.surface import cross_covariance, look_at, start_scores, surface_of
 
@@ -37,8 +37,8 @@ def structured(mean, variance):
     if mean.shape[1] == 1:
         p, slope = sigmoid_means(mean, variance, 1)
         return (slope**2 / (p * (1.0 - p)))[:, :, None]
-    probs, slopes = class_means(mean, variance, coarse=True)
-    gains = balanced(np.einsum("nab,na->nb", slopes**2, 1.0 / probs), np)
+    p, slope = (part.T for part in class_slopes(mean.T, variance.T))
+    gains = balanced(slope**2 / (p * (1.0 - p)), np)
     total = gains.sum(axis=1)[:, None, None]
     return gains[:, :, None] * np.eye(gains.shape[1]) - gains[:, :, None] * gains[:, None] / total
 

@@ -60,9 +60,9 @@ class ActiveLearner:
             regression. It is copied for every fit and stays as it is.
         n_samples, prior_scale, inference: of the default model. "auto" is a Gaussian posterior by
             expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
-            forms; strategies that need samples get draws of it. Where it does not settle, and for
-            ``loss="error"``, "auto" is "smc", particles. ``fitted().diagnostics_`` says which it
-            was; docs/trust.md compares both with long chains.
+            forms; strategies that need samples get draws of it. Where it does not settle "auto" is
+            "smc", particles. ``fitted().diagnostics_`` says which it was; docs/trust.md compares
+            both with long chains.
         n_universes, loss, options: as in :func:`parbals.select_batch`.
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
@@ -187,7 +187,7 @@ class ActiveLearner:
             drawn = derive_generator(self.seed, "candidates", key.hex())
             candidates = np.sort(drawn.choice(free, most, replace=False))
         # Pending items enter as a partial batch, so they stand in the pool as well.
-        pending = self._pending()
+        pending = self.pending_positions()
         positions = np.concatenate([candidates, pending])
         pool = (
             self.pool.rows_in_place(positions, self._prepare)
@@ -248,10 +248,13 @@ class ActiveLearner:
         """How many items are neither labelled nor pending."""
         return int(self._ledger.free().sum())
 
-    @property
-    def choosable_items(self) -> int:
-        """How many of the free items a strategy may choose from: all but the audit's."""
-        return self.free_items - int(self._ledger.free()[self.audit].sum())
+    def choosable_positions(self) -> np.ndarray:
+        """Free positions that a strategy may choose from, ascending: all but the audit's."""
+        return np.setdiff1d(np.flatnonzero(self._ledger.free()), self.audit)
+
+    def pending_positions(self) -> np.ndarray:
+        """Positions that are out, ascending, without the audit's: no choice depends on those."""
+        return np.setdiff1d(np.array(list(self._ledger.pending), np.int64), self.audit)
 
     @property
     def audit_items(self) -> list[Any]:
@@ -379,7 +382,7 @@ class ActiveLearner:
         model = LogisticModel(
             self.n_samples,
             self.prior_scale,
-            "smc" if self.inference == "auto" and self.loss != "log" else self.inference,
+            self.inference,
             classes=np.arange(len(self._classes)),
             random_state=int.from_bytes(key[:7], "little"),
         )
@@ -403,7 +406,7 @@ class ActiveLearner:
 
     def _has_closed_form(self, strategy: str) -> bool:
         entry = strategy_named(strategy)
-        return entry.closed_form and has_closed_form(entry, self.fitted(), self.loss)
+        return entry.closed_form and has_closed_form(entry, self.fitted())
 
     def _select(
         self,
@@ -446,16 +449,12 @@ class ActiveLearner:
     def _numbers(self, positions: np.ndarray) -> np.ndarray:
         return np.array([self._ledger.labels[p] for p in positions.tolist()], np.int64)
 
-    def _pending(self) -> np.ndarray:
-        """Positions that are out, ascending, without the audit's: no choice depends on those."""
-        return np.setdiff1d(np.array(list(self._ledger.pending), np.int64), self.audit)
-
     def _is_enough(self, numbers: np.ndarray) -> bool:
         return self.model is None or len(np.unique(numbers)) >= 2
 
     def _key(self, *, with_pending: bool) -> bytes:
         """A digest of everything a choice may depend on."""
-        pending = b"|" + self._pending().tobytes() if with_pending else b""
+        pending = b"|" + self.pending_positions().tobytes() if with_pending else b""
         return self._digest(*self._training_set(), pending)
 
     def _digest(self, positions: np.ndarray, numbers: np.ndarray, more: bytes = b"") -> bytes:

@@ -11,7 +11,7 @@ import numpy as np
 
 from parbals.errors import InputError, ShapeError
 from parbals.randomness import Seed, seed_from
-from parbals.scores.losses import LOSSES, Loss
+from parbals.scores.losses import LOSSES
 from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.problem import GaussianView, Labelled, ModelView, Problem
@@ -78,7 +78,7 @@ def choose_batch(
     ``model`` and ``X_target`` (M, D) may be None for a strategy that uses no predictions.
     """
     entry = strategy_named(terms["strategy"])
-    if has_closed_form(entry, model, terms["loss"]):
+    if has_closed_form(entry, model):
         target = X_pool[:0] if X_target is None else X_target
         return solve(terms, np.ones(1), gaussian=GaussianView(model.gaussian, X_pool, target))
     if isinstance(X_pool, DistributedRows):
@@ -106,13 +106,13 @@ def choose_batch(
     )
 
 
-def has_closed_form(entry: Strategy, model: Any, loss: Loss) -> bool:
+def has_closed_form(entry: Strategy, model: Any) -> bool:
     """Whether a Gaussian model gives the strategy its scores without samples.
 
-    Information about targets has one for any number of classes, that about weights for two.
+    What is gained on targets has one for any number of classes, information on weights for two.
     """
     gaussian = getattr(model, "gaussian", None)
-    if gaussian is None or not entry.closed_form or loss != "log":
+    if gaussian is None or not entry.closed_form:
         return False
     return entry.needs_target or gaussian.n_classes == 2
 
@@ -121,9 +121,9 @@ def _without_rows(terms: Mapping[str, Any], entry: Strategy) -> Batch:
     """A batch from a pool of which nothing may be fetched."""
     if entry.uses_predictions or entry.needs_features:
         raise InputError(
-            f"{entry.title or terms['strategy']} with this model and loss needs samples or "
+            f"{entry.title or terms['strategy']} with this model needs samples or "
             "features of the whole pool, which stays in its cluster; take a model with "
-            'inference="ep", loss="log" and a strategy in closed form (EPIG, ParBaLS; BALD with '
+            'inference="ep" and a strategy in closed form (EPIG, ParBaLS; BALD with '
             "two classes), or fetch a part of the pool: X_pool[positions].compute()."
         )
     return solve(terms, np.ones(1))

@@ -12,11 +12,13 @@ before the batch less one column for each label, and nothing of size U × N × M
 more telling, so a step scores the points anew in the order of their last scores and stops where the
 rest lie below ``_MARGIN`` of the best new score: the choice is that of scoring every point whenever
 no score has risen by more than 1/``_MARGIN`` since it was last computed. Points that stand too low
-to be reached in any step are left on the host; if one turns out to be reached, the batch is built
-again with more of them, or a note says what was left out. All steps are one compiled program.
+to be reached in any step are left on the host. Where scores are flat both are bounded, and a note
+says so: a step scores at most ``_MOST_SCORED`` rows, and rows are followed for ``_LEADERS_BYTES``
+at most. All steps are one compiled program.
 
-With two classes the best ``_SHORT`` by the quadratic form are compared by their EPIG; with more the
-quadratic form is the score.
+Under log loss the best ``_SHORT`` by the quadratic form are compared by their EPIG with two
+classes, and with more the form is the score. Under the 0-1 loss they are compared by the accuracy
+they gain: of what tells most, what changes decisions is taken.
 """
 
 from collections.abc import Callable
@@ -33,13 +35,27 @@ from parbals.mixture import label_evidence
 from parbals.numerics import COMPILED_SOON, working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
-from parbals.race import class_evidence, class_means
-from parbals.randomness import derive_generator
-from parbals.scores.gaussian import closed_bald, closed_epig, quadratic_gain, target_gains
+from parbals.race import class_evidence
+from parbals.scores.gaussian import (
+    closed_bald,
+    closed_epig,
+    decision_gain,
+    quadratic_gain,
+    target_gains,
+)
+from parbals.scores.losses import Loss
 from parbals.strategies.distributed import each_row
+from parbals.strategies.labeller import (
+    Labeller,
+    drawn_labels,
+    most_probable,
+    open_labeller,
+    row_key,
+)
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import (
     Rows,
+    Score,
     Surface,
     cross_covariance,
     look_at,
@@ -49,7 +65,7 @@ from parbals.strategies.surface import (
 )
 from parbals.types import Batch
 
-__all__ = ["bald_in_closed_form", "closed_form_batch", "epig_in_closed_form"]
+__all__ = ["bald_in_closed_form", "closed_form_batch", "gain_in_closed_form"]
 
 _SHORT = 64
 _MARGIN = 0.9
@@ -57,11 +73,11 @@ _FEWEST = 1024
 _EXPECTED_FALL = 0.45
 """Scores seldom fall below this share of the first before a batch is full."""
 _LEADERS_BYTES = 2**26
-_MOST_TRIES = 16
-"""If more leaders turn out to be needed, at most so many times the bytes are spent on them."""
+_MOST_SCORED = 1024
+"""Rows that a step scores anew. Both are the same on every machine, so that choices are."""
 _STEPS = 32
 """Smaller batches run through the program of this size: one of 10 and one of 20 share it."""
-_CHUNK = {"cpu": 128, "gpu": 4096}
+_CHUNK = {"cpu": 32, "gpu": 1024}
 
 
 class Universes(NamedTuple):
@@ -84,68 +100,58 @@ class _Search(NamedTuple):
     scores: Float[Array, " B"]
     n_scored: Int[Array, " B"]
     reached: Float[Array, ""]  # the lowest score that a step had to look at
-
-
-class Labeller(NamedTuple):
-    """Joint labellings of the pool: a draw of the weights for each universe, and noise for labels.
-
-    The noise of a label is keyed by the row itself: a pool in another order gets the same labels.
-    """
-
-    weights: Float[Array, "d A U"]
-    seed: Int[Array, " 2"]
+    n_cut: Int[Array, ""]  # steps that scored as many rows as a step may, and were not done
 
 
 def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
     """The batch that :func:`parbals.strategies.parbals.greedy_batch` builds, without samples."""
     with working_precision(np.dtype(np.float32)):
-        return _closed_form_batch(problem, n_universes, most_probable)
+        return _closed_form_batch(problem, n_universes, is_map=most_probable)
 
 
-def _closed_form_batch(problem: Problem, n_universes: int, most_probable: bool) -> Batch:
+def _closed_form_batch(problem: Problem, n_universes: int, *, is_map: bool) -> Batch:
     view = problem.gaussian
     assert view is not None  # the caller has looked
     surface = surface_of(view.channels, view.target)
     start = start_scores(surface, view.pool)
     free = np.flatnonzero(problem.candidates())
-    labeller = _labeller(view, n_universes, problem.seed, most_probable)
-    expected = (start[free] >= _EXPECTED_FALL * start[free].max()).sum()
+    labeller = None if is_map else open_labeller(view.channels, n_universes, problem.seed)
     columns = n_universes * (problem.batch_size + len(problem.pending)) + surface.basis.shape[1]
     affordable = max(1, _LEADERS_BYTES // (4 * surface.roots.shape[0] * columns))
-    n_leaders = _FEWEST
-    while n_leaders < max(4 * problem.batch_size, min(int(expected), affordable)):
-        n_leaders *= 4  # few sizes, few programs to compile
-    notes: tuple[str, ...] = ()
+    wanted = int((start[free] >= _EXPECTED_FALL * start[free].max()).sum())
     while True:
+        n_leaders = _FEWEST
+        while n_leaders < max(4 * problem.batch_size, min(wanted, affordable)):
+            n_leaders *= 4  # few sizes, few programs to compile
         leaders, left_out = _leaders(free, start, n_leaders)
         search = _search(problem, view, surface, labeller, leaders, start)
         reached = float(search.reached)
-        if len(leaders) == len(free) or left_out <= reached:
+        is_whole = len(leaders) == len(free) or left_out <= reached
+        if is_whole or n_leaders >= affordable:
             break
-        if n_leaders >= _MOST_TRIES * affordable:
-            notes = (
-                f"The {len(leaders):,} most telling of {len(free):,} candidates at the start were "
-                "followed through the batch; towards its end others may have been as good.",
-            )
-            break
-        needed = int((start[free] >= _MARGIN * reached).sum())
-        n_leaders = max(2 * n_leaders, min(needed, _MOST_TRIES * affordable))
+        wanted = max(2 * n_leaders, int((start[free] >= reached).sum()))
     size = problem.batch_size
     chosen = leaders[np.asarray(search.chosen)[:size]]
     return batch_of(
         problem,
         chosen,
         np.asarray(search.scores, np.float64)[:size],
-        initial_scores=_initial_scores(view, surface, chosen, start),
+        initial_scores=start_scores(surface, view.pool[chosen], _score(view, problem.loss)),
         n_exact=np.asarray(search.n_scored)[:size],
-        notes=notes,
+        notes=_notes(len(leaders), len(free), is_whole, int(search.n_cut), size),
     )
 
 
-def epig_in_closed_form(view: GaussianView) -> np.ndarray:
-    """(N,) EPIG of every pool point; with more than two classes to first order."""
+def gain_in_closed_form(view: GaussianView, loss: Loss) -> np.ndarray:
+    """(N,) of every pool point: EPIG (first order with more than two classes), or accuracy."""
     surface = surface_of(view.channels, view.target)
-    return start_scores(surface, view.pool, exact=view.n_classes == 2)
+    return start_scores(surface, view.pool, _score(view, loss))
+
+
+def _score(view: GaussianView, loss: Loss) -> Score:
+    if loss == "error":
+        return "decision"
+    return "epig" if view.n_classes == 2 else "form"
 
 
 def bald_in_closed_form(view: GaussianView) -> np.ndarray:
@@ -163,14 +169,22 @@ def _bald_of_rows(channels: Channels, X: np.ndarray) -> np.ndarray:
     return scores
 
 
-def _labeller(
-    view: GaussianView, n_universes: int, seed: int, most_probable: bool
-) -> Labeller | None:
-    if most_probable:
-        return None
-    weights = view.channels.draw(derive_generator(seed, "universes"), n_universes)
-    words = derive_generator(seed, "labels").integers(2**32, size=2, dtype=np.uint32)
-    return Labeller(jax.device_put(weights.astype(np.float32)), jax.device_put(words))
+def _notes(
+    n_leaders: int, n_free: int, is_whole: bool, n_cut: int, n_steps: int
+) -> tuple[str, ...]:
+    """What the search did not look at."""
+    notes = []
+    if not is_whole:
+        notes.append(
+            f"The {n_leaders:,} most telling of {n_free:,} candidates at the start were followed "
+            "through the batch; towards its end others may have been as good."
+        )
+    if n_cut:
+        notes.append(
+            f"In {n_cut} of {n_steps} steps more than {_MOST_SCORED:,} candidates were nearly as "
+            "good as the best; those that had stood highest before were compared."
+        )
+    return tuple(notes)
 
 
 def _leaders(free: np.ndarray, start: np.ndarray, n_leaders: int) -> tuple[np.ndarray, float]:
@@ -204,19 +218,12 @@ def _search(
         problem.batch_size,
         steps=bucket(problem.batch_size, _STEPS),
         rank=bucket(len(pending) + problem.batch_size, _STEPS),
+        score=_score(view, problem.loss),
     )
     return search._replace(chosen=search.chosen - len(pending))
 
 
-def _initial_scores(
-    view: GaussianView, surface: Surface, chosen: np.ndarray, start: np.ndarray
-) -> np.ndarray:
-    if view.n_classes > 2:
-        return start[chosen]
-    return start_scores(surface, view.pool[chosen], exact=True)
-
-
-@partial(jax.jit, static_argnames=("steps", "rank"), compiler_options=COMPILED_SOON)
+@partial(jax.jit, static_argnames=("steps", "rank", "score"), compiler_options=COMPILED_SOON)
 def _program(
     surface: Surface,
     labeller: Labeller | None,
@@ -228,6 +235,7 @@ def _program(
     *,
     steps: int,
     rank: int,
+    score: Score,
 ) -> _Search:
     """Condition on the first ``n_pending`` rows, then choose ``batch_size`` of the free ones."""
     rows, factor = look_at(surface, design)
@@ -235,21 +243,21 @@ def _program(
 
     def choose(universes: Universes, search: _Search, number: Array) -> tuple[_Search, Array]:
         search = _rescore(surface, rows, factor, universes, search, number)
-        index, score = _best(surface, rows, factor, universes, search)
+        index, value = _best(surface, rows, factor, universes, search, score)
         search = search._replace(
             free=search.free.at[index].set(False),
             chosen=search.chosen.at[number].set(index),
-            scores=search.scores.at[number].set(score),
+            scores=search.scores.at[number].set(value),
         )
         return search, index
 
     def observe(universes: Universes, keys: Array, index: Array, seen: Array) -> Any:
-        key = _row_key(design[index])
+        key = row_key(design[index])
         if labeller is None:
-            labels = _most_probable(rows.mean[:, index], rows.variance[:, index])
+            labels = most_probable(rows.mean[:, index], rows.variance[:, index])
         else:
             twin = (keys == key).all(axis=1).sum()
-            labels = _drawn_labels(labeller, design[index], key, twin)
+            labels = drawn_labels(labeller, design[index], key, twin)
         universes = _observe(surface, rows, factor, universes, index, labels, seen)
         return universes, keys.at[seen].set(key)
 
@@ -264,43 +272,10 @@ def _program(
         return *observe(universes, keys, index, seen), search
 
     nothing = jnp.zeros(steps, jnp.int32)
-    search = _Search(start, free, nothing, jnp.zeros(steps), nothing, jnp.asarray(jnp.inf))
+    top, none = jnp.asarray(jnp.inf), jnp.asarray(0)
+    search = _Search(start, free, nothing, jnp.zeros(steps), nothing, top, none)
     state = universes, jnp.zeros((rank, 2), jnp.uint32), search
     return jax.lax.fori_loop(0, n_pending + batch_size, step, state)[2]
-
-
-def _row_key(row: Float[Array, " d"]) -> Int[Array, " 2"]:
-    """Two words that tell one row from another."""
-    bits = jax.lax.bitcast_convert_type(row, jnp.uint32)
-    place = jnp.arange(len(row), dtype=jnp.uint32)
-
-    def word(odd: int) -> Array:
-        mixed = (bits ^ (place * jnp.uint32(odd))) * jnp.uint32(0x9E3779B1)
-        mixed = (mixed ^ (mixed >> 15)) * jnp.uint32(odd)
-        return (mixed ^ (mixed >> 13)).sum(dtype=jnp.uint32)
-
-    return jnp.stack([word(0x85EBCA6B), word(0xC2B2AE35)])
-
-
-def _drawn_labels(
-    labeller: Labeller, row: Float[Array, " d"], row_key: Int[Array, " 2"], twin: Array
-) -> Int[Array, " U"]:
-    """A label of the row in every universe; equal rows have noise of their own."""
-    key = jax.random.wrap_key_data(labeller.seed)
-    for word in (row_key[0], row_key[1], twin):
-        key = jax.random.fold_in(key, word)
-    logits = jnp.einsum("d,dau->ua", row, labeller.weights, precision=jax.lax.Precision.HIGHEST)
-    uniforms = jax.random.uniform(key, (len(logits), 1))
-    if logits.shape[1] == 1:
-        return (uniforms < jax.nn.sigmoid(logits))[:, 0].astype(jnp.int32)
-    below = jax.nn.softmax(logits, axis=1).cumsum(axis=1)
-    return jnp.minimum((below < uniforms).sum(axis=1), logits.shape[1] - 1)
-
-
-def _most_probable(mean: Float[Array, " A"], variance: Float[Array, " A"]) -> Int[Array, " 1"]:
-    if len(mean) == 1:
-        return (mean > 0).astype(jnp.int32)
-    return class_means(mean, variance, jnp)[0].argmax(keepdims=True)
 
 
 def _begin(surface: Surface, rows: Rows, n_universes: int, rank: int) -> Universes:
@@ -407,10 +382,13 @@ def _rescore(
         here = target_gains(universe.mean, universe.variance)
         return quadratic_gain(covariance, here, universe.target_mean, surface.share)
 
+    def following(done: Array) -> Array:
+        """The highest score of those not yet scored anew."""
+        return jnp.where(done < len(last), last[order[jnp.minimum(done, len(last) - 1)]], -jnp.inf)
+
     def is_open(state: tuple[Array, Array, Array]) -> Array:
         done, best, _ = state
-        following = last[order[jnp.minimum(done, len(last) - 1)]]
-        return (done < len(last)) & (following > _MARGIN * best)
+        return (done < _MOST_SCORED) & (following(done) > _MARGIN * best)
 
     def advance(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         done, best, new = state
@@ -421,12 +399,13 @@ def _rescore(
 
     nothing = jnp.full_like(last, -jnp.inf)
     begin = jnp.asarray(0), jnp.asarray(-jnp.inf), nothing
-    _, best, new = jax.lax.while_loop(is_open, advance, begin)
-    is_new = new > -jnp.inf
+    done, best, new = jax.lax.while_loop(is_open, advance, begin)
+    is_new, rest = new > -jnp.inf, following(done)
     return search._replace(
         last=jnp.where(is_new, new, search.last),
         n_scored=search.n_scored.at[number].set(is_new.sum()),
-        reached=jnp.minimum(search.reached, _MARGIN * best),
+        reached=jnp.minimum(search.reached, jnp.maximum(_MARGIN * best, rest)),
+        n_cut=search.n_cut + (rest > _MARGIN * best),
     )
 
 
@@ -436,20 +415,24 @@ def _best(
     factor: Float[Array, "A n r"],
     universes: Universes,
     search: _Search,
+    score: Score,
 ) -> tuple[Int[Array, ""], Float[Array, ""]]:
     """The free row with the highest mean score over the universes."""
     ranked = jnp.where(search.free, search.last, -jnp.inf)
-    if len(rows.mean) > 1:
+    if score == "form":
         best = ranked.argmax().astype(jnp.int32)
         return best, ranked[best]
     _, short = jax.lax.top_k(ranked, min(_SHORT, len(ranked)))
 
-    def information(covariance: Array, universe: Universes) -> Array:
+    def value(covariance: Array, universe: Universes) -> Array:
+        there = universe.target_mean, universe.target_variance
+        if score == "decision":
+            gains = target_gains(universe.mean, universe.variance)
+            return decision_gain(covariance, gains, *there, surface.share)
         here = universe.mean[0], universe.variance[0]
-        there = universe.target_mean[0], universe.target_variance[0]
-        return closed_epig(*here, *there, covariance[0], surface.share)
+        return closed_epig(*here, *(x[0] for x in there), covariance[0], surface.share)
 
-    exact = _each_universe(surface, rows, factor, universes, short, information)
-    exact = jnp.where(search.free[short], exact, -jnp.inf)
-    best = exact.argmax()
-    return short[best].astype(jnp.int32), exact[best]
+    values = _each_universe(surface, rows, factor, universes, short, value)
+    values = jnp.where(search.free[short], values, -jnp.inf)
+    best = values.argmax()
+    return short[best].astype(jnp.int32), values[best]

@@ -12,7 +12,7 @@ devices exchange nothing. Rows in a Dask cluster are scored by its workers in th
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +24,12 @@ from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.numerics import COMPILED_SOON, working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
-from parbals.scores.gaussian import closed_epig, quadratic_gain, target_gains
+from parbals.scores.gaussian import closed_epig, decision_gain, quadratic_gain, target_gains
 from parbals.strategies.distributed import DistributedRows, each_row
 
 __all__ = [
     "Rows",
+    "Score",
     "Surface",
     "affordable_rows",
     "cross_covariance",
@@ -41,6 +42,10 @@ __all__ = [
 _TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
 _IN_FLIGHT = 3
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
+
+
+Score = Literal["form", "epig", "decision"]
+"""The quadratic form, EPIG, or the expected gain in accuracy: :mod:`parbals.scores.gaussian`."""
 
 
 class Rows(NamedTuple):
@@ -141,21 +146,21 @@ def cross_covariance(
 
 
 def start_scores(
-    surface: Surface, X: np.ndarray | DistributedRows, *, exact: bool = False
+    surface: Surface, X: np.ndarray | DistributedRows, score: Score = "form"
 ) -> np.ndarray:
-    """(N,) the quadratic form of every row of X (N, D), or with two classes the EPIG itself."""
+    """(N,) a score of every row of X (N, D); the EPIG itself, "epig", of two classes alone."""
     if isinstance(X, DistributedRows):  # it travels without its device
         surface = jax.tree.map(np.asarray, surface)
-    return each_row(X, partial(_walk, surface, exact=exact))
+    return each_row(X, partial(_walk, surface, score=score))
 
 
-def _walk(surface: Surface, X: np.ndarray, *, exact: bool) -> np.ndarray:
+def _walk(surface: Surface, X: np.ndarray, *, score: Score) -> np.ndarray:
     """The scores of rows in memory or in a mapped file."""
     with working_precision(np.dtype(np.float32)):
-        return _walk_in_blocks(surface, X, exact)
+        return _walk_in_blocks(surface, X, score)
 
 
-def _walk_in_blocks(surface: Surface, X: np.ndarray, exact: bool) -> np.ndarray:
+def _walk_in_blocks(surface: Surface, X: np.ndarray, score: Score) -> np.ndarray:
     devices = _devices()
     mesh = Mesh(np.array(devices), ("rows",))
     by_rows, everywhere = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("rows",), ()))
@@ -168,25 +173,27 @@ def _walk_in_blocks(surface: Surface, X: np.ndarray, exact: bool) -> np.ndarray:
     scores: list[np.ndarray] = []
     for rows in block_rows(len(X), block):
         part = jax.device_put(pad_rows(_small(X[rows]), block), by_rows)
-        waiting.append(_start_of_block(surface, part, exact=exact))
+        waiting.append(_start_of_block(surface, part, score=score))
         if len(waiting) > _IN_FLIGHT:
             scores.append(np.asarray(waiting.pop(0)))
     scores.extend(np.asarray(part) for part in waiting)
     return np.concatenate(scores)[: len(X)].astype(np.float64)
 
 
-@partial(jax.jit, static_argnames=("exact",), compiler_options=COMPILED_SOON)
+@partial(jax.jit, static_argnames=("score",), compiler_options=COMPILED_SOON)
 def _start_of_block(
-    surface: Surface, features: Float[Array, "n D"], *, exact: bool
+    surface: Surface, features: Float[Array, "n D"], *, score: Score
 ) -> Float[Array, " n"]:
     features = features.astype(jnp.float32)
     design = jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
     rows, factor = look_at(surface, design)
     covariance = cross_covariance(surface, rows.across, factor)
-    if exact:
-        here, there = (rows.mean[0], rows.variance[0]), surface.target
+    here, there = (rows.mean[0], rows.variance[0]), surface.target
+    if score == "epig":
         return closed_epig(*here, there.mean[0], there.variance[0], covariance[0], surface.share)
     gains = target_gains(rows.mean, rows.variance)
+    if score == "decision":
+        return decision_gain(covariance, gains, there.mean, there.variance, surface.share)
     return quadratic_gain(covariance, gains, surface.gains, surface.share)
 
 

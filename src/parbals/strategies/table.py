@@ -62,8 +62,8 @@ class Strategy:
         stochastic: other seeds give other batches by design.
         uses_predictions: what the model predicts matters at all.
         conditions_model: given our own model, its posterior is conditioned during the batch.
-        closed_form: given a Gaussian posterior and log loss, it needs no samples (without a target
-            set: given two classes as well).
+        closed_form: given a Gaussian posterior it needs no samples (without a target set: given two
+            classes as well).
         options: names accepted in ``select_batch(options={...})``.
         cost: operations, in the axis letters N M K C D B U, L labelled points.
         reference: where it was published.

@@ -14,7 +14,7 @@ from parbals.scores.uncertainty import (
     entropy_scores,
     margin_scores,
 )
-from parbals.strategies.closed_form import bald_in_closed_form, epig_in_closed_form
+from parbals.strategies.closed_form import bald_in_closed_form, gain_in_closed_form
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -91,5 +91,5 @@ def parameter_scores(problem: Problem) -> np.ndarray:
 def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     """(N,) expected gain on the target set under a loss, by default the problem's."""
     if problem.gaussian is not None:
-        return epig_in_closed_form(problem.gaussian)
+        return gain_in_closed_form(problem.gaussian, loss or problem.loss)
     return epig_scores(*problem.samples(), problem.weights, loss or problem.loss)
