@@ -113,7 +113,8 @@ def class_evidence(
     rivals = product[..., None] * (hazard.sum(axis=-1) - own)[..., None]
     own_second = -(rivals * bend / below).sum(axis=-2)
     second = xp.where(is_own, own_second, second)
-    diagonal = xp.maximum(xp.square(slopes) - second / evidence[..., None], 1e-14)
+    diagonal = xp.square(slopes) - second / evidence[..., None]
+    diagonal = xp.maximum(diagonal, 1e-14 / (1.0 + variance))  # of the size that wide logits have
     # Beyond the mixture's tail a label would pull harder than any softmax can: α_label ≤ 1.
     slopes = slopes / xp.maximum(slopes.max(axis=-1, keepdims=True), 1.0)
     return xp.log(evidence), slopes, balanced(diagonal, xp, _FEW_ROUNDS)

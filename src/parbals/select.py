@@ -166,7 +166,7 @@ def select_batch_from_model(
         model, {"X_pool": X_pool, "X_target": X_target, "X_labelled": X_labelled}
     )
     ours = isinstance(model, LogisticModel)
-    known = (model.population or model.gaussian) if ours else None
+    known = model.labelled_rows if ours else None
     X_pool = _pool(X_pool, model.n_features_in_ if ours else None)
     terms = check_terms(
         strategy,
@@ -193,8 +193,8 @@ def select_batch_from_model(
             labels = check_labels(
                 y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled"
             )
-    elif known is not None and len(known.X):
-        X_labelled, labels = known.X[:, :-1], known.labels
+    elif known is not None and len(known[0]):
+        X_labelled, labels = known
     positions = _validation(validation, labels)
     with warnings.catch_warnings():
         if names is not None:  # they have been compared; scikit-learn cannot know that

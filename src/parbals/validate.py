@@ -23,6 +23,7 @@ __all__ = [
     "check_positions",
     "check_positive",
     "check_positive_int",
+    "check_prior_scale",
     "check_probs",
     "check_same_samples",
     "check_samples",
@@ -349,6 +350,15 @@ def check_positive_int(value: Any, name: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name} is {value!r}; it must be an integer of at least {least}.")
     return int(value)
+
+
+def check_prior_scale(value: Any) -> float | str:
+    """A deviation, or "auto"."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise InputError(f'prior_scale is {value!r}; pass "auto" or a number greater than 0.')
+        return value
+    return check_positive(value, "prior_scale")
 
 
 def _real_array(value: Any, name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Expectation propagation: its fixed point, its evidence, conditioning and draws.
+"""Expectation propagation: its fixed point, conditioning and draws.
 
 statistics/test_agreement.py has long NUTS beside it.
 """
@@ -10,10 +10,11 @@ from scipy.stats import norm
 
 from parbals.mixture import label_evidence
 from parbals.posterior.ep import fit_gaussian
+from parbals.posterior.whitening import Whitening
 
 
 def made(n_rows, n_features, length=1.0, seed=0):
-    """Design rows with an intercept, labels drawn from the model, the prior's variances."""
+    """Design rows with an intercept, labels drawn from the model, the prior of variance 2."""
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((n_rows, n_features)) * length / np.sqrt(n_features)
     X = np.concatenate([X, np.ones((n_rows, 1))], axis=1)
@@ -21,25 +22,28 @@ def made(n_rows, n_features, length=1.0, seed=0):
     return (
         X,
         (generator.random(n_rows) < expit(X @ weights)).astype(int),
-        np.full(n_features + 1, 2.0),
+        independent(np.full(n_features + 1, 2.0)),
     )
+
+
+def independent(variances):
+    return Whitening.diagonal(np.sqrt(variances))
 
 
 def covariance(posterior):
     """(d, d) of the weights."""
-    return posterior.channels.covariance_with(np.eye(len(posterior.prior_variance)))[0]
+    return posterior.channels.covariance_with(np.eye(posterior.X.shape[1]))[0]
 
 
 def test_without_labels_it_is_the_prior():
-    posterior = fit_gaussian(np.empty((0, 3)), np.empty(0, int), np.array([1.0, 4.0, 9.0]))
+    posterior = fit_gaussian(np.empty((0, 3)), np.empty(0, int), independent([1.0, 4.0, 9.0]))
     np.testing.assert_array_equal(posterior.channels.mean[:, 0], 0.0)
     np.testing.assert_allclose(covariance(posterior), np.diag([1.0, 4.0, 9.0]))
-    assert posterior.log_evidence == 0.0
 
 
-def test_one_label_has_the_exact_moments_and_evidence():
+def test_one_label_has_the_exact_moments():
     X = np.array([[0.5, -1.0, 1.0]])
-    posterior = fit_gaussian(X, np.array([1]), np.full(3, 2.0))
+    posterior = fit_gaussian(X, np.array([1]), independent(np.full(3, 2.0)))
     variance = 2.0 * np.square(X).sum()
     f = np.linspace(-60.0, 60.0, 400_001)
     weight = norm.pdf(f, 0.0, np.sqrt(variance)) * expit(f)
@@ -48,7 +52,6 @@ def test_one_label_has_the_exact_moments_and_evidence():
     spread = np.trapezoid(weight * np.square(f - mean), f) / total
     np.testing.assert_allclose(posterior.marginals(X)[0], mean, atol=1e-5)
     np.testing.assert_allclose(posterior.marginals(X)[1], spread, atol=1e-5)
-    assert posterior.log_evidence == pytest.approx(np.log(total), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +64,8 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
     posterior = fit_gaussian(X, labels, prior)
     assert posterior.change < 1e-7
     mean, variance = posterior.marginals(X)
-    cavity_variance = 1.0 / (1.0 / variance - posterior.precisions)
-    cavity_mean = cavity_variance * (mean / variance - posterior.shifts)
+    cavity_variance = 1.0 / (1.0 / variance - posterior.sites.precisions)
+    cavity_mean = cavity_variance * (mean / variance - posterior.sites.shifts)
     _, slope, curvature = label_evidence(cavity_mean, cavity_variance, 2.0 * labels - 1.0)
     scale = np.sqrt(variance)
     np.testing.assert_allclose((cavity_mean + cavity_variance * slope - mean) / scale, 0, atol=1e-4)
@@ -74,7 +77,7 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features, length):
 def test_many_labels_of_one_class_settle():
     """Sites that say the same overshoot when all are renewed at once; the steps must shrink."""
     X, _, _ = made(500, 10, 0.01)
-    posterior = fit_gaussian(X, np.zeros(500, int), np.full(11, 200.0))
+    posterior = fit_gaussian(X, np.zeros(500, int), independent(np.full(11, 200.0)))
     assert posterior.problems() == ()
     assert (posterior.predict_proba(X)[:, 1] < 0.01).all()
 
@@ -82,24 +85,13 @@ def test_many_labels_of_one_class_settle():
 def test_fewer_rows_than_columns_gives_what_the_whole_space_gives():
     X, labels, prior = made(12, 30)
     posterior = fit_gaussian(X, labels, prior)
-    precision = np.diag(1.0 / prior) + (X.T * posterior.precisions) @ X
+    precision = np.eye(31) / 2.0 + (X.T * posterior.sites.precisions) @ X
     np.testing.assert_allclose(covariance(posterior), np.linalg.inv(precision), atol=1e-10)
     np.testing.assert_allclose(
         posterior.channels.mean[:, 0],
-        np.linalg.solve(precision, X.T @ posterior.shifts),
+        np.linalg.solve(precision, X.T @ posterior.sites.shifts),
         atol=1e-10,
     )
-
-
-def test_the_gradient_of_the_evidence_is_that_of_differences():
-    X, labels, prior = made(40, 5, 3.0)
-    gradient, h = fit_gaussian(X, labels, prior).evidence_gradient(), 1e-3
-    for j in (0, 5):
-        above, below = prior.copy(), prior.copy()
-        above[j], below[j] = prior[j] * np.exp(h), prior[j] * np.exp(-h)
-        difference = fit_gaussian(X, labels, above).log_evidence
-        difference -= fit_gaussian(X, labels, below).log_evidence
-        assert gradient[j] == pytest.approx(difference / (2 * h), abs=1e-5)
 
 
 def test_conditioning_is_fitting_on_everything():
@@ -113,7 +105,7 @@ def test_conditioning_is_fitting_on_everything():
 def test_draws_have_the_posteriors_moments():
     X, labels, prior = made(30, 3)
     posterior = fit_gaussian(X, labels, prior)
-    draws = posterior.draw(np.random.default_rng(0), 20_000)
+    draws = posterior.channels.draw(np.random.default_rng(0), 20_000)[:, 0]
     deviation = np.sqrt(np.diag(covariance(posterior)))
     np.testing.assert_allclose(
         (draws.mean(axis=1) - posterior.channels.mean[:, 0]) / deviation,

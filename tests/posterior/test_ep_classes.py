@@ -7,6 +7,7 @@ from scipy.special import log_softmax, softmax
 
 from parbals.posterior.ep import fit_gaussian
 from parbals.posterior.ep_classes import fit_classes
+from parbals.posterior.whitening import Whitening
 from parbals.race import class_evidence
 
 
@@ -21,12 +22,12 @@ def made(n_rows, n_features, n_classes, length=1.0, seed=0):
 
 
 def fitted(X, labels, n_classes, prior=1.0):
-    return fit_classes(X, labels, n_classes, np.full(X.shape[1], prior))
+    return fit_classes(X, labels, n_classes, Whitening.diagonal(np.full(X.shape[1], prior)))
 
 
 def covariances(posterior):
     """(C, d, d) of the class weights."""
-    return posterior.channels.covariance_with(np.eye(len(posterior.prior_variance)))
+    return posterior.channels.covariance_with(np.eye(posterior.X.shape[1]))
 
 
 def long_chains(posterior, X_test, **options):
@@ -34,7 +35,7 @@ def long_chains(posterior, X_test, **options):
     return predictions(
         posterior.X,
         posterior.labels,
-        posterior.prior_variance,
+        np.ones(X_test.shape[1]),
         X_test,
         posterior.channels.mean.T,
         roots,
@@ -44,7 +45,7 @@ def long_chains(posterior, X_test, **options):
 
 def drawn_moments(posterior, X_test):
     """Standard deviations (T, C) of the class probabilities under the Gaussian."""
-    weights = posterior.draw(np.random.default_rng(0), 4_000)
+    weights = posterior.channels.draw(np.random.default_rng(0), 4_000)
     return softmax(np.einsum("td,dck->tkc", X_test, weights), axis=2).std(axis=1)
 
 
@@ -128,7 +129,7 @@ def test_few_labels_are_those_of_weighted_draws_of_the_prior(n_classes, length, 
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_without_labels_it_is_the_prior(n_classes):
     posterior = fit_classes(
-        np.empty((0, 3)), np.empty(0, int), n_classes, np.array([1.0, 4.0, 9.0])
+        np.empty((0, 3)), np.empty(0, int), n_classes, Whitening.diagonal(np.array([1.0, 2.0, 3.0]))
     )
     np.testing.assert_array_equal(posterior.channels.mean, 0.0)
     for covariance in covariances(posterior):
@@ -141,7 +142,7 @@ def test_two_classes_are_those_of_the_half_size_model():
     """The mean of f₁ - f₀ and the predictions; the mixtures of both differ by a few thousandths."""
     X, labels, X_test = made(40, 4, 2, seed=4)
     whole = fitted(X, labels, 2)
-    half = fit_gaussian(X, labels, np.full(X.shape[1], 2.0))
+    half = fit_gaussian(X, labels, Whitening.diagonal(np.full(X.shape[1], np.sqrt(2.0))))
     mean, variance = half.marginals(X_test)
     gap = np.diff(whole.channels.marginals(X_test)[0], axis=1)[:, 0]
     np.testing.assert_allclose(gap, mean, atol=0.1 * np.sqrt(variance.mean()))
@@ -152,15 +153,15 @@ def test_the_mean_solves_its_equation_with_the_whole_sites():
     """(D⁻¹ + Σ_i W_i ⊗ x_i x_iᵀ) m = Σ_i ν_i ⊗ x_i, W = diag(τ) - τ τᵀ / Σ τ, as one matrix."""
     X, labels, _ = made(20, 3, 4)
     prior = np.array([0.5, 1.0, 2.0, 3.0])
-    posterior = fit_classes(X, labels, 4, prior)
-    tau = posterior.precisions
+    posterior = fit_classes(X, labels, 4, Whitening.diagonal(np.sqrt(prior)))
+    tau = posterior.sites.precisions
     sites = (
         tau[:, :, None] * np.eye(4)
         - tau[:, :, None] * tau[:, None] / tau.sum(axis=1)[:, None, None]
     )
     hessian = np.einsum("nab,nd,ne->adbe", sites, X, X).reshape(16, 16)
     hessian += np.kron(np.eye(4), np.diag(1.0 / prior))
-    mean = np.linalg.solve(hessian, (posterior.shifts.T @ X).ravel()).reshape(4, 4).T
+    mean = np.linalg.solve(hessian, (posterior.sites.shifts.T @ X).ravel()).reshape(4, 4).T
     np.testing.assert_allclose(posterior.channels.mean, mean, atol=1e-5)
     for a, covariance in enumerate(covariances(posterior)):
         alone = np.linalg.inv(np.diag(1.0 / prior) + (X.T * tau[:, a]) @ X)
@@ -173,7 +174,7 @@ def test_every_site_agrees_with_its_likelihood(n_rows, n_features):
     X, labels, _ = made(n_rows, n_features, 4)
     posterior = fitted(X, labels, 4)
     mean, variance = posterior.channels.marginals(X)
-    tau, nu = posterior.precisions, posterior.shifts
+    tau, nu = posterior.sites
     mean = mean - mean.mean(axis=1, keepdims=True)
     pulled = tau * (mean - (tau * mean).sum(axis=1, keepdims=True) / tau.sum(axis=1, keepdims=True))
     cavity_variance = variance / (1.0 - tau * variance)
@@ -228,7 +229,7 @@ def test_classes_without_labels_are_alike():
 def test_draws_are_those_of_the_channels():
     X, labels, _ = made(20, 3, 4)
     posterior = fitted(X, labels, 4)
-    draws = posterior.draw(np.random.default_rng(0), 10_000)
+    draws = posterior.channels.draw(np.random.default_rng(0), 10_000)
     assert draws.shape == (4, 4, 10_000)
     error = np.sqrt(np.einsum("add->da", covariances(posterior)) / 10_000)
     assert (np.abs(draws.mean(axis=2) - posterior.channels.mean) < 4.5 * error).all()

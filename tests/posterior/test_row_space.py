@@ -28,6 +28,16 @@ def test_new_coordinates_leave_what_lies_across_unchanged():
     np.testing.assert_allclose(space.vectors(space.coordinates(change)), change, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(3, 8), (8, 3), (1, 1), (0, 4)])
+def test_by_default_it_has_as_many_dimensions_as_there_are_rows(shape):
+    rows = np.random.default_rng(1).standard_normal(shape)
+    space = row_space(rows)
+    basis = space.matrix(shape[1])
+    assert basis.shape == (shape[1], min(shape))
+    np.testing.assert_allclose(basis.T @ basis, np.eye(min(shape)), atol=1e-12)
+    np.testing.assert_allclose(space.rows(rows) @ basis.T, rows, atol=1e-12)
+
+
 def test_it_is_the_whole_space_when_that_is_no_larger():
     space = row_space(X, 40)
     assert space.basis is None

@@ -6,6 +6,7 @@ import pytest
 from parbals.mixture import sigmoid_means
 from parbals.posterior.ep import fit_gaussian
 from parbals.posterior.ep_classes import fit_classes
+from parbals.posterior.whitening import Whitening
 from parbals.race import balanced, class_slopes
 from parbals.strategies import surface as module
 from parbals.strategies.surface import cross_covariance, look_at, start_scores, surface_of
@@ -23,7 +24,10 @@ def parts(request):
     X = generator.standard_normal((n_labels + 48, n_features))
     logits = X @ generator.standard_normal((n_features, n_classes))
     labels = np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)[:n_labels]
-    known, prior = with_ones(X[:n_labels]), np.full(n_features + 1, 2.0)
+    known, prior = (
+        with_ones(X[:n_labels]),
+        Whitening.diagonal(np.full(n_features + 1, np.sqrt(2.0))),
+    )
     fitted = (
         fit_gaussian(known, labels, prior)
         if n_classes == 2

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _VALIDATION_SHARE = 0.2
+_PRIOR_SCALE = 1.0  # that of the paper
 _KEYWORDS = ("beta", "n_configurations")
 
 
@@ -122,6 +123,7 @@ def run_one(
             begun = perf_counter()
             model = LogisticModel(
                 n_samples,
+                prior_scale=_PRIOR_SCALE,
                 inference=inference,
                 classes=np.arange(n_classes),
                 random_state=_number(seed, "model", round_number),

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.report import Report, make_report
 from parbals.posterior.estimator import INFERENCES, LogisticModel
+from parbals.posterior.prior import PoolMoments
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.scores.losses import LOSSES, Loss
 from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, has_closed_form
@@ -23,11 +25,12 @@ from parbals.strategies.problem import Labelled
 from parbals.strategies.surface import affordable_rows
 from parbals.strategies.table import COLD_START, DEFAULT, strategy_named
 from parbals.types import Batch
-from parbals.validate import check_choice, check_positive, check_positive_int
+from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
 
 _CANDIDATES = 10_000
+_MOMENTS_OF = 4_096
 
 
 class ActiveLearner:
@@ -58,7 +61,9 @@ class ActiveLearner:
             ``forget``.
         model: a model of your own (see :mod:`parbals.learner.models`); by default Bayesian logistic
             regression. It is copied for every fit and stays as it is.
-        n_samples, prior_scale, inference: of the default model. "auto" is a Gaussian posterior by
+        n_samples, prior_scale, inference: of the default model. ``prior_scale="auto"`` learns the
+            prior from the labels and from how the pool's features vary
+            (:mod:`parbals.posterior.prior`). ``inference="auto"`` is a Gaussian posterior by
             expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
             forms; strategies that need samples get draws of it. Where it does not settle "auto" is
             "smc", particles. ``fitted().diagnostics_`` says which it was; docs/trust.md compares
@@ -89,7 +94,7 @@ class ActiveLearner:
         ids: Sequence[Hashable] | None = None,
         model: Any = None,
         n_samples: int = 400,
-        prior_scale: float = 1.0,
+        prior_scale: float | str = "auto",
         inference: str = "auto",
         n_universes: int = 10,
         loss: Loss = "log",
@@ -106,7 +111,7 @@ class ActiveLearner:
         self._classes = ClassNames(classes)
         self.strategy, self.loss, self.options = strategy, loss, dict(options or {})
         self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
-        self.prior_scale = check_positive(prior_scale, "prior_scale")
+        self.prior_scale = check_prior_scale(prior_scale)
         check_choice(inference, INFERENCES, "inference")
         self.inference = inference
         self.n_universes = check_positive_int(n_universes, "n_universes")
@@ -377,7 +382,9 @@ class ActiveLearner:
     def _fit(self, positions: np.ndarray, numbers: np.ndarray, key: bytes) -> Any:
         if self.model is not None:
             own = fresh_copy(self.model, warn=False)  # the warning came with the learner
-            own.fit(self.pool_rows(positions), numbers)
+            ours = isinstance(own, LogisticModel) and own.prior_scale == "auto"
+            more = (self._pool_moments,) if ours else ()
+            own.fit(self.pool_rows(positions), numbers, *more)
             return CheckedModel(own, len(self._classes))
         model = LogisticModel(
             self.n_samples,
@@ -386,9 +393,16 @@ class ActiveLearner:
             classes=np.arange(len(self._classes)),
             random_state=int.from_bytes(key[:7], "little"),
         )
+        pool = self._pool_moments if self.prior_scale == "auto" else None
         if len(positions) == 0:
-            return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1])
-        return model.fit(self.pool_rows(positions), numbers)
+            return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], pool)
+        return model.fit(self.pool_rows(positions), numbers, pool)
+
+    @cached_property
+    def _pool_moments(self) -> PoolMoments:
+        """How the pool's features vary, for the prior; of rows drawn by the seed."""
+        rows = self.pool.sample(derive_generator(self.seed, "prior"), _MOMENTS_OF)
+        return PoolMoments.of(self._prepare(rows).astype(np.float64))
 
     def _usable(self, strategy: str) -> str:
         """The strategy, or the one that stands in for it until there are labels."""

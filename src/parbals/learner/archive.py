@@ -97,7 +97,7 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
         random_state=document["seed"],
         ids=None if ids is None else [tuple(i) if isinstance(i, list) else i for i in ids],
         model=model,
-        **{"inference": "smc"} | document["settings"],  # older files: all that there was
+        **{"inference": "smc", "prior_scale": 1.0} | document["settings"],  # older files: as it was
     )
     for name, table in (("pool", learner.pool), ("target", learner.target)):
         if table is not None and _digest(table) != document[f"{name}_digest"]:

@@ -30,6 +30,7 @@ class Diagnostics:
         n_reweighted: labels taken in by reweighting since the particles last moved.
         divergences: divergent NUTS transitions.
         r_hat: largest split-R̂ of any training logit (NUTS).
+        prior: one sentence about the prior that was chosen.
         problems: one sentence for each failed check, with a remedy; empty when all is well.
     """
 
@@ -45,6 +46,7 @@ class Diagnostics:
     n_reweighted: int = 0
     divergences: int = 0
     r_hat: float = float("nan")
+    prior: str = ""
     problems: tuple[str, ...] = ()
 
 

@@ -1,6 +1,6 @@
 """More than two classes without draws: one Gaussian a class, by expectation propagation.
 
-The model is softmax regression, class weights w_a ~ N(0, diag(prior_variance)). The label of row i
+The model is softmax regression on whitened rows, class weights ~ N(0, I). The label of row i
 becomes a site on the C logits f of that row, exp(νᵀf - ½ fᵀ W f) with
 
     W_i = diag(τ_i) - τ_i τ_iᵀ / Σ_a τ_ia,
@@ -16,11 +16,15 @@ A sweep takes each site out (the cavity), multiplies by the softmax with the mom
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.posterior.channels import Channels, relative_change, row_space, unsettled
+from parbals.posterior.channels import Channels
+from parbals.posterior.row_space import row_space
+from parbals.posterior.sites import SitePosterior, Sites, settle
+from parbals.posterior.whitening import Whitening
 from parbals.race import class_evidence, class_means
 
 __all__ = ["ClassesPosterior", "fit_classes"]
@@ -33,22 +37,12 @@ _MOST_APART = 100.0
 
 
 @dataclass(frozen=True)
-class ClassesPosterior:
-    """Gaussian class weights given design rows X (n, d) and class numbers."""
-
-    X: np.ndarray
-    labels: np.ndarray
-    prior_variance: np.ndarray  # (d,)
-    precisions: np.ndarray  # τ (n, C)
-    shifts: np.ndarray  # ν (n, C)
-    channels: Channels
-    n_sweeps: int
-    change: float
-    """Largest relative change of a site in the last sweep; above 1e-4 it did not converge."""
+class ClassesPosterior(SitePosterior):
+    """Gaussian class weights; sites are (n, C)."""
 
     @property
     def n_classes(self) -> int:
-        return self.precisions.shape[1]
+        return self.sites.precisions.shape[1]
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, C) probabilities E[softmax(f)]."""
@@ -57,12 +51,8 @@ class ClassesPosterior:
             probs[rows] = class_means(*self.channels.marginals(X[rows]))[0]
         return probs
 
-    def draw(self, generator: np.random.Generator, n_samples: int) -> np.ndarray:
-        """(d, C, K) independent draws of the class weights."""
-        return self.channels.draw(generator, n_samples)
-
     def problems(self) -> tuple[str, ...]:
-        """What the user must be told: sites that still changed when the sweeps were used up.
+        """Sites that still changed when the sweeps were used up.
 
         Or classes so unequally known (some of them never seen, features large) that the quadrature
         of :mod:`parbals.race` loses the narrow ones among the wide.
@@ -74,57 +64,37 @@ class ClassesPosterior:
                 "The classes' logits are too unequally known for expectation propagation: give "
                 'some labels of every class, standardise the features, or use inference="smc".',
             )
-        if self.change < _SETTLED:
-            return ()
-        return (unsettled(self.n_sweeps, self.change),)
+        return self._unsettled(_SETTLED)
 
-    def condition(self, X_new: np.ndarray, labels_new: np.ndarray) -> "ClassesPosterior":
-        """The posterior that also knows these labels; the old sites are where it starts."""
-        zeros = np.zeros((len(X_new), self.n_classes))
-        start = np.concatenate([self.precisions, zeros]), np.concatenate([self.shifts, zeros])
-        X = np.concatenate([self.X, X_new])
-        labels = np.append(self.labels, labels_new)
-        return fit_classes(X, labels, self.n_classes, self.prior_variance, start)
+    def _refitted(self, X: np.ndarray, labels: np.ndarray, start: Sites) -> Self:
+        return type(self)(**vars(fit_classes(X, labels, self.n_classes, self.whitening, start)))
 
 
 def fit_classes(
     X: np.ndarray,
     labels: np.ndarray,
     n_classes: int,
-    prior_variance: np.ndarray,
-    start: tuple[np.ndarray, np.ndarray] | None = None,
+    whitening: Whitening,
+    start: Sites | None = None,
 ) -> ClassesPosterior:
-    """Expectation propagation on design rows X (n, d), class numbers; ``start``: sites τ, ν."""
-    deviations = np.sqrt(prior_variance)
-    basis, rows = row_space(X * deviations)
-    empty = np.zeros((len(X), n_classes))
-    precisions, shifts = (empty, empty) if start is None else start
+    """Expectation propagation on design rows X (n, d), class numbers."""
+    whitened = whitening.rows(X)
+    space = row_space(whitened)
+    rows = space.rows(whitened)
     mean = np.zeros((rows.shape[1], n_classes))
-    change, damping, n_sweeps = np.inf, 1.0, 0
-    while True:
-        roots = _roots(rows, precisions)
-        mean = _mean(rows, roots, precisions, shifts, mean)
-        if change < _TOLERANCE or n_sweeps == _MOST_SWEEPS or len(X) == 0:
-            break
-        renewed = _renewed_sites(rows, roots, mean, precisions, shifts, labels)
-        before, change = (
-            change,
-            max(relative_change(renewed[0], precisions), relative_change(renewed[1], shifts)),
-        )
-        damping = max(0.5 * damping, 0.1) if change > before else min(1.25 * damping, 1.0)
-        precisions = precisions + damping * (renewed[0] - precisions)
-        shifts = shifts + damping * (renewed[1] - shifts)
-        n_sweeps += 1
-    return ClassesPosterior(
-        X=X,
-        labels=labels,
-        prior_variance=prior_variance,
-        precisions=precisions,
-        shifts=shifts,
-        channels=Channels(deviations[:, None] * (basis @ mean), deviations, basis, roots),
-        n_sweeps=n_sweeps,
-        change=float(change) if len(X) else 0.0,
-    )
+
+    def renew(sites: Sites) -> Sites:
+        nonlocal mean  # where the next sweep's conjugate gradients begin
+        roots = _roots(rows, sites.precisions)
+        mean = _mean(rows, roots, sites, mean)
+        return _renewed_sites(rows, roots, mean, sites, labels)
+
+    empty = np.zeros((len(X), n_classes))
+    settled = settle(renew, start or Sites(empty, empty), _TOLERANCE, _MOST_SWEEPS)
+    roots = _roots(rows, settled.sites.precisions)
+    location = _mean(rows, roots, settled.sites, mean)
+    channels = Channels(whitening, space.matrix(X.shape[1]), location, roots)
+    return ClassesPosterior(X, labels, whitening, channels=channels, **settled._asdict())
 
 
 def _roots(rows: np.ndarray, precisions: np.ndarray) -> np.ndarray:
@@ -144,8 +114,7 @@ def _pull(precisions: np.ndarray, f: np.ndarray) -> np.ndarray:
 def _mean(
     rows: np.ndarray,
     roots: np.ndarray,
-    precisions: np.ndarray,
-    shifts: np.ndarray,
+    sites: Sites,
     mean: np.ndarray,
 ) -> np.ndarray:
     """Weights m (r, C) with m + Σ_i x_i (W_i f_i)ᵀ = Σ_i x_i ν_iᵀ, from those of the last sweep."""
@@ -154,7 +123,8 @@ def _mean(
         inner = roots.transpose(0, 2, 1) @ residual.T[:, :, None]
         return (roots @ inner)[:, :, 0].T
 
-    right = rows.T @ shifts
+    precisions = sites.precisions
+    right = rows.T @ sites.shifts
     residual = right - mean - rows.T @ _pull(precisions, rows @ mean)
     direction = better = conditioned(residual)
     size = np.sum(residual * better)
@@ -176,10 +146,10 @@ def _renewed_sites(
     rows: np.ndarray,
     roots: np.ndarray,
     mean: np.ndarray,
-    precisions: np.ndarray,
-    shifts: np.ndarray,
+    sites: Sites,
     labels: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Sites:
+    precisions, shifts = sites
     f = rows @ mean
     f = f - f.mean(axis=1, keepdims=True)
     variance = np.square(rows @ roots).sum(axis=2).T
@@ -187,4 +157,4 @@ def _renewed_sites(
     cavity_mean = f - cavity_variance * (shifts - _pull(precisions, f))
     _, slopes, curvatures = class_evidence(cavity_mean, cavity_variance, labels)
     renewed = curvatures / np.maximum(1.0 - cavity_variance * curvatures, 1e-3)
-    return renewed, slopes + _pull(renewed, cavity_mean + cavity_variance * slopes)
+    return Sites(renewed, slopes + _pull(renewed, cavity_mean + cavity_variance * slopes))

@@ -4,6 +4,7 @@ Nothing here loads scikit-learn, which takes longer than everything else that a 
 """
 
 import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from parbals.posterior.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.ep_classes import ClassesPosterior, fit_classes
 from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
+from parbals.posterior.prior import PoolMoments, fixed_prior, learnt_prior
 from parbals.posterior.reference import laplace_reference
 from parbals.posterior.smc import Population, condition_population, draw_population
 from parbals.randomness import Seed, derive_generator, seed_from
@@ -23,8 +25,8 @@ from parbals.validate import (
     check_features,
     check_label_vector,
     check_labels,
-    check_positive,
     check_positive_int,
+    check_prior_scale,
     classes_shown,
     label_array,
 )
@@ -35,7 +37,7 @@ INFERENCES = ("smc", "auto", "ep", "nuts", "laplace")
 
 
 class LogisticModel:
-    """Softmax regression; every class weight and bias has an independent N(0, prior_scale²) prior.
+    """Softmax regression with a Gaussian prior for the weights and the bias of every class.
 
     Two classes use the exactly equivalent half-size model (see
     :mod:`parbals.posterior.likelihood`). There may be more features than labels, a single label, or
@@ -43,7 +45,9 @@ class LogisticModel:
 
     Args:
         n_samples: K, the number of posterior draws.
-        prior_scale: standard deviation σ of the prior of every weight and bias.
+        prior_scale: "auto" learns scale and shape of the prior from the labels, see
+            :mod:`parbals.posterior.prior`; a number is the standard deviation of every weight and
+            bias.
         inference: "smc", a population of particles moved all at once (fast, default); "nuts",
             BlackJAX's No-U-Turn sampler (the trusted reference); "laplace", a Gaussian at the mode;
             "ep", a Gaussian by expectation propagation: predictions and the scores of EPIG and
@@ -57,7 +61,10 @@ class LogisticModel:
     Attributes:
         classes_: (C,) sorted class labels.
         n_features_in_: D.
-        diagnostics_: what the draws say about their own quality.
+        diagnostics_: what the draws say about their own quality, and which prior it was.
+        prior_scale_: the deviation of a class's logit over the pool under the prior that was
+            chosen, or the number that was given.
+        prior_shape_: the shape that was chosen, or "given".
         coef_samples_: (K, C, D) and intercept_samples_: (K, C), weights that sum to zero over the
             classes (the part of the prior that no data can inform is left out).
     """
@@ -65,7 +72,7 @@ class LogisticModel:
     def __init__(
         self,
         n_samples: int = 400,
-        prior_scale: float = 1.0,
+        prior_scale: float | str = "auto",
         inference: str = "smc",
         classes: Any = None,
         random_state: Seed = None,
@@ -76,8 +83,12 @@ class LogisticModel:
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Draw from the posterior given labelled rows X (n, D), y (n,)."""
+    def fit(self, X: Any, y: Any, X_pool: Any = None) -> Self:
+        """The posterior given labelled rows X (n, D), y (n,).
+
+        ``X_pool``: rows (m, D), or their :class:`~parbals.posterior.prior.PoolMoments`, that show
+        ``prior_scale="auto"`` how features vary; without them the labelled rows do.
+        """
         self._check_settings()
         n_rows = len(check_features(X))
         y = check_label_vector(_label_vector(y), n_rows)
@@ -87,12 +98,13 @@ class LogisticModel:
         # Everything has been checked: only now does this object change.
         rows = self._rows(X, first=True)
         self.classes_, self._seed = classes, seed
+        self._set_prior(rows, labels, self._pool_moments(X_pool))
         self._draw(add_bias(rows), labels)
         warn_if_unreliable(self.diagnostics_)
         return self
 
-    def fit_prior(self, n_features: int) -> Self:
-        """Draw from the prior, the model before any label; needs ``classes``."""
+    def fit_prior(self, n_features: int, X_pool: Any = None) -> Self:
+        """The prior, the model before any label; needs ``classes``. ``X_pool`` as in ``fit``."""
         self._check_settings()
         if self.classes is None:
             raise InputError(
@@ -102,12 +114,15 @@ class LogisticModel:
         self.classes_ = classes
         self.n_features_in_ = check_positive_int(n_features, "n_features")
         self._seed = seed_from(self.random_state)
-        self._draw(np.empty((0, n_features + 1)), np.empty(0, np.int32))
+        rows, labels = np.empty((0, n_features)), np.empty(0, np.int32)
+        self._set_prior(rows, labels, self._pool_moments(X_pool))
+        self._draw(add_bias(rows), labels)
         return self
 
     def condition(self, X_new: Any, y_new: Any) -> Self:
         """A NEW model whose posterior also knows these labels; this model is left as it is.
 
+        The prior stays the one that ``fit`` chose.
         With ``inference="smc"`` the particles are reweighted by p(y_new | x_new), and resampled and
         moved only when their effective sample size falls below half of K.
         """
@@ -115,7 +130,10 @@ class LogisticModel:
         labels_new = check_labels(_label_vector(y_new, "y_new"), self.classes_, len(X_new), "y_new")
         model = copy.copy(self)
         if isinstance(self._state, Population):
-            model._accept(condition_population(self._state, X_new, labels_new, self._seed))
+            model._X = np.concatenate([self._X, X_new])
+            model._labels = np.concatenate([self._labels, labels_new])
+            rows = self._prior.whitening.rows(X_new)
+            model._accept(condition_population(self._state, rows, labels_new, self._seed))
         elif isinstance(self._state, GaussianPosterior | ClassesPosterior):
             model._accept_gaussian(self._state.condition(X_new, labels_new))
         else:
@@ -127,14 +145,16 @@ class LogisticModel:
 
     def sample_proba(self, X: Any) -> np.ndarray:
         """(N, K, C) float32: p_k(y | x) of every posterior draw; ``sample_weights`` weigh them."""
-        return sample_proba(self._design(X), self._coefficients, len(self.classes_))
+        rows = self._prior.whitening.rows(self._design(X))
+        return sample_proba(rows, self._coefficients, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C): the posterior predictive, Σ_k w_k p_k(y | x); of a Gaussian without draws."""
         design = self._design(X)
         if isinstance(self._state, GaussianPosterior | ClassesPosterior):
             return self._state.predict_proba(design)
-        return mean_proba(design, self._coefficients, len(self.classes_), self.sample_weights)
+        rows = self._prior.whitening.rows(design)
+        return mean_proba(rows, self._coefficients, len(self.classes_), self.sample_weights)
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) most probable class of each row."""
@@ -174,66 +194,109 @@ class LogisticModel:
             self._state if isinstance(self._state, GaussianPosterior | ClassesPosterior) else None
         )
 
+    @property
+    def labelled_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """The features (n, D) and class numbers (n,) that the posterior knows."""
+        self._check_fitted()
+        return self._X[:, :-1], self._labels
+
+    @property
+    def prior_scale_(self) -> float:
+        self._check_fitted()
+        return self._prior.scale
+
+    @property
+    def prior_shape_(self) -> str:
+        self._check_fitted()
+        return self._prior.shape
+
     def _check_settings(self) -> None:
         check_positive_int(self.n_samples, "n_samples", least=2)
-        check_positive(self.prior_scale, "prior_scale")
+        check_prior_scale(self.prior_scale)
         check_choice(self.inference, INFERENCES, "inference")
+
+    def _pool_moments(self, X_pool: Any) -> PoolMoments | None:
+        if X_pool is None or isinstance(X_pool, PoolMoments):
+            return X_pool
+        return PoolMoments.of(check_features(X_pool, "X_pool", self.n_features_in_))
+
+    def _set_prior(self, rows: np.ndarray, labels: np.ndarray, pool: PoolMoments | None) -> None:
+        if isinstance(self.prior_scale, str):
+            self._prior = learnt_prior(rows, labels, len(self.classes_), pool)
+        else:
+            self._prior = fixed_prior(float(self.prior_scale), rows.shape[1])
 
     def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Replace the posterior by one of design rows X (n, D+1)."""
-        arguments = (X, labels, len(self.classes_), float(self.prior_scale))
         self._X, self._labels = X, labels
         self._state: Population | GaussianPosterior | ClassesPosterior | None = None
+        self._drawn: np.ndarray | None = None
         self._weights = np.full(self.n_samples, 1.0 / self.n_samples)
         if self.inference in ("ep", "auto"):
-            variance = np.full(X.shape[1], float(self.prior_scale) ** 2)
+            whitening = self._prior.whitening
             if len(self.classes_) == 2:
                 # The difference of two classes' weights has twice the variance of each.
-                self._accept_gaussian(fit_gaussian(X, labels, 2.0 * variance))
+                self._accept_gaussian(fit_gaussian(X, labels, whitening.times(np.sqrt(2.0))))
             else:
-                self._accept_gaussian(fit_classes(X, labels, len(self.classes_), variance))
-        elif self.inference == "smc":
+                self._accept_gaussian(fit_classes(X, labels, len(self.classes_), whitening))
+            return
+        # In whitened coordinates the prior is N(0, 1).
+        arguments = self._prior.whitening.rows(X), labels, len(self.classes_), 1.0
+        if self.inference == "smc":
             self._accept(draw_population(self._seed, *arguments, self.n_samples))
         elif self.inference == "nuts":
             # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.
             from parbals.posterior.nuts import draw_nuts
 
-            self._coefficients, self.diagnostics_ = draw_nuts(
-                self._seed, *arguments, self.n_samples
-            )
+            drawn = draw_nuts(self._seed, *arguments, self.n_samples)
+            self._drawn, diagnostics = drawn.coefficients, drawn.diagnostics
+            self.diagnostics_ = replace(diagnostics, prior=self._prior.sentence)
         else:
             reference = laplace_reference(*arguments)
             generator = derive_generator(self._seed, "laplace", len(X))
-            self._coefficients = reference.colour(
+            self._drawn = reference.colour(
                 generator.standard_normal((*reference.mean.shape, self.n_samples))
             )
-            self.diagnostics_ = Diagnostics("laplace", self.n_samples, float(self.n_samples))
+            self.diagnostics_ = Diagnostics(
+                "laplace", self.n_samples, float(self.n_samples), prior=self._prior.sentence
+            )
 
     def _accept(self, population: Population) -> None:
-        self._state = population
-        self._X, self._labels = population.X, population.labels
-        self._coefficients = population.coefficients()
+        self._state = replace(population, whitening=self._prior.whitening)
+        self._drawn = population.coefficients()
         self._weights = population.weights
-        self.diagnostics_ = population.diagnostics
+        self.diagnostics_ = replace(population.diagnostics, prior=self._prior.sentence)
 
     def _accept_gaussian(self, posterior: GaussianPosterior | ClassesPosterior) -> None:
         """Take it; with "auto", one that did not settle gives its place to particles."""
+        self._X, self._labels = posterior.X, posterior.labels
         if self.inference == "auto" and posterior.problems():
-            arguments = posterior.X, posterior.labels, posterior.n_classes, float(self.prior_scale)
+            rows = self._prior.whitening.rows(posterior.X)
+            arguments = rows, posterior.labels, posterior.n_classes, 1.0
             self._accept(draw_population(self._seed, *arguments, self.n_samples))
             return
-        self._state = posterior
-        self._X, self._labels = posterior.X, posterior.labels
-        generator = derive_generator(self._seed, "ep", len(posterior.X))
-        if isinstance(posterior, ClassesPosterior):
-            basis = contrast_basis(posterior.n_classes)
-            draws = np.einsum("cj,dck->djk", basis, posterior.draw(generator, self.n_samples))
-        else:  # the difference of two classes' weights is √2 contrasts
-            draws = posterior.draw(generator, self.n_samples)[:, None, :] / np.sqrt(2.0)
-        self._coefficients = draws
+        self._state, self._drawn = posterior, None
         self.diagnostics_ = Diagnostics(
-            "ep", self.n_samples, float(self.n_samples), problems=posterior.problems()
+            "ep",
+            self.n_samples,
+            float(self.n_samples),
+            problems=posterior.problems(),
+            prior=self._prior.sentence,
         )
+
+    @property
+    def _coefficients(self) -> np.ndarray:
+        """Whitened contrast weights (D+1, J, K); a Gaussian's are drawn when they are needed."""
+        if self._drawn is None:
+            posterior = self._state
+            assert isinstance(posterior, GaussianPosterior | ClassesPosterior)
+            generator = derive_generator(self._seed, "ep", len(posterior.X))
+            draws = posterior.channels.draw_whitened(generator, self.n_samples)
+            # With two classes the one channel, of unit prior variance, is the one contrast.
+            if isinstance(posterior, ClassesPosterior):
+                draws = np.einsum("cj,dck->djk", contrast_basis(posterior.n_classes), draws)
+            self._drawn = draws
+        return self._drawn
 
     def _design(self, X: Any, name: str = "X") -> np.ndarray:
         self._check_fitted()
@@ -248,14 +311,15 @@ class LogisticModel:
         return rows
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "_coefficients"):
+        if not hasattr(self, "_weights"):
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
     def _class_weights(self) -> np.ndarray:
         self._check_fitted()
-        return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), self._coefficients)
+        weights = self._prior.whitening.weights(self._coefficients)
+        return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), weights)
 
 
 def _label_vector(y: Any, name: str = "y") -> np.ndarray:

@@ -19,6 +19,10 @@ class RowSpace(NamedTuple):
 
     basis: np.ndarray | None = None
 
+    def matrix(self, n_columns: int) -> np.ndarray:
+        """Q (d, r), for d columns."""
+        return np.eye(n_columns) if self.basis is None else self.basis
+
     def rows(self, X: np.ndarray) -> np.ndarray:
         """X Q (n, r): coordinates of rows (n, d)."""
         return X if self.basis is None else X @ self.basis
@@ -38,9 +42,10 @@ class RowSpace(NamedTuple):
         return vectors + self.vectors(coordinates - self.coordinates(vectors))
 
 
-def row_space(X: np.ndarray, size: int) -> RowSpace:
+def row_space(X: np.ndarray, size: int | None = None) -> RowSpace:
     """A space of ``size`` ≥ n dimensions that holds rows X (n, d); the whole one if d ≤ size."""
     n_rows, n_columns = X.shape
+    size = n_rows if size is None else size
     if size >= n_columns:
         return RowSpace()
     columns = np.zeros((n_columns, size))

@@ -17,9 +17,11 @@ import numpy as np
 from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
 from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.likelihood import contrast_basis
+from parbals.posterior.predictive import add_bias
 from parbals.posterior.reference import Reference, laplace_reference
 from parbals.posterior.relax import Relaxed, relax, systematic_resample
 from parbals.posterior.row_space import RowSpace, row_space
+from parbals.posterior.whitening import Whitening
 from parbals.randomness import derive_generator
 
 __all__ = [
@@ -52,6 +54,7 @@ class Population:
     diagnostics: Diagnostics
     walls: bool = False  # moves must be shortened, see relax.Refusals
     origins: np.ndarray | None = None  # (K,) numbers below K; equal ones stand at one place
+    whitening: Whitening | None = None  # of the rows that it was given, if it was any
 
     @property
     def n_samples(self) -> int:
@@ -73,6 +76,11 @@ class Population:
     def coefficients(self) -> np.ndarray:
         """Contrast weights V (D+1, J, K), float64."""
         return self.reference.colour(self.whitened)
+
+    def rows(self, X: np.ndarray) -> np.ndarray:
+        """Design rows (n, D+1) of features (n, D), as the population knows them."""
+        design = add_bias(X)
+        return design if self.whitening is None else self.whitening.rows(design)
 
     def contrasts(self, X: np.ndarray) -> np.ndarray:
         """Contrast logits (n, J, K) of design rows X (n, D+1): X mean + (X L) z."""
@@ -133,7 +141,8 @@ def _settled(worn: Population, seed: int) -> Population:
     X, labels, n_classes, old = worn.X, worn.labels, worn.n_classes, worn.reference
     n_samples = worn.n_samples
     if worn.diagnostics.effective_sample_size < _DRAW_BELOW * n_samples:
-        return draw_population(seed, X, labels, n_classes, old.prior_scale, n_samples)
+        drawn = draw_population(seed, X, labels, n_classes, old.prior_scale, n_samples)
+        return replace(drawn, whitening=worn.whitening)
     generator = derive_generator(seed, "condition", len(X))
     space = row_space(X, bucket(len(X)))
     rows = space.rows(X)
@@ -145,7 +154,8 @@ def _settled(worn: Population, seed: int) -> Population:
     start = reference.whiten(space.coordinates(weights)[:, :, ancestors]).astype(np.float32)
     relaxed = relax(generator, reference, start, rows, labels, n_classes, from_reference=False)
     # No label has seen what lies across: every particle keeps its own, whoever its ancestor is.
-    return _population(X, labels, n_classes, relaxed, space, weights / old.prior_scale)
+    settled = _population(X, labels, n_classes, relaxed, space, weights / old.prior_scale)
+    return replace(settled, whitening=worn.whitening)
 
 
 def log_likelihoods(contrasts: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:

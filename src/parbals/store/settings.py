@@ -56,7 +56,9 @@ class ProjectSettings:
     strategy: str = DEFAULT
     seed: int = 0
     n_samples: int = 400
-    prior_scale: float = 1.0
+    prior_scale: float | Literal["auto"] = (
+        1.0  # of projects that do not say: they were made with it
+    )
     loss: Literal["log", "error"] = "log"
     data: str | None = None
     media: str | None = None
@@ -121,6 +123,10 @@ def _number(value: Any) -> float:
     return float(value)
 
 
+def _scale(value: Any) -> float | str:
+    return value if value == "auto" else _number(value)
+
+
 def _whole(least: int) -> Callable[[Any], int]:
     def check(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -166,7 +172,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "strategy": _text,
     "seed": _whole(0),
     "n_samples": _whole(2),
-    "prior_scale": _number,
+    "prior_scale": _scale,
     "loss": _one_of("log", "error"),
     "data": _text,
     "media": _text,

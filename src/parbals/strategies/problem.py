@@ -12,7 +12,7 @@ from parbals.errors import InputError
 from parbals.posterior.channels import Channels
 from parbals.posterior.ep import GaussianPosterior
 from parbals.posterior.ep_classes import ClassesPosterior
-from parbals.posterior.predictive import add_bias, mean_proba
+from parbals.posterior.predictive import mean_proba
 from parbals.posterior.smc import Population
 from parbals.scores.losses import Loss
 from parbals.scores.uncertainty import mean_prediction
@@ -32,7 +32,7 @@ class ModelView:
 
     @classmethod
     def of(cls, population: Population, X_pool: np.ndarray, X_target: np.ndarray) -> "ModelView":
-        return cls(population, add_bias(X_pool), add_bias(X_target))
+        return cls(population, population.rows(X_pool), population.rows(X_target))
 
 
 @dataclass(frozen=True)

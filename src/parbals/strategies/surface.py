@@ -24,6 +24,7 @@ from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.numerics import COMPILED_SOON, working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
+from parbals.posterior.whitening import Whitening
 from parbals.scores.gaussian import closed_epig, decision_gain, quadratic_gain, target_gains
 from parbals.strategies.distributed import DistributedRows, each_row
 
@@ -60,9 +61,9 @@ class Rows(NamedTuple):
 class Surface(NamedTuple):
     """Posterior and target set. Targets are padded; padding weighs nothing."""
 
-    weights: Float[Array, "d A"]  # posterior means
-    deviations: Float[Array, " d"]
+    whitening: Whitening
     basis: Float[Array, "d r"]
+    location: Float[Array, "r A"]  # posterior means within the rows
     roots: Float[Array, "A r r"]
     target: Rows
     gains: Float[Array, "A M"]
@@ -91,51 +92,61 @@ def affordable_rows(channels: Channels, n_targets: int) -> int:
 def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
     """The surface of a posterior over target features (M, D)."""
     n_targets = len(X_target)
-    posterior = (channels.mean, channels.deviations, *_padded(channels.basis, channels.roots))
+    posterior = _padded(channels.basis, channels.location, channels.roots)
+    whitening = Whitening(*(np.asarray(x, np.float32) for x in channels.whitening))
     size = bucket(n_targets)
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1), np.float32), size)
     rows = pad_rows(add_bias(X_target, np.float32), size)
     with working_precision(np.dtype(np.float32)):
-        return _surface(*(np.asarray(x, np.float32) for x in (*posterior, rows, share)))
+        return _surface(whitening, *(np.asarray(x, np.float32) for x in (*posterior, rows, share)))
 
 
-def _padded(basis: np.ndarray, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _padded(
+    basis: np.ndarray, location: np.ndarray, roots: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same posterior in a power of two of coordinates, or in all: labels come one by one."""
     (n_columns, n_inside), size = basis.shape, bucket(basis.shape[1])
     if n_inside == n_columns:
-        return basis, roots
+        return basis, location, roots
     if size >= n_columns:
         whole = np.eye(n_columns)
-        return whole, whole + basis @ (roots - np.eye(n_inside)) @ basis.T
+        return whole, basis @ location, whole + basis @ (roots - np.eye(n_inside)) @ basis.T
     more = size - n_inside
-    return np.pad(basis, ((0, 0), (0, more))), np.pad(roots, ((0, 0), (0, more), (0, more)))
+    widths = ((0, 0), (0, more)), ((0, more), (0, 0)), ((0, 0), (0, more), (0, more))
+    basis, location, roots = map(np.pad, (basis, location, roots), widths)
+    return basis, location, roots
 
 
 @partial(jax.jit, compiler_options=COMPILED_SOON)
 def _surface(
-    weights: Array, deviations: Array, basis: Array, roots: Array, rows: Array, share: Array
+    whitening: Whitening, basis: Array, location: Array, roots: Array, rows: Array, share: Array
 ) -> Surface:
-    target, factor = _look(weights, deviations, basis, roots, rows)
+    target, factor = _look(whitening, basis, location, roots, rows)
     gains = target_gains(target.mean, target.variance)
     factor = jnp.swapaxes(factor, 1, 2)
-    return Surface(weights, deviations, basis, roots, target, gains, factor, share)
+    return Surface(whitening, basis, location, roots, target, gains, factor, share)
 
 
 def look_at(surface: Surface, rows: Float[Array, "n d"]) -> tuple[Rows, Float[Array, "A n r"]]:
     """Design rows, and z R_a of them."""
-    return _look(surface.weights, surface.deviations, surface.basis, surface.roots, rows)
+    return _look(surface.whitening, surface.basis, surface.location, surface.roots, rows)
 
 
 def _look(
-    weights: Array, deviations: Array, basis: Array, roots: Array, rows: Float[Array, "n d"]
+    whitening: Whitening,
+    basis: Array,
+    location: Array,
+    roots: Array,
+    rows: Float[Array, "n d"],
 ) -> tuple[Rows, Float[Array, "A n r"]]:
-    whitened = rows * deviations
+    with jax.default_matmul_precision("highest"):
+        whitened = whitening.rows(rows)
     inside = _product(whitened, basis)
     spans = basis.shape[0] == basis.shape[1]
     across = whitened[:, :0] if spans else whitened - _product(inside, basis.T)
     factor = _product(inside, roots)
     variance = jnp.square(across).sum(axis=1) + jnp.square(factor).sum(axis=2)
-    return Rows(across, inside, _product(rows, weights).T, variance), factor
+    return Rows(across, inside, _product(inside, location).T, variance), factor
 
 
 def cross_covariance(

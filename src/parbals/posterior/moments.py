@@ -1,0 +1,104 @@
+"""How the features of a pool vary, and the priors that this suggests.
+
+With mean μ and principal directions u_j of variance λ_j, shares r_j = λ_j / Σλ, the weights of a
+class are independent along the directions, with variances
+
+    s² r_j^α / (Σλ Σ_k r_k^(1+α)),        α = 0, ½, 1, 2,
+
+or, with standardised columns, s² / (D variance_j) in every column j. Both give w·(x - μ) the
+variance s² over the pool, whatever the units of the features: s is a scale of logits.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from parbals.posterior.whitening import Whitening
+
+__all__ = ["INTERCEPT", "POWERS", "PoolMoments"]
+
+POWERS = (0.0, 0.5, 1.0, 2.0)
+INTERCEPT = 2.0
+"""Deviation of a class's intercept."""
+_MOST_DIRECTIONS = 512
+_LEAST = 1e-12  # of all variance: below it a column or direction does not vary
+
+
+class PoolMoments(NamedTuple):
+    """Mean, variances and principal directions of rows (m, D); q ≤ 512 directions.
+
+    What lies across the directions is taken to have the same variance everywhere.
+    """
+
+    mean: np.ndarray  # (D,)
+    column_variances: np.ndarray  # (D,)
+    directions: np.ndarray  # (D, q), orthonormal
+    shares: np.ndarray  # r (q,)
+    share_across: float  # of each of the D - q others
+    total: float  # Σλ
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> "PoolMoments":
+        """From the rows; of very wide ones, directions from a thousand of them."""
+        rows = np.asarray(rows, np.float64)
+        n_columns = rows.shape[1]
+        mean, column_variances = rows.mean(axis=0), rows.var(axis=0)
+        total = float(column_variances.sum())
+        if total <= _LEAST * np.square(mean).sum():  # one row, or rows that are all alike
+            total = float(np.square(mean).sum()) or 1.0
+            shares = np.full(n_columns, 1.0 / n_columns)
+            return cls(mean, total * shares, np.zeros((n_columns, 0)), shares[:0], shares[0], total)
+        directions, variances = _principal(rows - mean)
+        shares = np.maximum(variances, 0.0) / total
+        n_across = n_columns - len(shares)
+        across = max(1.0 - float(shares.sum()), 0.0) / n_across if n_across else 0.0
+        return cls(mean, column_variances, directions, shares, across, total)
+
+    @classmethod
+    def unknown(cls, n_columns: int) -> "PoolMoments":
+        """Before any row: centred features of unit deviation."""
+        ones = np.ones(n_columns)
+        nothing = np.zeros((n_columns, 0))
+        return cls(0.0 * ones, ones, nothing, ones[:0], 1.0 / n_columns, float(n_columns))
+
+    def by_power(self, power: float) -> tuple[np.ndarray, float]:
+        """Variances (q,) along the directions and across them, for s = 1."""
+        n_across = len(self.mean) - len(self.shares)
+        size = np.sum(self.shares ** (1.0 + power)) + n_across * self.share_across ** (1.0 + power)
+        unit = 1.0 / (self.total * size)
+        return unit * self.shares**power, float(unit * self.share_across**power)
+
+    def along_directions(self, variances: np.ndarray, across: float) -> Whitening:
+        """The prior with these variances (q,) along the directions, and the other across them."""
+        n_columns, n_directions = self.directions.shape
+        centre, deviations = np.append(self.mean, 0.0), np.sqrt(variances)
+        if n_directions == 0 or (deviations == np.sqrt(across)).all():
+            return Whitening.diagonal(np.append(np.full(n_columns, across**0.5), INTERCEPT), centre)
+        if n_directions == n_columns:
+            whole = np.zeros((n_columns + 1, n_columns + 1))
+            whole[:-1, :-1] = self.directions * deviations
+            whole[-1, -1] = INTERCEPT
+            return Whitening(centre, np.ones(n_columns + 1), whole, np.eye(n_columns + 1))
+        directions = np.vstack([self.directions, np.zeros(n_directions)])
+        rest = np.append(np.full(n_columns, across**0.5), INTERCEPT)
+        return Whitening(centre, rest, directions, ((deviations - across**0.5) * directions).T)
+
+    def by_columns(self, scale: float) -> Whitening:
+        """The prior of standardised columns; one that does not vary has weight 0."""
+        varies = self.column_variances > _LEAST * self.total
+        variances = np.where(varies, self.column_variances, np.inf) * max(varies.sum(), 1)
+        deviations = np.append(scale / np.sqrt(variances), INTERCEPT)
+        return Whitening.diagonal(deviations, np.append(self.mean, 0.0))
+
+
+def _principal(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal directions (D, q) of centred rows and their variances (q,)."""
+    n_rows, n_columns = centred.shape
+    if n_columns <= _MOST_DIRECTIONS:
+        variances, directions = np.linalg.eigh(centred.T @ centred / n_rows)
+        return directions, variances
+    some = centred[:: -(-n_rows // (2 * _MOST_DIRECTIONS))]
+    variances, left = np.linalg.eigh(some @ some.T / len(some))
+    kept = np.flatnonzero(variances > _LEAST * variances[-1])[-_MOST_DIRECTIONS:]
+    variances = variances[kept]
+    return some.T @ left[:, kept] / np.sqrt(len(some) * variances), variances
