@@ -285,14 +285,16 @@ class TestPrior:
         np.testing.assert_allclose(model.predict_proba([[0.0]]), 1 / 2, atol=0.02)
 
     def test_conditioning_the_prior_is_fitting(self):
-        options, x, y = {"n_samples": 2_000, "classes": [0, 1]}, X[:12, :1], Y[:12]
+        options = {"n_samples": 2_000, "prior_scale": 1.0, "classes": [0, 1]}
+        x, y = X[:12, :1], Y[:12]
         conditioned = small(**options).fit_prior(1).condition(x, y)
         fresh = small(**options).fit(x, y)
         np.testing.assert_allclose(conditioned.predict_proba(x), fresh.predict_proba(x), atol=0.03)
 
     @pytest.mark.parametrize("inference", ["laplace", pytest.param("nuts", marks=pytest.mark.full)])
     def test_it_holds_no_row_so_conditioning_it_gives_the_very_draws_of_a_fit(self, inference):
-        options, x, y = {"inference": inference, "classes": [0, 1]}, X[:6], Y[:6]
+        options = {"prior_scale": 1.0, "inference": inference, "classes": [0, 1]}
+        x, y = X[:6], Y[:6]
         prior = small(**options).fit_prior(X.shape[1])
         assert prior.diagnostics_.problems == ()
         fresh = small(**options).fit(x, y)

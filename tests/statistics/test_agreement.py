@@ -25,6 +25,7 @@ def long_nuts(name, n_draws):
 def fitted(data, **options):
     options = {
         "n_samples": 2000,
+        "prior_scale": data.prior_scale,
         "classes": list(range(data.n_classes)),
         "random_state": 0,
     } | options

@@ -30,8 +30,9 @@ def simulate(shape, n_runs, seed=0, n_conditioned=0, **options):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("error")
             warnings.simplefilter("always", PosteriorWarning)
+            settings = {"prior_scale": 1.0, "random_state": run} | options
             model = parbals.BayesianLogisticRegression(
-                n_samples=128, classes=list(range(n_classes)), random_state=run, **options
+                n_samples=128, classes=list(range(n_classes)), **settings
             ).fit(X[: n - n_conditioned], y[: n - n_conditioned])
             for i in range(n - n_conditioned, n):
                 model = model.condition(X[i : i + 1], y[i : i + 1])

@@ -26,7 +26,8 @@ def exact(n):
 
 def posterior_check():
     """Smallest p-value of three comparisons with quadrature: a fit, one more label, five more."""
-    model = parbals.BayesianLogisticRegression(n_samples=2000, random_state=0).fit(X[:12], Y[:12])
+    model = parbals.BayesianLogisticRegression(2000, prior_scale=1.0, random_state=0)
+    model.fit(X[:12], Y[:12])
     p_values = [agreement(summarise_model(model, X_TEST), exact(12)).p_value]
     for start, stop in ((12, 13), (13, 18)):
         model = model.condition(X[start:stop], Y[start:stop])

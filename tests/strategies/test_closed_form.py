@@ -24,7 +24,7 @@ def parts():
     generator = np.random.default_rng(3)
     X = generator.standard_normal((230, 5)) * [3.0, 2.0, 1.0, 0.5, 0.2]
     labels = (generator.random(230) < expit(X @ [1.0, -1.0, 0.5, 0.0, 2.0])).astype(int)
-    model = parbals.BayesianLogisticRegression(inference="ep", random_state=0)
+    model = parbals.BayesianLogisticRegression(prior_scale=1.0, inference="ep", random_state=0)
     return model.fit(X[:40], labels[:40]), X[40:190], X[190:]
 
 
@@ -107,7 +107,8 @@ def test_scores_are_those_of_many_particles(parts, strategy):
     """The particles' noise floor, about 1/(2K) nats, is what separates them."""
     model, pool, target = parts
     X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
-    particles = parbals.BayesianLogisticRegression(4_000, random_state=0).fit(X, labels)
+    particles = parbals.BayesianLogisticRegression(4_000, prior_scale=1.0, random_state=0)
+    particles.fit(X, labels)
     scores = np.empty((2, len(pool)))
     for row, fitted in zip(scores, (model, particles), strict=True):
         batch = parbals.select_batch_from_model(fitted, pool, target, len(pool), strategy)
@@ -123,7 +124,9 @@ def four_classes():
     X = generator.standard_normal((240, 6)) * [3.0, 2.0, 1.0, 1.0, 0.5, 0.2]
     noise = generator.gumbel(size=(240, 4))
     labels = np.argmax(X @ generator.standard_normal((6, 4)) + noise, axis=1)
-    model = parbals.BayesianLogisticRegression(inference="ep", classes=[0, 1, 2, 3], random_state=0)
+    model = parbals.BayesianLogisticRegression(
+        prior_scale=1.0, inference="ep", classes=[0, 1, 2, 3], random_state=0
+    )
     return model.fit(X[:80], labels[:80]), X[80:200], X[200:]
 
 
@@ -140,7 +143,8 @@ def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
     """Particles' floor of C classes is about (C-1)²/(2K) nats: the best points stand above it."""
     model, pool, target = four_classes
     X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
-    particles = parbals.BayesianLogisticRegression(4_000, random_state=0).fit(X, labels)
+    particles = parbals.BayesianLogisticRegression(4_000, prior_scale=1.0, random_state=0)
+    particles.fit(X, labels)
     scores = np.empty((2, len(pool)))
     for row, fitted in zip(scores, (model, particles), strict=True):
         batch = parbals.select_batch_from_model(fitted, pool, target, len(pool), "epig")
@@ -252,7 +256,9 @@ def wide_problem(seed):
     X = generator.standard_normal((990, 5)) * np.exp(generator.standard_normal(5))
     noise = generator.gumbel(size=(990, 6))
     labels = np.argmax(X @ generator.standard_normal((5, 6)) + noise, axis=1)
-    model = parbals.BayesianLogisticRegression(inference="ep", classes=range(6), random_state=0)
+    model = parbals.BayesianLogisticRegression(
+        prior_scale=1.0, inference="ep", classes=range(6), random_state=0
+    )
     return model.fit(X[:60], labels[:60]), X[60:960], X[960:]
 
 
@@ -298,7 +304,7 @@ def test_points_left_out_are_brought_back_when_a_step_reaches_them(monkeypatch):
 def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
     X = scale * np.random.default_rng(0).standard_normal((40, 3))
     model = parbals.BayesianLogisticRegression(
-        32, inference="ep", classes=range(n_classes), random_state=0
+        32, 1.0, inference="ep", classes=range(n_classes), random_state=0
     ).fit(X[:6], np.arange(6) % n_classes)
     pending = [0, 1, 2]
     batch = parbals.select_batch_from_model(

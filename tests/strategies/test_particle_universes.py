@@ -26,7 +26,9 @@ def data(n_classes=2, n=30, n_pool=50, n_features=4):
 
 
 def fitted(X, y, seed=0, n_samples=N_SAMPLES):
-    return parbals.BayesianLogisticRegression(n_samples, random_state=seed).fit(X, y)
+    return parbals.BayesianLogisticRegression(n_samples, prior_scale=1.0, random_state=seed).fit(
+        X, y
+    )
 
 
 X, Y, X_POOL, X_TARGET = data()

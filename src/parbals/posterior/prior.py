@@ -7,7 +7,7 @@ function of f_a - f_b, so every pair is a two-class problem of its own. Powers o
 variance are then averaged, each power's variances weighted by its evidence; standardised columns
 take their place where their evidence is higher than that of all powers together.
 
-The labels that decide are at most 128 (more with more classes), equally many of every class where
+The labels that decide are at most 96 (more with more classes), equally many of every class where
 possible and chosen by their content, so that neither their order nor any random number matters.
 """
 
@@ -25,12 +25,13 @@ from parbals.posterior.whitening import Whitening
 __all__ = ["PoolMoments", "Prior", "fixed_prior", "learnt_prior"]
 
 _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
-_LOG_SHARES = (-1.0, -0.5, 0.0, -0.5)  # of the powers, before any label
-_LOG_SHARE_COLUMNS = -0.5
-_MOST_LABELS = 128
+_LOG_SHARES = (-1.0, -0.5, 0.0, -1.0)  # of the powers, before any label
+_LOG_SHARE_COLUMNS = 0.0
+_MOST_LABELS = 96
 _MOST_PAIRS = 66
 _MOST_ROUNDS = 8
 _CLOSE = 0.1  # of ln s: no prediction notices
+_FARTHEST = 1.5  # that ln s is moved at a time
 _HOPELESS = 3.0  # nats behind the best
 
 
@@ -116,7 +117,7 @@ def _some(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
     for label in np.unique(labels):
         own = order[labels[order] == label]
         rank[own] = np.arange(len(own))
-    most = int(_MOST_LABELS * np.sqrt(n_classes / 2.0))  # pairs have fewer rows with more classes
+    most = int(_MOST_LABELS * np.cbrt(n_classes / 2.0))  # pairs have fewer rows with more classes
     return order[np.argsort(rank[order], kind="stable")][:most]
 
 
@@ -186,13 +187,14 @@ def _best_scales(kernels: np.ndarray, pairs: _Pairs) -> tuple[np.ndarray, np.nda
         if before is not None:
             secant = (before[1] - slope) / (here - before[0])
             bend = np.where(secant > 1.0 / _WIDTH**2, secant, bend)
-        there = here + np.clip(slope / bend, -1.5, 1.5)
+        there = here + np.clip(slope / bend, -_FARTHEST, _FARTHEST)
         outside = (there <= low[moving]) | (there >= high[moving])
         there = np.where(outside, 0.5 * (low[moving] + high[moving]), there)
         step = there - here
         log_scales[moving] = there
         values[moving] = value + np.maximum(0.5 * slope * step, 0.0)
-        on = (np.abs(step) > _CLOSE) & (values[moving] > values.max() - _HOPELESS)
+        hoped = value + np.abs(slope) * _FARTHEST  # concave in ln s, as it mostly is: not beyond
+        on = (np.abs(step) > _CLOSE) & (hoped > values.max() - _HOPELESS)
         if not on.any():
             break
         before, sites = (here[on], slope[on]), Sites(*(x[on] for x in found.sites))

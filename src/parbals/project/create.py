@@ -98,12 +98,8 @@ def create_project(
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
     try:
-        remembered = {
-            "prior_scale": "auto",
-            **settings,
-            "data": str(data.resolve()),
-            "encoder": known,
-        }
+        remembered = {"prior_scale": "auto", **settings}
+        remembered |= {"data": str(data.resolve()), "encoder": known}
         remembered |= {"encoded_columns": columns, "media": _media(source, data)}
         with Store.create(building, classes=classes, settings=remembered) as store:
             labels = _fill(store, source, roles, classes, progress)

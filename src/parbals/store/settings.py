@@ -56,9 +56,7 @@ class ProjectSettings:
     strategy: str = DEFAULT
     seed: int = 0
     n_samples: int = 400
-    prior_scale: float | Literal["auto"] = (
-        1.0  # of projects that do not say: they were made with it
-    )
+    prior_scale: float | Literal["auto"] = 1.0  # projects that name none were made with this
     loss: Literal["log", "error"] = "log"
     data: str | None = None
     media: str | None = None
