@@ -77,7 +77,7 @@ def measure_own(design: str, sizes: Sizes) -> OwnTimes:
 
     problem = make_problem(design, sizes)
     closed, particles = (
-        parbals.BayesianLogisticRegression(sizes.n_samples, inference=inference, random_state=0)
+        parbals.BayesianLogisticRegression(sizes.n_samples, 1.0, inference, random_state=0)
         for inference in ("auto", "smc")
     )
     for model in (closed, particles):

@@ -51,7 +51,7 @@ def made(n_classes: int, n_pool: int, n_features: int = N_FEATURES) -> tuple:
     weights = generator.standard_normal((n_features, n_classes), np.float32)
     known = X[:N_LABELS]
     labels = np.argmax(known @ weights + generator.gumbel(size=(N_LABELS, n_classes)), axis=1)
-    model = LogisticModel(inference="ep", classes=np.arange(n_classes), random_state=0)
+    model = LogisticModel(400, 1.0, "ep", classes=np.arange(n_classes), random_state=0)
     model.fit(known, labels)
     return model, X[N_LABELS : N_LABELS + n_pool], X[N_LABELS + n_pool :]
 

@@ -138,7 +138,9 @@ def measured(name, X, labels, pool, target, options):
     """Every way to score beside the truth."""
     classes = np.unique(labels)
     truth, p, halves = reference(name, X, labels, pool, target, options)
-    closed = BayesianLogisticRegression(inference="ep", classes=classes).fit(X, labels)
+    closed = BayesianLogisticRegression(prior_scale=1.0, inference="ep", classes=classes).fit(
+        X, labels
+    )
     scores = epig_in_closed_form(GaussianView(closed.gaussian, pool, target))
     result = {"n_classes": len(classes), "draws": options.draws, "truth": halves}
     result["closed form"] = {**quality(scores, truth), "rms": rms(closed.predict_proba(pool), p)}
@@ -189,7 +191,7 @@ def sums_path(name, group, options):
 def drawn(X, labels, classes, pool, target, n_draws, what, seed):
     """Sums over one fit, and the part (N,) of its EPIG that is pairs of a draw with itself."""
     print(f"{what}: {n_draws} draws, seed {seed}", file=sys.stderr, flush=True)
-    model = BayesianLogisticRegression(n_draws, classes=classes, random_state=seed)
+    model = BayesianLogisticRegression(n_draws, 1.0, classes=classes, random_state=seed)
     here, there = (
         np.ascontiguousarray(part.transpose(0, 2, 1))
         for part in map(model.fit(X, labels).sample_proba, (pool, target))

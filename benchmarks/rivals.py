@@ -84,7 +84,7 @@ def _parbals(
 
     start = time.perf_counter()
     model = parbals.BayesianLogisticRegression(
-        n_samples=sizes.n_samples, inference=inference, random_state=seed
+        n_samples=sizes.n_samples, prior_scale=1.0, inference=inference, random_state=seed
     ).fit(X, y)
     seconds = time.perf_counter() - start
     coefficients, intercepts = model.coef_samples_, model.intercept_samples_

@@ -81,6 +81,16 @@ class TestSuites:
         assert gaussian.variant(before.settings) == "inference = ep"
         assert particles.values_of(["inference = ep"]) == "inference = smc"
 
+    def test_the_prior_can_be_swept_and_the_papers_keeps_its_keys(self):
+        grid = '[[grid]]\ndatasets="d"\nbudgets="1+1x1"\nstrategies="epig"\nseeds=1\n'
+        (before,) = read_suite(grid).runs
+        given, learnt = read_suite(grid + 'prior_scale=[1.0, "auto"]').runs
+        assert before.key == given.key != learnt.key
+        assert Run.from_dict(learnt.as_dict()) == learnt
+        assert learnt.variant(before.settings) == "prior scale = auto"
+        with pytest.raises(InputError, match="prior_scale is 'wide'"):
+            read_suite(grid + 'prior_scale="wide"')
+
     def test_sweeps_multiply_and_the_same_run_counts_once(self):
         grid = '[[grid]]\ndatasets="d:x"\nbudgets="1+1x1"\nstrategies="epig"\nseeds=[3]\n'
         suite = read_suite(

@@ -107,7 +107,9 @@ def test_glister_keeps_a_fifth_of_the_initial_labels_from_the_model(data, monkey
     fitted = []
     fit = LogisticModel.fit
     monkeypatch.setattr(
-        LogisticModel, "fit", lambda self, X, y: (fitted.append(X), fit(self, X, y))[1]
+        LogisticModel,
+        "fit",
+        lambda self, X, y, *more: (fitted.append(X), fit(self, X, y, *more))[1],
     )
     record = run_one(data, "10+2x3", "glister", seed=5, **TINY)
     assert [len(X) for X in fitted] == [8, 11, 14]
@@ -197,3 +199,12 @@ def test_one_large_column_does_not_hide_changes_of_the_others(data):
     changed = large.X_pool.copy()
     changed[:, 1:] = np.roll(changed[:, 1:], 1, axis=0)
     assert data_digest(replace(large, X_pool=changed)) != data_digest(large)
+
+
+def test_the_prior_is_the_papers_unless_another_is_asked_for(data, records):
+    record = run_one(data, "10+2x3", "parbals-epig", seed=5, prior_scale="auto", **TINY)
+    plain = records["parbals-epig"]
+    assert record.run.settings.as_dict() == plain.run.settings.as_dict() | {"prior_scale": "auto"}
+    assert record.metrics != plain.metrics
+    again = run_one(data, "10+2x3", "parbals-epig", seed=5, prior_scale="auto", **TINY)
+    assert again.metrics == record.metrics

@@ -14,7 +14,8 @@ def test_every_strategy_runs_under_every_seed_as_in_the_benchmark(demo):
     assert all([run.run.seed for run in runs] == [0, 1] for runs in demo.records.values())
     assert demo.values("epig", "accuracy").shape == (2, 2)
     assert demo.budget.n_labels == (12, 15)
-    again = run_one(load(seed=1), "12+1x3", "epig", seed=1, n_targets=40, n_samples=64)
+    settings = {"n_targets": 40, "n_samples": 64, "prior_scale": "auto"}
+    again = run_one(load(seed=1), "12+1x3", "epig", seed=1, **settings)
     assert again.without_seconds() == demo.records["epig"][1].without_seconds()
 
 

@@ -336,3 +336,28 @@ def test_the_whole_pool_is_considered_where_scores_are_in_closed_form(monkeypatc
     part = active.choose(2, strategy="epig")
     assert part.notes == ("500 of 11,990 free items were considered.",)
     assert part.scores[0] <= whole.scores[0]
+
+
+class TestPrior:
+    def test_the_default_learns_it_from_labels_and_pool(self):
+        model = taught().fitted()
+        assert model.prior_shape_ in ("directions", "columns")
+        assert "learnt from 12 labels" in model.diagnostics_.prior
+
+    def test_a_model_of_your_own_that_is_ours_sees_the_pool_as_well(self):
+        own = parbals.BayesianLogisticRegression(128, inference="ep")
+        assert taught(model=own).fitted().model.prior_shape_ == taught().fitted().prior_shape_
+        assert own.prior_scale == "auto"
+
+    def test_features_of_any_units_and_offset_give_the_same_predictions(self):
+        moved = parbals.ActiveLearner(
+            1e4 * X + 1e6, ["ham", "spam"], strategy="entropy", random_state=0, n_samples=128
+        )
+        moved.tell(np.arange(12), Y[:12])
+        expected = taught().predict_proba(X)
+        np.testing.assert_allclose(moved.predict_proba(1e4 * X + 1e6), expected, atol=1e-3)
+        assert moved.choose(3).indices.tolist() == taught().choose(3).indices.tolist()
+
+    def test_anything_but_auto_or_a_number_is_refused(self):
+        with pytest.raises(InputError, match="prior_scale is 'wide'"):
+            learner(prior_scale="wide")

@@ -143,3 +143,9 @@ def test_a_newer_format_and_a_foreign_file_are_refused(tmp_path):
         parbals.ActiveLearner.load(tmp_path / "text")
     with pytest.raises(InputError, match="no file"):
         parbals.ActiveLearner.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize("prior_scale", ["auto", 2.0])
+def test_the_prior_is_kept(prior_scale, tmp_path):
+    learner(prior_scale=prior_scale).save(tmp_path / "a")
+    assert parbals.ActiveLearner.load(tmp_path / "a").prior_scale == prior_scale

@@ -34,6 +34,10 @@ def store(made, tmp_path):
         yield store
 
 
+def test_a_new_project_learns_its_prior(store):
+    assert store.settings.prior_scale == learner_of(store).prior_scale == "auto"
+
+
 def test_a_batch_is_what_the_learner_would_choose_and_is_out_until_answered(store):
     expected = learner_of(store).choose(5)
     number, batch = choose_batch(store, 5)

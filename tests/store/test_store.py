@@ -120,6 +120,7 @@ def test_classes_that_cannot_be_used_are_refused_before_a_file_is_made(folder, c
         {"seed": True},
         {"seed": None},
         {"prior_scale": 0},
+        {"prior_scale": "wide"},
         {"loss": "brier"},
         {"columns": "text"},
         {"columns": [1]},

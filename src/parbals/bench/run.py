@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _VALIDATION_SHARE = 0.2
-_PRIOR_SCALE = 1.0  # that of the paper
+_MOMENTS_OF = 4_096
 _KEYWORDS = ("beta", "n_configurations")
 
 
@@ -75,6 +75,7 @@ def run_one(
     n_universes: int = 10,
     loss: str = "log",
     inference: str = "smc",
+    prior_scale: float | str = 1.0,
 ) -> RunRecord:
     """Label, fit, measure and choose, round after round.
 
@@ -89,16 +90,20 @@ def run_one(
         seed: decides the initial set, the subsamples of every round, the model's draws and the
             strategy's chances.
         n_candidates, n_targets: at most this many pool and target points are looked at in a round.
-        n_samples, inference: of the model. n_universes, loss: as in :func:`parbals.select_batch`.
+        n_samples, inference, prior_scale: of the model.
+        n_universes, loss: as in :func:`parbals.select_batch`.
     """
     # Loaded only here: what a run is can be known without JAX.
     from parbals.posterior.estimator import LogisticModel
+    from parbals.posterior.prior import PoolMoments
     from parbals.select import select_batch_from_model
     from parbals.strategies.table import strategy_named
 
     holds_out = strategy_named(strategy).holds_out
     budget = Budget.parse(budget)
-    settings = Settings(n_candidates, n_targets, n_samples, n_universes, loss, inference)
+    settings = Settings(
+        n_candidates, n_targets, n_samples, n_universes, loss, inference, prior_scale
+    )
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed is {seed!r}; it must be a whole number from 0.")
     given = dict(options or {})
@@ -117,17 +122,21 @@ def run_one(
     inferences: list[str] = []
     notes: list[str] = list(getattr(data, "notes", ()))  # what differs from the published data
 
+    moments = None
+    if prior_scale == "auto":
+        order = derive_generator(seed, "bench moments").permutation(len(y_pool))
+        moments = PoolMoments.of(data.X_pool[np.sort(order[:_MOMENTS_OF])])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ParbalsWarning)
         for round_number in range(budget.rounds + 1):
             begun = perf_counter()
             model = LogisticModel(
                 n_samples,
-                prior_scale=_PRIOR_SCALE,
+                prior_scale=prior_scale,
                 inference=inference,
                 classes=np.arange(n_classes),
                 random_state=_number(seed, "model", round_number),
-            ).fit(data.X_pool[training], y_pool[training])
+            ).fit(data.X_pool[training], y_pool[training], moments)
             fitted = perf_counter()
             inferences.append(model.diagnostics_.inference)
             probs = model.predict_proba(data.X_test)

@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from parbals.errors import InputError
+from parbals.validate import check_prior_scale
 
 __all__ = ["ALL_CLASSES", "Budget", "Run", "Settings", "split_reference"]
 
 ALL_CLASSES = "*"
 """In the place of a positive class: the dataset with all its classes."""
 _PARTICLES = "smc"
+_SCALE = 1.0
 _INFERENCES = (_PARTICLES, "auto", "ep")
 _BUDGET = re.compile(r"\s*(\d+)\s*\+\s*(\d+)\s*[x×*]\s*(\d+)\s*")
 
@@ -70,7 +72,7 @@ class Settings:
     """What a run needs beside its strategy; the defaults are the paper's.
 
     ``inference`` is the posterior's: particles as the paper's samples, or "ep" or "auto" as in
-    :class:`parbals.BayesianLogisticRegression`.
+    :class:`parbals.BayesianLogisticRegression`; ``prior_scale`` is 1 as in the paper, or "auto".
     """
 
     n_candidates: int = 10_000
@@ -79,6 +81,7 @@ class Settings:
     n_universes: int = 10
     loss: str = "log"
     inference: str = _PARTICLES
+    prior_scale: float | str = _SCALE
 
     def __post_init__(self) -> None:
         for name in ("n_candidates", "n_targets", "n_samples", "n_universes"):
@@ -90,6 +93,7 @@ class Settings:
         if self.inference not in _INFERENCES:
             choices = ", ".join(_INFERENCES)
             raise InputError(f"inference is {self.inference!r}; choose one of: {choices}.")
+        check_prior_scale(self.prior_scale)
 
     @property
     def in_words(self) -> str:
@@ -97,13 +101,16 @@ class Settings:
             f"{self.n_candidates:,} candidates and {self.n_targets:,} targets a round, "
             f"{self.n_samples:,} posterior samples, {self.n_universes} universes, {self.loss} loss"
         )
-        return words if self.inference == _PARTICLES else f"{words}, inference {self.inference}"
+        words = words if self.inference == _PARTICLES else f"{words}, inference {self.inference}"
+        return words if self.prior_scale == _SCALE else f"{words}, prior scale {self.prior_scale}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; particles go unnamed, so that older keys stay as they are."""
+        """Plain values for JSON; the paper's model goes unnamed: older keys stay as they are."""
         values = asdict(self)
         if self.inference == _PARTICLES:
             del values["inference"]
+        if self.prior_scale == _SCALE:
+            del values["prior_scale"]
         return values
 
 
@@ -114,6 +121,7 @@ _LETTERS = {
     "n_targets": "M",
     "loss": "loss",
     "inference": "inference",
+    "prior_scale": "prior scale",
 }
 
 

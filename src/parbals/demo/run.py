@@ -103,7 +103,7 @@ def run_demo(
     ``progress`` is called with a stage, the runs done and the runs in all.
     """
     records: dict[str, list[RunRecord]] = {strategy: [] for strategy in STRATEGIES}
-    run = partial(run_one, n_targets=n_targets, n_samples=n_samples)
+    run = partial(run_one, n_targets=n_targets, n_samples=n_samples, prior_scale="auto")
     total = n_seeds * len(STRATEGIES)
     for seed in reversed(range(n_seeds)):  # the data of the first seed are needed afterwards
         data = load(seed=seed)
@@ -147,7 +147,7 @@ def judge_batch(
     """
     judge = BayesianLogisticRegression(n_samples, classes=[0, 1], random_state=_JUDGE_SEED)
     return select_batch_from_model(
-        judge.fit(X_known, y_known),
+        judge.fit(X_known, y_known, X_target),
         X_batch,
         X_target,
         batch_size=len(X_batch),

@@ -86,6 +86,7 @@ def affordable_rows(channels: Channels, n_targets: int) -> int:
     """How many rows a walk on a CPU looks at in a second or two."""
     (n_columns, n_inside), n_channels = channels.basis.shape, len(channels.roots)
     operations = n_targets * (2 * n_columns + n_channels * (2 * n_inside + 7))
+    operations += 2 * (channels.whitening.left.size + channels.whitening.right.size)
     return int(_AFFORDABLE // max(operations, 1))
 
 
