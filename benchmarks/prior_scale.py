@@ -133,7 +133,7 @@ def scale_alone(X: np.ndarray, y: np.ndarray, n_classes: int, pool: PoolMoments)
     pairs = prior._Pairs.of(y)
     if len(pairs.signs):
         whitened = alike.along_directions(inside, across).rows(add_bias(X))[:, :-1]
-        log_scale = prior._best_scales(pairs.kernels(whitened[None]), pairs)[0][0]
+        log_scale = prior._best_scales(pairs.factors(whitened[None]), pairs)[0][0]
     return alike.along_directions(inside, across * float(np.exp(2.0 * log_scale)))
 
 

@@ -7,8 +7,9 @@ function of f_a - f_b, so every pair is a two-class problem of its own. Powers o
 variance are then averaged, each power's variances weighted by its evidence; standardised columns
 take their place where their evidence is higher than that of all powers together.
 
-The labels that decide are at most 96 (more with more classes), equally many of every class where
-possible and chosen by their content, so that neither their order nor any random number matters.
+The labels that decide are at most 96 (256 where columns are few, and more with more classes),
+equally many of every class where possible and chosen by their content, so that neither their order
+nor any random number matters.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from parbals.posterior.evidence import kernel_evidence
+from parbals.posterior.evidence import stacked_evidence
 from parbals.posterior.moments import INTERCEPT, POWERS, PoolMoments
 from parbals.posterior.sites import Sites
 from parbals.posterior.whitening import Whitening
@@ -27,7 +28,8 @@ __all__ = ["PoolMoments", "Prior", "fixed_prior", "learnt_prior"]
 _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
 _LOG_SHARES = (-1.0, -0.5, 0.0, -1.0)  # of the powers, before any label
 _LOG_SHARE_COLUMNS = 0.0
-_MOST_LABELS = 96
+_FEWEST, _MOST_LABELS = 96, 256
+_WORK = 3.2e6  # labels times squared columns
 _MOST_PAIRS = 66
 _MOST_ROUNDS = 8
 _CLOSE = 0.1  # of ln s: no prediction notices
@@ -73,7 +75,7 @@ def learnt_prior(
         priors += [pool.by_columns(1.0)] if shaped else []
         design = np.column_stack([rows[chosen], np.ones(len(chosen))])
         whitened = np.stack([prior.rows(design)[:, :-1] for prior in priors])
-        log_scales, values = _best_scales(pairs.kernels(whitened), pairs)
+        log_scales, values = _best_scales(pairs.factors(whitened), pairs)
         log_shares = log_shares + values
     n_powers, squares = len(powers), np.exp(2.0 * log_scales)
     together = logsumexp(log_shares[:n_powers])
@@ -117,7 +119,8 @@ def _some(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
     for label in np.unique(labels):
         own = order[labels[order] == label]
         rank[own] = np.arange(len(own))
-    most = int(_MOST_LABELS * np.cbrt(n_classes / 2.0))  # pairs have fewer rows with more classes
+    most = np.clip(_WORK / (rows.shape[1] + 1) ** 2, _FEWEST, _MOST_LABELS)
+    most = int(most * np.cbrt(n_classes / 2.0))  # pairs have fewer rows with more classes
     return order[np.argsort(rank[order], kind="stable")][:most]
 
 
@@ -150,25 +153,24 @@ class _Pairs(NamedTuple):
             signs[p, : len(own)] = np.where(labels[own] == seen[second], 1.0, -1.0)
         return cls(rows, signs, (n_seen - 1) / max(len(pairs), 1))
 
-    def kernels(self, whitened: np.ndarray) -> np.ndarray:
-        """Covariances (S, P, n, n) of f_a - f_b at rows whitened in S ways (S, n, D); s = 1."""
-        gram = 2.0 * whitened @ whitened.transpose(0, 2, 1)
-        return gram[:, self.rows[:, :, None], self.rows[:, None, :]] * self.present
+    def factors(self, whitened: np.ndarray) -> np.ndarray:
+        """F (S, P, n, r + 1) of f_a - f_b at rows whitened in S ways (S, n, D); the last column
+        is the intercept's. Of wide rows only the coordinates in their own space matter, r ≤ n.
+        """
+        present = np.square(self.signs)[:, :, None]
+        rows = np.sqrt(2.0) * whitened[:, self.rows] * present  # (S, P, n, D)
+        if rows.shape[-1] > rows.shape[-2]:
+            rows = np.asarray(np.linalg.qr(rows.swapaxes(-1, -2), mode="r")).swapaxes(-1, -2)
+        intercept = np.broadcast_to(np.sqrt(2.0) * INTERCEPT * present, (*rows.shape[:-1], 1))
+        return np.concatenate([rows, intercept], axis=-1)
 
-    @property
-    def present(self) -> np.ndarray:
-        """(P, n, n): 1 where neither row is padding."""
-        there = np.square(self.signs)
-        return there[:, :, None] * there[:, None, :]
 
-
-def _best_scales(kernels: np.ndarray, pairs: _Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """ln s of every shape at its maximum, and the maximum, for kernels (S, P, n, n) at s = 1.
+def _best_scales(factors: np.ndarray, pairs: _Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """ln s of every shape at its maximum, and the maximum, for factors (S, P, n, r + 1) at s = 1.
 
     A safeguarded secant search, for all shapes at once; those that cannot win are left alone.
     """
-    n_shapes = len(kernels)
-    intercept = 2.0 * INTERCEPT**2 * pairs.present
+    n_shapes, is_weight = len(factors), np.arange(factors.shape[-1]) < factors.shape[-1] - 1
     log_scales, values = np.full(n_shapes, _LOG_SCALE), np.full(n_shapes, -np.inf)
     low, high = log_scales - 6.0, log_scales + 6.0
     moving = np.arange(n_shapes)
@@ -176,10 +178,10 @@ def _best_scales(kernels: np.ndarray, pairs: _Pairs) -> tuple[np.ndarray, np.nda
     before: tuple[np.ndarray, np.ndarray] | None = None
     for _ in range(_MOST_ROUNDS):
         here = log_scales[moving]
-        scaled = np.exp(2.0 * here)[:, None, None, None] * kernels[moving]
-        found = kernel_evidence(scaled + intercept, 2.0 * scaled, pairs.signs, sites)
+        scales = np.where(is_weight, np.exp(here)[:, None], 1.0)[:, None, None]
+        found = stacked_evidence(scales * factors[moving], pairs.signs, sites)
         pull = (here - _LOG_SCALE) / _WIDTH**2
-        slope = pairs.share * found.gradient.sum(axis=1) - pull
+        slope = pairs.share * (found.gradient * is_weight).sum(axis=(1, 2)) - pull
         value = pairs.share * found.log_evidence.sum(axis=1) - 0.5 * _WIDTH**2 * pull**2
         low[moving] = np.where(slope > 0, here, low[moving])
         high[moving] = np.where(slope > 0, high[moving], here)
