@@ -184,11 +184,14 @@ def report(records: dict[str, dict[str, list[float]]]) -> str:
                 f"{100 * m[0]:.1f} / {100 * m[1]:.1f} / {m[2]:.3f}" if m is not None else "–"
                 for m in map(means.get, RECIPES)
             ]
-            change = means["learnt"][2] / means["scale 1"][2] - 1.0
+            ratios = [run["learnt"][2] / run["scale 1"][2] for run in runs]
+            change, error = np.mean(ratios) - 1.0, np.std(ratios) / max(len(ratios) - 1, 1) ** 0.5
             worst = max(worst, change)
             if size >= 100:
                 apart.append((100 * (means["learnt"][1] - means["learnt"][0]), name, size))
-            lines.append(f"| {name} | {size} | {' | '.join(cells)} | {100 * change:+.0f} % |")
+            lines.append(
+                f"| {name} | {size} | {' | '.join(cells)} | {100 * change:+.0f} ± {100 * error:.0f} % |"
+            )
             times.setdefault((name in SETS[-3:], size), []).append(means["learnt"][3:].tolist())
     lines += ["", f"Largest rise of the log loss: {100 * worst:+.1f} %. From 100 labels on the "]
     lines[-1] += "expected error is more than 3 points from the real one in: "
@@ -216,8 +219,9 @@ HEAD = (
     "One class against the rest was tried instead: with ten classes and few labels it finds scales",
     "that are several times too small.",
     "",
-    "Random labels, means over seeds: error % / expected error % / log loss. `ag-news 2` is class",
-    "2 against the rest; `breast-cancer raw` has columns of very different units.",
+    "Random labels, means over seeds: error % / expected error % / log loss; last, the change of",
+    "the log loss with its standard error. `ag-news 2` is class 2 against the rest;",
+    "`breast-cancer raw` has columns of very different units.",
     "",
 )
 
