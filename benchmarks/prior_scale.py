@@ -189,9 +189,8 @@ def report(records: dict[str, dict[str, list[float]]]) -> str:
             worst = max(worst, change)
             if size >= 100:
                 apart.append((100 * (means["learnt"][1] - means["learnt"][0]), name, size))
-            lines.append(
-                f"| {name} | {size} | {' | '.join(cells)} | {100 * change:+.0f} ± {100 * error:.0f} % |"
-            )
+            cells.append(f"{100 * change:+.0f} ± {100 * error:.0f} %")
+            lines.append(f"| {name} | {size} | {' | '.join(cells)} |")
             times.setdefault((name in SETS[-3:], size), []).append(means["learnt"][3:].tolist())
     lines += ["", f"Largest rise of the log loss: {100 * worst:+.1f} %. From 100 labels on the "]
     lines[-1] += "expected error is more than 3 points from the real one in: "
