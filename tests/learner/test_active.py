@@ -327,7 +327,7 @@ def test_the_whole_pool_is_considered_where_scores_are_in_closed_form(monkeypatc
     rows = np.random.default_rng(2).standard_normal((12_000, 3))
     active = parbals.ActiveLearner(rows, [0, 1], random_state=0, n_targets=50)
     active.tell(range(10), (rows[:10, 0] > 0).astype(int).tolist())
-    assert not active.choose(2).notes
+    assert not any("considered" in note for note in active.choose(2).notes)
     samples = active.choose(2, strategy="margin")
     assert samples.notes == ("10,000 of 11,990 free items were considered.",)
     whole = active.choose(2, strategy="epig")
