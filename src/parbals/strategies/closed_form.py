@@ -104,7 +104,11 @@ class _Search(NamedTuple):
 
 
 def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
-    """The batch that :func:`parbals.strategies.parbals.greedy_batch` builds, without samples."""
+    """The batch that :func:`parbals.strategies.parbals.greedy_batch` builds, without samples.
+
+    Its initial scores are those under the posterior alone, so its redundancy counts what pending
+    points explain as well.
+    """
     with working_precision(np.dtype(np.float32)):
         return _closed_form_batch(problem, n_universes, is_map=most_probable)
 
