@@ -9,6 +9,13 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import (
+    EngFormatter,
+    FixedLocator,
+    LogLocator,
+    NullLocator,
+    StrMethodFormatter,
+)
 from report import seconds
 
 __all__ = ["slope", "write_growth"]
@@ -196,19 +203,27 @@ def growth_figure(lines: Lines) -> Figure:
                 words = f", {n_classes} classes" if n_classes else ""
                 handles.setdefault(device + words, drawn)
     for column, axis in enumerate(axes_shown):
+        sizes = {
+            p["sizes"][axis] for group, line in lines.items() if group[0] == axis for p in line
+        }
         for ax in grid[:, column]:
-            _plain(ax)
+            _plain(ax, sorted(sizes))
         grid[1, column].set_xlabel(TITLES[axis], fontsize=9, color=INK)
     grid[0, 0].set_ylabel("fit and batch, s", fontsize=9, color=INK)
     grid[1, 0].set_ylabel("memory beyond inputs, GB", fontsize=9, color=INK)
-    figure.legend(
-        handles.values(), handles, loc="outside upper left", frameon=False, fontsize=8.5, ncols=2
-    )
+    figure.legend(handles.values(), handles, loc="outside upper left", frameon=False, fontsize=8.5)
     return figure
 
 
-def _plain(ax: Axes) -> None:
+def _plain(ax: Axes, values: list[float]) -> None:
     ax.set(xscale="log", yscale="log")
+    ax.xaxis.set_major_locator(FixedLocator(values))
+    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 50.0 * low else (1.0,)))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_locator(NullLocator())
     ax.grid(color=FAINT, linewidth=0.6)
     ax.set_axisbelow(True)
     ax.tick_params(colors=INK, labelsize=8)

@@ -50,6 +50,7 @@ class Batch:
         n_samples: K, the number of posterior samples; 0 for scores in closed form, which rest on
             none (``effective_sample_size`` is then infinite).
         notes: sentences about anything the user should know, such as a collapsed sample size.
+        n_candidates: how many free items were considered.
     """
 
     indices: np.ndarray
@@ -60,6 +61,7 @@ class Batch:
     n_exact: np.ndarray
     n_samples: int
     notes: tuple[str, ...] = field(default=())
+    n_candidates: int = 0
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -55,6 +55,7 @@ def test_the_same_state_gives_the_same_choice_also_among_more_items_than_are_loo
         store.give_back(store.pending())
         batches.append(batch.indices.tolist())
     assert batches[0] == batches[1] != batches[2]
+    assert store.batches()[-1].settings["n_candidates"] == batch.n_candidates == 6
 
 
 def test_the_best_of_those_not_left_out_is_chosen(store):

@@ -322,12 +322,15 @@ def test_leaders_beyond_what_memory_allows_are_left_out_with_a_note(parts, monke
     assert "of 150 candidates at the start" in batch.notes[0]
 
 
-def test_a_step_scores_no_more_rows_than_it_may_and_says_so(afresh, monkeypatch):
-    monkeypatch.setattr(closed_form, "_MOST_SCORED", 64)
-    monkeypatch.setattr(closed_form, "_MARGIN", 1e-9)  # all rows are nearly as good as the best
-    batch = parbals.select_batch_from_model(*wide_problem(0), 3, n_universes=2, random_state=2)
-    assert (batch.n_exact == 64).all()
-    assert "In 3 of 3 steps more than 64 candidates" in batch.notes[0]
+def test_a_step_scores_no_more_rows_than_it_may_and_says_so(four_classes, afresh, monkeypatch):
+    """After the first of a hundred copies all of them have fallen, and only some are looked at."""
+    model, pool, target = four_classes
+    monkeypatch.setattr(closed_form, "_MOST_SCORED", 32)
+    best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
+    copies = np.concatenate([np.repeat(pool[best], 100, axis=0), pool])
+    batch = parbals.select_batch_from_model(model, copies, target, 2, random_state=0)
+    assert batch.n_exact.tolist() == [32, 32]
+    assert "In 1 of 2 steps more than 32 candidates" in batch.notes[0]
 
 
 @pytest.mark.full

@@ -109,7 +109,7 @@ def choose_batch(
                 [(int(position), float(score), float(alone)) for position, score, alone in rows],
                 {
                     "n_labelled": len(learner.labelled),
-                    "n_candidates": learner.n_candidates,
+                    "n_candidates": batch.n_candidates,
                     "n_left_out": n_left_out,
                     "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
                     "notes": list(batch.notes),
@@ -145,11 +145,11 @@ def refresh(
 ) -> Report:
     """Compute and store the report and all predictions, so that looking at them needs no model.
 
-    The gain of the next labels is what they add to those that are out; where hundreds are, that
-    takes minutes, and without them (``with_pending``) it is what they add to the labels there are.
-    It is the gain of the best of at most ``n_candidates`` items. The predictions remember the
-    number of the answer that was the last one then; ``with_audit`` they are by a model that also
-    knows the audit's labels, and the report is still the other one's.
+    The gain of the next labels is what they add to those that are out, and without them
+    (``with_pending``) what they add to the labels there are. It is the gain of the best of at most
+    ``n_candidates`` items. The predictions remember the number of the answer that was the last one
+    then; ``with_audit`` they are by a model that also knows the audit's labels, and the report is
+    still the other one's.
     """
     # Before the labels are read: what comes in between makes the predictions stale.
     answers = store.revision()[0]

@@ -75,6 +75,7 @@ _EXPECTED_FALL = 0.45
 _LEADERS_BYTES = 2**26
 _MOST_SCORED = 1024
 """Rows that a step scores anew. Both are the same on every machine, so that choices are."""
+_ROUNDING = 1e-4
 _STEPS = 32
 """Smaller batches run through the program of this size: one of 10 and one of 20 share it."""
 _CHUNK = {"cpu": 32, "gpu": 1024}
@@ -100,11 +101,15 @@ class _Search(NamedTuple):
     scores: Float[Array, " B"]
     n_scored: Int[Array, " B"]
     reached: Float[Array, ""]  # the lowest score that a step had to look at
-    n_cut: Int[Array, ""]  # steps that scored as many rows as a step may, and were not done
+    n_cut: Int[Array, ""]  # steps that left out rows whose last score was above the best new one
 
 
 def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
-    """The batch that :func:`parbals.strategies.parbals.greedy_batch` builds, without samples."""
+    """The batch that :func:`parbals.strategies.parbals.greedy_batch` builds, without samples.
+
+    Its initial scores are those under the posterior alone, so its redundancy counts what pending
+    points explain as well.
+    """
     with working_precision(np.dtype(np.float32)):
         return _closed_form_batch(problem, n_universes, is_map=most_probable)
 
@@ -181,8 +186,8 @@ def _notes(
         )
     if n_cut:
         notes.append(
-            f"In {n_cut} of {n_steps} steps more than {_MOST_SCORED:,} candidates were nearly as "
-            "good as the best; those that had stood highest before were compared."
+            f"In {n_cut} of {n_steps} steps more than {_MOST_SCORED:,} candidates might have been "
+            "the best; those that had stood highest before were compared."
         )
     return tuple(notes)
 
@@ -405,7 +410,7 @@ def _rescore(
         last=jnp.where(is_new, new, search.last),
         n_scored=search.n_scored.at[number].set(is_new.sum()),
         reached=jnp.minimum(search.reached, jnp.maximum(_MARGIN * best, rest)),
-        n_cut=search.n_cut + (rest > _MARGIN * best),
+        n_cut=search.n_cut + (rest > (1.0 + _ROUNDING) * best),
     )
 
 

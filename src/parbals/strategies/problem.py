@@ -150,6 +150,7 @@ class Problem:
 def batch_of(problem: Problem, indices: np.ndarray, scores: np.ndarray, **overrides: Any) -> Batch:
     """A batch whose scores stayed the same while it grew, unless ``overrides`` say otherwise."""
     n, is_closed = len(indices), problem.gaussian is not None
+    n_free = problem.n_pool - len(problem.pending)
     size = np.inf if is_closed else float(effective_sample_size(problem.weights))
     fields: dict[str, Any] = {
         "indices": indices.astype(np.int64),
@@ -157,7 +158,8 @@ def batch_of(problem: Problem, indices: np.ndarray, scores: np.ndarray, **overri
         "initial_scores": scores.astype(np.float64),
         "effective_sample_size": np.full(n, size),
         "strategy": problem.strategy,
-        "n_exact": np.full(n, int(problem.candidates().sum())),
+        "n_exact": np.full(n, n_free),
         "n_samples": 0 if is_closed else len(problem.weights),
+        "n_candidates": n_free,
     }
     return Batch(**{**fields, **overrides})
