@@ -233,7 +233,7 @@ def report(results: dict) -> str:
         )
     lines += [
         "",
-        f"The limits, measured in the same run: float32 products {limits['float32_tflops']:.0f} "
+        f"The limits, measured on the same device: float32 products {limits['float32_tflops']:.0f} "
         f"TFLOP/s, with tensor cores (the precision of the programs' own products, where what is "
         f"multiplied has been centred) {limits['default_tflops']:.0f}; copies from unpinned host "
         f"memory {limits['copy_gb_per_second']:.1f} GB/s.",
@@ -264,7 +264,7 @@ def report(results: dict) -> str:
         f"{stream['seconds']:.1f} s, {stream['walk_seconds']:.1f} s of it the walk (blocks "
         "are read and copied while earlier ones are scored); peak on the device "
         f"{1e-9 * stream['peak_bytes']:.1f} GB, {stream['scored']:,} scores computed anew. Rows of "
-        "such noise are nearly equally good, so the program runs again with more leaders.",
+        "such noise are nearly equally good, so the program ran again with more leaders; since then the search is bounded, and this row was not measured again.",
         "",
     ]
     return "\n".join(lines)
