@@ -56,6 +56,14 @@ def test_columns_of_very_different_units_are_standardised():
     assert learnt_prior(X * units, y, 2, PoolMoments.of(X * units)).shape == "columns"
 
 
+def test_columns_of_one_kind_are_never_standardised():
+    """That would whiten an encoder's directions, most of which are noise."""
+    X, _ = drawn(400, 8.0, seed=1)
+    X = X * np.geomspace(1.0, 30.0, X.shape[1])
+    y = (X[:, 0] > 0).astype(int)  # labels that only the weakest column explains
+    assert learnt_prior(X, y, 2, PoolMoments.of(X)).shape == "directions"
+
+
 def test_directions_that_vary_most_are_believed_first():
     """Labels that follow the leading direction give it a larger share than those that do not."""
     generator = np.random.default_rng(0)

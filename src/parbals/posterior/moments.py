@@ -22,6 +22,8 @@ INTERCEPT = 2.0
 """Deviation of a class's intercept."""
 _MOST_DIRECTIONS = 512
 _LEAST = 1e-12  # of all variance: below it a column or direction does not vary
+_OTHER_UNITS = 100.0
+"""Deviations of columns of one kind, such as an encoder's, seldom differ by such a factor."""
 
 
 class PoolMoments(NamedTuple):
@@ -83,9 +85,19 @@ class PoolMoments(NamedTuple):
         rest = np.append(np.full(n_columns, across**0.5), INTERCEPT)
         return Whitening(centre, rest, directions, ((deviations - across**0.5) * directions).T)
 
+    @property
+    def has_units(self) -> bool:
+        """Whether columns vary so differently that they must be in units of their own."""
+        variances = self.column_variances[self._varies]
+        return len(variances) > 1 and bool(variances.max() > _OTHER_UNITS**2 * variances.min())
+
+    @property
+    def _varies(self) -> np.ndarray:
+        return self.column_variances > _LEAST * self.total
+
     def by_columns(self, scale: float) -> Whitening:
         """The prior of standardised columns; one that does not vary has weight 0."""
-        varies = self.column_variances > _LEAST * self.total
+        varies = self._varies
         variances = np.where(varies, self.column_variances, np.inf) * max(varies.sum(), 1)
         deviations = np.append(scale / np.sqrt(variances), INTERCEPT)
         return Whitening.diagonal(deviations, np.append(self.mean, 0.0))

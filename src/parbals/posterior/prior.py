@@ -4,8 +4,10 @@ Every shape of :mod:`parbals.posterior.moments` gets the scale s that maximises 
 ln s ~ N(ln 3, 1), where ln Z is the evidence of expectation propagation. For more than two classes
 it is summed over pairs of classes: given that a label is a or b, the softmax is the logistic
 function of f_a - f_b, so every pair is a two-class problem of its own. Powers of the directions'
-variance are then averaged, each power's variances weighted by its evidence; standardised columns
-take their place where their evidence is higher than that of all powers together.
+variance are then averaged, each power's variances weighted by its evidence. Where columns are in
+units of their own, standardised ones take their place if their evidence is higher than that of all
+powers together; elsewhere standardising would whiten, which serves nobody, though the evidence of
+labels near a boundary may favour it.
 
 The labels that decide are at most 96 (256 where columns are few, and more with more classes),
 equally many of every class where possible and chosen by their content, so that neither their order
@@ -66,20 +68,21 @@ def learnt_prior(
         pool = PoolMoments.of(rows) if n_rows else PoolMoments.unknown(n_columns)
     powers = POWERS if shaped else POWERS[:1]
     along = [pool.by_power(power) for power in powers]
-    log_shares = np.array([*_LOG_SHARES[: len(powers)], _LOG_SHARE_COLUMNS][: len(powers) + shaped])
+    by_columns = shaped and pool.has_units
+    log_shares = np.array([*_LOG_SHARES[: len(powers)], *[_LOG_SHARE_COLUMNS][:by_columns]])
     log_scales = np.full(len(log_shares), _LOG_SCALE)
     chosen = _some(rows, labels, n_classes)
     pairs = _Pairs.of(labels[chosen])
     if len(pairs.signs):
         priors = [pool.along_directions(*variances) for variances in along]
-        priors += [pool.by_columns(1.0)] if shaped else []
+        priors += [pool.by_columns(1.0)] if by_columns else []
         design = np.column_stack([rows[chosen], np.ones(len(chosen))])
         whitened = np.stack([prior.rows(design)[:, :-1] for prior in priors])
         log_scales, values = _best_scales(pairs.factors(whitened), pairs)
         log_shares = log_shares + values
     n_powers, squares = len(powers), np.exp(2.0 * log_scales)
     together = logsumexp(log_shares[:n_powers])
-    if shaped and len(pairs.signs) and log_shares[-1] > together:
+    if by_columns and len(pairs.signs) and log_shares[-1] > together:
         scale = float(np.sqrt(squares[-1]))
         return Prior(
             pool.by_columns(scale), scale, "columns", _sentence(scale, "columns", len(chosen))
