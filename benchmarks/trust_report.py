@@ -24,11 +24,11 @@ targets, prior scale 1). Written by `python benchmarks/trust.py --report`; do no
 **When the learner falls back.** `ActiveLearner(inference="auto")`, the default, takes the
 Gaussian. It takes particles when the sweeps of expectation propagation have not settled (two
 classes: a site still changes by more than 0.001 of the largest after 200 sweeps; more classes: by
-0.01 after 100), when the variances of the classes' logits differ more than a hundredfold at the
-labelled rows, and for `loss="error"`. `learner.fitted().diagnostics_.inference` says which one it
-was. More than two classes are compared with long draws in `benchmarks/MANY_CLASSES.md`. Take
-`inference="smc"` with a large `n_samples`, or `"nuts"`, where the deviation of a prediction must
-be right within a few per cent on few, steep or separable features.
+0.01 after 100), and when the variances of the classes' logits differ more than a hundredfold at
+the labelled rows. `learner.fitted().diagnostics_.inference` says which one it was. More than two
+classes are compared with long draws in `benchmarks/MANY_CLASSES.md`. Take `inference="smc"` with a
+large `n_samples`, or `"nuts"`, where the deviation of a prediction must be right within a few per
+cent on few, steep or separable features.
 
 ## Predictions
 

@@ -46,6 +46,15 @@ class TestInit:
             assert np.isfinite(features).all()
             assert store.check() == []
 
+    def test_what_counts_is_named_once_and_remembered(self, run, messages):
+        from parbals.learner.metric import METRICS
+
+        for metric in METRICS:
+            run("init", metric, messages, *ROLES, "--metric", metric)
+            assert f", judged by {metric}\n" in run("status", metric)
+            assert json.loads(run("status", metric, "--json"))["metric"] == metric
+        run("init", "p", messages, *ROLES, "--metric", "f1", fails=True)
+
     def test_numbers_are_features_too(self, run, messages):
         record = json.loads(
             run("init", "p", messages, "--features", "length", "--classes", "ham,spam", "--json")
@@ -177,7 +186,10 @@ class TestRound:
         assert output.startswith("6 new labels")
         assert "expected error" in output
         status = run("status", project)
-        assert "12 of 60 items labelled (20.0%), 0 out, 1 batches by parbals-epig" in status
+        assert (
+            "12 of 60 items labelled (20.0%), 0 out, 1 batches by parbals-epig, judged by accuracy"
+            in status
+        )
         assert "90 % interval" in status
         run("export", project, "--out", "out.csv")
         with open(tmp_path / "out.csv", newline="", encoding="utf-8-sig") as file:

@@ -64,7 +64,7 @@ def test_features_can_be_left_out_and_are_checked_when_they_come_back(tmp_path):
 
 
 def test_a_file_from_before_the_closed_form_and_audits_goes_on_as_it_was(tmp_path):
-    active = learner(inference="smc")
+    active = learner(inference="smc", loss="log")
     active.save(tmp_path / "new")
     with zipfile.ZipFile(tmp_path / "new") as new, zipfile.ZipFile(tmp_path / "old", "w") as old:
         for name in new.namelist():
@@ -75,7 +75,7 @@ def test_a_file_from_before_the_closed_form_and_audits_goes_on_as_it_was(tmp_pat
                 content = json.dumps(document)
             old.writestr(name, content)
     loaded = parbals.ActiveLearner.load(tmp_path / "old")
-    assert loaded.inference == "smc"
+    assert (loaded.inference, loaded.metric) == ("smc", "log-loss")
     assert loaded.audit_items == []
     assert list(loaded.ask(4)) == list(active.ask(4))
 

@@ -34,8 +34,11 @@ def store(made, tmp_path):
         yield store
 
 
-def test_a_new_project_learns_its_prior(store):
+def test_a_new_project_learns_its_prior_and_is_judged_by_accuracy(store):
     assert store.settings.prior_scale == learner_of(store).prior_scale == "auto"
+    assert learner_of(store).metric == "accuracy"
+    store.update_settings(loss="log")
+    assert learner_of(store).metric == "log-loss"
 
 
 def test_a_batch_is_what_the_learner_would_choose_and_is_out_until_answered(store):

@@ -29,7 +29,10 @@ def test_the_overview_counts_what_waits_what_is_out_and_what_was_passed(tmp_path
     assert seen.agreement.n_items == 1
     assert len(seen.agreement.pairs) == 3, "machines do not count"
     first, second, *_ = overview_lines(seen)
-    assert first == "2 of 10 items labelled (20.0%), 2 out, 2 batches by parbals-epig"
+    assert (
+        first
+        == "2 of 10 items labelled (20.0%), 2 out, 2 batches by parbals-epig, judged by log-loss"
+    )
     assert second == "2 waiting on the labelling page, 1 passed without a label"
 
 

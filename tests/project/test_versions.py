@@ -28,7 +28,7 @@ def test_an_old_project_opens_with_all_it_held_and_goes_on(written):
     with Store.open(written) as store:
         assert store.check() == []
         assert store.settings.strategy == "parbals-epig"
-        assert store.settings.prior_scale == 1.0
+        assert (store.settings.prior_scale, store.settings.loss) == (1.0, "log")
         assert store.settings.features.shape == (24, 23)
         seen = overview(store)
         assert (seen.items, seen.labelled) == (24, 9)

@@ -224,7 +224,7 @@ def test_a_chunk_of_another_size_than_declared_is_refused(parts):
 def test_what_a_distributed_pool_cannot_do_says_the_way_out(parts):
     _, pool, target = parts
     array = da.from_array(pool, chunks=(100, 5))
-    for options in ({"strategy": "coreset"}, {"strategy": "margin"}, {"loss": "error"}):
+    for options in ({"strategy": "coreset"}, {"strategy": "margin"}):
         with pytest.raises(InputError, match=r'inference="ep".*X_pool\[positions\].compute\(\)'):
             in_cluster(parts, array, **options)
     draws = parbals.BayesianLogisticRegression(20, inference="laplace", classes=[0, 1])

@@ -47,7 +47,7 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
     names = ["items", "labelled", "pending", "queued", "passed", "batches", "class_balance"]
     names += ["audit", "audit_labelled"]
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
-    record |= {"strategy": seen.strategy, "report": seen.report}
+    record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.report}
     lines = overview_lines(seen)
     is_certified = True
     if wanted is not None:

@@ -61,6 +61,13 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
 )
 @click.option(
+    "--metric",
+    default="accuracy",
+    show_default=True,
+    type=click.Choice(["accuracy", "log-loss"]),
+    help="What the model is judged by, and items are chosen for.",
+)
+@click.option(
     "--seed",
     default=0,
     show_default=True,
@@ -91,6 +98,7 @@ def init(
     encoding: str | None,
     split: str | None,
     strategy: str | None,
+    metric: str,
     seed: int,
     audit: int,
     batch_size: int,
@@ -111,6 +119,7 @@ def init(
       parbals init vectors embeddings.npy --classes yes,no
     """
     from parbals.features.encoders.base import Options
+    from parbals.learner.metric import METRICS
     from parbals.project.create import Roles, create_project
     from parbals.strategies.table import DEFAULT, strategy_named
 
@@ -122,7 +131,7 @@ def init(
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed},
+            {"strategy": strategy, "seed": seed, "loss": METRICS[metric]},
             audit=audit,
             encoder=encoder,
             encoding=encoding,

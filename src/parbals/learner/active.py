@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -10,26 +9,25 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.audit import audit_batch, audit_share, draw_audit, with_audit_items
+from parbals.learner.audit import draw_audit
+from parbals.learner.choosing import choose_items
 from parbals.learner.features import FeatureTable, Preparation
+from parbals.learner.fitting import fit_model
 from parbals.learner.ledger import Event, Ledger
+from parbals.learner.metric import loss_for, metric_of
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.report import Report, make_report
 from parbals.posterior.estimator import INFERENCES, LogisticModel
 from parbals.posterior.prior import PoolMoments
 from parbals.randomness import Seed, derive_generator, seed_from
-from parbals.scores.losses import LOSSES, Loss
-from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, has_closed_form
-from parbals.strategies.problem import Labelled
-from parbals.strategies.surface import affordable_rows
-from parbals.strategies.table import COLD_START, DEFAULT, strategy_named
+from parbals.scores.losses import Loss
+from parbals.strategies.table import DEFAULT, strategy_named
 from parbals.types import Batch
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
 
-_CANDIDATES = 10_000
 _MOMENTS_OF = 4_096
 
 
@@ -65,10 +63,14 @@ class ActiveLearner:
             prior from the labels and from how the pool's features vary
             (:mod:`parbals.posterior.prior`). ``inference="auto"`` is a Gaussian posterior by
             expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
-            forms; strategies that need samples get draws of it. Where it does not settle "auto" is
-            "smc", particles. ``fitted().diagnostics_`` says which it was; docs/trust.md compares
-            both with long chains.
-        n_universes, loss, options: as in :func:`parbals.select_batch`.
+            forms whatever the metric; strategies that need samples get draws of it. Where it does
+            not settle "auto" is "smc", particles. ``fitted().diagnostics_`` says which it was;
+            docs/trust.md compares both with long chains.
+        metric: what the model is judged by, for strategies that ask what a label is worth on the
+            targets (EPIG, ParBaLS): ``"accuracy"``, the default, or ``"log-loss"`` where the
+            probabilities themselves count. It works with models of your own too. ``loss`` says the
+            same in the words of :func:`parbals.select_batch`, ``"error"`` and ``"log"``.
+        n_universes, options: as in :func:`parbals.select_batch`.
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
         n_candidates: at most this many free items are considered at a time, drawn again whenever
@@ -97,7 +99,8 @@ class ActiveLearner:
         prior_scale: float | str = "auto",
         inference: str = "auto",
         n_universes: int = 10,
-        loss: Loss = "log",
+        metric: str | None = None,
+        loss: Loss | None = None,
         options: Mapping[str, Any] | None = None,
         standardise: bool = False,
         pca: float | int | None = None,
@@ -107,9 +110,10 @@ class ActiveLearner:
         checked: bool = False,
     ) -> None:
         strategy_named(strategy)
-        check_choice(loss, LOSSES, "loss")
         self._classes = ClassNames(classes)
-        self.strategy, self.loss, self.options = strategy, loss, dict(options or {})
+        self.strategy, self.options = strategy, dict(options or {})
+        self.loss = loss_for(metric, loss)
+        self.metric = metric_of(self.loss)
         self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
         self.prior_scale = check_prior_scale(prior_scale)
         check_choice(inference, INFERENCES, "inference")
@@ -128,7 +132,7 @@ class ActiveLearner:
             None if X_target is None else FeatureTable(X_target, "X_target", like=self.pool)
         )
         self.standardise, self.pca = standardise, pca
-        self._prepare = Preparation.fit(self.pool, standardise, pca, self.seed)
+        self.preparation = Preparation.fit(self.pool, standardise, pca, self.seed)
         self._items = ItemNames(self.pool.n_rows, ids)
         self._ledger = Ledger(self._items, self._classes)
         self.audit = self._audit(audit)
@@ -160,50 +164,10 @@ class ActiveLearner:
             leave_out: positions not to choose; unlike pending ones, no labels are expected of them.
             with_audit: False for items that the strategy chooses alone.
         """
-        n = check_positive_int(n, "n")
-        is_free = self._ledger.free()
-        is_free[list(leave_out)] = False
-        waiting = self.audit[is_free[self.audit]] if with_audit else self.audit[:0]
-        is_free[self.audit] = False
-        free = np.flatnonzero(is_free)
-        if n > len(free) + len(waiting):
-            raise InputError(
-                f"{n} items were asked for and {len(free) + len(waiting)} are free "
-                f"({len(self.labelled)} labelled, {len(self._ledger.pending)} pending of "
-                f"{self.pool.n_rows}); ask for fewer or forget pending ones."
-            )
-        n_out = len(self._ledger.labels) + len(self._ledger.pending)
-        n_audit_out = len(self.audit) - int(self._ledger.free()[self.audit].sum())
-        n_audit = audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))
-        drawn = waiting[:n_audit]
-        if n_audit == n:
-            return audit_batch(drawn)
-        batch = self._choose(n - n_audit, free, strategy)
-        return batch if n_audit == 0 else with_audit_items(batch, drawn)
-
-    def _choose(self, n: int, free: np.ndarray, strategy: str | None) -> Batch:
-        """The strategy's ``n`` of the ``free`` positions."""
-        strategy = self._usable(self.strategy if strategy is None else strategy)
-        key = self._key(with_pending=True)
-        candidates = free
-        in_place = self._has_closed_form(strategy)
-        most = max(n, len(free) if in_place and self.pool.is_distributed else self._most(strategy))
-        if len(free) > most:
-            drawn = derive_generator(self.seed, "candidates", key.hex())
-            candidates = np.sort(drawn.choice(free, most, replace=False))
-        # Pending items enter as a partial batch, so they stand in the pool as well.
-        pending = self.pending_positions()
-        positions = np.concatenate([candidates, pending])
-        pool = (
-            self.pool.rows_in_place(positions, self._prepare)
-            if in_place
-            else self.pool_rows(positions)
+        strategy = self.strategy if strategy is None else strategy
+        return choose_items(
+            self, check_positive_int(n, "n"), strategy, leave_out, with_audit=with_audit
         )
-        batch = self._select(strategy, pool, len(candidates), n, key)
-        notes = batch.notes
-        if len(candidates) < len(free):
-            notes = (*notes, f"{len(candidates):,} of {len(free):,} free items were considered.")
-        return replace(batch, indices=positions[batch.indices], notes=notes)
 
     def mark_pending(self, items: Any) -> None:
         """Declare items as out for labelling that were chosen elsewhere."""
@@ -251,11 +215,15 @@ class ActiveLearner:
     @property
     def free_items(self) -> int:
         """How many items are neither labelled nor pending."""
-        return int(self._ledger.free().sum())
+        return int(self.is_free().sum())
+
+    def is_free(self) -> np.ndarray:
+        """(N,) whether each item is neither labelled nor pending."""
+        return self._ledger.free()
 
     def choosable_positions(self) -> np.ndarray:
         """Free positions that a strategy may choose from, ascending: all but the audit's."""
-        return np.setdiff1d(np.flatnonzero(self._ledger.free()), self.audit)
+        return np.setdiff1d(np.flatnonzero(self.is_free()), self.audit)
 
     def pending_positions(self) -> np.ndarray:
         """Positions that are out, ascending, without the audit's: no choice depends on those."""
@@ -297,7 +265,7 @@ class ActiveLearner:
         """
         table = FeatureTable(X, "X", like=self.pool)
         model = self.fitted(with_audit=with_audit)
-        parts = [self.mean_proba(model, self._prepare(rows)) for _, rows in table.blocks(4096)]
+        parts = [self.mean_proba(model, self.preparation(rows)) for _, rows in table.blocks(4096)]
         return np.concatenate(parts)
 
     def predict(self, X: Any, *, with_audit: bool = False) -> list[Hashable]:
@@ -332,7 +300,7 @@ class ActiveLearner:
         The audit's labels are left out unless asked for. A model of your own comes wrapped in one
         that checks what it returns; the model itself is ``fitted().model``.
         """
-        model = self.model_of(self.labelled if with_audit else self._training_set()[0])
+        model = self.model_of(self.labelled if with_audit else self.training_set()[0])
         if model is None:
             raise InputError(
                 "A model of your own needs labels of at least two classes first; tell some more."
@@ -347,13 +315,14 @@ class ActiveLearner:
         key = self._digest(positions, numbers)
         if key not in self._fitted:
             kept = list(self._fitted.items())[-1:]  # the latest look's beside today's
-            self._fitted = dict([*kept, (key, self._fit(positions, numbers, key))])
+            model = fit_model(self, positions, numbers, int.from_bytes(key[:7], "little"))
+            self._fitted = dict([*kept, (key, model)])
         return self._fitted[key]
 
     @property
     def can_fit(self) -> bool:
         """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
-        return self._is_enough(self._training_set()[1])
+        return self._is_enough(self.training_set()[1])
 
     def mean_proba(self, model: Any, rows: np.ndarray) -> np.ndarray:
         """(n, C) predictions of a model of this learner for prepared rows (n, D')."""
@@ -366,7 +335,7 @@ class ActiveLearner:
 
     def pool_rows(self, positions: np.ndarray) -> np.ndarray:
         """Prepared rows (n, D') of pool items."""
-        return self._prepare(self.pool.rows(positions))
+        return self.preparation(self.pool.rows(positions))
 
     def target_rows(self) -> np.ndarray:
         """Prepared rows (M, D') of the target set, or else of the pool; at most ``n_targets``.
@@ -374,79 +343,16 @@ class ActiveLearner:
         Drawn again whenever labels change, and the same for every batch and report until then. The
         audit's items are not among them: labels chosen for their sake would make them easy.
         """
-        generator = derive_generator(self.seed, "targets", self._key(with_pending=False).hex())
+        generator = derive_generator(self.seed, "targets", self.state_key(with_pending=False).hex())
         if self.target is not None:
-            return self._prepare(self.target.sample(generator, self.n_targets))
-        return self._prepare(self.pool.sample(generator, self.n_targets, leave_out=self.audit))
-
-    def _fit(self, positions: np.ndarray, numbers: np.ndarray, key: bytes) -> Any:
-        if self.model is not None:
-            own = fresh_copy(self.model, warn=False)  # the warning came with the learner
-            ours = isinstance(own, LogisticModel) and own.prior_scale == "auto"
-            more = (self._pool_moments,) if ours else ()
-            own.fit(self.pool_rows(positions), numbers, *more)
-            return CheckedModel(own, len(self._classes))
-        model = LogisticModel(
-            self.n_samples,
-            self.prior_scale,
-            self.inference,
-            classes=np.arange(len(self._classes)),
-            random_state=int.from_bytes(key[:7], "little"),
-        )
-        pool = self._pool_moments if self.prior_scale == "auto" else None
-        if len(positions) == 0:
-            return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], pool)
-        return model.fit(self.pool_rows(positions), numbers, pool)
+            return self.preparation(self.target.sample(generator, self.n_targets))
+        return self.preparation(self.pool.sample(generator, self.n_targets, leave_out=self.audit))
 
     @cached_property
-    def _pool_moments(self) -> PoolMoments:
+    def pool_moments(self) -> PoolMoments:
         """How the pool's features vary, for the prior; of rows drawn by the seed."""
         rows = self.pool.sample(derive_generator(self.seed, "prior"), _MOMENTS_OF)
-        return PoolMoments.of(self._prepare(rows).astype(np.float64))
-
-    def _usable(self, strategy: str) -> str:
-        """The strategy, or the one that stands in for it until there are labels."""
-        entry = strategy_named(strategy)
-        blind = not self.can_fit or (entry.needs_labels and not len(self._training_set()[0]))
-        return COLD_START if entry.uses_predictions and blind else strategy
-
-    def _most(self, strategy: str) -> int:
-        """How many candidates a choice looks at."""
-        if self.n_candidates is not None:
-            return self.n_candidates
-        if not self._has_closed_form(strategy):
-            return _CANDIDATES
-        return max(_CANDIDATES, affordable_rows(self.fitted().gaussian.channels, self.n_targets))
-
-    def _has_closed_form(self, strategy: str) -> bool:
-        entry = strategy_named(strategy)
-        return entry.closed_form and has_closed_form(entry, self.fitted())
-
-    def _select(
-        self,
-        strategy: str,
-        pool: Any,
-        n_candidates: int,
-        n: int,
-        key: bytes,
-    ) -> Batch:
-        """A batch of rows of ``pool``: candidates, then pending items."""
-        known, numbers = self._training_set()
-        entry = strategy_named(strategy)
-        terms = check_terms(
-            strategy,
-            len(pool),
-            n,
-            pending=np.arange(n_candidates, len(pool)),
-            n_universes=self.n_universes,
-            random_state=int.from_bytes(key[:7], "little"),
-            loss=self.loss,
-            options=self.options if strategy == self.strategy else None,
-        )
-        labelled = Labelled(numbers, self.pool_rows(known)) if len(known) else Labelled()
-        if not entry.uses_predictions:
-            return choose_batch(terms, None, pool, None, labelled)
-        return choose_batch(terms, self.fitted(), pool, self.target_rows(), labelled)
+        return PoolMoments.of(self.preparation(rows).astype(np.float64))
 
     def _audit(self, audit: int | Sequence[Hashable]) -> np.ndarray:
         """Positions of the audit's items, in the order they are asked for."""
@@ -455,7 +361,7 @@ class ActiveLearner:
             return draw_audit(self.pool.n_rows, size, self.seed)
         return np.array(list(dict.fromkeys(self._items.positions(audit))), np.int64)
 
-    def _training_set(self) -> tuple[np.ndarray, np.ndarray]:
+    def training_set(self) -> tuple[np.ndarray, np.ndarray]:
         """Positions, ascending, and class numbers of the labels that are not the audit's."""
         positions = np.setdiff1d(self.labelled, self.audit)
         return positions, self._numbers(positions)
@@ -466,10 +372,10 @@ class ActiveLearner:
     def _is_enough(self, numbers: np.ndarray) -> bool:
         return self.model is None or len(np.unique(numbers)) >= 2
 
-    def _key(self, *, with_pending: bool) -> bytes:
+    def state_key(self, *, with_pending: bool) -> bytes:
         """A digest of everything a choice may depend on."""
         pending = b"|" + self.pending_positions().tobytes() if with_pending else b""
-        return self._digest(*self._training_set(), pending)
+        return self._digest(*self.training_set(), pending)
 
     def _digest(self, positions: np.ndarray, numbers: np.ndarray, more: bytes = b"") -> bytes:
         digest = hashlib.blake2b(repr(self.seed).encode(), digest_size=16)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parbals.learner.audit import Measurement, measure
+from parbals.learner.choosing import choose_among
 from parbals.learner.words import certificate, class_lines
 from parbals.randomness import derive_generator
 from parbals.scores.uncertainty import mean_prediction
@@ -196,7 +197,8 @@ def _next_gain(
             free = np.sort(generator.choice(free, most, replace=False))
         rows = (learner.pool_rows(free), learner.target_rows(), learner.pool_rows(pending))
         return expected_gain(gaussian.channels, *rows, size), size
-    batch = learner.choose(size, strategy=DEFAULT, with_audit=False)
+    # Whatever the learner is judged by, nats are promised here.
+    batch = choose_among(learner, learner.choosable_positions(), size, DEFAULT, "log")
     items = model.sample_proba(learner.pool_rows(batch.indices))
     floor = _noise_floor(items, samples, weights, batch.effective_sample_size)
     return float(np.maximum(batch.scores - floor, 0.0).sum()), size

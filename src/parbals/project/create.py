@@ -11,6 +11,7 @@ from parbals.errors import InputError, ProjectError
 from parbals.features.encoders.base import Encoder, Kind, Options
 from parbals.features.encoders.embedding import Progress
 from parbals.learner.audit import draw_audit
+from parbals.learner.metric import METRICS
 from parbals.project.features import (
     COLUMNS,
     GIVEN,
@@ -98,7 +99,7 @@ def create_project(
     shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
     try:
-        remembered = {"prior_scale": "auto", **settings}
+        remembered = {"prior_scale": "auto", "loss": METRICS["accuracy"], **settings}
         remembered |= {"data": str(data.resolve()), "encoder": known}
         remembered |= {"encoded_columns": columns, "media": _media(source, data)}
         with Store.create(building, classes=classes, settings=remembered) as store:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parbals.learner.metric import metric_of
 from parbals.learner.words import certificate, class_lines
 from parbals.project.consensus import Agreement, agreement, combined_labels
 from parbals.project.features import load_features
@@ -30,6 +31,7 @@ class Overview:
     """Where a project stands.
 
     Attributes:
+        metric: what the model is judged by.
         labelled: items with a label; answers: labels given, those of several people counted each.
         queued, out: items that wait on the page, and those that are with somebody.
         pending: both, without leases that have run out; passed: without a label.
@@ -41,6 +43,7 @@ class Overview:
 
     folder: Path
     strategy: str
+    metric: str
     items: int
     labelled: int
     answers: int
@@ -71,6 +74,7 @@ def overview(store: Store) -> Overview:
     return Overview(
         folder=store.folder,
         strategy=store.settings.strategy,
+        metric=metric_of(store.settings.loss),
         items=store.n_items,
         labelled=len(labels),
         answers=sum(map(len, votes.values())),
@@ -95,7 +99,8 @@ def overview_lines(seen: Overview) -> list[str]:
     share = seen.labelled / seen.items if seen.items else 0.0
     lines = [
         f"{seen.labelled:,} of {seen.items:,} items labelled ({share:.1%}), "
-        f"{seen.pending - seen.queued} out, {seen.batches} batches by {seen.strategy}"
+        f"{seen.pending - seen.queued} out, {seen.batches} batches by {seen.strategy}, "
+        f"judged by {seen.metric}"
     ]
     if seen.queued or seen.passed:
         lines.append(

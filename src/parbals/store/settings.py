@@ -57,7 +57,7 @@ class ProjectSettings:
     seed: int = 0
     n_samples: int = 400
     prior_scale: float | Literal["auto"] = 1.0  # projects that name none were made with this
-    loss: Literal["log", "error"] = "log"
+    loss: Literal["log", "error"] = "log"  # likewise
     data: str | None = None
     media: str | None = None
     columns: tuple[str, ...] = ()
