@@ -63,9 +63,11 @@ def in_cluster(parts, array, **options):
     return parbals.select_batch_from_model(model, array, target, 8, random_state=1, **options)
 
 
-def test_a_cluster_chooses_what_memory_chooses(client, parts):
+@pytest.mark.parametrize("loss", ["log", "error"])
+def test_a_cluster_chooses_what_memory_chooses(client, parts, loss):
     array = da.from_array(parts[1], chunks=(100, 5)).persist()
-    here, there = in_memory(parts, pending=[3, 600]), in_cluster(parts, array, pending=[3, 600])
+    terms = {"pending": [3, 600], "loss": loss}
+    here, there = in_memory(parts, **terms), in_cluster(parts, array, **terms)
     assert there.indices.tolist() == here.indices.tolist()
     np.testing.assert_allclose(there.scores, here.scores, rtol=1e-5)
     np.testing.assert_allclose(there.initial_scores, here.initial_scores, rtol=1e-5)
