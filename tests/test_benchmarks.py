@@ -200,3 +200,30 @@ def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
     ]
     assert [row["n"] for row in lines[0]["rows"]] == [7, 16]
     assert "| breast cancer | random | 100 | 60 | 2 |" in done.stdout
+
+
+@pytest.mark.full
+def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
+    page = tmp_path / "results.md"
+    committed = (ROOT / "docs" / "results.md").read_text("utf-8")
+    before, _, rest = committed.partition("findings.py: begin -->")
+    after = rest.partition("<!-- findings.py: end")[2]
+    page.write_text(f"{before}findings.py: begin -->\n<!-- findings.py: end{after}", "utf-8")
+    picture = tmp_path / "curves.png"
+    done = run_benchmark("--page", str(page), "--picture", str(picture), script="findings.py")
+    assert done.returncode == 0, done.stderr
+    assert page.read_text("utf-8") == committed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.full
+def test_a_cold_start_is_measured_once(tmp_path):
+    arguments = ("--seeds", "1", "--first", "breast-cancer", "--rare", "", "--out", str(tmp_path))
+    done = run_benchmark(*arguments, script="cold_start.py")
+    assert done.returncode == 0, done.stderr
+    again = run_benchmark(*arguments, script="cold_start.py")
+    assert (again.stderr, again.stdout) == ("", done.stdout)
+    lines = (tmp_path / "cold_start.jsonl").read_text("utf-8").splitlines()
+    values = {record["run"][2]: record["value"] for record in map(json.loads, lines)}
+    assert list(values) == ["Random", "CoreSet", "k-means", "ParBaLS, error", "ParBaLS, log"]
+    assert all(0.5 < value < 1.0 for value in values.values())

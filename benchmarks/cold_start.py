@@ -1,0 +1,202 @@
+"""The first batch without any label, and a class that is one item in a hundred.
+
+    python benchmarks/cold_start.py --data FOLDER      all runs that are missing, then the tables
+    python benchmarks/cold_start.py --seeds 1 --first digits:* --rare ""
+    python benchmarks/cold_start.py --tables           COLD_START.md from what there is
+
+*First batch*: 20 items of a pool of 2,000 that has no label, and the accuracy of the model that has
+learnt from them. *Rare class*: pools of 2,000 with 20 positives, made by leaving positives out; 20
+random labels, then batches of 20, until ten positives are found. All start from the same items
+where the seed is the same. Each run is a line of cold_start.jsonl, so an interrupted study goes on.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+N_POOL, N_TEST, BATCH = 2_000, 4_000, 20
+RARE, WANTED, MOST = 20, 10, 600
+FIRST_SETS = (
+    *("airline", "credit-card", "sms-spam", "breast-cancer", "ag-news", "cifar10"),
+    *("ag-news:*", "cifar10:*", "digits:*"),
+)
+RARE_SETS = ("sms-spam", "ag-news", "cifar10")
+PARBALS = {"ParBaLS, error": "error", "ParBaLS, log": "log"}
+FIRST = ("Random", "CoreSet", "k-means", *PARBALS)
+FINDERS = ("Random", "Confidence", *PARBALS)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
+    parser.add_argument("--first", default=",".join(FIRST_SETS), help="datasets, by commas")
+    parser.add_argument("--rare", default=",".join(RARE_SETS), help="datasets, by commas")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=HERE, help="folder of records and tables")
+    parser.add_argument("--tables", action="store_true", help="compute nothing")
+    given = parser.parse_args()
+    if given.data is not None:
+        os.environ["PARBALS_DATA"] = str(given.data)
+    file = given.out / "cold_start.jsonl"
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    records = [json.loads(line) for line in lines]
+    done = {tuple(record["run"]) for record in records}
+    for run, measure in () if given.tables else _runs(given.first, given.rare, given.seeds):
+        if run in done:
+            continue
+        began = time.process_time()
+        record = {"run": run, "value": measure(*run[1:])}
+        record["cpu_seconds"] = round(time.process_time() - began, 2)
+        records.append(record)
+        with open(file, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(record) + "\n")
+        print(*run, record["value"], record["cpu_seconds"], file=sys.stderr, flush=True)
+    text = "\n".join(page(records)) + "\n"
+    (given.out / "COLD_START.md").write_text(text, encoding="utf-8")
+    print(text, end="")
+    return 0
+
+
+def _runs(
+    first: str, rare: str, seeds: int
+) -> Iterator[tuple[tuple[str, str, str, int], Callable[..., float]]]:
+    parts = (("first", first, FIRST, accuracy), ("rare", rare, FINDERS, labels_needed))
+    for kind, datasets, names, measure in parts:
+        for data in filter(None, datasets.split(",")):
+            for seed in range(seeds):
+                for name in names:
+                    yield (kind, data, name, seed), measure
+
+
+def accuracy(data: str, start: str, seed: int) -> float:
+    """On rows outside the pool, after the first 20 labels."""
+    from parbals import ActiveLearner
+
+    X, y, n_classes = load(data)
+    order = np.random.default_rng(seed).permutation(len(X))
+    n_pool = min(N_POOL, 2 * len(X) // 3)
+    pool, test = order[:n_pool], order[n_pool:][:N_TEST]
+    strategy = {"Random": "random", "CoreSet": "coreset"}.get(start, "parbals-epig")
+    loss: Any = PARBALS.get(start, "log")
+    learner = ActiveLearner(
+        X[pool], range(n_classes), strategy=strategy, loss=loss, random_state=seed
+    )
+    chosen = medoids(X[pool], seed) if start == "k-means" else learner.ask(BATCH)
+    learner.tell(chosen, y[pool[chosen]])
+    return float(np.mean(learner.predict_proba(X[test]).argmax(axis=1) == y[test]))
+
+
+def medoids(X: np.ndarray, seed: int) -> np.ndarray:
+    """The row nearest to each of 20 centres of k-means; distinct, for clusters are."""
+    from sklearn.cluster import KMeans
+
+    clusters = KMeans(BATCH, n_init=3, random_state=seed).fit(X)
+    distances = clusters.transform(X)
+    own = np.where(clusters.labels_[:, None] == np.arange(BATCH), distances, np.inf)
+    return own.argmin(axis=0)
+
+
+def labels_needed(data: str, finder: str, seed: int) -> float:
+    """Until the tenth positive; ``MOST`` if there are fewer by then (Random goes on)."""
+    from parbals import ActiveLearner
+
+    X, y, _ = load(data)
+    order = np.random.default_rng(seed).permutation(len(X))
+    is_one = y[order] == 1
+    pool = np.concatenate([order[is_one][:RARE], order[~is_one][: N_POOL - RARE]])
+    pool = np.random.default_rng(seed).permutation(pool)
+    found = y[pool] == 1
+    if finder == "Random":
+        return float(np.flatnonzero(found)[WANTED - 1] + 1)
+    strategy = "confidence" if finder == "Confidence" else "parbals-epig"
+    loss: Any = PARBALS.get(finder, "log")
+    learner = ActiveLearner(X[pool], range(2), strategy=strategy, loss=loss, random_state=seed)
+    asked = list(range(BATCH))
+    learner.tell(asked, y[pool[asked]])
+    while found[asked].sum() < WANTED and len(asked) < MOST:
+        batch = learner.ask(BATCH)
+        learner.tell(batch, y[pool[batch]])
+        asked += batch.tolist()
+    places = np.flatnonzero(found[asked])
+    return float(places[WANTED - 1] + 1 if len(places) >= WANTED else MOST)
+
+
+@cache
+def load(data: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Features and class numbers of all rows whose labels are known, and how many classes."""
+    from parbals.bench.loading import load_data
+
+    loaded = load_data(data)
+    X = np.concatenate([loaded.X_pool, loaded.X_test])
+    return X, np.concatenate([loaded.y_pool, loaded.y_test]), len(loaded.classes)
+
+
+def page(records: list[dict[str, Any]]) -> Iterator[str]:
+    """Both tables: means over seeds ± standard errors."""
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for record in records:
+        kind, data, name, _ = record["run"]
+        values.setdefault((kind, data, name), []).append(record["value"])
+    yield "# Cold start"
+    yield ""
+    yield "Written by `python benchmarks/cold_start.py`; do not edit."
+    yield ""
+    yield f"## The first {BATCH} labels"
+    yield ""
+    yield (
+        f"Nothing is labelled; {BATCH} of at most {N_POOL:,} items are chosen, and the table shows "
+        "the test accuracy in % that their labels give under the learnt prior. ParBaLS chooses "
+        "under the prior, by error or by log loss; k-means takes the item nearest to each of "
+        f"{BATCH} centres. Mean over seeds ± standard error."
+    )
+    yield ""
+    yield from _table(values, "first", FIRST, 100.0, 1)
+    yield ""
+    yield "## A class of 1 %"
+    yield ""
+    yield (
+        f"Pools of {N_POOL:,} with {RARE} positives: labels until {WANTED} of them are found, of "
+        f"which the first {BATCH} are random, then batches of {BATCH}. A search ends at {MOST} "
+        "labels and counts as that many (> says that some did)."
+    )
+    yield ""
+    yield from _table(values, "rare", FINDERS, 1.0, 0)
+
+
+def _table(
+    values: dict[tuple[str, str, str], list[float]],
+    kind: str,
+    names: tuple[str, ...],
+    scale: float,
+    digits: int,
+) -> Iterator[str]:
+    yield "| | " + " | ".join(names) + " |"
+    yield "| --- |" + " ---: |" * len(names)
+    for data in dict.fromkeys(data for of, data, _ in values if of == kind):
+        cells = []
+        for name in names:
+            numbers = scale * np.array(values.get((kind, data, name), []))
+            if not len(numbers):
+                cells.append("–")
+                continue
+            mark = "> " if kind == "rare" and name != "Random" and numbers.max() >= MOST else ""
+            text = f"{mark}{numbers.mean():.{digits}f}"
+            if len(numbers) > 1:
+                text += f" ± {numbers.std(ddof=1) / len(numbers) ** 0.5:.{digits}f}"
+            cells.append(text)
+        yield f"| {data} | " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
