@@ -18,6 +18,7 @@ from scipy import stats
 
 from parbals.bench.packed import open_results
 from parbals.bench.report.plots import to_png
+from parbals.bench.report.stats import labels_saved
 from parbals.bench.report.tasks import Line, Task, collect
 from parbals.bench.spec import ALL_CLASSES, Budget, Settings
 from parbals.datasets.table import DATASETS
@@ -40,7 +41,7 @@ COLUMNS = {
     Line("parbals-epig"): "ParBaLS",
     Line("parbals-epig", ERROR): "ParBaLS, error",
 }
-OURS = Line("parbals-epig", ERROR)
+RANDOM, OURS = Line("random"), Line("parbals-epig", ERROR)
 Summary = Callable[[np.ndarray], np.ndarray]
 """From (seeds, rounds + 1) to (seeds,)."""
 
@@ -112,7 +113,7 @@ def tables(both: list[Task], learnt: list[Task]) -> Iterator[str]:
         "the final log loss. Two classes: particles at scale 1, as the paper; all classes: "
         "expectation propagation in both.\n"
     )
-    lines = (Line("random"), Line("confidence"), Line("parbals-epig"))
+    lines = (RANDOM, Line("confidence"), Line("parbals-epig"))
     yield _row("", ["seeds", *(COLUMNS[line] for line in lines)])
     yield _rule(1 + len(lines))
     for task in learnt:
@@ -204,8 +205,9 @@ def within_noise(values: dict[Line, np.ndarray]) -> set[Line]:
 
 def places(tasks: Sequence[Task]) -> Iterator[str]:
     """Over settings: how often within noise of the best, and how far ParBaLS with error is off."""
-    yield _row("", ["within noise, final", "curve", "ParBaLS, error less it: final", "curve"])
-    yield _rule(4)
+    less = "ParBaLS, error less it: final"
+    yield _row("", ["within noise, final", "curve", less, "curve", "labels saved, median (lowest)"])
+    yield _rule(5)
     for line, name in COLUMNS.items():
         counts, means = [], []
         for summary in (final, curve):
@@ -217,14 +219,22 @@ def places(tasks: Sequence[Task]) -> Iterator[str]:
             pairs = [(x[OURS], x[line]) for x in settings if OURS in x]
             gap = np.array([ours.mean() - theirs.mean() for ours, theirs in pairs])
             means.append(MISSING if line == OURS else f"{gap.mean():+.2f} ± {_error(gap):.2f}")
-        yield _row(name, [*counts, *means])
+        shares = [labels_share(x, line) for x in tasks if line in of_task(x, final)]
+        saved = f"{np.median(shares):.0%} ({min(shares):.0%})"
+        yield _row(name, [*counts, *means, MISSING if line == RANDOM else saved])
+
+
+def labels_share(task: Task, line: Line) -> float:
+    """Share of Random's labels that a strategy needs fewer for what both reach."""
+    random, ours = (curves.mean(axis=0) for curves in accuracies((task, RANDOM), (task, line)))
+    return labels_saved(task.budget.n_labels, ours, random).share
 
 
 def picture(both: list[Task], learnt: list[Task]) -> Figure:
     """Learning curves in four panels: the learnt prior (solid) beside scale 1 (dotted)."""
     figure = Figure(figsize=(9.0, 6.2), layout="constrained")
     shown = [x for x in learnt if x.budget == MAIN and x.dataset in ("ag-news", "cifar10")]
-    lines = {Line("random"): "#000000", Line("confidence"): "#e69f00", OURS: "#0072b2"}
+    lines = {RANDOM: "#000000", Line("confidence"): "#e69f00", OURS: "#0072b2"}
     for ax, task in zip(figure.subplots(2, 2).flat, shown, strict=True):
         pairs = [(at_scale_1(task, Line(x.strategy), both), (task, x)) for x in lines]
         seeds = set.intersection(*(shared(*pair) for pair in pairs))
