@@ -229,7 +229,7 @@ def _search(
     n_rows = bucket(len(positions), 256)
     place = np.arange(n_rows)
     search = _program(
-        surface,
+        jax.device_put(surface),
         labeller,
         jax.device_put(pad_rows(add_bias(view.pool[positions], np.float32), n_rows)),
         jax.device_put(pad_rows(start[positions].astype(np.float32), n_rows)),
