@@ -28,6 +28,16 @@ def parts():
     return model.fit(X[:40], labels[:40]), X[40:190], X[190:]
 
 
+@pytest.fixture(scope="module")
+def wide_parts():
+    """The same with 12 labels and 40 columns: most directions have no label."""
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((112, 40)) / np.sqrt(1.0 + np.arange(40))
+    labels = (generator.random(112) < expit(3.0 * X[:, 0])).astype(int)
+    model = parbals.BayesianLogisticRegression(prior_scale=1.0, inference="ep", random_state=0)
+    return model.fit(X[:12], labels[:12]), X[12:82], X[82:]
+
+
 def greedily(free, scores, condition, size, pending):
     """Condition on pending points, then take the best free point and condition on it, again."""
     for index in pending:
@@ -75,7 +85,9 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
 
 
 @pytest.mark.parametrize("pending", [[], [4, 9]])
-def test_parbals_is_what_its_definition_gives(parts, pending):
+@pytest.mark.parametrize("design", ["parts", "wide_parts"])
+def test_parbals_is_what_its_definition_gives(design, pending, request):
+    parts = request.getfixturevalue(design)
     options = {"pending": pending or None, "n_universes": 4, "random_state": 7}
     batch = parbals.select_batch_from_model(*parts, 6, **options)
     chosen, values = by_definition(*parts, 6, pending, 7, 4)

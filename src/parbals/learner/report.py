@@ -154,9 +154,10 @@ def _estimates(
     n_targets = len(mean)
     decided = mean.argmax(axis=1)
     wrong = 1.0 - samples[np.arange(n_targets), :, decided]  # (M, K)
-    surprise = -np.log(np.maximum(mean, 1e-300))[:, None, :]  # of each possible label
-    expected = (samples * surprise).sum(axis=2)  # (M, K)
-    spread = (samples * np.square(surprise)).sum(axis=2) - np.square(expected)
+    surprise = -np.log(np.maximum(mean, 1e-300))  # of each possible label
+    powers = np.stack([surprise, np.square(surprise)], axis=2)  # (M, C, 2)
+    expected, squared = np.moveaxis(samples @ powers, 2, 0)  # (M, K) each
+    spread = squared - np.square(expected)
     drawn = generator.choice(len(weights), _DRAWS, p=weights)
     noise = generator.standard_normal((2, _DRAWS))
     results = []

@@ -34,6 +34,7 @@ _TOLERANCE = 1e-4
 _SETTLED = 1e-2
 _LEAST = 1e-300
 _MOST_APART = 100.0
+_BLOCK = 4_096  # logits at a time: what the quadrature makes of them stays in the cache
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ClassesPosterior(SitePosterior):
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, C) probabilities E[softmax(f)]."""
         probs = np.empty((len(X), self.n_classes))
-        for rows in block_rows(len(X), max(1, 100_000 // self.n_classes)):
+        for rows in block_rows(len(X), max(1, _BLOCK // self.n_classes)):
             probs[rows] = class_means(*self.channels.marginals(X[rows]))[0]
         return probs
 

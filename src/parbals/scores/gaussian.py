@@ -72,10 +72,10 @@ _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.8630522
 _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
 
 
-def gain_factor(mean: Float[Array, "..."], variance: Float[Array, "..."]) -> Float[Array, "..."]:
-    """a = E[σ'(f)]² / (p (1-p))."""
-    p, slope = sigmoid_means(mean, variance, 1, jnp)
-    return jnp.square(slope) / jnp.maximum(p * (1.0 - p), _LEAST)
+def gain_factor(mean: Any, variance: Any, xp: ModuleType = jnp) -> Any:
+    """a = E[σ'(f)]² / (p (1-p)), of the shape of both."""
+    p, slope = sigmoid_means(mean, variance, 1, xp)
+    return xp.square(slope) / xp.maximum(p * (1.0 - p), _LEAST)
 
 
 @jax.jit
@@ -150,13 +150,17 @@ def closed_bald(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float
     return jnp.maximum(-(cells * jnp.log(cells)).sum(axis=0) - expected, 0.0)
 
 
-def target_gains(mean: Float[Array, "A n"], variance: Float[Array, "A n"]) -> Float[Array, "A n"]:
+def target_gains(
+    mean: Float[Array | np.ndarray, "A n"],
+    variance: Float[Array | np.ndarray, "A n"],
+    xp: ModuleType = jnp,
+) -> Any:
     """What a point contributes to the quadratic form: a with two classes (A = 1), g with more."""
     if len(mean) == 1:
-        return gain_factor(mean, variance)
-    p, slope = class_slopes(mean, variance, jnp)
-    diagonal = jnp.square(slope) / jnp.maximum(p * (1.0 - p), _LEAST)
-    return balanced(jnp.maximum(diagonal, _LEAST), jnp, axis=0)
+        return gain_factor(mean, variance, xp)
+    p, slope = class_slopes(mean, variance, xp)
+    diagonal = xp.square(slope) / xp.maximum(p * (1.0 - p), _LEAST)
+    return balanced(xp.maximum(diagonal, _LEAST), xp, axis=0)
 
 
 def quadratic_gain(

@@ -71,7 +71,7 @@ def margin_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def mean_prediction(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """p̄ = Σ_k w_k p_k, float64, every row summing to one: (N, C)."""
-    mean = _map_pool(_mean_block, probs, weights).astype(np.float64)
+    mean = (weights.astype(probs.dtype) @ probs).astype(np.float64)
     return mean / mean.sum(axis=1, keepdims=True)
 
 
@@ -92,9 +92,6 @@ def _map_pool(block_score: Any, probs: np.ndarray, weights: np.ndarray) -> np.nd
 
 def _mean(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) -> Float[Array, "N C"]:
     return jnp.einsum("nkc,k->nc", probs, weights, precision=jax.lax.Precision.HIGHEST)
-
-
-_mean_block = jax.jit(_mean)
 
 
 @jax.jit

@@ -6,7 +6,10 @@ covariance of every channel a by the covariance c_a(·, i) with that point,
     m ← m + α_a c_a(·, i),   v ← v - k_a²,   c_a ← c_a - k_a k_aᵀ,      k_a = √β_a c_a(·, i),
 
 α and β the derivatives of the logarithm of the label's probability. So a universe is the surface
-before the batch less one column for each label, and nothing of size U × N × M exists.
+before the batch less one column for each label. A column is a combination of the covariances before
+the batch with the R points labelled so far, k(x) = T c⁰(x), so at the pool it is computed where a
+point is scored: a universe holds T (R, R) and its columns at the targets, and nothing of size U × N
+exists.
 
 *Scored lazily.* Before the batch every point is scored once. A further label seldom makes a point
 more telling, so a step scores the points anew in the order of their last scores and stops where the
@@ -72,7 +75,7 @@ _MARGIN = 0.9
 _FEWEST = 1024
 _EXPECTED_FALL = 0.45
 """Scores seldom fall below this share of the first before a batch is full."""
-_LEADERS_BYTES = 2**26
+_LEADERS_BYTES = 2**25
 _MOST_SCORED = 1024
 """Rows that a step scores anew. Both are the same on every machine, so that choices are."""
 _ROUNDING = 1e-4
@@ -84,12 +87,23 @@ _CHUNK = {"cpu": 32, "gpu": 1024}
 class Universes(NamedTuple):
     """What U universes have learnt from their labels of the partial batch, at most R of them."""
 
-    mean: Float[Array, "U A n"]
-    variance: Float[Array, "U A n"]
-    columns: Float[Array, "U R A n"]
+    across: Float[Array, "R D"]  # of the labelled points
+    factor: Float[Array, "A R r"]
+    shift: Float[Array, "U A R"]  # s: means have moved by s·c⁰(x)
+    turn: Float[Array, "U A R R"]  # T
     target_mean: Float[Array, "U A M"]
     target_variance: Float[Array, "U A M"]
-    target_columns: Float[Array, "U R A M"]
+    target_columns: Float[Array, "U A R M"]
+
+
+class _Seen(NamedTuple):
+    """Some rows as one universe sees them."""
+
+    mean: Float[Array, "A s"]
+    variance: Float[Array, "A s"]
+    covariance: Float[Array, "A s M"]
+    target_mean: Float[Array, "A M"]
+    target_variance: Float[Array, "A M"]
 
 
 class _Search(NamedTuple):
@@ -121,8 +135,8 @@ def _closed_form_batch(problem: Problem, n_universes: int, *, is_map: bool) -> B
     start = start_scores(surface, view.pool)
     free = np.flatnonzero(problem.candidates())
     labeller = None if is_map else open_labeller(view.channels, n_universes, problem.seed)
-    columns = n_universes * (problem.batch_size + len(problem.pending)) + surface.basis.shape[1]
-    affordable = max(1, _LEADERS_BYTES // (4 * surface.roots.shape[0] * columns))
+    (n_columns, n_inside), n_channels = surface.basis.shape, len(surface.roots)
+    affordable = max(1, _LEADERS_BYTES // (4 * (2 * n_columns + n_channels * n_inside)))
     wanted = int((start[free] >= _EXPECTED_FALL * start[free].max()).sum())
     while True:
         n_leaders = _FEWEST
@@ -135,13 +149,14 @@ def _closed_form_batch(problem: Problem, n_universes: int, *, is_map: bool) -> B
         if is_whole or n_leaders >= affordable:
             break
         wanted = max(2 * n_leaders, int((start[free] >= reached).sum()))
-    size = problem.batch_size
+    size, score = problem.batch_size, _score(view, problem.loss)
     chosen = leaders[np.asarray(search.chosen)[:size]]
+    alone = start[chosen] if score == "form" else start_scores(surface, view.pool[chosen], score)
     return batch_of(
         problem,
         chosen,
         np.asarray(search.scores, np.float64)[:size],
-        initial_scores=start_scores(surface, view.pool[chosen], _score(view, problem.loss)),
+        initial_scores=alone,
         n_exact=np.asarray(search.n_scored)[:size],
         notes=_notes(len(leaders), len(free), is_whole, int(search.n_cut), size),
     )
@@ -214,7 +229,7 @@ def _search(
     n_rows = bucket(len(positions), 256)
     place = np.arange(n_rows)
     search = _program(
-        surface,
+        jax.device_put(surface),
         labeller,
         jax.device_put(pad_rows(add_bias(view.pool[positions], np.float32), n_rows)),
         jax.device_put(pad_rows(start[positions].astype(np.float32), n_rows)),
@@ -244,7 +259,7 @@ def _program(
 ) -> _Search:
     """Condition on the first ``n_pending`` rows, then choose ``batch_size`` of the free ones."""
     rows, factor = look_at(surface, design)
-    universes = _begin(surface, rows, 1 if labeller is None else labeller.weights.shape[2], rank)
+    universes = _begin(surface, 1 if labeller is None else labeller.weights.shape[2], rank)
 
     def choose(universes: Universes, search: _Search, number: Array) -> tuple[_Search, Array]:
         search = _rescore(surface, rows, factor, universes, search, number)
@@ -283,18 +298,21 @@ def _program(
     return jax.lax.fori_loop(0, n_pending + batch_size, step, state)[2]
 
 
-def _begin(surface: Surface, rows: Rows, n_universes: int, rank: int) -> Universes:
+def _begin(surface: Surface, n_universes: int, rank: int) -> Universes:
     def repeated(values: Array) -> Array:
         return jnp.repeat(values[None], n_universes, axis=0)
 
     target = surface.target
+    n_channels, n_inside, n_targets = surface.factor.shape
+    each = n_universes, n_channels, rank
     return Universes(
-        mean=repeated(rows.mean),
-        variance=repeated(rows.variance),
-        columns=jnp.zeros((n_universes, rank, *rows.mean.shape)),
+        across=jnp.zeros((rank, target.across.shape[1])),
+        factor=jnp.zeros((n_channels, rank, n_inside)),
+        shift=jnp.zeros(each),
+        turn=jnp.zeros((*each, rank)),
         target_mean=repeated(target.mean),
         target_variance=repeated(target.variance),
-        target_columns=jnp.zeros((n_universes, rank, *target.mean.shape)),
+        target_columns=jnp.zeros((*each, n_targets)),
     )
 
 
@@ -308,27 +326,37 @@ def _observe(
     seen: Array,
 ) -> Universes:
     """Condition every universe on its label of one row."""
-    known = universes.columns[:, :, :, index]  # (U, R, A)
     across, inside = rows.across[index], factor[:, index]
-    column = rows.across @ across + jnp.einsum("anr,ar->an", factor, inside)
-    column = column - jnp.einsum("uran,ura->uan", universes.columns, known)
-    target = surface.target.across @ across + jnp.einsum("arm,ar->am", surface.factor, inside)
-    target = target - jnp.einsum("uram,ura->uam", universes.target_columns, known)
+    before = _before(universes, across[None], inside[:, None])[:, 0]  # (A, R)
+    known = _einsum("uapr,ar->uap", universes.turn, before)
     slope, curvature = _evidence(
-        universes.mean[:, :, index], universes.variance[:, :, index], labels
+        rows.mean[:, index] + _einsum("uar,ar->ua", universes.shift, before),
+        jnp.maximum(rows.variance[:, index] - jnp.square(known).sum(axis=2), 0.0),
+        labels,
     )
     slope, root = slope[:, :, None], jnp.sqrt(jnp.maximum(curvature, 0.0))[:, :, None]
-
-    def lowered(variance: Array, change: Array) -> Array:
-        return jnp.maximum(variance - jnp.square(root * change), 0.0)
-
+    # What is new of the covariance with this row: with it before, less what others explain.
+    new = (jnp.arange(known.shape[2]) == seen) - _einsum("uap,uapr->uar", known, universes.turn)
+    target = surface.target.across @ across + _einsum("arm,ar->am", surface.factor, inside)
+    target = target - _einsum("uarm,uar->uam", universes.target_columns, known)
+    lowered = universes.target_variance - jnp.square(root * target)
     return Universes(
-        mean=universes.mean + slope * column,
-        variance=lowered(universes.variance, column),
-        columns=universes.columns.at[:, seen].set(root * column),
+        across=universes.across.at[seen].set(across),
+        factor=universes.factor.at[:, seen].set(inside),
+        shift=universes.shift + slope * new,
+        turn=universes.turn.at[:, :, seen].set(root * new),
         target_mean=universes.target_mean + slope * target,
-        target_variance=lowered(universes.target_variance, target),
-        target_columns=universes.target_columns.at[:, seen].set(root * target),
+        target_variance=jnp.maximum(lowered, 0.0),
+        target_columns=universes.target_columns.at[:, :, seen].set(root * target),
+    )
+
+
+def _before(
+    universes: Universes, across: Float[Array, "s D"], factor: Float[Array, "A s r"]
+) -> Float[Array, "A s R"]:
+    """c⁰ of some rows with the labelled points; 0 where there is no point yet."""
+    return _einsum("sd,pd->sp", across, universes.across) + _einsum(
+        "asr,apr->asp", factor, universes.factor
     )
 
 
@@ -348,23 +376,30 @@ def _each_universe(
     factor: Float[Array, "A n r"],
     universes: Universes,
     indices: Int[Array, " s"],
-    score: Callable[[Array, Universes], Array],
+    score: Callable[[_Seen], Array],
 ) -> Float[Array, " s"]:
-    """Mean over universes of a score of some rows, given their covariance with the targets."""
-    before = cross_covariance(surface, rows.across[indices], factor[:, indices])
-    chosen = universes._replace(
-        mean=universes.mean[:, :, indices],
-        variance=universes.variance[:, :, indices],
-        columns=universes.columns[:, :, :, indices],
-    )
+    """Mean over universes of a score of some rows."""
+    across, inside = rows.across[indices], factor[:, indices]
+    covariance = cross_covariance(surface, across, inside)
+    before = _before(universes, across, inside)
+    mean, variance = rows.mean[:, indices], rows.variance[:, indices]
 
-    def of_universe(universe: Universes) -> Array:
-        learnt = jnp.einsum("ran,ram->anm", universe.columns, universe.target_columns)
-        return score(before - learnt, universe)
+    def of_universe(universe: tuple[Array, ...]) -> Array:
+        shift, turn, target_mean, target_variance, target_columns = universe
+        columns = _einsum("asr,apr->asp", before, turn)
+        return score(
+            _Seen(
+                mean + _einsum("asr,ar->as", before, shift),
+                jnp.maximum(variance - jnp.square(columns).sum(axis=2), 0.0),
+                covariance - columns @ target_columns,
+                target_mean,
+                target_variance,
+            )
+        )
 
     # On a CPU one universe at a time stays in the cache; a GPU wants them all at once.
-    at_once = None if platform() == "cpu" else len(universes.mean)
-    return jax.lax.map(of_universe, chosen, batch_size=at_once).mean(axis=0)
+    at_once = None if platform() == "cpu" else len(universes.shift)
+    return jax.lax.map(of_universe, tuple(universes[2:]), batch_size=at_once).mean(axis=0)
 
 
 def _rescore(
@@ -383,9 +418,9 @@ def _rescore(
     gains = jax.lax.map(lambda of_universe: target_gains(*of_universe), targets)
     seen_by = universes._replace(target_mean=gains)
 
-    def quadratic(covariance: Array, universe: Universes) -> Array:
-        here = target_gains(universe.mean, universe.variance)
-        return quadratic_gain(covariance, here, universe.target_mean, surface.share)
+    def quadratic(seen: _Seen) -> Array:
+        here = target_gains(seen.mean, seen.variance)
+        return quadratic_gain(seen.covariance, here, seen.target_mean, surface.share)
 
     def following(done: Array) -> Array:
         """The highest score of those not yet scored anew."""
@@ -429,15 +464,18 @@ def _best(
         return best, ranked[best]
     _, short = jax.lax.top_k(ranked, min(_SHORT, len(ranked)))
 
-    def value(covariance: Array, universe: Universes) -> Array:
-        there = universe.target_mean, universe.target_variance
+    def value(seen: _Seen) -> Array:
+        there = seen.target_mean, seen.target_variance
         if score == "decision":
-            gains = target_gains(universe.mean, universe.variance)
-            return decision_gain(covariance, gains, *there, surface.share)
-        here = universe.mean[0], universe.variance[0]
-        return closed_epig(*here, *(x[0] for x in there), covariance[0], surface.share)
+            gains = target_gains(seen.mean, seen.variance)
+            return decision_gain(seen.covariance, gains, *there, surface.share)
+        here = seen.mean[0], seen.variance[0]
+        return closed_epig(*here, *(x[0] for x in there), seen.covariance[0], surface.share)
 
     values = _each_universe(surface, rows, factor, universes, short, value)
     values = jnp.where(search.free[short], values, -jnp.inf)
     best = values.argmax()
     return short[best].astype(jnp.int32), values[best]
+
+
+_einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)

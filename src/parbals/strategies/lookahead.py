@@ -7,7 +7,6 @@ change is the covariances. With the gains held, a greedy batch is linear algebra
 of candidates: no program is compiled, which in a fresh process is what takes the time.
 """
 
-import jax
 import numpy as np
 
 from parbals.posterior.channels import Channels
@@ -32,11 +31,11 @@ def expected_gain(
         pending: (P, D) features of points whose labels are out; the gain is beyond theirs.
         n: how many labels, at most N.
     """
-    there, here = (_on_host(surface_of(channels, X)) for X in (target, pool))
+    there, here = (surface_of(channels, X) for X in (target, pool))
     table = _covariance(here, there, slice(len(pool)))
     gains = np.asarray(here.gains)[:, : len(pool)]
     if len(pending):
-        out = _on_host(surface_of(channels, pending))
+        out = surface_of(channels, pending)
         seen = slice(len(pending))
         inside, cross = _covariance(out, out, seen)[:, :, seen], _covariance(out, there, seen)
         sideways = _covariance(out, here, seen)[:, :, : len(pool)]
@@ -84,7 +83,3 @@ def _covariance(one: Surface, other: Surface, rows: slice | np.ndarray) -> np.nd
     """cov(f_a(x), f_a(x')) (A, n, m) of the points of two surfaces."""
     across = one.target.across[rows] @ other.target.across.T
     return np.asarray(across + one.factor[:, :, rows].swapaxes(1, 2) @ other.factor)
-
-
-def _on_host(surface: Surface) -> Surface:
-    return Surface(*jax.tree.map(np.asarray, surface))

@@ -12,7 +12,7 @@ devices exchange nothing. Rows in a Dask cluster are scored by its workers in th
 """
 
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,7 @@ __all__ = [
 
 _TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
 _IN_FLIGHT = 3
+_GAINS_ENTRIES = 16_384  # channels times targets that NumPy works on at a time, in cache
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
 
 
@@ -91,15 +92,20 @@ def affordable_rows(channels: Channels, n_targets: int) -> int:
 
 
 def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
-    """The surface of a posterior over target features (M, D)."""
+    """The surface of a posterior over target features (M, D), in NumPy.
+
+    The targets are few, and loading a program for them would take longer than the work.
+    """
     n_targets = len(X_target)
-    posterior = _padded(channels.basis, channels.location, channels.roots)
-    whitening = Whitening(*(np.asarray(x, np.float32) for x in channels.whitening))
     size = bucket(n_targets)
-    share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1), np.float32), size)
-    rows = pad_rows(add_bias(X_target, np.float32), size)
-    with working_precision(np.dtype(np.float32)):
-        return _surface(whitening, *(np.asarray(x, np.float32) for x in (*posterior, rows, share)))
+    posterior = _padded(channels.basis, channels.location, channels.roots)
+    seen = (channels.whitening, *posterior)
+    target, factor = _look(*seen, pad_rows(add_bias(X_target), size))
+    blocks = block_rows(size, max(16, _GAINS_ENTRIES // len(channels.roots)))
+    parts = [target_gains(target.mean[:, b], target.variance[:, b], np) for b in blocks]
+    share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size)
+    whole = *seen, target, np.concatenate(parts, axis=1), factor.swapaxes(1, 2), share
+    return Surface(*jax.tree.map(lambda x: np.ascontiguousarray(x, np.float32), whole))
 
 
 def _padded(
@@ -118,36 +124,22 @@ def _padded(
     return basis, location, roots
 
 
-@partial(jax.jit, compiler_options=COMPILED_SOON)
-def _surface(
-    whitening: Whitening, basis: Array, location: Array, roots: Array, rows: Array, share: Array
-) -> Surface:
-    target, factor = _look(whitening, basis, location, roots, rows)
-    gains = target_gains(target.mean, target.variance)
-    factor = jnp.swapaxes(factor, 1, 2)
-    return Surface(whitening, basis, location, roots, target, gains, factor, share)
-
-
 def look_at(surface: Surface, rows: Float[Array, "n d"]) -> tuple[Rows, Float[Array, "A n r"]]:
     """Design rows, and z R_a of them."""
-    return _look(surface.whitening, surface.basis, surface.location, surface.roots, rows)
+    with jax.default_matmul_precision("highest"):
+        return _look(surface.whitening, surface.basis, surface.location, surface.roots, rows)
 
 
 def _look(
-    whitening: Whitening,
-    basis: Array,
-    location: Array,
-    roots: Array,
-    rows: Float[Array, "n d"],
-) -> tuple[Rows, Float[Array, "A n r"]]:
-    with jax.default_matmul_precision("highest"):
-        whitened = whitening.rows(rows)
-    inside = _product(whitened, basis)
+    whitening: Whitening, basis: Any, location: Any, roots: Any, rows: Any
+) -> tuple[Rows, Any]:
+    whitened = whitening.rows(rows)
+    inside = whitened @ basis
     spans = basis.shape[0] == basis.shape[1]
-    across = whitened[:, :0] if spans else whitened - _product(inside, basis.T)
-    factor = _product(inside, roots)
-    variance = jnp.square(across).sum(axis=1) + jnp.square(factor).sum(axis=2)
-    return Rows(across, inside, _product(inside, location).T, variance), factor
+    across = whitened[:, :0] if spans else whitened - inside @ basis.T
+    factor = inside @ roots
+    variance = (across**2).sum(axis=1) + (factor**2).sum(axis=2)
+    return Rows(across, inside, (inside @ location).T, variance), factor
 
 
 def cross_covariance(
@@ -161,8 +153,6 @@ def start_scores(
     surface: Surface, X: np.ndarray | DistributedRows, score: Score = "form"
 ) -> np.ndarray:
     """(N,) a score of every row of X (N, D); the EPIG itself, "epig", of two classes alone."""
-    if isinstance(X, DistributedRows):  # it travels without its device
-        surface = jax.tree.map(np.asarray, surface)
     return each_row(X, partial(_walk, surface, score=score))
 
 
