@@ -71,6 +71,8 @@ def simulate(way: str, seed: int, n_labels: int, n_out: int, n_copies: int) -> l
         n_samples=200,
         n_candidates=1_000,
         n_targets=300,
+        prior_scale=1.0,
+        metric="log-loss",
         random_state=seed,
     )
     first = generator.permutation(len(X))[:n_out]

@@ -22,7 +22,7 @@ from report import machine
 from scipy.stats import spearmanr
 
 from parbals import BayesianLogisticRegression
-from parbals.strategies.closed_form import epig_in_closed_form
+from parbals.strategies.closed_form import gain_in_closed_form
 from parbals.strategies.problem import GaussianView
 
 HERE = Path(__file__).parent
@@ -141,7 +141,7 @@ def measured(name, X, labels, pool, target, options):
     closed = BayesianLogisticRegression(prior_scale=1.0, inference="ep", classes=classes).fit(
         X, labels
     )
-    scores = epig_in_closed_form(GaussianView(closed.gaussian, pool, target))
+    scores = gain_in_closed_form(GaussianView(closed.gaussian, pool, target), "log")
     result = {"n_classes": len(classes), "draws": options.draws, "truth": halves}
     result["closed form"] = {**quality(scores, truth), "rms": rms(closed.predict_proba(pool), p)}
     short = [
