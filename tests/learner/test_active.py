@@ -296,7 +296,12 @@ def test_targets_are_drawn_again_when_labels_change_and_only_then(tmp_path):
 
 @pytest.mark.parametrize(
     ("classes", "inference", "expected"),
-    [(2, "auto", "ep"), (3, "auto", "ep"), (2, "smc", "smc"), (3, "smc", "smc")],
+    [
+        (2, "auto", "ep"),
+        (3, "auto", "ep"),
+        (2, "smc", "smc"),
+        pytest.param(3, "smc", "smc", marks=pytest.mark.full),
+    ],
 )
 def test_the_model_says_where_its_posterior_came_from(classes, inference, expected):
     active = parbals.ActiveLearner(X, range(classes), n_samples=128, inference=inference)

@@ -24,7 +24,9 @@ def learner_of(X, **options):
     return learner
 
 
-@pytest.mark.parametrize("preparation", [{}, {"standardise": True, "pca": 3}])
+@pytest.mark.parametrize(
+    "preparation", [pytest.param({}, marks=pytest.mark.full), {"standardise": True, "pca": 3}]
+)
 def test_it_asks_what_a_learner_in_memory_asks(pool, preparation):
     array = da.from_array(pool, chunks=(128, 4))
     here = learner_of(pool, n_candidates=600, **preparation)

@@ -49,7 +49,7 @@ def test_what_is_unknown_or_contradicts_itself_is_refused(settings, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_by_default_items_are_chosen_for_accuracy(n_classes):
     active = taught(n_classes)
     assert (active.metric, active.loss) == ("accuracy", "error")

@@ -82,7 +82,12 @@ DESIGNS = {
 }
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+_FULL = ("ten classes", "four classes", "small features", "separable")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.full) if n in _FULL else n for n in DESIGNS]
+)
 def test_predictions_are_those_of_long_chains(name):
     """Within 0.01 on average and 0.03 at worst, deviations within 0.02, and Monte-Carlo error."""
     X, labels, X_test, n_classes = DESIGNS[name]()

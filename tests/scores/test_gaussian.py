@@ -180,7 +180,9 @@ def information_of_many_classes(n_classes, spread, n_draws=16_000):
 
 
 @pytest.mark.parametrize(("spread", "rank", "best"), [(0.1, 0.99, 0.97), (0.4, 0.9, 0.8)])
-@pytest.mark.parametrize("n_classes", [3, 4, 10])
+@pytest.mark.parametrize(
+    "n_classes", [10, *(pytest.param(n, marks=pytest.mark.full) for n in (3, 4))]
+)
 def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, spread, rank, best):
     """First order in the covariances of the logits, with the race to rank by."""
     truth, moments, covariance = information_of_many_classes(n_classes, spread)

@@ -84,7 +84,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     return greedily(free, scores, condition, size, pending)
 
 
-@pytest.mark.parametrize("pending", [[], [4, 9]])
+@pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
 @pytest.mark.parametrize("design", ["parts", "wide_parts"])
 def test_parbals_is_what_its_definition_gives(design, pending, request):
     parts = request.getfixturevalue(design)
@@ -142,7 +142,13 @@ def four_classes():
     return model.fit(X[:80], labels[:80]), X[80:200], X[200:]
 
 
-@pytest.mark.parametrize("strategy", ["epig", "bald", "parbals-epig", "parbals-map-epig", "margin"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *("parbals-epig", "margin"),
+        *(pytest.param(s, marks=pytest.mark.full) for s in ("epig", "bald", "parbals-map-epig")),
+    ],
+)
 def test_many_classes_choose_distinct_free_points(four_classes, strategy):
     batch = parbals.select_batch_from_model(
         *four_classes, 10, strategy, pending=[0, 1], random_state=0
@@ -165,8 +171,10 @@ def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
     assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
 
 
-@pytest.mark.parametrize("strategy", ["epig", "power-epig", "parbals-epig"])
-@pytest.mark.parametrize("design", ["parts", "four_classes"])
+@pytest.mark.parametrize(
+    "strategy", [pytest.param("epig", marks=pytest.mark.full), "power-epig", "parbals-epig"]
+)
+@pytest.mark.parametrize("design", [pytest.param("parts", marks=pytest.mark.full), "four_classes"])
 def test_the_error_loss_needs_no_samples(design, strategy, request):
     parts = request.getfixturevalue(design)
     by_error, by_log = (
@@ -225,7 +233,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
     return greedily(free, scores, condition, size, pending)
 
 
-@pytest.mark.parametrize("pending", [[], [4, 9]])
+@pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
 def test_parbals_of_many_classes_is_what_its_definition_gives(four_classes, pending):
     options = {"pending": pending or None, "n_universes": 3, "random_state": 7}
     batch = parbals.select_batch_from_model(*four_classes, 6, **options)
@@ -274,6 +282,7 @@ def wide_problem(seed):
     return model.fit(X[:60], labels[:60]), X[60:960], X[960:]
 
 
+@pytest.mark.full
 def test_the_lazy_search_chooses_what_scoring_everything_chooses(afresh, monkeypatch):
     problems = [wide_problem(seed) for seed in range(2)]
 
@@ -311,7 +320,10 @@ def test_points_left_out_are_brought_back_when_a_step_reaches_them(monkeypatch):
     assert few.indices.tolist() == whole.indices.tolist()
 
 
-@pytest.mark.parametrize(("scale", "n_classes"), [(1e5, 2), (1e5, 3), (2e9, 3)])
+@pytest.mark.parametrize(
+    ("scale", "n_classes"),
+    [*(pytest.param(1e5, n, marks=pytest.mark.full) for n in (2, 3)), (2e9, 3)],
+)
 @pytest.mark.parametrize("strategy", ["epig", "parbals-epig"])
 def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
     X = scale * np.random.default_rng(0).standard_normal((40, 3))

@@ -63,7 +63,7 @@ def in_cluster(parts, array, **options):
     return parbals.select_batch_from_model(model, array, target, 8, random_state=1, **options)
 
 
-@pytest.mark.parametrize("loss", ["log", "error"])
+@pytest.mark.parametrize("loss", ["error", pytest.param("log", marks=pytest.mark.full)])
 def test_a_cluster_chooses_what_memory_chooses(client, parts, loss):
     array = da.from_array(parts[1], chunks=(100, 5)).persist()
     terms = {"pending": [3, 600], "loss": loss}

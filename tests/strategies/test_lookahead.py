@@ -77,7 +77,7 @@ def test_labels_that_are_out_lower_the_gain(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("n_labels", [20, 80])
+@pytest.mark.parametrize("n_labels", [20, pytest.param(80, marks=pytest.mark.full)])
 def test_gain_is_nearly_that_of_a_parbals_batch(n_classes, n_labels):
     """From below: to first order and with no label drawn, four fifths of it or more."""
     model, pool, target = fitted(n_classes, n_labels)
