@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
 from parbals.readers.cells import as_text, is_missing, raw_cell
+from parbals.readers.jsonl import open_jsonl
 from parbals.readers.source import Source, short, where
-from parbals.readers.text import open_delimited, open_jsonl
+from parbals.readers.text import open_delimited
 
 __all__ = ["Classes", "FilledRow", "open_answers", "read_answers"]
 
