@@ -162,7 +162,7 @@ class TestTablesAsPublished:
 
     def test_names_must_be_as_many_as_columns(self, tmp_path):
         (tmp_path / "t.csv").write_text("1,2\n3,4\n")
-        with pytest.raises(InputError, match="3 names were given .* 2 cells"):
+        with pytest.raises(InputError, match=r"3 names were given .* 2 cells"):
             open_source(tmp_path / "t.csv", names=["a", "b", "c"])
 
     def test_a_packed_file_that_was_cut_is_refused(self, tmp_path):
