@@ -230,6 +230,9 @@ def _doubts(name: str, n_odd: int, odd: Any, reading: str, in_doubt: bool) -> li
 
 def tells_apart(name: str, cells: _Cells) -> bool:
     """Whether a column only numbers or names the rows."""
+    guess = guess_reading(cells)
+    if guess is not None and guess.reading != "point":
+        return False  # dates differ, too
     objects = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
     return looks_like_id(name, objects)
 

@@ -171,11 +171,12 @@ def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[s
     features, notes = list(roles.features), tuple[str, ...]()
     if features == ["all"] and "all" not in source.columns:
         features, texts, names = sort_columns(source, others)
-        notes = tuple(f"{name!r} is left out: it only tells the rows apart." for name in names)
-        notes += tuple(f"{name!r} is left out: it is a text; --text reads it." for name in texts)
-        notes += tuple(
-            f"{name!r} is left out: it has classes; --label reads it." for name in answers
-        )
+        reasons = {
+            "it only tells the rows apart": names,
+            "it is a text; --text reads it": texts,
+            "it holds the classes; --label reads it": answers,
+        }
+        notes = tuple(f"{n!r} is left out: {why}." for why, some in reasons.items() for n in some)
     for column in features:
         check_column(source, column)
     for column in sort_columns(source, features)[1]:
