@@ -409,6 +409,8 @@ class TestHouse:
             ["status", str(project)],
             ["tell", str(project), "b.csv", "--no-report"],
             ["export", str(project)],
+            ["edit", str(project), "--add-class", "neither"],
+            ["history", str(project)],
         ]
         code = f"""
 import sys
@@ -457,7 +459,8 @@ assert not heavy, heavy
         assert len(kept[1] - kept[0]) <= 2
 
     @pytest.mark.parametrize(
-        "command", ["init", "embed", "next", "tell", "status", "export", "salvage"]
+        "command",
+        ["init", "embed", "edit", "add", "history", "next", "tell", "status", "export", "salvage"],
     )
     def test_every_command_explains_itself_with_an_example(self, run, command):
         text = run(command, "--help")

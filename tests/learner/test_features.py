@@ -25,7 +25,10 @@ def forms():
     yield "memory map", lambda tmp: np.load(saved(tmp), mmap_mode="r")
     yield "pandas", lambda tmp: pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
     yield "polars", lambda tmp: pytest.importorskip("polars").DataFrame(X, schema=list("abcd"))
-    yield "arrow", lambda tmp: pytest.importorskip("pyarrow").table(dict(zip("abcd", X.T, strict=True)))
+    yield (
+        "arrow",
+        lambda tmp: pytest.importorskip("pyarrow").table(dict(zip("abcd", X.T, strict=True))),
+    )
     yield "torch", lambda tmp: pytest.importorskip("torch").from_numpy(X).requires_grad_()
 
 

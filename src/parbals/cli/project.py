@@ -326,7 +326,7 @@ def tell(
     from parbals.store.store import Store
 
     with Store.open(folder) as store:
-        answers = read_answers(file, store.classes)
+        answers = read_answers(file, store.classes, former=store.former_classes)
         positions = positions_of_answers(store, answers, file.name)
         submissions = [
             Submission(p, answer.label) for p, answer in zip(positions, answers, strict=True)

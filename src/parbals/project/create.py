@@ -23,7 +23,7 @@ from parbals.readers.source import Source, check_column
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
-__all__ = ["Created", "Roles", "create_project"]
+__all__ = ["Created", "Roles", "create_project", "media_folder"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,8 @@ def create_project(
         remembered = {"prior_scale": "auto", "loss": METRICS["accuracy"], **settings}
         remembered |= {"data": str(data.resolve()), "encoder": known}
         remembered |= {"encoded_columns": columns, "table_columns": plan.table}
-        remembered |= {"media": _media(source, data)}
+        remembered |= {"media": str(media_folder(data)), "id_column": roles.id}
+        remembered |= {"label_column": roles.label}
         with Store.create(building, classes=classes, settings=remembered) as store:
             labels = _fill(store, source, roles, classes, progress)
             if audit:
@@ -236,6 +237,6 @@ def _fill(
     return len(labels)
 
 
-def _media(source: Source, data: Path) -> str:
+def media_folder(data: Path) -> Path:
     """The folder that image paths are relative to."""
-    return str((data if data.is_dir() else data.parent).resolve())
+    return (data if data.is_dir() else data.parent).resolve()
