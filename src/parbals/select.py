@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
+from parbals.features.sparse import WIDE, SparseReduction, is_sparse
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator
 from parbals.scores.losses import Loss
@@ -34,6 +35,7 @@ from parbals.validate import (
 __all__ = ["select_batch", "select_batch_from_model"]
 
 _DEFAULT_TARGETS = 1_000
+_MOST_ENTRIES = 1 << 28
 
 
 def select_batch(
@@ -74,7 +76,8 @@ def select_batch(
         pending: pool positions already out for labelling: never chosen, and part of the batch from
             the start for strategies that look at the batch as a whole.
         random_state: an integer makes the choice reproducible.
-        pool_features: (N, D) features of the pool, for coreset, badge and glister.
+        pool_features: (N, D) features of the pool, for coreset, badge and glister. Sparse ones of
+            more than 1,024 columns are reduced by truncated SVD, and the batch says so.
         labelled_features: (L, D) features of the labelled points, for coreset and glister.
         labelled_probs: (L, K, C) predictive samples of the labelled points, for galaxy and glister.
         labels: (L,) class numbers 0..C-1 of the labelled points, for galaxy and glister.
@@ -102,14 +105,20 @@ def select_batch(
     target = None if target_probs is None else check_probs(target_probs, "target_probs")
     if target is not None:
         check_same_samples(pool, target)
-    features = None if pool_features is None else check_features(pool_features, "pool_features")
+    notes: tuple[str, ...] = ()
+    if is_sparse(pool_features) and pool_features.shape[1] > WIDE:
+        reduction = SparseReduction.fit(pool_features, "pool_features")
+        pool_features, notes = reduction.transform(pool_features), reduction.notes
+        if labelled_features is not None:
+            labelled_features = reduction.transform(labelled_features, "labelled_features")
+    features = None if pool_features is None else _matrix(pool_features, "pool_features")
     if features is not None and len(features) != len(pool):
         raise ShapeError(
             f"pool_features has {len(features)} rows and pool_probs has {len(pool)}; both are the "
             "pool."
         )
     known = _labelled(pool, features, weights, labelled_features, labelled_probs, labels)
-    return solve(
+    batch = solve(
         terms,
         weights,
         pool_probs=pool,
@@ -117,6 +126,7 @@ def select_batch(
         pool_features=features,
         labelled=replace(known, validation=_validation(validation, known.labels)),
     )
+    return replace(batch, notes=(*notes, *batch.notes)) if notes else batch
 
 
 def select_batch_from_model(
@@ -147,7 +157,8 @@ def select_batch_from_model(
     Args:
         model: a fitted model.
         X_pool: (N, D) features of the candidates. Those of a Dask array stay in its cluster: for
-            strategies in closed form, with ``inference="ep"``, and for "random".
+            strategies in closed form, with ``inference="ep"``, and for "random". Sparse rows are
+            filled in: the model decides which columns there are.
         X_target: (M, D) features of points from the distribution the model will be judged on;
             without a shift leave it out: a random 1,000 of the pool then stand for it. Of a Dask
             array a random 1,000 are fetched.
@@ -185,10 +196,10 @@ def select_batch_from_model(
     else:
         if is_distributed(X_target):
             X_target = _sample(DistributedRows(X_target, "X_target"), terms["seed"])
-        X_target = check_features(X_target, "X_target", X_pool.shape[1])
+        X_target = _matrix(X_target, "X_target", X_pool.shape[1])
     labels = None
     if X_labelled is not None:
-        X_labelled = check_features(X_labelled, "X_labelled", X_pool.shape[1])
+        X_labelled = _matrix(X_labelled, "X_labelled", X_pool.shape[1])
         if y_labelled is not None:
             labels = check_labels(
                 y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled"
@@ -208,10 +219,17 @@ def select_batch_from_model(
         )
 
 
+def _matrix(X: Any, name: str, n_features: int | None = None) -> np.ndarray:
+    """A dense matrix (n, D); a sparse one is filled in where that takes a gigabyte at most."""
+    if is_sparse(X) and X.shape[0] * X.shape[1] <= _MOST_ENTRIES:
+        X = X.toarray().astype(np.float32)
+    return check_features(X, name, n_features)
+
+
 def _pool(X: Any, n_features: int | None) -> np.ndarray | DistributedRows:
     """Candidates (N, D); those in a cluster are checked where and when they are scored."""
     if not is_distributed(X):
-        return check_features(X, "X_pool", n_features)
+        return _matrix(X, "X_pool", n_features)
     rows = DistributedRows(X)
     check_features(np.zeros((1, rows.shape[1])), "X_pool", n_features)
     return rows
@@ -246,7 +264,7 @@ def _labelled(
     lengths: dict[str, int] = {}
     mean = numbers = None
     if features is not None:
-        features = check_features(features, "labelled_features")
+        features = _matrix(features, "labelled_features")
         if pool_features is not None and features.shape[1] != pool_features.shape[1]:
             raise ShapeError(
                 f"labelled_features has {features.shape[1]} columns and pool_features has "

@@ -93,14 +93,14 @@ class TestInit:
     @pytest.mark.parametrize(
         ("arguments", "complaint"),
         [
-            (["--classes", "ham,spam"], "Which column"),
+            (["--classes", "ham,spam"], "to use all of them: --text message --features length."),
             (
                 ["--text", "body", "--classes", "ham,spam"],
-                "no column 'body'; it has id, message, length, label",
+                "no column 'body'; its columns are: 'id', 'message', 'length', 'label'",
             ),
             (["--text", "message"], "Which classes are there"),
             (["--text", "message", "--classes", "ham"], "at least two"),
-            (["--features", "message", "--classes", "ham,spam"], "row 2, column 'message'"),
+            (["--features", "message", "--classes", "ham,spam"], "say --text message"),
             (
                 ["--text", "message", "--classes", "ham,spam", "--encoder", "gpt"],
                 "no encoder 'gpt'",
@@ -157,9 +157,8 @@ class TestInit:
 
     def test_an_empty_number_is_named_by_file_row_and_column(self, run, tmp_path):
         (tmp_path / "d.csv").write_text("a,b\n1,2\n,3\n")
-        said = str(
-            run("init", "p", "d.csv", "--features", "a,b", "--classes", "x,y", fails=True).exception
-        )
+        arguments = ("--features", "a,b", "--classes", "x,y", "--encoder", "columns")
+        said = str(run("init", "p", "d.csv", *arguments, fails=True).exception)
         assert said.startswith(
             "d.csv, row 3, column 'a' is empty; every row needs a number, so fill it in"
         )
@@ -410,6 +409,8 @@ class TestHouse:
             ["status", str(project)],
             ["tell", str(project), "b.csv", "--no-report"],
             ["export", str(project)],
+            ["edit", str(project), "--add-class", "neither"],
+            ["history", str(project)],
         ]
         code = f"""
 import sys
@@ -458,7 +459,8 @@ assert not heavy, heavy
         assert len(kept[1] - kept[0]) <= 2
 
     @pytest.mark.parametrize(
-        "command", ["init", "embed", "next", "tell", "status", "export", "salvage"]
+        "command",
+        ["init", "embed", "edit", "add", "history", "next", "tell", "status", "export", "salvage"],
     )
     def test_every_command_explains_itself_with_an_example(self, run, command):
         text = run(command, "--help")

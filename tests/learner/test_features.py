@@ -25,6 +25,10 @@ def forms():
     yield "memory map", lambda tmp: np.load(saved(tmp), mmap_mode="r")
     yield "pandas", lambda tmp: pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
     yield "polars", lambda tmp: pytest.importorskip("polars").DataFrame(X, schema=list("abcd"))
+    yield (
+        "arrow",
+        lambda tmp: pytest.importorskip("pyarrow").table(dict(zip("abcd", X.T, strict=True))),
+    )
     yield "torch", lambda tmp: pytest.importorskip("torch").from_numpy(X).requires_grad_()
 
 
@@ -88,10 +92,11 @@ def test_a_file_that_is_no_array_is_refused_and_never_unpickled(tmp_path):
         FeatureTable(tmp_path / "objects.npy")
 
 
-def test_text_columns_of_a_frame_are_named():
+def test_text_columns_of_a_frame_are_named_where_only_numbers_are_wanted():
     pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": [1.0, 2.0], "city": ["Oslo", "Rome"]})
     with pytest.raises(InputError, match="column 'city'"):
-        FeatureTable(pandas.DataFrame({"size": [1.0, 2.0], "city": ["Oslo", "Rome"]}))
+        parbals.ActiveLearner(frame, [0, 1], features="numbers")
 
 
 def test_a_memory_map_is_not_read_into_memory_as_a_whole(tmp_path):

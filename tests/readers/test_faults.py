@@ -37,7 +37,6 @@ class TestText:
             (b"a,b\n1,2\n3\n", ["row 3", "'b'", "1 cells"]),
             (b"a,b\n1,2\n3,4,5\n", ["row 3", "'b'", "3 cells"]),
             (b"a,b,a\n1,2,3\n", ["row 1", "'a'", "columns 1 and 3"]),
-            (b"a,,c\n1,2,3\n", ["row 1", "column 2", "no name"]),
             (b'a,b\n1,2\n3,"open\n5,6\n', ["row 3", "quote", "never closed"]),
             (b'a,b\n1,"2"x\n', ["row 2", "closing quote"]),
             (b"", ["empty"]),

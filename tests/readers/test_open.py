@@ -1,6 +1,7 @@
 """Every kind of file a user may bring is read as it was meant, as often as it is asked for."""
 
 import datetime
+import gzip
 import json
 from decimal import Decimal
 
@@ -114,6 +115,66 @@ class TestTextTables:
             (1, {"a": 1, "b": None}),
             (3, {"a": "ü", "b": [1, {"c": None}]}),
         ]
+
+
+class TestTablesAsPublished:
+    """Files without a header, with quotes that mean nothing, packed, or without an ending."""
+
+    SMS = (
+        'ham\tGo until jurong point\nspam\t"Free entry\nham\tshe said "ok" then\n'
+        'ham\t5 inch" and\nspam\t"Call" now\n'
+    )
+
+    @pytest.mark.parametrize("name", ["SMSSpamCollection", "sms.tsv", "sms.txt", "sms.tsv.gz"])
+    def test_messages_without_header_whose_quotes_never_close(self, tmp_path, name):
+        data = self.SMS.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        source = open_source(tmp_path / name)
+        assert source.columns == ["column 1", "column 2"]
+        assert any("no header row" in note for note in source.notes)
+        rows = list(source.rows())
+        assert [row.number for row in rows] == [1, 2, 3, 4, 5]
+        assert [row.values["column 2"] for row in rows] == [
+            line.split("\t")[1] for line in self.SMS.splitlines()
+        ]
+        named = open_source(tmp_path / name, names=["label", "text"])
+        assert next(named.rows()).values == {"label": "ham", "text": "Go until jurong point"}
+
+    def test_a_quoted_cell_of_several_lines_is_still_one(self, tmp_path):
+        (tmp_path / "t.tsv").write_text('id\ttext\n1\t"two\nlines"\n2\tone "word" here\n')
+        assert read(tmp_path / "t.tsv") == [
+            {"id": "1", "text": "two\nlines"},
+            {"id": "2", "text": 'one "word" here'},
+        ]
+
+    @pytest.mark.parametrize(
+        "header", ["Email,note", "year,2019", "kind,note", "kind,note\nkind,note"]
+    )
+    def test_a_header_stays_one(self, tmp_path, header):
+        (tmp_path / "t.csv").write_text(f"{header}\nEmail,2019\n,2020\nEmail,x\n")
+        assert open_source(tmp_path / "t.csv").columns == header.split("\n")[0].split(",")
+
+    def test_a_column_without_a_name_is_numbered_and_said(self, tmp_path):
+        (tmp_path / "t.csv").write_text(",a\n0,x\n1,y\n")
+        source = open_source(tmp_path / "t.csv")
+        assert source.columns == ["column 1", "a"]
+        assert "'column 1'" in source.notes[0]
+
+    def test_names_must_be_as_many_as_columns(self, tmp_path):
+        (tmp_path / "t.csv").write_text("1,2\n3,4\n")
+        with pytest.raises(InputError, match=r"3 names were given .* 2 cells"):
+            open_source(tmp_path / "t.csv", names=["a", "b", "c"])
+
+    def test_a_packed_file_that_was_cut_is_refused(self, tmp_path):
+        whole = gzip.compress(("text\n" + "a line of text\n" * 1000).encode())
+        (tmp_path / "t.csv.gz").write_bytes(whole[:-20])
+        with pytest.raises(InputError, match="damaged or cut short"):
+            read(tmp_path / "t.csv.gz")
+
+    def test_lines_without_tabs_are_not_guessed_at(self, tmp_path):
+        (tmp_path / "notes.txt").write_text("one line, of prose\nanother\n")
+        with pytest.raises(InputError, match="same number of tabs"):
+            open_source(tmp_path / "notes.txt")
 
 
 class TestArrow:

@@ -11,6 +11,7 @@ import click
 
 from parbals import __version__
 from parbals.cli.bench import bench
+from parbals.cli.change import COMMANDS as CHANGES
 from parbals.cli.data import data
 from parbals.cli.demo import demo
 from parbals.cli.doctor import doctor
@@ -41,7 +42,7 @@ def parbals() -> None:
     """
 
 
-for _command in (*COMMANDS, serve, label, data, bench, doctor, strategies, demo):
+for _command in (*COMMANDS, *CHANGES, serve, label, data, bench, doctor, strategies, demo):
     parbals.add_command(_command)
 
 

@@ -28,7 +28,14 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     "--features",
     callback=comma_list,
     metavar="COLS",
-    help="Columns with numbers to use as features.",
+    help="Columns of a table to use as features: numbers, categories, dates, yes/no, gaps allowed; "
+    "`all` takes every column that is nothing else. Beside --text or --image both are used.",
+)
+@click.option(
+    "--names",
+    callback=comma_list,
+    metavar="A,B,..",
+    help="Names for the columns of a table that has no header row.",
 )
 @click.option(
     "--classes",
@@ -51,7 +58,7 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
 @click.option(
     "--encoder",
     metavar="NAME",
-    help="By default tfidf, pixels or columns; see `parbals data encoders`.",
+    help="By default tfidf, pixels, columns or table; see `parbals data encoders`.",
 )
 @click.option(
     "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
@@ -91,6 +98,7 @@ def init(
     text: tuple[str, ...],
     image: str | None,
     features: tuple[str, ...],
+    names: tuple[str, ...],
     classes: tuple[str, ...],
     label: str | None,
     id_column: str | None,
@@ -109,12 +117,14 @@ def init(
 ) -> None:
     """Make a project in the new folder DIR from DATA.
 
-    DATA is CSV, TSV, JSONL, Parquet, .npy or .npz, a folder of images, or a Hugging Face dataset
-    folder.
+    DATA is CSV, TSV or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, a folder of images, or
+    a Hugging Face dataset folder.
 
     \b
     Examples:
       parbals init spam messages.csv --text message --classes ham,spam --audit 50
+      parbals init flights passengers.csv --features all --label satisfied
+      parbals init tickets tickets.csv --text note --features age,city,opened --classes a,b
       parbals init pets photos/ --classes cat,dog
       parbals init vectors embeddings.npy --classes yes,no
     """
@@ -136,6 +146,7 @@ def init(
             encoder=encoder,
             encoding=encoding,
             split=split,
+            names=list(names) or None,
             encode_with=Options(device, half, batch_size, skip_bad),
             progress=show,
         )
@@ -147,11 +158,13 @@ def init(
     )
     if made.n_audit:
         named += f"\n{made.n_audit:,} random items are kept for measuring the error."
+    named = "\n".join([named, *made.notes])
+    by = f"{made.encoder} and table" if made.table_columns else made.encoder
     say(
         as_json,
         {name.removeprefix("n_"): value for name, value in asdict(made).items()},
         f"{made.n_items:,} items{read_as}, {made.n_labels:,} of them labelled, {made.n_features} "
-        f"features ({made.encoder}), classes {', '.join(made.classes)}.\n{named}\nNext: parbals "
+        f"features ({by}), classes {', '.join(made.classes)}.\n{named}\nNext: parbals "
         f"serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
     )
 
@@ -165,12 +178,19 @@ def init(
     metavar="COLS",
     help="Columns to encode; by default as last time.",
 )
+@click.option(
+    "--features",
+    callback=comma_list,
+    metavar="COLS",
+    help="Further columns of a table to use beside them; by default as last time.",
+)
 @_ENCODER_OPTIONS
 @JSON
 def embed(
     folder: Path,
     encoder: str,
     columns: tuple[str, ...],
+    features: tuple[str, ...],
     batch_size: int,
     device: str | None,
     half: bool,
@@ -185,14 +205,21 @@ def embed(
       parbals embed spam --encoder bert-base-uncased
     """
     from parbals.features.encoders.base import Options
-    from parbals.project.create import embed_project
+    from parbals.project.embedding import embed_project
     from parbals.store.store import Store
 
     how = Options(device, half, batch_size, skip_bad)
     with Store.open(folder) as store, progress() as show:
-        n_features = embed_project(store, encoder, list(columns) or None, show, encode_with=how)
-    record = {"features": n_features, "encoder": encoder}
-    say(as_json, record, f"{n_features} features by {encoder}.")
+        made = embed_project(
+            store,
+            encoder,
+            list(columns) or None,
+            show,
+            table=list(features) or None,
+            encode_with=how,
+        )
+    record = {"features": made.n_features, "encoder": encoder, "notes": list(made.notes)}
+    say(as_json, record, "\n".join([f"{made.n_features} features by {encoder}.", *made.notes]))
 
 
 @click.command("next")
@@ -299,7 +326,7 @@ def tell(
     from parbals.store.store import Store
 
     with Store.open(folder) as store:
-        answers = read_answers(file, store.classes)
+        answers = read_answers(file, store.classes, former=store.former_classes)
         positions = positions_of_answers(store, answers, file.name)
         submissions = [
             Submission(p, answer.label) for p, answer in zip(positions, answers, strict=True)

@@ -11,6 +11,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.audit import draw_audit
 from parbals.learner.choosing import choose_items
+from parbals.learner.encoding import Encoding, learn_encoding
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.fitting import fit_model
 from parbals.learner.ledger import Event, Ledger
@@ -49,7 +50,7 @@ class ActiveLearner:
 
     Args:
         X_pool: (N, D) features: NumPy, a memory map or the path of an ``.npy`` file, pandas,
-            polars, SciPy sparse, PyTorch, or a Dask array whose rows stay in their cluster.
+            polars, Arrow, SciPy sparse, PyTorch, or a Dask array whose rows stay in their cluster.
         classes: the class labels: strings, ints or bools, at least two.
         X_target: (M, D) features from the distribution the model will be judged on; without a shift
             leave it out.
@@ -71,6 +72,9 @@ class ActiveLearner:
             probabilities themselves count. It works with models of your own too. ``loss`` says the
             same in the words of :func:`parbals.select_batch`, ``"error"`` and ``"log"``.
         n_universes, options: as in :func:`parbals.select_batch`.
+        features: "auto" reads a data frame with gaps, categories, dates and yes/no as a table, and
+            reduces sparse rows of more than 1,024 columns by truncated SVD; what it did is in
+            ``pool.notes`` and in every batch's. "numbers" refuses the first and leaves the second.
         standardise: scale features to unit deviation first.
         pca: reduce features to this share of variance (0.99) or this many directions first.
         n_candidates: at most this many free items are considered at a time, drawn again whenever
@@ -102,6 +106,7 @@ class ActiveLearner:
         metric: str | None = None,
         loss: Loss | None = None,
         options: Mapping[str, Any] | None = None,
+        features: str | Encoding | None = "auto",
         standardise: bool = False,
         pca: float | int | None = None,
         n_candidates: int | None = None,
@@ -127,7 +132,9 @@ class ActiveLearner:
             None if model is None else fresh_copy(as_sample_model(model, len(self._classes)))
         )
         self.seed = seed_from(random_state)
-        self.pool = FeatureTable(X_pool, checked=checked)
+        if isinstance(features, str):
+            features = learn_encoding(X_pool, "X_pool", features, self.seed)
+        self.pool = FeatureTable(X_pool, checked=checked, encoding=features)
         self.target = (
             None if X_target is None else FeatureTable(X_target, "X_target", like=self.pool)
         )

@@ -3,8 +3,9 @@
 No pickle; nothing in it can run.
 
     learner.json    format, version, settings, classes, ids, and the history of every item
-    X_pool.npy      features as they were given, unless left out
+    X_pool.npy      features as the model sees them, unless left out
     X_target.npy
+    encoding.npy    the directions that sparse rows are reduced to, if they are
 
 Written whole or not at all; every member carries the checksum of the zip format, verified on
 loading.
@@ -19,13 +20,14 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.files import replacing
+from parbals.learner.encoding import restored, stored
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
 from parbals.randomness import table_digest
 
 __all__ = ["load_learner", "save_learner"]
 
-_FORMAT, _VERSION = "parbals-learner", 1
+_FORMAT, _VERSION = "parbals-learner", 2
 _SETTINGS = (
     *("strategy", "loss", "options", "n_samples", "prior_scale", "inference", "n_universes"),
     *("standardise", "pca", "n_candidates", "n_targets"),
@@ -35,9 +37,10 @@ _ROWS = 16_384
 
 def save_learner(learner: Any, path: Path, include_features: bool) -> None:
     """Write the learner; a file that is there already is replaced only by a whole one."""
+    encoding, directions = stored(learner.pool.encoding)
     document = {
         "format": _FORMAT,
-        "version": _VERSION,
+        "version": 1 if encoding is None else _VERSION,  # an older parbals reads the others
         "seed": learner.seed,
         "classes": list(learner.classes),
         "ids": _plain_ids(learner.ids),
@@ -46,6 +49,7 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         "pool_digest": _digest(learner.pool),
         "columns": None if learner.pool.names is None else list(learner.pool.names),
         "target_digest": None if learner.target is None else _digest(learner.target),
+        "encoding": encoding,
         "audit": learner.audit.tolist(),
         "events": [[e.position, e.action, e.label] for e in learner.events],
     }
@@ -58,6 +62,9 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
     try:
         with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr("learner.json", text)
+            if directions is not None:
+                with archive.open("encoding.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, directions, allow_pickle=False)
             if include_features:
                 _write_table(archive, "X_pool.npy", learner.pool)
                 if learner.target is not None:
@@ -75,6 +82,11 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
             document = json.loads(archive.read("learner.json"))
             _check_format(document, path)
             members = set(archive.namelist())
+            directions = None
+            if "encoding.npy" in members:
+                directions = _features(archive, members, "encoding", None, path)
+            # A file without one was saved with a matrix of numbers, or before there were any.
+            encoding = restored(document.get("encoding"), directions)
             X_pool = _features(archive, members, "X_pool", X_pool, path)
             if document["target_digest"] is not None:
                 X_target = _features(archive, members, "X_target", X_target, path)
@@ -97,6 +109,7 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
         random_state=document["seed"],
         ids=None if ids is None else [tuple(i) if isinstance(i, list) else i for i in ids],
         model=model,
+        features=encoding,
         **{"inference": "smc", "prior_scale": 1.0} | document["settings"],  # older files: as it was
     )
     for name, table in (("pool", learner.pool), ("target", learner.target)):

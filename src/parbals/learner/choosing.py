@@ -93,7 +93,7 @@ def choose_among(
         batch = choose_batch(terms, learner.fitted(), pool, learner.target_rows(), labelled)
     else:
         batch = choose_batch(terms, None, pool, None, labelled)
-    notes = batch.notes
+    notes = (*learner.pool.notes, *batch.notes)
     if len(candidates) < len(free):
         notes = (*notes, f"{len(candidates):,} of {len(free):,} free items were considered.")
     return replace(batch, indices=positions[batch.indices], notes=notes)

@@ -1,8 +1,9 @@
-"""Features as people have them: NumPy, memory maps, pandas, polars, SciPy sparse, PyTorch, Dask.
+"""Features as people have them: NumPy, memory maps, frames, SciPy sparse, PyTorch, Dask.
 
 What came in is kept as it is, and only the rows that are needed are turned into dense floats, so
-that a memory-mapped pool of a million rows costs no memory. Standardising and PCA happen where the
-user asks for them, fitted on the pool alone.
+that a memory-mapped pool of a million rows costs no memory. What is not a plain matrix of numbers
+goes through an :class:`~parbals.learner.encoding.Encoding` first. Standardising and PCA happen
+where the user asks for them, fitted on the pool alone.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import numpy as np
 
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError, ShapeError
+from parbals.learner.encoding import Encoding, is_frame
 from parbals.randomness import derive_generator
 from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.validate import check_column_names, check_features, column_names
@@ -36,9 +38,16 @@ class FeatureTable:
         like: "FeatureTable | None" = None,
         *,
         checked: bool = False,
+        encoding: Encoding | None = None,
     ) -> None:
-        """``like``: a table with the same columns, and in the same order where both have names."""
-        self.names = column_names(X)
+        """``like``: a table with the same columns, and in the same order where both have names.
+
+        Its ``encoding`` is used as well; rows that went through it already are taken as they are.
+        """
+        self.encoding: Encoding | None = like.encoding if like is not None else encoding
+        if self.encoding is not None and not _is_encoded(X, self.encoding):
+            X = self.encoding.transform(X, name)
+        self.names = None if self.encoding is not None else column_names(X)
         self._source = _readable(X, name)
         shape = self._source.shape
         if len(shape) != 2 or 0 in shape:
@@ -60,6 +69,11 @@ class FeatureTable:
             return
         for rows, part in self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
             check_features(part, name, first_row=rows.start)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say about how the rows became numbers."""
+        return () if self.encoding is None else self.encoding.notes
 
     @property
     def is_distributed(self) -> bool:
@@ -163,6 +177,10 @@ def _gathered(source: np.memmap, positions: np.ndarray) -> np.ndarray:
     return part
 
 
+def _is_encoded(X: Any, encoding: Encoding) -> bool:
+    return not is_frame(X) and len(np.shape(X)) == 2 and X.shape[1] == encoding.width
+
+
 def _readable(X: Any, name: str) -> Any:
     """Something with ``shape`` whose rows can be taken by slices and by position arrays."""
     if isinstance(X, str | Path):
@@ -175,6 +193,8 @@ def _readable(X: Any, name: str) -> Any:
         return X.tocsr()
     if hasattr(X, "detach") and hasattr(X, "cpu"):
         return _numeric(X.detach().cpu().numpy(), name)
+    if hasattr(X, "column_names") and hasattr(X, "to_pydict"):  # Arrow
+        return check_features(np.column_stack([column.to_numpy() for column in X.columns]), name)
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
         _refuse_text_columns(X, name)
         return _numeric(X.to_numpy(), name)
@@ -201,8 +221,8 @@ def _refuse_text_columns(frame: Any, name: str) -> None:
     for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if any(word in str(dtype).lower() for word in _NOT_NUMBERS):
             raise InputError(
-                f"{name} column {column!r} holds {dtype}, not numbers; encode it (for example "
-                "one-hot or an embedding) or leave it out."
+                f"{name} column {column!r} holds {dtype}, not numbers; pass features='auto' to "
+                "read a table, or leave it out."
             )
 
 

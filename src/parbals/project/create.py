@@ -1,37 +1,37 @@
 """A new project from a user's data: items, first labels and features, all or nothing."""
 
 import os
+import shlex
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, ProjectError
-from parbals.features.encoders.base import Encoder, Kind, Options
+from parbals.features.encoders.base import Kind, Options
 from parbals.features.encoders.embedding import Progress
 from parbals.learner.audit import draw_audit
 from parbals.learner.metric import METRICS
-from parbals.project.features import (
-    COLUMNS,
-    GIVEN,
-    encode_items,
-    open_encoder,
-    store_features,
-)
+from parbals.project.embedding import Made, make_features
+from parbals.project.features import COLUMNS, GIVEN, TABLE, open_encoder, store_features
+from parbals.project.table import all_numbers, holds_classes, reads_as_numbers, sort_columns
 from parbals.readers.items import classes_in, id_column_of, plan_items
 from parbals.readers.numbers import feature_blocks
 from parbals.readers.open import open_source
-from parbals.readers.source import Source
+from parbals.readers.source import Source, check_column
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
-__all__ = ["Created", "Roles", "create_project", "embed_project"]
+__all__ = ["Created", "Roles", "create_project", "media_folder"]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows."""
+    """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows.
+
+    ``features`` may be ("all",): every column that is nothing else.
+    """
 
     text: tuple[str, ...] = ()
     image: str | None = None
@@ -53,6 +53,10 @@ class Created:
     id_column: str | None
     """None where the items are named by the numbers of their rows."""
     n_audit: int = 0
+    table_columns: tuple[str, ...] = ()
+    """Columns whose features stand beside those of the encoder."""
+    notes: tuple[str, ...] = ()
+    """What there is to say about how the data were read."""
 
 
 def create_project(
@@ -66,20 +70,24 @@ def create_project(
     encoder: str | None = None,
     encoding: str | None = None,
     split: str | None = None,
+    names: list[str] | None = None,
     encode_with: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Created:
     """Read ``data`` into a new project; the folder appears only when everything is in it.
 
-    An ``audit`` of so many items is drawn from those without a label. ``encode_with`` says how the
-    encoder is run. If it is interrupted while it encodes, the same call goes on with the rows that
-    were done.
+    An ``audit`` of so many items is drawn from those without a label. ``names`` are those of the
+    columns of a table without a header. ``encode_with`` says how the encoder is run. If it is
+    interrupted while it encodes, the same call goes on with the rows that were done.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
-    source = open_source(data, encoding=encoding, split=split)
-    known, columns = _encoder(source, roles, encoder)
     how = encode_with or Options()
+    source = open_source(
+        data, encoding=encoding, split=split, verify_images=not how.skip_bad, names=names
+    )
+    plan = _plan(source, roles, encoder, classes or [])
+    known, columns = plan.encoder, plan.columns
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
     loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
     if classes is None:
@@ -101,7 +109,9 @@ def create_project(
     try:
         remembered = {"prior_scale": "auto", "loss": METRICS["accuracy"], **settings}
         remembered |= {"data": str(data.resolve()), "encoder": known}
-        remembered |= {"encoded_columns": columns, "media": _media(source, data)}
+        remembered |= {"encoded_columns": columns, "table_columns": plan.table}
+        remembered |= {"media": str(media_folder(data)), "id_column": roles.id}
+        remembered |= {"label_column": roles.label}
         with Store.create(building, classes=classes, settings=remembered) as store:
             labels = _fill(store, source, roles, classes, progress)
             if audit:
@@ -112,18 +122,20 @@ def create_project(
             store.update_settings(columns=list(store.items([0])[0].content))
             if source.features is not None and known == GIVEN:
                 store.update_settings(features=store_features(store.folder, source.features))
-                features = int(source.features.shape[1])
+                made = Made(int(source.features.shape[1]))
             else:
-                features = _embed(store, known, loaded, columns, how, progress)
+                made = make_features(store, known, loaded, columns, plan.table, how, progress)
             created = Created(
                 store.n_items,
                 labels,
-                features,
+                made.n_features,
                 store.classes,
                 known,
                 source.encoding,
                 roles.id or None,
                 len(store.settings.audit),
+                tuple(plan.table),
+                (*source.notes, *plan.notes, *made.notes),
             )
         if folder.exists():
             folder.rmdir()
@@ -133,68 +145,6 @@ def create_project(
     return created
 
 
-def embed_project(
-    store: Store,
-    encoder: str,
-    columns: list[str] | None,
-    progress: Progress,
-    *,
-    encode_with: Options | None = None,
-) -> int:
-    """Make the features of a project again; their number. Labels and batches stay."""
-    settings = store.settings
-    how = encode_with or Options()
-    chosen = columns or list(settings.encoded_columns or settings.columns)
-    known = settings.columns or chosen
-    for column in chosen:
-        if column not in known:
-            raise InputError(f"The project has no column {column!r}; it has {', '.join(known)}.")
-    # The columns of last time hold what the last encoder could read.
-    return _embed(
-        store,
-        encoder,
-        open_encoder(encoder, how, None if columns else settings.encoded_kind),
-        chosen,
-        how,
-        progress,
-    )
-
-
-def _embed(
-    store: Store,
-    name: str,
-    encoder: Encoder | None,
-    columns: list[str],
-    how: Options,
-    progress: Progress,
-) -> int:
-    settings = store.settings
-    old = settings.features
-    encoded = encode_items(
-        name,
-        encoder,
-        lambda: _pairs(store),
-        store.n_items,
-        columns,
-        Path(settings.media or "."),
-        progress,
-        options=how,
-        workspace=store.folder,
-    )
-    written = store_features(store.folder, encoded.features)
-    store.update_settings(
-        features=written,
-        encoder=name,
-        encoded_columns=columns,
-        encoded_kind=None if encoder is None else encoder.kind,
-        unreadable=list(encoded.unreadable),
-    )
-    encoded.forget()
-    if old is not None and old.file != written.file:
-        (store.folder / old.file).unlink(missing_ok=True)
-    return int(encoded.features.shape[1])
-
-
 def _kind(source: Source, roles: Roles) -> Kind | None:
     """What the encoded columns hold, where that is known already."""
     if roles.text:
@@ -202,31 +152,69 @@ def _kind(source: Source, roles: Roles) -> Kind | None:
     return "image" if roles.image or (source.kind == "images" and not roles.features) else None
 
 
-def _encoder(source: Source, roles: Roles, encoder: str | None) -> tuple[str, list[str]]:
-    """How items become features, and from which columns."""
-    for column in (*roles.text, *roles.features, *([roles.image] if roles.image else [])):
-        if column not in source.columns:
-            raise InputError(
-                f"{source.name} has no column {column!r}; it has "
-                f"{', '.join(source.columns) or 'none'}."
-            )
+@dataclass(frozen=True)
+class _Plan:
+    """How items become features, from which columns, and which further ones are a table."""
+
+    encoder: str
+    columns: list[str]
+    table: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+
+def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[str]) -> _Plan:
+    for column in (*roles.text, *([roles.image] if roles.image else [])):
+        check_column(source, column)
+    used = {*roles.text, roles.image, roles.label, roles.id or id_column_of(source, roles.label)}
+    others = [name for name in source.columns if name not in used]
+    answers = [name for name in others if holds_classes(source, name, classes)]
+    others = [name for name in others if name not in answers]
+    features, notes = list(roles.features), tuple[str, ...]()
+    if features == ["all"] and "all" not in source.columns:
+        features, texts, names = sort_columns(source, others)
+        reasons = {
+            "it only tells the rows apart": names,
+            "it is a text; --text reads it": texts,
+            "it holds the classes; --label reads it": answers,
+        }
+        notes = tuple(f"{n!r} is left out: {why}." for why, some in reasons.items() for n in some)
+    for column in features:
+        check_column(source, column)
+    for column in sort_columns(source, features)[1]:
+        raise InputError(
+            f"The column {column!r} of {source.name} holds sentences; say --text {column} to read "
+            "them."
+        )
     if roles.text:
-        return encoder or "tfidf", list(roles.text)
+        return _Plan(encoder or "tfidf", list(roles.text), features, notes)
     if roles.image:
-        return encoder or "pixels", [roles.image]
-    if roles.features:
-        return encoder or "columns", list(roles.features)
+        return _Plan(encoder or "pixels", [roles.image], features, notes)
+    if features:
+        plain = encoder is None and all_numbers(source, features)
+        return _Plan(encoder or (COLUMNS if plain else TABLE), features, notes=notes)
     if source.features is not None:
-        return GIVEN, []
+        return _Plan(GIVEN, [])
     if source.kind == "images":
-        return encoder or "pixels", ["image"]
-    others = [name for name in source.columns if name not in (roles.label, roles.id, "id", "ID")]
-    if len(others) == 1:
-        return encoder or "tfidf", others
-    raise InputError(
-        f"Which column of {source.name} tells the items apart? Say --text, --image or --features "
-        f"with some of: {', '.join(others) or ', '.join(source.columns)}."
+        return _Plan(encoder or "pixels", ["image"])
+    table, texts, _ = sort_columns(source, others)
+    if len(others) == 1 and (encoder or not reads_as_numbers(source, others[0])):
+        return _Plan(encoder or "tfidf", others)
+    if table and not texts and encoder is None:
+        return _plan(source, replace(roles, features=("all",)), None, classes)
+    raise InputError(_which_columns(source, others, table, texts))
+
+
+def _which_columns(source: Source, others: list[str], table: list[str], texts: list[str]) -> str:
+    """The question, with an answer to copy where there is one."""
+    asked = (
+        f"Which column of {source.name} tells the items apart? Say --text, --image or --features"
     )
+    if not texts:
+        return f"{asked} with some of: {', '.join(others or source.columns)}."
+    options = f"--text {shlex.quote(','.join(texts))}"
+    if table:
+        options += f" --features {shlex.quote(','.join(table))}"
+    return f"{asked}; to use all of them: {options}."
 
 
 def _fill(
@@ -249,11 +237,6 @@ def _fill(
     return len(labels)
 
 
-def _pairs(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
-    for item in store.iter_items():
-        yield item.id, item.content
-
-
-def _media(source: Source, data: Path) -> str:
+def media_folder(data: Path) -> Path:
     """The folder that image paths are relative to."""
-    return str((data if data.is_dir() else data.parent).resolve())
+    return (data if data.is_dir() else data.parent).resolve()

@@ -2,8 +2,8 @@
 
 Encoders turn the items' columns into rows of it: those of :mod:`parbals.features.encoders`, of
 which ``tfidf`` (text) and ``pixels`` (images) need no download, and ``columns``, which takes
-numbers as they are. ``given`` is a matrix the user already had. Whatever grows with the number of
-items lies in files, not in memory.
+numbers as they are; ``table`` is in :mod:`parbals.project.table`. ``given`` is a matrix the user
+already had. Whatever grows with the number of items lies in files, not in memory.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ __all__ = [
     "store_features",
 ]
 
-COLUMNS = "columns"
+COLUMNS, TABLE = "columns", "table"
 GIVEN = "given"
 """The matrix came with the data."""
 _LENGTH = 3.0
@@ -58,13 +58,15 @@ class Items(Protocol):
 class Encoded:
     """Features (N, D) float32, in a file if they are many; positions of items not read are listed.
 
-    Such an item's row is zero, the mean of all. ``forget`` removes what was kept so that an
-    interrupted run could go on; call it when the features are stored.
+    Such an item's row is zero, the mean of all. ``notes`` are sentences for people. ``forget``
+    removes what was kept so that an interrupted run could go on; call it when the features are
+    stored.
     """
 
     features: np.ndarray
     unreadable: tuple[int, ...] = ()
     cached: Path | None = None
+    notes: tuple[str, ...] = ()
 
     def forget(self) -> None:
         if self.cached is not None:
@@ -73,10 +75,10 @@ class Encoded:
 
 
 def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encoder | None:
-    """The encoder, loaded; None for ``columns``, which needs none."""
-    if name == COLUMNS:
+    """The encoder, loaded; None for ``columns`` and ``table``, which need none."""
+    if name in (COLUMNS, TABLE):
         return None
-    return load_encoder(name, options, kind, (COLUMNS,))
+    return load_encoder(name, options, kind, (COLUMNS, TABLE))
 
 
 def encode_items(

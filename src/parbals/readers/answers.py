@@ -1,14 +1,15 @@
 """Reading a filled-in batch back, whatever the spreadsheet made of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
 from parbals.readers.cells import as_text, is_missing, raw_cell
+from parbals.readers.jsonl import open_jsonl
 from parbals.readers.source import Source, short, where
-from parbals.readers.text import open_delimited, open_jsonl
+from parbals.readers.text import open_delimited
 
 __all__ = ["Classes", "FilledRow", "open_answers", "read_answers"]
 
@@ -30,19 +31,20 @@ def read_answers(
     *,
     id_column: str = "id",
     label_column: str = "label",
+    former: Mapping[str, str] | None = None,
 ) -> list[FilledRow]:
     """Every row with a label, in the order of the file; an error names the first that is wrong.
 
     Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
     JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
     Blanks around a label do not count, nor do small and capital letters unless two classes differ
-    by nothing else. The apostrophe that kept an id from being a formula is taken off. A row that
-    says the same as an earlier one is left out.
+    by nothing else; ``former`` names of classes stand for those of today. The apostrophe that kept
+    an id from being a formula is taken off. A row that says the same as an earlier one is left out.
     """
     source = open_answers(Path(path))
     id_name = _find_column(source, id_column)
     label_name = _find_column(source, label_column)
-    known = Classes(classes)
+    known = Classes(classes, former)
     rows: dict[str, FilledRow] = {}
     for number, values in source.rows():
         if is_missing(values[label_name]):
@@ -100,23 +102,25 @@ def _cell(source: Source, number: int, column: str, value: object) -> str:
 class Classes:
     """Finds the class that a person meant: blanks around it and capitals do not count."""
 
-    def __init__(self, classes: Sequence[str]) -> None:
+    def __init__(self, classes: Sequence[str], former: Mapping[str, str] | None = None) -> None:
+        """``former``: names that classes had once → the names they have now."""
         if not classes:
             raise InputError("Answers cannot be read without the names of the classes.")
         self._classes = dict.fromkeys(classes)
+        self._now = {name: name for name in classes} | dict(former or {})
         self._alike: dict[str, list[str]] = {}
-        for name in self._classes:
+        for name in self._now:
             self._alike.setdefault(name.strip().casefold(), []).append(name)
 
     def match(self, cell: str, place: str) -> str:
         """The class that a cell means; ``place`` is where it stands, for an error."""
         texts = (cell, cell.strip(), raw_cell(cell.strip()))
-        if exact := [text for text in texts if text in self._classes]:
-            return exact[0]
+        if exact := [text for text in texts if text in self._now]:
+            return self._now[exact[0]]
         for text in texts[1:]:
             alike = self._alike.get(text.casefold(), [])
-            if len(alike) == 1:
-                return alike[0]
+            if len({self._now[name] for name in alike}) == 1:
+                return self._now[alike[0]]
             if alike:
                 choices = " or ".join(short(name) for name in alike)
                 raise LabelError(

@@ -1,6 +1,6 @@
 """Rows of a user's data become items: an id, a content and, where there is one, a label."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from parbals.errors import InputError, LabelError
@@ -32,6 +32,7 @@ def plan_items(
     id_column: str | None = None,
     label_column: str | None = None,
     classes: Sequence[str] | None = None,
+    former: Mapping[str, str] | None = None,
     leave_out: Collection[str] = (),
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
     """Each row as (id, content, label): what a project keeps of it.
@@ -40,9 +41,9 @@ def plan_items(
     1. By default, for data whose ids nobody names again, it is the text of a column called id or ID
     if its values are there and all different, else the number. The label is the class that the cell
     of ``label_column`` means (see :class:`~parbals.readers.answers.Classes`), or None where
-    the cell is empty, null or NaN; the ``classes`` are by default those of :func:`classes_in`. The
-    content is every other column that is not in ``leave_out``, as JSON can hold it (see
-    :func:`parbals.readers.cells.plain_value`).
+    the cell is empty, null or NaN; the ``classes`` are by default those of :func:`classes_in`, and
+    ``former`` names of theirs are understood. The content is every other column that is not in
+    ``leave_out``, as JSON can hold it (see :func:`parbals.readers.cells.plain_value`).
 
     Names of columns and classes are checked in the call, cells during the walk: keep nothing before
     the walk has ended.
@@ -59,7 +60,7 @@ def plan_items(
     if id_column is None:
         candidates = _id_candidates(source, label_column)
         id_column = next((name for name in candidates if _identifies(source, name)), NUMBERED)
-    known = None if label_column is None else Classes(classes or ())
+    known = None if label_column is None else Classes(classes or (), former)
     return _items(source, id_column, label_column, known, frozenset(leave_out))
 
 

@@ -33,7 +33,7 @@ class Source:
 
     ``rows()`` starts a new walk each time. ``n_rows`` is None where only a walk would tell.
     ``features`` is an (N, D) array, memory-mapped where the format allows it. ``encoding`` is what
-    a text file was read as.
+    a text file was read as. ``notes`` are sentences about how it was read.
     """
 
     columns: list[str]
@@ -43,6 +43,7 @@ class Source:
     name: str
     features: np.ndarray | None = None
     encoding: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def where(name: str, row: int, column: str | None = None) -> str:

@@ -9,6 +9,7 @@ from parbals.store.database import Database
 from parbals.store.integrity import read_meta
 from parbals.store.items import count_items, read_item
 from parbals.store.records import Annotator, Answer, Submission, SubmitResult
+from parbals.store.renames import Renames
 from parbals.store.rows import check_position, check_text, now
 from parbals.store.schema import COLUMNS
 from parbals.store.settings import ProjectSettings
@@ -42,15 +43,22 @@ class Pen:
         self.n_items = count_items(connection)
         (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
         self.next = 1 + int(last)
+        self.renames = Renames.read(connection)
 
     def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
-        """Number, revision, label and comment of the annotator's last answer; zeros if none."""
+        """Number, revision, label and comment of the annotator's last answer; zeros if none.
+
+        The label by its name of today.
+        """
         row = self.connection.execute(
             "SELECT answer, revision, label, comment FROM answers WHERE position = ? AND annotator "
             "= ? ORDER BY revision DESC LIMIT 1",
             (position, self.annotator),
         ).fetchone()
-        return row or (0, 0, None, None)
+        if row is None:
+            return 0, 0, None, None
+        answer, revision, label, comment = row
+        return answer, revision, self.renames.now(label, answer), comment
 
     def append(
         self,
@@ -170,13 +178,18 @@ class Answers:
 
     def _current(self) -> list[tuple[int, str, str, str]]:
         with self._db.reading() as connection:
-            return connection.execute(
-                f"SELECT position, annotator, label, source FROM ({CURRENT}) AS c WHERE label IS "
-                f"NOT NULL ORDER BY position, {SINCE}"
-            ).fetchall()
+            renames = Renames.read(connection)
+            rows = connection.execute(
+                f"SELECT position, annotator, label, source, answer FROM ({CURRENT}) AS c WHERE "
+                f"label IS NOT NULL ORDER BY position, {SINCE}"
+            )
+            return [
+                (position, annotator, str(renames.now(label, answer)), source)
+                for position, annotator, label, source, answer in rows
+            ]
 
     def history(self, position: int) -> list[Answer]:
-        """Every answer an item ever got, in the order given."""
+        """Every answer an item ever got, in the order given, by the names classes had then."""
         with self._db.reading() as connection:
             checked = check_position(position, count_items(connection), "position")
             name = read_item(connection, self._db.project, checked).id
@@ -184,7 +197,8 @@ class Answers:
                 f"SELECT {COLUMNS['answers']} FROM answers WHERE position = ? ORDER BY answer",
                 (checked,),
             ).fetchall()
-        return [Answer(*[*row, name]) for row in rows]
+            renames = Renames.read(connection)
+        return [Answer(*[*row, name, renames.now(row[4], row[0])]) for row in rows]
 
     def annotators(self) -> list[Annotator]:
         """Everybody who ever answered, by name, with the number of their current labels."""
@@ -200,12 +214,8 @@ class Answers:
         """How many current answers each class has; two annotators of one item count twice."""
         with self._db.reading() as connection:
             counts: dict[str, int] = dict.fromkeys(read_meta(connection)[0]["classes"], 0)
-            counts.update(
-                connection.execute(
-                    f"SELECT label, count(*) FROM ({CURRENT}) WHERE label IS NOT NULL GROUP BY "
-                    "label"
-                )
-            )
+        for _, _, label, _ in self._current():
+            counts[label] = counts.get(label, 0) + 1
         return counts
 
     @property
@@ -225,6 +235,7 @@ def _store(
     """One answer: 'new', 'repeated' or 'revised', and its number."""
     position = check_position(submission.position, pen.n_items, f"{where}.position")
     label, request, comment = submission.label, submission.request_id, submission.comment
+    label = pen.renames.understood(label, classes)
     if not isinstance(label, str) or label not in classes:
         raise LabelError(
             f"{where} (item {pen.name(position)!r}) has the label {label!r}, which is not one of "
@@ -238,7 +249,8 @@ def _store(
             "SELECT answer, position, annotator, label FROM answers WHERE request = ?", (request,)
         ).fetchone()
         if before is not None:
-            if before[1:] != (position, pen.annotator, label):
+            held = pen.renames.now(before[3], before[0])
+            if (*before[1:3], held) != (position, pen.annotator, label):
                 raise RequestUsedError(
                     f"{where} has the request id {request!r} of another answer (item "
                     f"{pen.name(before[1])!r}, {before[3]!r} by {before[2]!r}); give every answer "

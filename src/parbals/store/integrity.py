@@ -7,6 +7,7 @@ from typing import Any
 
 from parbals.errors import ProjectDamagedError
 from parbals.store.journal import proved_start
+from parbals.store.renames import Renames
 from parbals.store.rows import checksum, from_json
 from parbals.store.schema import COLUMNS, schema_of, schema_rows
 
@@ -49,7 +50,7 @@ def problems(
     yield from bad
     if bad:
         return
-    yield from _answer_problems(connection, meta["project"], set(meta["classes"]))
+    yield from _answer_problems(connection, meta["project"], set(meta["classes"]), Renames.of(meta))
     if "passes" in kept:
         yield from _pass_problems(connection, meta["project"])
     if thorough:
@@ -77,7 +78,7 @@ def read_meta(connection: sqlite3.Connection) -> tuple[dict[str, Any], list[str]
 
 
 def _answer_problems(
-    connection: sqlite3.Connection, project: str, classes: set[str]
+    connection: sqlite3.Connection, project: str, classes: set[str], renames: Renames
 ) -> Iterator[str]:
     """Answers are numbered 1, 2, ... without a gap; so are the revisions of an item's annotator."""
     (n_items,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()
@@ -96,7 +97,7 @@ def _answer_problems(
             n_answers = answer
         if not 0 <= position < n_items:
             yield f"answer {answer} is for item {position}, which is missing"
-        if label is not None and label not in classes:
+        if label is not None and renames.now(label, answer) not in classes:
             yield f"answer {answer} has the label {label!r}, which is not a class"
         if revision != latest.get((position, annotator), 0) + 1:
             before = f"revision {revision - 1} of the answer of {annotator!r}"

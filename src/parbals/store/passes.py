@@ -171,11 +171,11 @@ def _undone_before(
     mine = (position, pen.annotator)
     if answer is not None and (*answer[:2], answer[2]) == (*mine, None):
         row = connection.execute(
-            "SELECT label, comment FROM answers WHERE position = ? AND annotator = ? AND revision "
-            "= ?",
+            "SELECT label, comment, answer FROM answers WHERE position = ? AND annotator = ? AND "
+            "revision = ?",
             (*mine, answer[3] - 1),
         ).fetchone()
-        return Undone(row[0], None, row[1])
+        return Undone(pen.renames.now(row[0], row[2]), None, row[1])
     if passed == (*mine, TAKEN_BACK):
         row = connection.execute(
             "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? AND pass < "

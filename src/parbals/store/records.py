@@ -59,7 +59,8 @@ class SubmitResult:
 class Answer:
     """One stored answer; ``label`` is None where the annotator withdrew an earlier one.
 
-    ``item_id`` is None only for salvaged answers whose item could not be read.
+    ``label`` is the name that the class had then, ``label_now`` the one it has now (not known of
+    salvaged answers). ``item_id`` is None only for those whose item could not be read.
     """
 
     answer: int
@@ -72,6 +73,7 @@ class Answer:
     comment: str | None
     created: str
     item_id: str | None = None
+    label_now: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Version n of the schema is what the first n functions of ``MIGRATIONS`` make: a new project runs all
 of them, an older one those it lacks, in one transaction. A later version is one more function at
-the end of the list; released ones never change.
+the end of the list; released ones never change. Version 3 has the tables of version 2, and says
+that a class was renamed: a parbals that knows nothing of that would call its answers damaged.
 """
 
 import sqlite3
@@ -15,6 +16,7 @@ __all__ = [
     "APPLICATION_ID",
     "COLUMNS",
     "MIGRATIONS",
+    "RENAMED",
     "check_version",
     "schema_of",
     "schema_rows",
@@ -127,6 +129,8 @@ def _to_version_2(connection: sqlite3.Connection) -> None:
 
 
 MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_to_version_1, _to_version_2]
+RENAMED = 3
+"""The version of a project whose answers may hold former names of classes."""
 
 
 def check_version(connection: sqlite3.Connection) -> int:
@@ -135,10 +139,10 @@ def check_version(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise ProjectError("It is an SQLite database of another program, not a parbals project.")
-    if version > len(MIGRATIONS):
+    if version > RENAMED:
         raise ProjectError(
-            f"It was written by a newer parbals (schema {version}; this one knows "
-            f"{len(MIGRATIONS)}); upgrade parbals."
+            f"It was written by a newer parbals (schema {version}; this one knows {RENAMED}); "
+            "upgrade parbals."
         )
     if version < 1:
         raise ProjectError(f"Its schema version is {version}, which no parbals has written.")

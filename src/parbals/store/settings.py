@@ -43,7 +43,9 @@ class ProjectSettings:
         strategy, seed, n_samples, prior_scale, loss: of the learner.
         data, media: what the project was made from, and the folder that image paths start from.
         columns: what people see of an item.
-        encoder, encoded_columns, encoded_kind: how features are made, and from which columns.
+        encoder, encoded_columns, encoded_kind: how features are made, and from which columns;
+            table_columns: further columns, beside encoded texts or images.
+        id_column, label_column: where items had their names and first labels; "" numbered them.
         unreadable: positions of items that the encoder could not read; their features are blank.
         features, predictions, map: files beside the database.
         highlight, guidelines: words marked in texts, and what annotators should know.
@@ -64,6 +66,9 @@ class ProjectSettings:
     encoder: str | None = None
     encoded_columns: tuple[str, ...] = ()
     encoded_kind: Literal["text", "image"] | None = None
+    table_columns: tuple[str, ...] = ()
+    id_column: str | None = None
+    label_column: str | None = None
     unreadable: tuple[int, ...] = ()
     features: MatrixFile | None = None
     predictions: PredictionsFile | None = None
@@ -178,6 +183,9 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "encoder": _text,
     "encoded_columns": _list_of(_text),
     "encoded_kind": _one_of("text", "image"),
+    "table_columns": _list_of(_text),
+    "id_column": _text,
+    "label_column": _text,
     "unreadable": _list_of(_whole(0)),
     "features": _file(MatrixFile),
     "predictions": _file(PredictionsFile),

@@ -8,26 +8,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
-from zlib import crc32
 
-from parbals.errors import LabelError, ParbalsError
+from parbals.errors import ParbalsError
 from parbals.store.answers import Answers
 from parbals.store.batches import Batches
 from parbals.store.database import FILE_NAME, Database, create_file
-from parbals.store.integrity import compare, problems, read_meta
+from parbals.store.integrity import compare, problems
 from parbals.store.items import Items
 from parbals.store.journal import old_witness, salvage
+from parbals.store.meta import Meta, check_classes, write_meta
 from parbals.store.passes import Passes
 from parbals.store.queue import Queue
-from parbals.store.records import Answer, Event, Report
-from parbals.store.rows import check_text, checksum, from_json, now, to_json
+from parbals.store.records import Answer, Report
+from parbals.store.rows import from_json, now, to_json
 from parbals.store.schema import check_version
-from parbals.store.settings import ProjectSettings, checked_settings
+from parbals.store.settings import checked_settings
 
 __all__ = ["Store"]
 
 
-class Store(Items, Answers, Batches, Passes, Queue):
+class Store(Meta, Items, Answers, Batches, Passes, Queue):
     """A labelling project in a folder, used from one thread; many processes may have it open.
 
     What it promises:
@@ -61,13 +61,13 @@ class Store(Items, Answers, Batches, Passes, Queue):
         """A new, empty project; a folder that already holds one is refused."""
         meta = {
             **checked_settings(settings),
-            "classes": _check_classes(classes),
+            "classes": check_classes(classes),
             "project": uuid4().hex,
         }
 
         def fill(connection: sqlite3.Connection) -> None:
             connection.execute("BEGIN")
-            _write_meta(connection, meta["project"], meta)
+            write_meta(connection, meta["project"], meta)
             connection.execute("COMMIT")
 
         create_file(Path(folder), fill)
@@ -119,51 +119,6 @@ class Store(Items, Answers, Batches, Passes, Queue):
         """A word that no other project has, given when it was made."""
         return self._db.project
 
-    @property
-    def settings(self) -> ProjectSettings:
-        """The settings as they are now; change them with ``update_settings``."""
-        return ProjectSettings.of(self._meta())
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The labels an answer may have, in the order they were declared."""
-        return tuple(self._meta()["classes"])
-
-    def update_settings(self, **changes: Any) -> None:
-        """Change settings; ``classes`` may grow but not shrink, since answers refer to them."""
-        classes = _check_classes(changes.pop("classes")) if "classes" in changes else None
-        changes = checked_settings(changes)
-        with self._db.transaction() as connection:
-            if classes is not None:
-                missing = [
-                    name for name in read_meta(connection)[0]["classes"] if name not in classes
-                ]
-                if missing:
-                    raise LabelError(
-                        f"classes leaves out {missing[0]!r}; classes can be added but not removed."
-                    )
-                changes["classes"] = classes
-            _write_meta(connection, self._db.project, changes)
-
-    def log(self, kind: str, **detail: Any) -> int:
-        """Remember an event; returns its number."""
-        row = (now(), check_text(kind, "kind"), to_json(detail, "detail"))
-        with self._db.transaction() as connection:
-            cursor = connection.execute(
-                "INSERT INTO events (created, kind, detail) VALUES (?, ?, ?)", row
-            )
-            return int(cursor.lastrowid or 0)
-
-    def events(self) -> list[Event]:
-        """Every event, oldest first."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT event, created, kind, detail FROM events ORDER BY event"
-            ).fetchall()
-        return [
-            Event(event, created, kind, from_json(detail)) for event, created, kind, detail in rows
-        ]
-
     def save_report(self, body: dict[str, Any], n_labels: int) -> int:
         """Store a report written when there were ``n_labels`` labels; returns its number."""
         row = (now(), int(n_labels), to_json(body, "body"))
@@ -204,12 +159,6 @@ class Store(Items, Answers, Batches, Passes, Queue):
             ).fetchone()
         return (*rows, self.settings_mark())
 
-    def settings_mark(self) -> int:
-        """A number that changes whenever the settings do; it costs less than reading them."""
-        with self._db.reading() as connection:
-            proofs = connection.execute("SELECT checksum FROM meta ORDER BY key").fetchall()
-        return crc32("".join(proof for (proof,) in proofs).encode())
-
     def check(self) -> list[str]:
         """Everything that is wrong with the project's files; empty when it is sound.
 
@@ -231,26 +180,3 @@ class Store(Items, Answers, Batches, Passes, Queue):
         except ParbalsError as error:
             faults.append(str(error))
         return faults
-
-    def _meta(self) -> dict[str, Any]:
-        with self._db.reading() as connection:
-            return read_meta(connection)[0]
-
-
-def _write_meta(connection: sqlite3.Connection, project: str, values: dict[str, Any]) -> None:
-    for key, value in values.items():
-        text = to_json(value, f"The setting {key!r}")
-        connection.execute(
-            "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
-            (key, text, checksum(project, "meta", (key, text))),
-        )
-
-
-def _check_classes(classes: Sequence[str]) -> list[str]:
-    if isinstance(classes, str) or len(classes) < 2:
-        raise LabelError(f"classes is {classes!r}; pass a list of at least two class names.")
-    names = [check_text(name, f"classes[{row}]") for row, name in enumerate(classes)]
-    for row, name in enumerate(names):
-        if name in names[:row]:
-            raise LabelError(f"classes[{row}] is {name!r} again; name every class once.")
-    return names

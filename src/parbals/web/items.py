@@ -109,12 +109,12 @@ def show_item(store: Store, position: int) -> ItemOut:
     # The latest of each annotator, in the order in which they came to their labels.
     now: dict[str, Answer] = {}
     for answer in history:
-        if answer.annotator in now and now[answer.annotator].label != answer.label:
+        if answer.annotator in now and now[answer.annotator].label_now != answer.label_now:
             del now[answer.annotator]
         now[answer.annotator] = answer
     held = [answer for answer in now.values() if answer.label is not None]
-    answers = {answer.annotator: str(answer.label) for answer in held}
-    people = {answer.annotator: str(answer.label) for answer in held if answer.source != "machine"}
+    answers = {answer.annotator: str(answer.label_now) for answer in held}
+    people = {a.annotator: str(a.label_now) for a in held if a.source != "machine"}
     passes = {entry.annotator: entry.kind for entry in store.pass_history(position)}
     return ItemOut(
         position=position,

@@ -9,7 +9,7 @@ from parbals import __version__
 from parbals.errors import ProjectDamagedError
 from parbals.learner.audit import AUDIT
 from parbals.learner.words import certificate
-from parbals.project.features import load_features
+from parbals.project.features import COLUMNS, TABLE, load_features
 from parbals.project.summary import overview
 from parbals.store.records import Lease, Why
 from parbals.store.store import Store
@@ -48,7 +48,7 @@ def project(store: Store) -> ProjectOut:
     settings = store.settings
     image = image_column(store)
     text: list[str] = []
-    if image is None and store.n_items and settings.encoder != "columns":
+    if image is None and store.n_items and settings.encoder not in (COLUMNS, TABLE):
         content = store.items([0])[0].content
         words = settings.encoded_columns or [
             name for name in settings.columns if isinstance(content.get(name), str)

@@ -1,0 +1,209 @@
+"""What the cells of a column mean: numbers, dates and times as people write them.
+
+A *reading* names how cells become numbers, so that later rows are read as the first ones were:
+
+    point     12.5   1,234.5   € 12   45 %      comma     12,5   1.234,5
+    date      ISO dates, or objects that are dates; as days since 1970
+    day/month, month/day    13.1.2024 and 1/13/2024; as days
+    clock     8:30 and 8:30:15, as hours
+"""
+
+import datetime
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parbals.features.columns import is_missing
+
+__all__ = ["DATES", "Guess", "guess_reading", "read_cells", "yes_or_no"]
+
+_POINT = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?")
+_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][-+]?\d+)?")
+_CODE = re.compile(r"0\d+")
+_PARTS = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T,]+(\d{1,2}):(\d{2})(?::(\d{2}))?)?")
+_SLASHES = re.compile(r"\d{4}/\d{1,2}/\d{1,2}")
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_AROUND = " \t\u00a0\u202f€$£¥%"
+_MARKS = frozenset(
+    {"na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", ".", "missing", "unknown"}
+)
+_YES = frozenset({"yes", "y", "true", "t", "1", "1.0", "on", "ja", "oui", "si", "sí"})
+_NO = frozenset({"no", "n", "false", "f", "0", "0.0", "off", "nein", "non"})
+_EPOCH = datetime.datetime(1970, 1, 1)
+_ENOUGH = 0.95
+_FEW = 5
+DATES = ("date", "day/month", "month/day")
+
+
+class Guess(NamedTuple):
+    """How a column is read as numbers; cells that do not fit are counted, and the first shown."""
+
+    reading: str
+    n_odd: int = 0
+    odd: Any = None
+    in_doubt: bool = False
+
+
+def read_cells(cells: Sequence[Any] | np.ndarray, reading: str) -> np.ndarray:
+    """float64 (n,); NaN for what is missing, infinite, or not to be read so."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+        days = cells.astype("datetime64[ms]").astype(np.float64) / 86_400_000
+        return np.where(np.isnat(cells), np.nan, days)
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+        numbers = cells.astype(np.float64)
+        return np.where(np.isfinite(numbers), numbers, np.nan)
+    parse = _PARSERS[reading]
+    known: dict[Any, float] = {}
+
+    def one(cell: Any) -> float:
+        if isinstance(cell, str):  # distinct texts are few; each is read once
+            if cell not in known:
+                known[cell] = _text_number(cell, parse)
+            return known[cell]
+        return _object_number(cell, reading)
+
+    return np.array([one(cell) for cell in cells], np.float64)
+
+
+def guess_reading(cells: Sequence[Any] | np.ndarray) -> Guess | None:
+    """The reading that fits nearly all cells that are not empty; None: they are names of things."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "Mm":
+        return Guess("date") if cells.dtype.kind == "M" else None
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+        return Guess("point")
+    filled = [cell for cell in cells if not is_empty(cell)]
+    if not filled or all(isinstance(cell, bool | np.bool_) for cell in filled):
+        return None
+    counts = Counter(cell if isinstance(cell, str) else _Other(cell) for cell in filled)
+    distinct = [cell.value if isinstance(cell, _Other) else cell for cell in counts]
+    if any(isinstance(cell, str) and _CODE.fullmatch(cell.strip()) for cell in distinct):
+        return None  # a post code or an article number
+    weights = np.array(list(counts.values()))
+    best: Guess | None = None
+    in_doubt = False
+    for reading in _PARSERS:
+        is_odd = np.isnan(read_cells(distinct, reading))
+        n_odd = int(weights[is_odd].sum())
+        if reading == "month/day" and best is not None and best.reading == "day/month":
+            in_doubt = n_odd == best.n_odd
+        allowed = max(len(filled) * (1.0 - _ENOUGH), float(len(filled) >= _FEW))
+        if n_odd <= allowed and (best is None or n_odd < best.n_odd):
+            best = Guess(reading, n_odd, distinct[is_odd.argmax()] if n_odd else None)
+        if best is not None and not best.n_odd and best.reading in ("point", "comma", "date"):
+            return best
+    if best is not None and in_doubt:
+        # 3.4.2024 is the fourth month where a point stands, the third where a stroke does.
+        slash = any("/" in cell for cell in distinct if isinstance(cell, str))
+        return best._replace(reading="month/day" if slash else "day/month", in_doubt=True)
+    return best
+
+
+class _Other:
+    """A cell that is not text; each counts for itself, since it may not be hashable."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def is_empty(cell: Any) -> bool:
+    """Missing, or a mark that people write where there is no number."""
+    return is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in _MARKS)
+
+
+def yes_or_no(cells: set[str]) -> bool:
+    """Whether a column's different values, in small letters, are words for yes and no."""
+    return bool(cells) and cells <= _YES | _NO and bool(cells & _YES) and bool(cells & _NO)
+
+
+def said_yes(text: str) -> bool:
+    return text in _YES
+
+
+def _text_number(text: str, parse: Callable[[str], float]) -> float:
+    if is_empty(text):
+        return math.nan
+    try:
+        value = parse(text.strip())
+    except (ValueError, OverflowError):
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def _object_number(cell: Any, reading: str) -> float:
+    if is_missing(cell):
+        return math.nan
+    if isinstance(cell, datetime.date | np.datetime64):
+        return _days(cell) if reading in DATES else math.nan
+    if isinstance(cell, datetime.time):
+        return cell.hour + cell.minute / 60 + cell.second / 3600 if reading == "clock" else math.nan
+    if reading in (*DATES, "clock"):
+        return math.nan
+    if isinstance(cell, datetime.timedelta):
+        return cell.total_seconds() / 3600
+    try:
+        value = float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def _point(text: str) -> float:
+    text = text.strip(_AROUND)
+    if not _POINT.fullmatch(text):
+        raise ValueError(text)
+    return float(text.replace(",", ""))
+
+
+def _comma(text: str) -> float:
+    text = text.strip(_AROUND)
+    if not _COMMA.fullmatch(text):
+        raise ValueError(text)
+    return float(text.replace(".", "").replace(",", "."))
+
+
+def _days(moment: Any) -> float:
+    if isinstance(moment, np.datetime64):
+        return float(moment.astype("datetime64[ms]").astype(np.float64) / 86_400_000)
+    if not isinstance(moment, datetime.datetime):
+        moment = datetime.datetime(moment.year, moment.month, moment.day)
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    return (moment - _EPOCH) / datetime.timedelta(days=1)
+
+
+def _iso(text: str) -> float:
+    if text.isdigit():  # 20240113 may be any number
+        raise ValueError(text)
+    if _SLASHES.match(text):
+        text = "-".join(f"{part:>02}" for part in text[:10].split("/")) + text[10:]
+    return _days(datetime.datetime.fromisoformat(text))
+
+
+def _parted(text: str, day: int, month: int) -> float:
+    match = _PARTS.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    hour, minute, second = (int(part or 0) for part in match.groups()[4:])
+    year = int(match[4])
+    return _days(datetime.datetime(year, int(match[month]), int(match[day]), hour, minute, second))
+
+
+def _clock(text: str) -> float:
+    match = _CLOCK.fullmatch(text)
+    if match is None or int(match[1]) > 24 or int(match[2]) > 59:
+        raise ValueError(text)
+    return int(match[1]) + int(match[2]) / 60 + int(match[3] or 0) / 3600
+
+
+_PARSERS: dict[str, Callable[[str], float]] = {
+    "point": _point,
+    "comma": _comma,
+    "date": _iso,
+    "day/month": lambda text: _parted(text, 1, 3),
+    "month/day": lambda text: _parted(text, 3, 1),
+    "clock": _clock,
+}
