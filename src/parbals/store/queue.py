@@ -12,6 +12,7 @@ from parbals.store.current import (
     CURRENT,
     CURRENT_PASSES,
     PASSED,
+    UNSEEN,
     count_labels,
     has_label,
     has_passed,
@@ -125,6 +126,19 @@ class Queue:
                     f"SELECT count(*) FROM leases WHERE {_FREE}", moment
                 ).fetchone()
         return QueueCounts(ready, free, out)
+
+    def unseen(self) -> dict[str, list[int]]:
+        """Positions that wait on the page and were not answered or passed by anybody yet.
+
+        By the strategy that chose them; a better batch may take their place.
+        """
+        with self._db.reading() as connection:
+            found: dict[str, list[int]] = {}
+            for position, strategy in connection.execute(
+                f"SELECT position, strategy FROM ({UNSEEN}) JOIN batches USING (batch)"
+            ):
+                found.setdefault(strategy, []).append(position)
+        return found
 
     def queued(self) -> tuple[list[int], list[int]]:
         """Positions that wait on the page, and positions that are out: on the page or as a file."""

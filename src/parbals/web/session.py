@@ -7,8 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from parbals import __version__
+from parbals.project.quick import quick_batch
 from parbals.store.records import QueueCounts
 from parbals.store.store import Store
+from parbals.strategies.table import QUICK, UNIFORM
 from parbals.web.desk import Desk
 from parbals.web.queries import Curve, Tasks, live, revision
 from parbals.web.schemas import LiveOut, QueueOut, ServerOut
@@ -22,7 +24,7 @@ _ACTIVE_SECONDS = 600.0
 _TICK = 2.0
 _PAUSE = 0.25
 _RATE_SECONDS = 30.0
-_MOST_WANTED = 500
+_SECONDS_TO_CHOOSE = 20.0
 _LIVE_SECONDS = 0.5
 
 
@@ -40,7 +42,7 @@ class Session:
         self._seen: dict[str, float] = {}
         self._ready: dict[str, int] = {}
         self._done: deque[float] = deque(maxlen=10_000)
-        self._more, self._counted = 1.0, 0
+        self._chosen_at = -1
         self._curve = Curve()
         self._tasks: Tasks | None = None
         self._live: LiveOut | None = None
@@ -49,8 +51,11 @@ class Session:
         self._tender: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Open the project; raises what opening it raises."""
+        """Open the project, where something waits from now on; raises what opening it raises."""
         self.desk.start()
+        with Store.open(self.folder) as store:
+            if not store.queue_counts().free:
+                quick_batch(store)
 
     async def start(self) -> None:
         """Start the worker and look after the queue."""
@@ -130,39 +135,48 @@ class Session:
                 await asyncio.wait_for(self._wake.wait(), _TICK)
             self._wake.clear()
             try:
-                self.supervisor.ask(*await self._missing())
+                self.supervisor.ask(await self._missing())
             except Exception:  # the project cannot be read just now; requests say why
                 await asyncio.sleep(_TICK)
             await asyncio.sleep(_PAUSE)
 
-    async def _missing(self) -> tuple[int, float]:
-        """How many items the queue lacks, and for how many seconds those in it will last.
+    async def _missing(self) -> int:
+        """How many items the model should choose now, instead of those that wait unseen.
 
-        It holds three for everybody at work, at least ten, and is filled when half are gone. Where
-        people are faster than the model, it holds twice what they do in the time a batch takes, and
-        twice as much again each time that it has still run dry.
+        The queue holds three for everybody at work, at least ten, and four times what people do in
+        the time that a batch takes, as far as that fits into twenty seconds. It is renewed when
+        half are gone, when as many answers have come since it was chosen, or when items wait that
+        were chosen in haste.
         """
-        free = (await self.desk.read(lambda store: store.queue_counts())).free
+        if self.supervisor.state in ("starting", "choosing"):
+            return 0  # asked again when the worker says that it is idle
+        free, hasty, done = await self.desk.read(_waiting)
         moment = time.monotonic()
         self._seen = {
             name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
         }
         while self._done and moment - self._done[0] > _RATE_SECONDS:
             self._done.popleft()
+        seconds = self.supervisor.seconds_to_choose
         rate = len(self._done) / _RATE_SECONDS
-        soon = 2.0 * self.supervisor.seconds_to_choose * rate
-        wanted = max(
-            _BATCH, _ITEMS_EACH * len(self._seen), min(round(soon * self._more), _MOST_WANTED)
-        )
+        wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), round(4.0 * seconds * rate))
         low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
-        if 2 * low >= wanted:
-            return 0, 0.0
-        if self.supervisor.n_batches > self._counted:
-            self._counted = self.supervisor.n_batches
-            self._more = min(2.0 * self._more, 16.0) if low == 0 else max(0.5 * self._more, 1.0)
-        self.finished = await self.desk.read(_is_finished)
-        lasts = 0.0 if low < len(self._seen) else min(low / max(rate, 0.01), _RATE_SECONDS)
-        return 0 if self.finished else wanted - low, lasts
+        if self._chosen_at < 0:  # what waits from last time is taken to be fresh
+            self._chosen_at = done - hasty
+        newer = done - self._chosen_at
+        self.finished = low == 0 and await self.desk.read(_is_finished)
+        enough = 2 * low >= wanted and 2 * newer < wanted and not hasty
+        if self.finished or not newer or enough:
+            return 0
+        self._chosen_at = done
+        each = seconds / max(self.supervisor.n_chosen, 1)
+        return max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / max(each, 1e-3))))
+
+
+def _waiting(store: Store) -> tuple[int, bool, int]:
+    """How many items wait, whether some were chosen in haste, and a count of answers and passes."""
+    hasty = not store.unseen().keys().isdisjoint({QUICK, UNIFORM} - {store.settings.strategy})
+    return store.queue_counts().free, hasty, sum(store.revision()[:2])
 
 
 def _is_finished(store: Store) -> bool:
