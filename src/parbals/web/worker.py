@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
@@ -30,10 +31,12 @@ __all__ = ["Chooser", "Reporter", "main"]
 
 _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
+_LOOK_AGAIN = 0.5
 _BETWEEN_REPORTS = 3.0
 _MOST_BETWEEN_REPORTS = 30.0
 _MOST_NEWER = 10
 """A report is renewed at the latest after so many answers, or after half a minute."""
+_REHEARSED = 10
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
 """Fewer than when a command chooses: on the page somebody waits."""
@@ -67,6 +70,16 @@ class Chooser(_Part):
     def step(self, n_wanted: int) -> bool:
         """Choose so many items; False if none was."""
         return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted))
+
+    def rehearse(self) -> bool:
+        """Choose without handing out, so that the first real choice finds its programs compiled."""
+
+        def act() -> bool:
+            learner = _engine().learner_of(self.store, renew=True, n_candidates=_CANDIDATES)
+            n_free = learner.free_items
+            return n_free > 0 and len(learner.choose(min(_REHEARSED, n_free))) > 0
+
+        return self.attempt(act)
 
     def _choose(self, n_wanted: int) -> bool:
         self.say(state="choosing")
@@ -220,12 +233,13 @@ def main(folder: Path) -> None:
     say(state="starting")
     _clear_drafts(folder)
     with Store.open(folder) as store:
-        chooser, began = Chooser(store, say), False
+        chooser = Chooser(store, say)
         say(state="idle")
+        _engine()  # before two threads ask for it at once
+        threading.Thread(target=_keep_reporting, args=(folder, say), daemon=True).start()
+        if not store.n_labelled:
+            chooser.rehearse()
         while (order := inbox.get()) is not None:
-            if not began:  # the first items come before the first report
-                threading.Thread(target=_keep_reporting, args=(folder, say), daemon=True).start()
-                began = True
             n_wanted = int(order.get("choose", 0))
             with suppress(queue.Empty):
                 while True:
@@ -237,11 +251,15 @@ def main(folder: Path) -> None:
 
 
 def _keep_reporting(folder: Path, say: Callable[..., None]) -> None:
-    with Store.open(folder) as store:
-        reporter = Reporter(store, say)
-        while True:
-            if not reporter.step():
-                time.sleep(0.5)
+    try:
+        with Store.open(folder) as store:
+            reporter = Reporter(store, say)
+            while True:
+                if not reporter.step():
+                    time.sleep(_LOOK_AGAIN)
+    except BaseException:  # a mistake of ours ends the process, which is then started again
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _listen(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
