@@ -21,7 +21,7 @@ from parbals.store.database import Database
 from parbals.store.integrity import read_meta
 from parbals.store.items import count_items
 from parbals.store.records import Lease, QueueCounts, Why
-from parbals.store.rows import check_position, check_text
+from parbals.store.rows import check_position, check_text, from_json
 from parbals.store.settings import ProjectSettings
 
 __all__ = ["Queue", "lease_to", "why_of"]
@@ -191,11 +191,15 @@ def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
     """As ``Queue.why``, inside a transaction."""
     row = connection.execute(
         "SELECT batch, rank, (SELECT count(*) FROM batch_items AS b WHERE b.batch = i.batch), "
-        "score, initial_score, strategy FROM batch_items AS i JOIN batches USING (batch) WHERE "
-        "position = ? ORDER BY batch DESC LIMIT 1",
+        "score, initial_score, strategy, settings FROM batch_items AS i JOIN batches USING (batch) "
+        "WHERE position = ? ORDER BY batch DESC LIMIT 1",
         (position,),
     ).fetchone()
-    return None if row is None else Why(*row)
+    if row is None:
+        return None
+    *place, settings = row
+    similar = from_json(settings).get("similar", {}).get(str(position))
+    return Why(*place, similar=similar)
 
 
 def _lease(connection: sqlite3.Connection, position: int, annotator: str, expires: float) -> Lease:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from parbals import __version__
-from parbals.project.quick import quick_batch
+from parbals.project.quick import START, quick_batch
 from parbals.store.records import QueueCounts
 from parbals.store.store import Store
 from parbals.strategies.table import QUICK, UNIFORM
@@ -135,22 +135,22 @@ class Session:
                 await asyncio.wait_for(self._wake.wait(), _TICK)
             self._wake.clear()
             try:
-                self.supervisor.ask(await self._missing())
+                self.supervisor.ask(*await self._missing())
             except Exception:  # the project cannot be read just now; requests say why
                 await asyncio.sleep(_TICK)
             await asyncio.sleep(_PAUSE)
 
-    async def _missing(self) -> int:
-        """How many items the model should choose now, instead of those that wait unseen.
+    async def _missing(self) -> tuple[int, bool]:
+        """How many items the model should choose now, and whether instead of those that wait.
 
         The queue holds three for everybody at work, at least ten, and four times what people do in
-        the time that a batch takes, as far as that fits into twenty seconds. It is renewed when
-        half are gone, when as many answers have come since it was chosen, or when items wait that
-        were chosen in haste.
+        the time that a batch takes, as far as that fits into twenty seconds. It is filled when half
+        are gone. What was chosen without the model is replaced: once it has learnt something new,
+        and the very first items once five are answered.
         """
         if self.supervisor.state in ("starting", "choosing"):
-            return 0  # asked again when the worker says that it is idle
-        free, hasty, done = await self.desk.read(_waiting)
+            return 0, False  # asked again when the worker says that it is idle
+        free, chosen_by, done = await self.desk.read(_waiting)
         moment = time.monotonic()
         self._seen = {
             name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
@@ -160,23 +160,25 @@ class Session:
         seconds = self.supervisor.seconds_to_choose
         rate = len(self._done) / _RATE_SECONDS
         wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), round(4.0 * seconds * rate))
+        each = seconds / max(self.supervisor.n_chosen, 1)
+        wanted = max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / max(each, 1e-3))))
         low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
+        hasty = bool(chosen_by & {QUICK, UNIFORM})
         if self._chosen_at < 0:  # what waits from last time is taken to be fresh
             self._chosen_at = done - hasty
         newer = done - self._chosen_at
         self.finished = low == 0 and await self.desk.read(_is_finished)
-        enough = 2 * low >= wanted and 2 * newer < wanted and not hasty
-        if self.finished or not newer or enough:
-            return 0
+        renew = hasty or (START in chosen_by and 2 * newer >= _BATCH)
+        if self.finished or not newer or not (renew or 2 * low < wanted):
+            return 0, False
         self._chosen_at = done
-        each = seconds / max(self.supervisor.n_chosen, 1)
-        return max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / max(each, 1e-3))))
+        return (wanted, True) if renew else (wanted - low, False)
 
 
-def _waiting(store: Store) -> tuple[int, bool, int]:
-    """How many items wait, whether some were chosen in haste, and a count of answers and passes."""
-    hasty = not store.unseen().keys().isdisjoint({QUICK, UNIFORM} - {store.settings.strategy})
-    return store.queue_counts().free, hasty, sum(store.revision()[:2])
+def _waiting(store: Store) -> tuple[int, set[str], int]:
+    """How many items wait, what else than the project's strategy chose them, answers and passes."""
+    chosen_by = store.unseen().keys() - {store.settings.strategy}
+    return store.queue_counts().free, chosen_by, sum(store.revision()[:2])
 
 
 def _is_finished(store: Store) -> bool:

@@ -76,9 +76,9 @@ class Supervisor:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def ask(self, n_items: int) -> None:
-        """Tell the worker how many items to choose; with 0, that somebody is there."""
-        self._wanted = {"choose": n_items}
+    def ask(self, n_items: int, renew: bool = False) -> None:
+        """Tell the worker how many items to choose, with ``renew`` instead of those that wait."""
+        self._wanted = {"choose": n_items, "renew": renew} if n_items else None
         if self.state != "choosing":  # what is missing is counted again when the batch is there
             self._tell()
 

@@ -1,10 +1,11 @@
 """The page's second process: it chooses items for the queue and renews report, predictions and map.
 
-Orders come as JSON lines on standard input, {"choose": n}; what it is doing goes to standard output
-in the same way. Two threads work, each with a store of its own: one chooses, the other reports, so
-that neither waits for a program that the other compiles. Both keep to one core and out of the way
-of labelling. The process ends when its input does, and may be cut off at any time: nobody waits for
-it, since the server hands out quick items meanwhile (:mod:`parbals.project.quick`).
+Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits};
+what it is doing goes to standard output in the same way. Two threads work, each with a store of its
+own: one chooses, the other reports, so that neither waits for a program that the other compiles.
+Both keep to one core and out of the way of labelling. The process ends when its input does, and may
+be cut off at any time: nobody waits for it, since the server hands out quick items meanwhile
+(:mod:`parbals.project.quick`).
 """
 
 import json
@@ -65,11 +66,11 @@ class _Part:
 
 
 class Chooser(_Part):
-    """Chooses by the project's strategy; its items replace those that wait unseen."""
+    """Chooses by the project's strategy."""
 
-    def step(self, n_wanted: int) -> bool:
-        """Choose so many items; False if none was."""
-        return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted))
+    def step(self, n_wanted: int, *, renew: bool = False) -> bool:
+        """Choose so many items, with ``renew`` instead of those that wait; False if none was."""
+        return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew))
 
     def rehearse(self) -> bool:
         """Choose without handing out, so that the first real choice finds its programs compiled."""
@@ -81,7 +82,7 @@ class Chooser(_Part):
 
         return self.attempt(act)
 
-    def _choose(self, n_wanted: int) -> bool:
+    def _choose(self, n_wanted: int, renew: bool) -> bool:
         self.say(state="choosing")
         engine = _engine()
         watch = _Stopwatch()
@@ -93,7 +94,7 @@ class Chooser(_Part):
                     n_wanted,
                     fewer=True,
                     queued=True,
-                    renew=True,
+                    renew=renew,
                     n_candidates=_CANDIDATES,
                 )
         except engine.NothingFreeError:
@@ -240,14 +241,13 @@ def main(folder: Path) -> None:
         if not store.n_labelled:
             chooser.rehearse()
         while (order := inbox.get()) is not None:
-            n_wanted = int(order.get("choose", 0))
             with suppress(queue.Empty):
                 while True:
                     later = inbox.get_nowait()
                     if later is None:
                         return
-                    n_wanted = max(n_wanted, int(later.get("choose", 0)))
-            chooser.step(n_wanted)
+                    order = later  # what is asked for last counts
+            chooser.step(int(order.get("choose", 0)), renew=bool(order.get("renew")))
 
 
 def _keep_reporting(folder: Path, say: Callable[..., None]) -> None:
