@@ -96,7 +96,7 @@ def _medoids(rows: np.ndarray, n: int, generator: np.random.Generator) -> np.nda
     if n >= len(rows):
         return np.arange(len(rows))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of empty clusters, where rows repeat
+        warnings.simplefilter("ignore")  # of empty clusters and distances of 0, where rows repeat
         centres, _ = kmeans2(rows, n, minit="++", seed=generator)
     squares = (rows**2).sum(axis=1)[:, None] - 2.0 * rows @ centres.T + (centres**2).sum(axis=1)
     sizes = np.bincount(squares.argmin(axis=1), minlength=n)

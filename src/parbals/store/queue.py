@@ -197,9 +197,8 @@ def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
     ).fetchone()
     if row is None:
         return None
-    *place, settings = row
-    similar = from_json(settings).get("similar", {}).get(str(position))
-    return Why(*place, similar=similar)
+    similar = from_json(row[-1]).get("similar", {})
+    return Why(*row[:-1], similar.get(str(position)))
 
 
 def _lease(connection: sqlite3.Connection, position: int, annotator: str, expires: float) -> Lease:

@@ -33,7 +33,7 @@ Position = Annotated[Whole, Field(ge=0, le=MOST_POSITION)]
 Positions = Annotated[list[Position], Field(max_length=100)]
 Kind = Literal["skip", "unsure"]
 Outcome = Annotated[str, Field(json_schema_extra={"enum": ["new", "repeated", "revised"]})]
-State = Literal["idle", "choosing", "reporting", "starting", "failed", "finished"]
+State = Literal["idle", "choosing", "starting", "failed", "finished"]
 Probabilities = dict[str, float] | None
 
 

@@ -167,9 +167,10 @@ class Session:
         if self._chosen_at < 0:  # what waits from last time is taken to be fresh
             self._chosen_at = done - hasty
         newer = done - self._chosen_at
-        self.finished = low == 0 and await self.desk.read(_is_finished)
+        is_low = 2 * low < wanted
+        self.finished = is_low and await self.desk.read(_is_finished)
         renew = hasty or (START in chosen_by and 2 * newer >= _BATCH)
-        if self.finished or not newer or not (renew or 2 * low < wanted):
+        if self.finished or not newer or not (renew or is_low):
             return 0, False
         self._chosen_at = done
         return (wanted, True) if renew else (wanted - low, False)

@@ -152,7 +152,6 @@ export function labelView(aside) {
 
   function keydown(event) {
     if (
-      event.defaultPrevented || // a picture's own key
       event.ctrlKey ||
       event.metaKey ||
       event.altKey ||
