@@ -6,6 +6,10 @@ The server and its worker run as `parbals serve` runs them. The person does what
 hold one item and three behind it, answer one a second, and fetch more. It prints one JSON record:
 how often nothing was in hand, the longest time a request for items took, who chose the labelled
 items, and how old the report was at worst, in labels and in seconds.
+
+With ``--fair`` a second of the person is one of an otherwise idle machine: while the worker wants
+to compute, only the processor time that it gets counts. What is then seen does not depend on what
+else the machine does (Linux only; elsewhere the clock on the wall is taken).
 """
 
 import argparse
@@ -36,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--items", type=int, default=2_000)
     parser.add_argument("--labels", type=int, default=300)
     parser.add_argument("--pace", type=float, default=1.0, help="seconds between two labels")
+    parser.add_argument("--fair", action="store_true", help="count what the worker gets")
     parser.add_argument("--known", type=int, default=0, help="labels that are there before")
     parser.add_argument(
         "--warm", action="store_true", help="begin when the model has chosen once: it has compiled"
@@ -56,7 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
             link = server.stdout.readline().split()[-1]
             if given.warm:
                 wait_for_model(project)
-            record = label(link, truth, given.labels, given.pace)
+            clock = Clock(server.pid if given.fair else None)
+            record = label(link, truth, given.labels, given.pace, clock)
         finally:
             server.send_signal(signal.SIGINT)
             server.communicate()
@@ -97,14 +103,54 @@ def wait_for_model(folder: Path) -> None:
             time.sleep(RETRY)
 
 
-def label(link: str, truth: list[str], n_labels: int, pace: float) -> dict[str, Any]:
+class Clock:
+    """Seconds since it was made; of a ``parent``'s child, the seconds as they would be if idle."""
+
+    def __init__(self, parent: int | None) -> None:
+        self.parent = parent if Path("/proc/self/task").exists() else None
+        self.passed, self.last, self.used = 0.0, time.monotonic(), self._usage()[1]
+
+    def sleep_until(self, moment: float) -> None:
+        """Until so many seconds have passed."""
+        while self.now() < moment:
+            time.sleep(0.05)
+
+    def now(self) -> float:
+        """While the child wants to compute, its processor time; otherwise the time on the wall."""
+        moment, (is_busy, used) = time.monotonic(), self._usage()
+        slice_ = moment - self.last
+        got = min(slice_, max(0.0, used - self.used)) if is_busy else slice_
+        self.passed, self.last, self.used = self.passed + got, moment, used
+        return self.passed
+
+    def _usage(self) -> tuple[bool, float]:
+        if self.parent is None:
+            return False, 0.0
+        # The worker is started by a thread of the server that is not its first.
+        children = [
+            child
+            for file in Path(f"/proc/{self.parent}/task").glob("*/children")
+            for child in file.read_text().split()
+        ]
+        is_busy, ticks = False, 0
+        for file in (f for child in children for f in Path(f"/proc/{child}/task").glob("*/stat")):
+            try:
+                fields = file.read_text().rpartition(")")[2].split()
+            except OSError:  # a thread that has just ended
+                continue
+            is_busy = is_busy or fields[0] == "R"
+            ticks += int(fields[11]) + int(fields[12])
+        return is_busy, ticks / os.sysconf("SC_CLK_TCK")
+
+
+def label(link: str, truth: list[str], n_labels: int, pace: float, clock: Clock) -> dict[str, Any]:
     """Answer ``n_labels`` items, one every ``pace`` seconds; what was seen meanwhile."""
     client = Client(link)
     hand: list[int] = []
     times: list[float] = []
     n_empty, slowest, oldest, n_newer, n_before = 0, 0.0, 0.0, 0, None
     answered: set[int] = set()
-    begin = time.monotonic()
+    begin = clock.now()
     while len(times) < n_labels:
         asked = time.monotonic()
         reply = client.post("/api/take", {"annotator": "ann", "n": IN_HAND})
@@ -114,12 +160,12 @@ def label(link: str, truth: list[str], n_labels: int, pace: float) -> dict[str, 
             n_empty += 1
             time.sleep(RETRY)
             continue
-        time.sleep(max(0.0, begin + len(times) * pace - time.monotonic()))
+        clock.sleep_until(begin + len(times) * pace)
         position = hand.pop(0)
         one = {"position": position, "label": truth[position], "request_id": f"r{position}"}
         client.post("/api/answers", {"annotator": "ann", "answers": [one]})
         answered.add(position)
-        times.append(time.monotonic())
+        times.append(clock.now())
         live = client.get("/api/live")
         n_before = live["labelled"] - len(times) if n_before is None else n_before
         in_report = max(0, (live["report"] or {"n_labels": 0})["n_labels"] - n_before)
@@ -128,7 +174,7 @@ def label(link: str, truth: list[str], n_labels: int, pace: float) -> dict[str, 
             oldest = max(oldest, times[-1] - times[in_report])
     return {
         "labels": n_labels,
-        "seconds": round(time.monotonic() - begin, 1),
+        "seconds": round(clock.now() - begin, 1),
         "empty": n_empty,
         "slowest_request": round(slowest, 3),
         "report_behind_labels": n_newer,

@@ -328,7 +328,7 @@ def tell(
         record = {name: getattr(counts, name) for name in names}
         say(True, {**record, "report": report and report.as_dict()}, "")
     elif report is not None:
-        click.echo("\n".join(report_lines(report.as_dict(), goal)))
+        click.echo("\n".join(report_lines(report.as_dict(), goal, report.n_labelled)))
 
 
 COMMANDS = (init, embed, next_, tell, status, export, salvage)

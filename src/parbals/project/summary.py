@@ -140,7 +140,7 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     report = seen.report
     if report is None:
         return [*lines, "No report yet: it is made when labels arrive (parbals tell)."]
-    lines += report_lines(report, seen.goal, verbose=verbose)
+    lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
     if seen.labelled != report["n_labels"]:
         lines.append(
             f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` or "
@@ -149,10 +149,12 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     return lines
 
 
-def report_lines(report: Mapping[str, Any], goal: Goal, *, verbose: bool = False) -> list[str]:
+def report_lines(
+    report: Mapping[str, Any], goal: Goal, n_labelled: int, *, verbose: bool = False
+) -> list[str]:
     """How good the model is and what to do next; ``verbose`` with losses in nats."""
     lines = [error_line(report)]
-    loss, gain = report["expected_log_loss"], report["next_gain"]
+    loss, gain = report["expected_log_loss"], report.get("next_gain")
     if verbose and loss is not None:
         lines.append(
             f"expected log loss: {loss['mean']:.3g} ({loss['low']:.3g} to {loss['high']:.3g}) nats"
@@ -166,7 +168,7 @@ def report_lines(report: Mapping[str, Any], goal: Goal, *, verbose: bool = False
         *lines,
         certificate(measured),
         *class_lines(measured),
-        advice(goal, report["n_labelled"], report)[1],
+        advice(goal, n_labelled, report)[1],
         *report["warnings"],
     ]
 

@@ -7,6 +7,7 @@ a lease that has run out puts its item back into the queue.
 import sqlite3
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from parbals.store.current import (
     CURRENT,
@@ -197,8 +198,8 @@ def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
     ).fetchone()
     if row is None:
         return None
-    similar = from_json(row[-1]).get("similar", {})
-    return Why(*row[:-1], similar.get(str(position)))
+    similar = from_json(row[-1]).get("similar", {}).get(str(position))
+    return replace(Why(*row[:-1]), similar=similar)
 
 
 def _lease(connection: sqlite3.Connection, position: int, annotator: str, expires: float) -> Lease:

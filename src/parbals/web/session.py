@@ -25,6 +25,8 @@ _TICK = 2.0
 _PAUSE = 0.25
 _RATE_SECONDS = 30.0
 _SECONDS_TO_CHOOSE = 20.0
+_MOST_AHEAD = 28
+"""With the four that somebody has in hand, 32: larger batches are another program to compile."""
 _LIVE_SECONDS = 0.5
 
 
@@ -144,9 +146,10 @@ class Session:
         """How many items the model should choose now, and whether instead of those that wait.
 
         The queue holds three for everybody at work, at least ten, and four times what people do in
-        the time that a batch takes, as far as that fits into twenty seconds. It is filled when half
-        are gone. What was chosen without the model is replaced: once it has learnt something new,
-        and the very first items once five are answered.
+        the time that a batch takes, as far as that fits into twenty seconds and into the smallest
+        program that the engine compiles. It is filled when half are gone. What was chosen without
+        the model is replaced: once it has learnt something new, and the very first items once five
+        are answered.
         """
         if self.supervisor.state in ("starting", "choosing"):
             return 0, False  # asked again when the worker says that it is idle
@@ -159,9 +162,10 @@ class Session:
             self._done.popleft()
         seconds = self.supervisor.seconds_to_choose
         rate = len(self._done) / _RATE_SECONDS
-        wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), round(4.0 * seconds * rate))
-        each = seconds / max(self.supervisor.n_chosen, 1)
-        wanted = max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / max(each, 1e-3))))
+        each = max(seconds / max(self.supervisor.n_chosen, 1), 1e-3)
+        ahead = min(round(4.0 * seconds * rate), _MOST_AHEAD)
+        wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), ahead)
+        wanted = max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / each)))
         low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
         hasty = bool(chosen_by & {QUICK, UNIFORM})
         if self._chosen_at < 0:  # what waits from last time is taken to be fresh
