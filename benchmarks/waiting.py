@@ -126,21 +126,21 @@ class Clock:
     def _usage(self) -> tuple[bool, float]:
         if self.parent is None:
             return False, 0.0
-        # The worker is started by a thread of the server that is not its first.
-        children = [
-            child
-            for file in Path(f"/proc/{self.parent}/task").glob("*/children")
-            for child in file.read_text().split()
-        ]
         is_busy, ticks = False, 0
-        for file in (f for child in children for f in Path(f"/proc/{child}/task").glob("*/stat")):
-            try:
-                fields = file.read_text().rpartition(")")[2].split()
-            except OSError:  # a thread that has just ended
-                continue
-            is_busy = is_busy or fields[0] == "R"
-            ticks += int(fields[11]) + int(fields[12])
+        for process in Path("/proc").glob("[0-9]*"):
+            if _fields(process / "stat")[1] == str(self.parent):
+                for thread in map(_fields, (process / "task").glob("*/stat")):
+                    is_busy = is_busy or thread[0] == "R"
+                    ticks += int(thread[11]) + int(thread[12])
         return is_busy, ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _fields(file: Path) -> list[str]:
+    """State, parent, ... of a process or thread; one that has just ended has none."""
+    try:
+        return file.read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["Z"] + ["0"] * 20
 
 
 def label(link: str, truth: list[str], n_labels: int, pace: float, clock: Clock) -> dict[str, Any]:

@@ -28,6 +28,8 @@ _SECONDS_TO_CHOOSE = 20.0
 _MOST_AHEAD = 28
 """With the four that somebody has in hand, 32: larger batches are another program to compile."""
 _LIVE_SECONDS = 0.5
+_HASTY = {QUICK, UNIFORM}
+"""What chooses where nobody should wait and the model is not ready."""
 
 
 class Session:
@@ -44,7 +46,7 @@ class Session:
         self._seen: dict[str, float] = {}
         self._ready: dict[str, int] = {}
         self._done: deque[float] = deque(maxlen=10_000)
-        self._chosen_at = -1
+        self._chosen_at = 0
         self._curve = Curve()
         self._tasks: Tasks | None = None
         self._live: LiveOut | None = None
@@ -58,6 +60,9 @@ class Session:
         with Store.open(self.folder) as store:
             if not store.queue_counts().free:
                 quick_batch(store)
+            _, chosen_by, done = _waiting(store)
+            # What waits from last time is taken to be fresh.
+            self._chosen_at = done - bool(chosen_by & _HASTY)
 
     async def start(self) -> None:
         """Start the worker and look after the queue."""
@@ -167,13 +172,10 @@ class Session:
         wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), ahead)
         wanted = max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / each)))
         low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
-        hasty = bool(chosen_by & {QUICK, UNIFORM})
-        if self._chosen_at < 0:  # what waits from last time is taken to be fresh
-            self._chosen_at = done - hasty
         newer = done - self._chosen_at
         is_low = 2 * low < wanted
         self.finished = is_low and await self.desk.read(_is_finished)
-        renew = hasty or (START in chosen_by and 2 * newer >= _BATCH)
+        renew = bool(chosen_by & _HASTY) or (START in chosen_by and 2 * newer >= _BATCH)
         if self.finished or not newer or not (renew or is_low):
             return 0, False
         self._chosen_at = done
