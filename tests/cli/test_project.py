@@ -51,7 +51,7 @@ class TestInit:
 
         for metric in METRICS:
             run("init", metric, messages, *ROLES, "--metric", metric)
-            assert f", judged by {metric}\n" in run("status", metric)
+            assert f", judged by {metric}\n" in run("status", metric, "--verbose")
             assert json.loads(run("status", metric, "--json"))["metric"] == metric
         run("init", "p", messages, *ROLES, "--metric", "f1", fails=True)
 
@@ -185,11 +185,14 @@ class TestRound:
         assert output.startswith("6 new labels")
         assert "expected error" in output
         status = run("status", project)
-        assert (
-            "12 of 60 items labelled (20.0%), 0 out, 1 batches by parbals-epig, judged by accuracy"
-            in status
-        )
+        assert "12 of 60 items labelled (20.0%), 0 out\n" in status
         assert "90 % interval" in status
+        for words in ("nats", "parbals-epig", "ou can stop"):
+            assert words not in output + status
+        more = run("status", project, "--verbose")
+        assert "1 batches, strategy parbals-epig, judged by accuracy" in more
+        assert "labelled items were chosen by: nobody 6, parbals-epig 6" in more
+        assert " nats\n" in more
         run("export", project, "--out", "out.csv")
         with open(tmp_path / "out.csv", newline="", encoding="utf-8-sig") as file:
             rows = {row["id"]: row for row in csv.DictReader(file)}

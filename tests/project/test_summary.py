@@ -28,12 +28,36 @@ def test_the_overview_counts_what_waits_what_is_out_and_what_was_passed(tmp_path
     assert [annotator.name for annotator in seen.annotators] == ["ann", "bob", "cyd", "rule"]
     assert seen.agreement.n_items == 1
     assert len(seen.agreement.pairs) == 3, "machines do not count"
-    first, second, *_ = overview_lines(seen)
-    assert (
-        first
-        == "2 of 10 items labelled (20.0%), 2 out, 2 batches by parbals-epig, judged by log-loss"
-    )
+    first, second, *_ = lines = overview_lines(seen)
+    assert first == "2 of 10 items labelled (20.0%), 2 out"
     assert second == "2 waiting on the labelling page, 1 passed without a label"
+    assert not any("parbals-epig" in line for line in lines)
+    assert seen.chosen_by == {"": 2}
+    more = overview_lines(seen, verbose=True)
+    assert "2 batches, strategy parbals-epig, judged by log-loss" in more
+    assert "labelled items were chosen by: nobody 2" in more
+
+
+def test_who_chose_what_is_told_as_it_was(tmp_path):
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings={}) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(10))
+        store.record_batch("k-means", 0, [(n, None, None) for n in range(4)], {}, queued=True)
+        store.submit([Submission(0, "ham")], annotator="ann")
+        store.record_batch(
+            "parbals-epig", 0, [(n, None, None) for n in (1, 5, 6)], {}, queued=True, renew=True
+        )
+        store.submit([Submission(n, "ham") for n in (1, 2, 5)], annotator="ann")
+        assert overview(store).chosen_by == {"parbals-epig": 2, "": 1, "k-means": 1}
+
+
+def test_progress_is_shown_against_the_goal(tmp_path):
+    settings = {"goal_labels": 4, "goal_error": 0.05}
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(10))
+        store.submit([Submission(3, "ham"), Submission(4, "ham")], annotator="ann")
+        lines = overview_lines(overview(store))
+    assert f"goal  {'█' * 15}{'░' * 15}  2 of 4 labels" in lines
+    assert f"goal  {'░' * 30}  Error: not known yet, the goal is below 5.0%" in lines
 
 
 def test_an_audit_is_counted_and_marked_in_exports(tmp_path):

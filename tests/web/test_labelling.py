@@ -43,7 +43,8 @@ def test_an_item_comes_with_its_content_its_lease_and_why_it_was_chosen(server):
     assert abs(first["expires"] - time.time() - 1800) < 60
     why = second["why"]
     assert (why["batch"], why["rank"], why["of"], why["strategy"]) == (1, 2, 20, "parbals-epig")
-    assert why["sentence"].startswith("Number 2 of 20 in batch 1")
+    assert why["sentence"] == "The model does not know this item yet."
+    assert why["details"].startswith("Number 2 of 20 in batch 1, by ParBaLS EPIG: ")
     assert why["predicted"] is None
     assert (found["queue"]["ready"], found["queue"]["out"]) == (18, 2)
 

@@ -21,14 +21,20 @@ def store(project):
         yield store
 
 
-def sentence(store, why):
-    return Tasks(store).task(store, Lease(3, 0.0, why)).why.sentence
+def told(store, why):
+    return Tasks(store).task(store, Lease(3, 0.0, why)).why
+
+
+def predict(store, *shares):
+    guesses = np.tile(np.array(shares, np.float32), (store.n_items, 1))
+    written = store_features(store.folder, guesses, name="predictions")
+    store.update_settings(predictions=PredictionsFile(**asdict(written)))
 
 
 @pytest.mark.parametrize(
     ("strategy", "score", "words"),
     [
-        ("random", 0.3, ", drawn at random."),
+        ("random", 0.3, ": drawn at random."),
         ("coreset", 0.3, " far from everything that was chosen before."),
         ("margin", 0.25, " nearly equally likely, with a score of 0.25."),
         ("parbals-epig", 0.25, " to lower the loss by 0.25 (alone by 0.5)."),
@@ -37,17 +43,28 @@ def sentence(store, why):
         ("somebody-elses", 0.25, ", chosen by somebody-elses."),
     ],
 )
-def test_people_are_told_why_an_item_was_chosen(store, strategy, score, words):
+def test_details_name_strategy_and_score(store, strategy, score, words):
     why = Why(batch=7, rank=1, size=20, score=score, initial_score=0.5, strategy=strategy)
-    told = sentence(store, why)
-    assert told.startswith("Number 2 of 20 in batch 7, ")
-    assert told.endswith(words)
+    details = told(store, why).details
+    assert details.startswith("Number 2 of 20 in batch 7, ")
+    assert details.endswith(words)
+
+
+def test_people_are_told_in_plain_words_why_an_item_was_chosen(store):
+    why = Why(7, 1, 20, 0.25, 0.5, "parbals-epig", similar=143)
+    predict(store, 0.55, 0.45)
+    sentence = told(store, why).sentence
+    assert sentence == (
+        "The model wavers between ham and spam; about 140 similar items depend on it."
+    )
+    start = told(store, Why(1, 0, 20, None, None, "k-means")).sentence
+    assert start == "One of the items that stand for the others, to begin with."
 
 
 def test_every_strategy_has_its_words_and_an_item_nobody_chose_says_so(store):
     for name, strategy in STRATEGIES.items():
-        assert strategy.about in sentence(store, Why(1, 0, 5, None, None, name))
-    assert sentence(store, None) == "Nobody chose this item: it was picked from the list."
+        assert strategy.about in told(store, Why(1, 0, 5, None, None, name)).details
+    assert told(store, None).sentence == "Nobody chose this item: it was picked from the list."
 
 
 def test_a_random_item_says_what_it_is_for_and_shows_no_guess(store):

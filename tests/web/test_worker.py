@@ -3,17 +3,19 @@
 import json
 import subprocess
 import sys
-import threading
+import time
 
 import pytest
-from page_server import make_project
+from page_server import make_project, wait_for
 
 from parbals.learner.active import ActiveLearner
 from parbals.project.engine import choose_batch, learner_of, refresh
 from parbals.store.records import Submission
 from parbals.store.store import Store
 from parbals.web.supervisor import Supervisor, worker_environment
-from parbals.web.worker import Worker, first_items
+from parbals.web.worker import Chooser, Reporter, _Stopwatch
+
+PARTS = (Chooser, Reporter)
 
 
 @pytest.fixture
@@ -26,68 +28,63 @@ def silent(**words):
     pass
 
 
-def test_the_first_items_are_there_before_the_model_is(store):
-    assert first_items(store) == 3
-    assert store.queue_counts().free == 3
-    assert store.batches()[0].strategy == "random"
-    assert first_items(store) == 0, "something waits already"
-
-
-def test_the_first_items_are_the_same_for_the_same_seed_and_never_taken_ones(store):
-    store.submit([Submission(n, "ham") for n in range(0, 26)], annotator="ann")
-    store.pass_over(26, "skip", annotator="ann")
-    store.record_batch("random", 0, [(27, None, None)], {})
-    assert first_items(store) == 2
-    assert sorted(item.position for item in store.batches()[1].items) == [28, 29]
-    assert first_items(store) == 0
-
-
-def test_the_first_items_are_the_audits_where_there_is_one(store):
-    store.update_settings(audit=[17, 4, 9, 21])
-    store.submit([Submission(4, "ham")], annotator="ann")
-    assert first_items(store) == 3
-    (record,) = store.batches()
-    assert [item.position for item in record.items] == [17, 9, 21]
-    assert record.strategy == "audit"
-
-
-def test_nothing_is_left_to_start_with_where_everything_is_labelled(store):
-    store.submit([Submission(n, "ham") for n in range(30)], annotator="ann")
-    assert first_items(store) == 0
-
-
-def test_the_plan_keeps_to_the_time_people_will_wait(store):
-    worker = Worker(store, silent)
-    worker.seconds_each = 0.2  # forty steps fit
-    assert worker.plan(10, 20, seconds=0.0) == (10, None)
-    assert worker.plan(60, 20, seconds=0.0) == (20, None), "in parts"
-    assert worker.plan(60, 20, seconds=30.0) == (60, None), "what waits lasts longer"
-    assert worker.plan(150, 20, seconds=0.0) == (150, "power-epig"), "all at once where many wait"
-    assert worker.plan(10, 300, seconds=30.0) == (10, "power-epig"), (
-        "too many are out to take them into account"
-    )
-
-
 def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
     said = []
-    worker = Worker(store, lambda **words: said.append(words))
+    chooser, reporter = (part(store, lambda **words: said.append(words)) for part in PARTS)
     store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
     store.pass_over(2, "skip", annotator="ann")
-    assert worker.step(5)
+    assert chooser.step(5)
     assert store.queue_counts().free == 5
     assert not {0, 1, 2} & set(store.pending()), "neither labelled nor passed items are chosen"
-    assert worker.step(0)
+    assert reporter.step()
     assert store.latest_report().n_labels == 2
     assert store.settings.predictions.shape == (30, 2)
-    assert worker.step(0)
+    assert reporter.step()
     assert store.settings.map.shape == (30, 2)
-    assert not worker.step(0)
-    assert [words["state"] for words in said] == ["choosing", "idle", "reporting", "idle"]
-    worker.step(100)
+    assert not reporter.step()
+    assert [words.get("state") for words in said] == ["choosing", "idle", None]
+    assert said[1]["chose"] == 5
+    assert said[1]["seconds"] >= 0.0
+    chooser.step(100)
     assert store.queue_counts().free == 27, "fewer where fewer are left"
     said.clear()
-    assert not worker.step(3)
+    assert not chooser.step(3)
     assert said[-1]["chose"] == 0
+
+
+def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
+    store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+    store.record_batch("confidence", 0, [(n, None, None) for n in range(2, 20)], {}, queued=True)
+    (mine,) = store.take("ann", 1, 60.0)
+    assert Chooser(store, silent).step(5, renew=True)
+    assert list(store.unseen()) == ["parbals-epig"]
+    assert len(store.unseen()["parbals-epig"]) == 5
+    assert mine.position in store.pending(), "what somebody has stays theirs"
+    assert [len(record.items) for record in store.batches()] == [1, 5]
+    assert all(store.why(p).similar is not None for p in store.unseen()["parbals-epig"])
+
+
+def test_a_rehearsal_hands_out_nothing(store):
+    assert Chooser(store, silent).rehearse()
+    assert (store.pending(), store.n_batches) == ([], 0)
+
+
+def test_a_report_is_never_ten_answers_behind(store):
+    reporter = Reporter(store, silent)
+    reporter.reported, reporter.began, reporter.rest = 5, time.monotonic(), 1000.0
+    assert not reporter.is_due(5), "nothing is new"
+    assert not reporter.is_due(14), "the last one took long"
+    assert reporter.is_due(15)
+
+
+def test_compiling_is_no_part_of_how_long_a_batch_takes():
+    import jax
+
+    watch = _Stopwatch()
+    before = watch.seconds()
+    jax.monitoring.record_event_duration_secs("/jax/core/compile/backend_compile_duration", 1e6)
+    assert before >= 0.0
+    assert watch.seconds() == 0.0
 
 
 def test_items_that_wait_for_a_second_opinion_do_not_cost_the_project_its_strategy(store):
@@ -95,9 +92,7 @@ def test_items_that_wait_for_a_second_opinion_do_not_cost_the_project_its_strate
     store.record_batch("random", 0, [(n, None, None) for n in range(20)], {}, queued=True)
     store.submit([Submission(n, ("ham", "spam")[n % 2]) for n in range(20)], annotator="ann")
     assert len(store.pending()) == 20, "they wait for somebody else"
-    worker = Worker(store, silent)
-    worker.seconds_each = 0.5  # sixteen steps fit
-    assert worker.step(2)
+    assert Chooser(store, silent).step(2)
     assert store.batches()[-1].strategy == "margin"
     assert refresh(store, with_pending=False).n_pending == len(learner_of(store).pending) == 2
 
@@ -126,8 +121,7 @@ def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_aga
     hasty(lambda batch: batch.indices)
     monkeypatch.setattr("parbals.project.engine._TRIES", 3)
     said = []
-    worker = Worker(store, lambda **words: said.append(words))
-    worker.next_report = float("inf")
+    worker = Chooser(store, lambda **words: said.append(words))
     worker.step(2)
     assert store.n_labelled == 6, "tried three times"
     assert [words["state"] for words in said] == ["choosing", "idle"]
@@ -160,18 +154,18 @@ def test_what_was_labelled_while_it_was_chosen_is_not_said_to_be_in_the_batch(st
 
 def test_a_corrected_label_renews_the_predictions_after_a_restart(store):
     store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
-    assert Worker(store, silent)._report()
-    assert not Worker(store, silent)._report(), "nothing has changed"
+    assert Reporter(store, silent)._report()
+    assert not Reporter(store, silent)._report(), "nothing has changed"
     store.submit([Submission(1, "ham")], annotator="ann", revise=True)
     before = store.settings.predictions.digest
-    assert Worker(store, silent)._report(), "as many labels, but others"
+    assert Reporter(store, silent)._report(), "as many labels, but others"
     assert store.settings.predictions.digest != before
 
 
 def test_an_error_is_said_in_one_sentence_and_tried_again_later(store):
     store.update_settings(features=None)
     said = []
-    worker = Worker(store, lambda **words: said.append(words))
+    worker = Chooser(store, lambda **words: said.append(words))
     assert not worker.step(5)
     assert said[-1]["state"] == "failed"
     assert "parbals embed" in said[-1]["message"]
@@ -195,23 +189,17 @@ def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
     assert not list(folder.glob(".predictions*"))
 
 
-def test_items_come_before_the_report(tmp_path):
+def test_a_batch_and_a_report_are_made_beside_each_other(tmp_path):
     folder = make_project(tmp_path / "p", n_items=30, queued=0, strategy="random")
     with Store.open(folder) as store:
         store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
-    states, reported = [], threading.Event()
-
-    def react():
-        states.append(supervisor.state)
-        if states.count("idle") == 1 and states[-1] == "idle":
-            supervisor.ask(5)  # as the page does when it hears that the worker is there
-        elif states[-1] == "reporting":
-            reported.set()
-
-    supervisor = Supervisor(folder, react)
+    supervisor = Supervisor(folder, lambda: None)
     supervisor.start()
     try:
-        assert reported.wait(300)
+        with Store.open(folder, read_only=True) as store:
+            wait_for(lambda: supervisor.state == "idle")
+            supervisor.ask(5)
+            wait_for(lambda: store.queue_counts().free == 5 and store.latest_report())
     finally:
         supervisor.stop()
-    assert "choosing" in states[: states.index("reporting")]
+    assert supervisor.n_chosen == 5

@@ -146,10 +146,13 @@ def label(
         )
         if not no_report and result.stored and result.ended != "interrupted":
             from parbals.project.engine import refresh
+            from parbals.project.summary import goal_of, report_lines
 
             report = refresh(store)
             if not as_json:
-                click.echo(str(report))
+                click.echo(
+                    "\n".join(report_lines(report.as_dict(), goal_of(store), report.n_labelled))
+                )
     context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
 
 

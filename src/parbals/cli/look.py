@@ -1,10 +1,11 @@
 """The commands that look at a project and load no model: status, export, salvage."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from parbals.cli.options import FOLDER, JSON, Share
+from parbals.cli.options import FOLDER, JSON, VERBOSE, Share
 from parbals.cli.output import progress, say
 
 __all__ = ["export", "salvage", "status"]
@@ -22,9 +23,17 @@ _NOT_YET = 4
     help="May I stop? Exit code 0 where the audit certifies with 95 % confidence an error below "
     "this (5% or 0.05), 4 where it does not yet.",
 )
+@VERBOSE
 @JSON
 @click.pass_context
-def status(context: click.Context, /, folder: Path, wanted: float | None, as_json: bool) -> None:
+def status(
+    context: click.Context,
+    /,
+    folder: Path,
+    wanted: float | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
     """Progress, class balance and the latest report; answers at once.
 
     \b
@@ -48,7 +57,8 @@ def status(context: click.Context, /, folder: Path, wanted: float | None, as_jso
     names += ["audit", "audit_labelled"]
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
     record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.report}
-    lines = overview_lines(seen)
+    record |= {"chosen_by": seen.chosen_by, "goal": asdict(seen.goal)}
+    lines = overview_lines(seen, verbose=verbose)
     is_certified = True
     if wanted is not None:
         is_certified, answer = may_stop((seen.report or {}).get("measured"), wanted)

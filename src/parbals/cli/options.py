@@ -6,12 +6,16 @@ from typing import Any
 
 import click
 
-__all__ = ["FOLDER", "JSON", "Share", "comma_list", "encoder_options"]
+__all__ = ["FOLDER", "JSON", "VERBOSE", "Share", "comma_list", "encoder_options", "goal_options"]
 
 FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
+)
+
+VERBOSE = click.option(
+    "--verbose", is_flag=True, help="Also name strategies, and give losses in nats."
 )
 
 
@@ -62,3 +66,23 @@ def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
         return command
 
     return add
+
+
+def goal_options(command: Any) -> Any:
+    """``goal_labels`` and ``goal_error``, what people set out for."""
+    for option in (
+        click.option(
+            "--goal-error",
+            type=Share(),
+            metavar="SHARE",
+            help="An error to reach (5% or 0.05); progress is shown against it.",
+        ),
+        click.option(
+            "--goal-labels",
+            type=click.IntRange(1),
+            metavar="N",
+            help="How many items are to be labelled; progress is shown against it.",
+        ),
+    ):
+        command = option(command)
+    return command

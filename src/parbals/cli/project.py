@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from parbals.cli.look import export, salvage, status
-from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options
+from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options, goal_options
 from parbals.cli.output import progress, say
 
 __all__ = ["COMMANDS"]
@@ -90,6 +90,7 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     help="So many random items measure the error: every third one to label until all are labelled. "
     "They teach the model nothing; it cannot be added later.",
 )
+@goal_options
 @_ENCODER_OPTIONS
 @JSON
 def init(
@@ -109,6 +110,8 @@ def init(
     metric: str,
     seed: int,
     audit: int,
+    goal_labels: int | None,
+    goal_error: float | None,
     batch_size: int,
     device: str | None,
     half: bool,
@@ -141,7 +144,8 @@ def init(
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed, "loss": METRICS[metric]},
+            {"strategy": strategy, "seed": seed, "loss": METRICS[metric]}
+            | {"goal_labels": goal_labels or 0, "goal_error": goal_error or 0.0},
             audit=audit,
             encoder=encoder,
             encoding=encoding,
@@ -320,7 +324,7 @@ def tell(
       parbals tell spam batch.csv --annotator kim --revise
     """
     from parbals.project.batch_files import positions_of_answers
-    from parbals.project.summary import newer_answers
+    from parbals.project.summary import goal_of, newer_answers, report_lines
     from parbals.readers.answers import read_answers
     from parbals.store.records import Submission, SubmitResult
     from parbals.store.store import Store
@@ -346,11 +350,12 @@ def tell(
 
             with progress() as show:
                 report = refresh(store, show)
+        goal = goal_of(store)
     if as_json:
         record = {name: getattr(counts, name) for name in names}
         say(True, {**record, "report": report and report.as_dict()}, "")
     elif report is not None:
-        click.echo(str(report))
+        click.echo("\n".join(report_lines(report.as_dict(), goal, report.n_labelled)))
 
 
 COMMANDS = (init, embed, next_, tell, status, export, salvage)

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from parbals.cli.options import goal_options
+
 __all__ = ["serve"]
 
 
@@ -36,6 +38,7 @@ __all__ = ["serve"]
     type=click.IntRange(1, 1440),
     help="How long an item is kept for a person; remembered.",
 )
+@goal_options
 def serve(
     folder: Path,
     port: int,
@@ -44,6 +47,8 @@ def serve(
     new_token: bool,
     answers_wanted: int | None,
     lease_minutes: int | None,
+    goal_labels: int | None,
+    goal_error: float | None,
 ) -> None:
     """Label in the browser, alone or with several people; end with Ctrl-C.
 
@@ -51,10 +56,16 @@ def serve(
     Examples:
       parbals serve spam
       parbals serve spam --answers-wanted 2 --no-browser
+      parbals serve spam --goal-labels 200 --goal-error 5%
     """
     from parbals.web.serve import run_server
 
-    settings = {"answers_wanted": answers_wanted, "lease_minutes": lease_minutes}
+    settings = {
+        "answers_wanted": answers_wanted,
+        "lease_minutes": lease_minutes,
+        "goal_labels": goal_labels,
+        "goal_error": goal_error,
+    }
     run_server(
         folder,
         host=host,

@@ -1,9 +1,144 @@
-"""What a report's measurement says, in words; it takes the report as plain values, and no model."""
+"""What a report says, in words for people; it takes the report as plain values, and no model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["certificate", "class_lines", "may_stop"]
+__all__ = ["Goal", "GoalPart", "advice", "certificate", "class_lines", "error_line", "may_stop"]
+__all__ += ["goal_parts", "why_words"]
+
+_HARDLY = 0.01
+"""Ten labels that are expected to lower the log loss by a smaller share hardly help."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What people set out for: so many labels, an error to reach, both, or nothing."""
+
+    labels: int | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class GoalPart:
+    """How far one part of a goal is: a ``share`` from 0 to 1, and the same in words."""
+
+    share: float
+    sentence: str
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether this part is done."""
+        return self.share >= 1.0
+
+
+def goal_parts(goal: Goal, n_labelled: int, report: Mapping[str, Any] | None) -> list[GoalPart]:
+    """How far the goal is.
+
+    An error counts with the upper end of its interval: the measured one, or without an audit the
+    one that the model expects.
+    """
+    parts = []
+    if goal.labels is not None:
+        parts.append(
+            GoalPart(
+                min(1.0, n_labelled / goal.labels), f"{n_labelled:,} of {goal.labels:,} labels"
+            )
+        )
+    if goal.error is not None:
+        share, wanted = 0.0, f"the goal is below {goal.error:.1%}"
+        sentence = f"Error: not known yet, {wanted}"
+        error, source = _error(report)
+        if error is not None:
+            # The goal itself is not below the goal.
+            share = 1.0 if error["high"] < goal.error else min(0.99, goal.error / error["high"])
+            sentence = f"Error {source}: {error['mean']:.1%}, at most {error['high']:.1%}; {wanted}"
+        parts.append(GoalPart(share, sentence))
+    return parts
+
+
+def advice(goal: Goal, n_labelled: int, report: Mapping[str, Any] | None) -> tuple[bool, str]:
+    """Whether the goal is reached, and what to do.
+
+    "Reached" is said of a goal that somebody set, never because labels help little: a model may be
+    bad and hard to improve.
+    """
+    parts = goal_parts(goal, n_labelled, report)
+    if parts and all(part.is_reached for part in parts):
+        error, source = _error(report)
+        known = "" if error is None else f" The error is {error['mean']:.1%}, {source}."
+        unsure = " Only an audit would measure it." if known and source != "measured" else ""
+        return True, f"Your goal is reached.{known}{unsure}"
+    if report is None:
+        return False, "Go on: a first estimate appears once the model has learnt from a few labels."
+    gain, loss = report.get("next_gain"), (report.get("expected_log_loss") or {}).get("mean")
+    if report.get("batch_size") == 0:
+        return False, "Every item is labelled or out for labelling."
+    if goal.labels is not None and n_labelled >= goal.labels:
+        return False, "The labels you planned are given, but the error is above your goal."
+    if gain is None or not loss:
+        return False, "Go on: the model has not seen two classes yet."
+    if gain / loss < _HARDLY:
+        end = "" if parts else " Set a goal to know when to stop."
+        return False, f"More labels hardly change the model; better features may help more.{end}"
+    return False, "Go on: more labels still make the model better."
+
+
+def _error(report: Mapping[str, Any] | None) -> tuple[Mapping[str, float] | None, str]:
+    """The error as far as it is known, and whether it was measured or is the model's own word."""
+    measured = (report or {}).get("measured")
+    if measured is not None:
+        return measured["error"], "measured"
+    return (report or {}).get("expected_error"), "as the model expects it"
+
+
+def error_line(report: Mapping[str, Any]) -> str:
+    """What the model expects, in one sentence."""
+    error = report["expected_error"]
+    if error is None:
+        return "The model has not seen two classes yet."
+    return (
+        f"expected error on {report['n_targets']:,} target points: {error['mean']:.1%} "
+        f"(90 % interval {error['low']:.1%} to {error['high']:.1%})"
+    )
+
+
+def why_words(
+    predicted: Mapping[str, float] | None, similar: int | None = None, *, is_start: bool = False
+) -> str:
+    """Why this item: how sure the model is of it, and how many others depend on it.
+
+    Classes between which the model wavers are named in the order of the project, without shares,
+    and one that it is sure of is not named: a guess that is seen sways the reader.
+    """
+    if is_start or predicted is None:
+        sentence = "One of the items that stand for the others, to begin with"
+        if not is_start:
+            sentence = "The model does not know this item yet"
+    else:
+        best = max(predicted.values())
+        near = [label for label, share in predicted.items() if share > 0.5 * best]
+        if len(near) == 1:
+            sure = "is fairly sure of this one" if best >= 0.9 else "has a guess but is not sure"
+            sentence = f"The model {sure}"
+        elif len(near) <= 3:
+            sentence = f"The model wavers between {_listed(near)}"
+        else:
+            sentence = "The model has no idea yet what this is"
+    about = _about(similar or 0)
+    return f"{sentence}; about {about} similar items depend on it." if about else f"{sentence}."
+
+
+def _about(count: int) -> str:
+    """A count with two digits that mean something; "" where it is not worth a word."""
+    if count < 5:
+        return ""
+    size = 10 ** max(0, len(str(count)) - 2)
+    return f"{round(count / size) * size:,}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def may_stop(measured: Mapping[str, Any] | None, wanted: float) -> tuple[bool, str]:

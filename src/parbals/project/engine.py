@@ -1,5 +1,6 @@
 """The model's side of a project: what to label next, and what it predicts. Loads JAX."""
 
+import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 
@@ -10,6 +11,7 @@ from parbals.learner.active import ActiveLearner
 from parbals.learner.report import Report
 from parbals.project.consensus import combined_labels
 from parbals.project.features import features_of, store_features
+from parbals.project.similar import similar_items
 from parbals.store.batches import TakenError
 from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
@@ -24,11 +26,16 @@ _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_
 
 
 def learner_of(
-    store: Store, *, with_pending: bool = True, n_candidates: int | None = None
+    store: Store,
+    *,
+    with_pending: bool = True,
+    n_candidates: int | None = None,
+    renew: bool = False,
 ) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
+    With ``renew`` those that wait unseen on the page are free.
     """
     settings = store.settings
     learner = ActiveLearner(
@@ -48,7 +55,8 @@ def learner_of(
     came = [position for position in store.answered() if position in labels]
     learner.tell(came, [labels[position] for position in came])
     if with_pending:
-        learner.mark_pending(pending_of(store, labels))
+        unseen = {p for some in store.unseen().values() for p in some} if renew else set()
+        learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
     return learner
 
 
@@ -74,6 +82,7 @@ def choose_batch(
     strategy: str | None = None,
     leave_out: Collection[int] = (),
     n_candidates: int | None = None,
+    renew: bool = False,
 ) -> tuple[int, Batch]:
     """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
 
@@ -87,9 +96,11 @@ def choose_batch(
         strategy: stands in for the project's own.
         leave_out: positions that are not chosen, such as those a machine abstained on.
         n_candidates: at most so many free items are looked at, drawn again when labels change.
+        renew: of a queued batch: it takes the place of what waits on the page unseen.
     """
     for left in reversed(range(_TRIES)):
-        learner = learner_of(store, n_candidates=n_candidates)
+        began = time.monotonic()
+        learner = learner_of(store, n_candidates=n_candidates, renew=renew)
         taken = {*learner.labelled.tolist(), *learner.pending}
         n_left_out = len(set(leave_out) - taken)
         n_free = learner.free_items - n_left_out
@@ -113,10 +124,13 @@ def choose_batch(
                     "n_left_out": n_left_out,
                     "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
                     "notes": list(batch.notes),
+                    "seconds": round(time.monotonic() - began, 3),
+                    "similar": similar_items(learner, batch.indices),
                 },
                 annotator=annotator,
                 expires=expires,
                 queued=queued,
+                renew=renew,
             )
         except TakenError as error:
             if left == 0:

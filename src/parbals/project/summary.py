@@ -1,12 +1,19 @@
 """What there is to see of a project without a model: progress, balance, report, items' labels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from parbals.learner.metric import metric_of
-from parbals.learner.words import certificate, class_lines
+from parbals.learner.words import (
+    Goal,
+    advice,
+    certificate,
+    class_lines,
+    error_line,
+    goal_parts,
+)
 from parbals.project.consensus import Agreement, agreement, combined_labels
 from parbals.project.features import load_features
 from parbals.store.records import Annotator
@@ -16,9 +23,11 @@ __all__ = [
     "Overview",
     "export_columns",
     "export_records",
+    "goal_of",
     "newer_answers",
     "overview",
     "overview_lines",
+    "report_lines",
 ]
 
 _BAR = 30
@@ -39,6 +48,8 @@ class Overview:
         audit: random items that measure the error; audit_labelled: those that have a label.
         report: the latest one with the keys ``created`` and ``n_labels`` added.
         agreement: of people, not machines; None if no item has two labels.
+        goal: what people set out for.
+        chosen_by: how many of the labelled items each strategy chose; "" are those nobody chose.
     """
 
     folder: Path
@@ -58,6 +69,8 @@ class Overview:
     annotators: list[Annotator]
     report: dict[str, Any] | None
     agreement: Agreement | None
+    goal: Goal
+    chosen_by: dict[str, int]
 
 
 def overview(store: Store) -> Overview:
@@ -91,16 +104,23 @@ def overview(store: Store) -> Overview:
         if latest is None
         else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
         agreement=agreement(people),
+        goal=goal_of(store),
+        chosen_by={name or "": n for name, n in store.chosen_by().items()},
     )
 
 
-def overview_lines(seen: Overview) -> list[str]:
-    """The same for people."""
+def goal_of(store: Store) -> Goal:
+    """What people set out for."""
+    settings = store.settings
+    return Goal(settings.goal_labels or None, settings.goal_error or None)
+
+
+def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
+    """The same for people; ``verbose`` also names strategies and gives losses in nats."""
     share = seen.labelled / seen.items if seen.items else 0.0
     lines = [
         f"{seen.labelled:,} of {seen.items:,} items labelled ({share:.1%}), "
-        f"{seen.pending - seen.queued} out, {seen.batches} batches by {seen.strategy}, "
-        f"judged by {seen.metric}"
+        f"{seen.pending - seen.queued} out"
     ]
     if seen.queued or seen.passed:
         lines.append(
@@ -108,28 +128,57 @@ def overview_lines(seen: Overview) -> list[str]:
         )
     if seen.audit:
         lines.append(f"{seen.audit_labelled:,} of the audit's {seen.audit:,} random items labelled")
+    for part in goal_parts(seen.goal, seen.labelled, seen.report):
+        done = round(_BAR * part.share)
+        lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
     most = max([*seen.class_balance.values(), 1])
     width = max(len(str(label)) for label in seen.class_balance)
     for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
+    if verbose:
+        lines += _detail_lines(seen)
     report = seen.report
     if report is None:
         return [*lines, "No report yet: it is made when labels arrive (parbals tell)."]
-    error, loss = report["expected_error"], report["expected_log_loss"]
-    lines += [
-        f"expected error on {report['n_targets']:,} target points: {error['mean']:.1%} "
-        f"(90 % interval {error['low']:.1%} to {error['high']:.1%})",
-        f"expected log loss: {loss['mean']:.3g} ({loss['low']:.3g} to {loss['high']:.3g}) nats",
-        certificate(report.get("measured")),
-        *class_lines(report.get("measured")),
-        report["advice"],
-        *report["warnings"],
-    ]
+    lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
     if seen.labelled != report["n_labels"]:
         lines.append(
             f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` or "
             f"`parbals export {seen.folder} --renew` renews it."
         )
+    return lines
+
+
+def report_lines(
+    report: Mapping[str, Any], goal: Goal, n_labelled: int, *, verbose: bool = False
+) -> list[str]:
+    """How good the model is and what to do next; ``verbose`` with losses in nats."""
+    lines = [error_line(report)]
+    loss, gain = report["expected_log_loss"], report.get("next_gain")
+    if verbose and loss is not None:
+        lines.append(
+            f"expected log loss: {loss['mean']:.3g} ({loss['low']:.3g} to {loss['high']:.3g}) nats"
+        )
+    if verbose and gain is not None:
+        lines.append(
+            f"the next {report['batch_size']} labels are expected to lower it by {gain:.2g} nats"
+        )
+    measured = report.get("measured")
+    return [
+        *lines,
+        certificate(measured),
+        *class_lines(measured),
+        advice(goal, n_labelled, report)[1],
+        *report["warnings"],
+    ]
+
+
+def _detail_lines(seen: Overview) -> list[str]:
+    """Who chose what, as it was."""
+    lines = [f"{seen.batches} batches, strategy {seen.strategy}, judged by {seen.metric}"]
+    if seen.chosen_by:
+        counts = (f"{name or 'nobody'} {n:,}" for name, n in seen.chosen_by.items())
+        lines.append(f"labelled items were chosen by: {', '.join(counts)}")
     return lines
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from parbals.errors import InputError
-from parbals.store.current import labels_of
+from parbals.store.current import CURRENT, UNSEEN, labels_of
 from parbals.store.database import Database
 from parbals.store.items import count_items, read_item
 from parbals.store.records import BatchItem, BatchRecord
@@ -36,6 +36,7 @@ class Batches:
         annotator: str | None = None,
         expires: float | None = None,
         queued: bool = False,
+        renew: bool = False,
     ) -> int:
         """Store a batch of (position, score, initial score), best first; its number.
 
@@ -43,7 +44,8 @@ class Batches:
         a time as ``time.time()`` gives it; without one an item is out until it is answered or given
         back. A ``queued`` batch waits on the labelling page for anybody; items that were answered
         or handed out while it was being chosen are left out of it, and the ranks of the others
-        count without them.
+        count without them. With ``renew`` it takes the place of the items that wait there unseen:
+        they leave the queue and their batches, which hold what was handed out.
         """
         check_text(strategy, "strategy")
         if annotator is not None:
@@ -61,6 +63,12 @@ class Batches:
             )
             moment = time.time()
             rank = 0
+            for position, chosen_in in connection.execute(UNSEEN).fetchall() if renew else ():
+                connection.execute("DELETE FROM leases WHERE position = ?", (position,))
+                connection.execute(
+                    "DELETE FROM batch_items WHERE batch = ? AND position = ?",
+                    (chosen_in, position),
+                )
             for row, (given, score, initial) in enumerate(items):
                 position = check_position(given, n_items, f"items[{row}]")
                 reason = _taken(connection, position, batch, moment)
@@ -120,11 +128,24 @@ class Batches:
             )
             return [position for (position,) in rows]
 
+    def chosen_by(self) -> dict[str | None, int]:
+        """How many of the labelled items each strategy chose, most first; None: nobody did."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT strategy, count(*) AS n FROM (SELECT DISTINCT position FROM "
+                f"({CURRENT}) WHERE label IS NOT NULL) AS labelled LEFT JOIN batches ON batch = "
+                "(SELECT max(batch) FROM batch_items AS i WHERE i.position = labelled.position) "
+                "GROUP BY strategy ORDER BY n DESC, strategy"
+            )
+            return dict(rows.fetchall())
+
     @property
     def n_batches(self) -> int:
         """How many batches were handed out."""
         with self._db.reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM batches").fetchone()[0])
+            return int(
+                connection.execute("SELECT count(DISTINCT batch) FROM batch_items").fetchone()[0]
+            )
 
     def batches(self) -> list[BatchRecord]:
         """Every batch that was handed out, oldest first."""

@@ -8,6 +8,7 @@ __all__ = [
     "PASSED",
     "SINCE",
     "TAKEN_BACK",
+    "UNSEEN",
     "count_labels",
     "has_label",
     "has_passed",
@@ -45,6 +46,13 @@ SINCE = (
     "AND b.label IS NOT c.label), 0)) END"
 )
 """Of a row c of ``CURRENT``: the number of the answer that first gave its label."""
+
+UNSEEN = (
+    "SELECT position, batch FROM leases WHERE queued AND annotator IS NULL AND NOT EXISTS (SELECT "
+    "1 FROM answers AS a WHERE a.position = leases.position) AND NOT EXISTS (SELECT 1 FROM passes "
+    "AS p WHERE p.position = leases.position)"
+)
+"""Items on the page that nobody has now and nobody has said anything about, and their batches."""
 
 
 def has_label(position: str, annotator: str) -> str:

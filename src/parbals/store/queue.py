@@ -7,11 +7,13 @@ a lease that has run out puts its item back into the queue.
 import sqlite3
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from parbals.store.current import (
     CURRENT,
     CURRENT_PASSES,
     PASSED,
+    UNSEEN,
     count_labels,
     has_label,
     has_passed,
@@ -20,7 +22,7 @@ from parbals.store.database import Database
 from parbals.store.integrity import read_meta
 from parbals.store.items import count_items
 from parbals.store.records import Lease, QueueCounts, Why
-from parbals.store.rows import check_position, check_text
+from parbals.store.rows import check_position, check_text, from_json
 from parbals.store.settings import ProjectSettings
 
 __all__ = ["Queue", "lease_to", "why_of"]
@@ -126,6 +128,19 @@ class Queue:
                 ).fetchone()
         return QueueCounts(ready, free, out)
 
+    def unseen(self) -> dict[str, list[int]]:
+        """Positions that wait on the page and were not answered or passed by anybody yet.
+
+        By the strategy that chose them; a better batch may take their place.
+        """
+        with self._db.reading() as connection:
+            found: dict[str, list[int]] = {}
+            for position, strategy in connection.execute(
+                f"SELECT position, strategy FROM ({UNSEEN}) JOIN batches USING (batch)"
+            ):
+                found.setdefault(strategy, []).append(position)
+        return found
+
     def queued(self) -> tuple[list[int], list[int]]:
         """Positions that wait on the page, and positions that are out: on the page or as a file."""
         moment = time.time()
@@ -177,11 +192,14 @@ def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
     """As ``Queue.why``, inside a transaction."""
     row = connection.execute(
         "SELECT batch, rank, (SELECT count(*) FROM batch_items AS b WHERE b.batch = i.batch), "
-        "score, initial_score, strategy FROM batch_items AS i JOIN batches USING (batch) WHERE "
-        "position = ? ORDER BY batch DESC LIMIT 1",
+        "score, initial_score, strategy, settings FROM batch_items AS i JOIN batches USING (batch) "
+        "WHERE position = ? ORDER BY batch DESC LIMIT 1",
         (position,),
     ).fetchone()
-    return None if row is None else Why(*row)
+    if row is None:
+        return None
+    similar = from_json(row[-1]).get("similar", {}).get(str(position))
+    return replace(Why(*row[:-1]), similar=similar)
 
 
 def _lease(connection: sqlite3.Connection, position: int, annotator: str, expires: float) -> Lease:

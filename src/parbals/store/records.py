@@ -119,7 +119,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """An item's place in its batch: ``rank`` counts from 0, ``size`` items are in the batch."""
+    """An item's place in its batch: ``rank`` counts from 0, ``size`` items are in the batch.
+
+    ``similar`` is about how many items depend on its label, where that was counted.
+    """
 
     batch: int
     rank: int
@@ -127,6 +130,7 @@ class Why:
     score: float | None
     initial_score: float | None
     strategy: str
+    similar: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class ProjectSettings:
             for; drawn when the project was made.
         answers_wanted: how many people label every item.
         lease_minutes: how long an item on the page is one person's.
+        goal_labels, goal_error: what people set out for; 0 is no goal.
     """
 
     strategy: str = DEFAULT
@@ -78,6 +79,8 @@ class ProjectSettings:
     audit: tuple[int, ...] = ()
     answers_wanted: int = 1
     lease_minutes: int = 30
+    goal_labels: int = 0
+    goal_error: float = 0.0
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -123,6 +126,14 @@ def _number(value: Any) -> float:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not isfinite(value) or value <= 0:
         raise ValueError("a finite number above 0")
+    return float(value)
+
+
+def _share(value: Any) -> float:
+    if value == 0:
+        return 0.0
+    if _number(value) >= 1:
+        raise ValueError("a share below 1, or 0 for none")
     return float(value)
 
 
@@ -195,5 +206,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "audit": _list_of(_whole(0)),
     "answers_wanted": _whole(1),
     "lease_minutes": _whole(1),
+    "goal_labels": _whole(0),
+    "goal_error": _share,
 }
 _OPTIONAL = {field.name for field in fields(ProjectSettings) if field.default is None}

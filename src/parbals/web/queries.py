@@ -8,15 +8,18 @@ import numpy as np
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
 from parbals.learner.audit import AUDIT
-from parbals.learner.words import certificate
+from parbals.learner.words import advice, certificate, goal_parts, why_words
 from parbals.project.features import COLUMNS, TABLE, load_features
+from parbals.project.quick import START
 from parbals.project.summary import overview
 from parbals.store.records import Lease, Why
 from parbals.store.store import Store
-from parbals.strategies.table import STRATEGIES
+from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.web.media import image_address, image_column
 from parbals.web.schemas import (
+    AdviceOut,
     CurvePoint,
+    GoalOut,
     LiveOut,
     Probabilities,
     ProjectOut,
@@ -68,6 +71,8 @@ def project(store: Store) -> ProjectOut:
         guidelines=settings.guidelines,
         answers_wanted=settings.answers_wanted,
         lease_minutes=settings.lease_minutes,
+        goal_labels=settings.goal_labels,
+        goal_error=settings.goal_error,
         strategy=settings.strategy,
         audit=len(settings.audit),
         version=__version__,
@@ -139,6 +144,7 @@ def _why(why: Why | None, predicted: Probabilities, is_audit: bool) -> WhyOut:
     if why is None:
         sentence = "Nobody chose this item: it was picked from the list."
         return WhyOut(sentence=sentence, predicted=predicted)
+    is_start = why.strategy == START or (predicted is None and why.strategy == UNIFORM)
     return WhyOut(
         batch=why.batch,
         rank=why.rank + 1,
@@ -146,17 +152,19 @@ def _why(why: Why | None, predicted: Probabilities, is_audit: bool) -> WhyOut:
         score=why.score,
         initial_score=why.initial_score,
         strategy=why.strategy,
-        sentence=_sentence(why),
+        sentence=why_words(predicted, why.similar, is_start=is_start),
+        details=_details(why),
         predicted=predicted,
     )
 
 
-def _sentence(why: Why) -> str:
+def _details(why: Why) -> str:
+    """What chose the item, by its name and with its score."""
     place = f"Number {why.rank + 1} of {why.size} in batch {why.batch}"
     strategy = STRATEGIES.get(why.strategy)
-    if strategy is None:  # another package's, which may take seconds to load
+    if strategy is None:  # the start, or another package's, which may take seconds to load
         return f"{place}, chosen by {why.strategy}."
-    sentence = f"{place}, {strategy.about}"
+    sentence = f"{place}, by {strategy.title}: {strategy.about}"
     if why.score is None or not strategy.uses_predictions:
         return f"{sentence}."
     if not strategy.conditions_model:
@@ -204,6 +212,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     now = revision(store)  # first: what comes in between is then newer
     seen = overview(store)
     agreement = seen.agreement
+    reached, sentence = advice(seen.goal, seen.labelled, seen.report)
     return LiveOut(
         revision=now,
         unchanged=False,
@@ -219,6 +228,12 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         audit=seen.audit,
         audit_labelled=seen.audit_labelled,
         certificate=certificate((seen.report or {}).get("measured")),
+        goal=[
+            GoalOut(share=part.share, sentence=part.sentence)
+            for part in goal_parts(seen.goal, seen.labelled, seen.report)
+        ],
+        advice=AdviceOut(reached=reached, sentence=sentence),
+        chosen_by=seen.chosen_by,
         report=seen.report,
         history=curve.renew(store),
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
+from parbals.project.quick import quick_batch
 from parbals.store.records import Submission
 from parbals.store.store import Store
 from parbals.web.downloads import MEDIA_TYPES, Exporter, Format
@@ -71,11 +72,16 @@ def labelling_routes(session: Session) -> APIRouter:
 
     @routes.post("/take", responses=errors_of(body=True))
     async def take(body: TakeIn) -> TasksOut:
-        """Items for an annotator: first those they have already, then the best that wait."""
+        """Items for an annotator: first those they have already, then the best that wait.
+
+        Where too few do, more are chosen at once: nobody waits for the model.
+        """
 
         def act(store: Store) -> TasksOut:
             tasks = session.tasks(store)
             leases = store.take(body.annotator, body.n, tasks.lease_seconds)
+            if len(leases) < body.n and quick_batch(store) is not None:
+                leases = store.take(body.annotator, body.n, tasks.lease_seconds)
             items = [tasks.task(store, lease) for lease in leases]
             return TasksOut(items=items, queue=session.queue(store.queue_counts(body.annotator)))
 

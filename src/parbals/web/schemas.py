@@ -33,7 +33,7 @@ Position = Annotated[Whole, Field(ge=0, le=MOST_POSITION)]
 Positions = Annotated[list[Position], Field(max_length=100)]
 Kind = Literal["skip", "unsure"]
 Outcome = Annotated[str, Field(json_schema_extra={"enum": ["new", "repeated", "revised"]})]
-State = Literal["idle", "choosing", "reporting", "starting", "failed", "finished"]
+State = Literal["idle", "choosing", "starting", "failed", "finished"]
 Probabilities = dict[str, float] | None
 
 
@@ -97,6 +97,8 @@ class SettingsIn(_In):
     guidelines: Annotated[str, StringConstraints(max_length=20_000)] | None = None
     answers_wanted: Annotated[Whole, Field(ge=1, le=100)] | None = None
     lease_minutes: Annotated[Whole, Field(ge=1, le=1440)] | None = None
+    goal_labels: Annotated[Whole, Field(ge=0, le=1_000_000_000)] | None = None
+    goal_error: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
 
 
 class ErrorDetail(BaseModel):
@@ -128,6 +130,8 @@ class ProjectOut(BaseModel):
     guidelines: str
     answers_wanted: int
     lease_minutes: int
+    goal_labels: int
+    goal_error: float
     strategy: str
     audit: int
     version: str
@@ -145,7 +149,8 @@ class QueueOut(BaseModel):
 class WhyOut(BaseModel):
     """What chose the item; ``batch`` is null where nobody did.
 
-    ``strategy`` is "audit" for a random item that measures the error.
+    ``strategy`` is "audit" for a random item that measures the error. ``sentence`` is for people,
+    ``details`` names strategy and score.
     """
 
     batch: int | None = None
@@ -155,6 +160,7 @@ class WhyOut(BaseModel):
     initial_score: float | None = None
     strategy: str | None = None
     sentence: str
+    details: str | None = None
     predicted: Probabilities
 
 
@@ -235,6 +241,20 @@ class ServerOut(BaseModel):
     version: str
 
 
+class GoalOut(BaseModel):
+    """How far one part of the goal is: a share from 0 to 1, and the same in words."""
+
+    share: float
+    sentence: str
+
+
+class AdviceOut(BaseModel):
+    """Whether the goal is reached, and what to do."""
+
+    reached: bool
+    sentence: str
+
+
 class LiveOut(BaseModel):
     """Progress; with ``?since`` of the current revision only the first three.
 
@@ -255,6 +275,9 @@ class LiveOut(BaseModel):
     audit: int | None = None
     audit_labelled: int | None = None
     certificate: str | None = None
+    goal: list[GoalOut] | None = None
+    advice: AdviceOut | None = None
+    chosen_by: dict[str, int] | None = None
     report: dict[str, Any] | None = None
     history: list[CurvePoint] | None = None
     agreement: Agreement | None = None

@@ -7,8 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from parbals import __version__
+from parbals.project.quick import START, quick_batch
 from parbals.store.records import QueueCounts
 from parbals.store.store import Store
+from parbals.strategies.table import QUICK, UNIFORM
 from parbals.web.desk import Desk
 from parbals.web.queries import Curve, Tasks, live, revision
 from parbals.web.schemas import LiveOut, QueueOut, ServerOut
@@ -22,8 +24,12 @@ _ACTIVE_SECONDS = 600.0
 _TICK = 2.0
 _PAUSE = 0.25
 _RATE_SECONDS = 30.0
-_MOST_WANTED = 500
+_SECONDS_TO_CHOOSE = 20.0
+_MOST_AHEAD = 28
+"""With the four that somebody has in hand, 32: larger batches are another program to compile."""
 _LIVE_SECONDS = 0.5
+_HASTY = {QUICK, UNIFORM}
+"""What chooses where nobody should wait and the model is not ready."""
 
 
 class Session:
@@ -40,7 +46,7 @@ class Session:
         self._seen: dict[str, float] = {}
         self._ready: dict[str, int] = {}
         self._done: deque[float] = deque(maxlen=10_000)
-        self._more, self._counted = 1.0, 0
+        self._chosen_at = 0
         self._curve = Curve()
         self._tasks: Tasks | None = None
         self._live: LiveOut | None = None
@@ -49,8 +55,14 @@ class Session:
         self._tender: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Open the project; raises what opening it raises."""
+        """Open the project, where something waits from now on; raises what opening it raises."""
         self.desk.start()
+        with Store.open(self.folder) as store:
+            if not store.queue_counts().free:
+                quick_batch(store)
+            _, chosen_by, done = _waiting(store)
+            # What waits from last time is taken to be fresh.
+            self._chosen_at = done - bool(chosen_by & _HASTY)
 
     async def start(self) -> None:
         """Start the worker and look after the queue."""
@@ -135,34 +147,45 @@ class Session:
                 await asyncio.sleep(_TICK)
             await asyncio.sleep(_PAUSE)
 
-    async def _missing(self) -> tuple[int, float]:
-        """How many items the queue lacks, and for how many seconds those in it will last.
+    async def _missing(self) -> tuple[int, bool]:
+        """How many items the model should choose now, and whether instead of those that wait.
 
-        It holds three for everybody at work, at least ten, and is filled when half are gone. Where
-        people are faster than the model, it holds twice what they do in the time a batch takes, and
-        twice as much again each time that it has still run dry.
+        The queue holds three for everybody at work, at least ten, and four times what people do in
+        the time that a batch takes, as far as that fits into twenty seconds and into the smallest
+        program that the engine compiles. It is filled when half are gone. What was chosen without
+        the model is replaced: once it has learnt something new, and the very first items once five
+        are answered.
         """
-        free = (await self.desk.read(lambda store: store.queue_counts())).free
+        if self.supervisor.state in ("starting", "choosing"):
+            return 0, False  # asked again when the worker says that it is idle
+        free, chosen_by, done = await self.desk.read(_waiting)
         moment = time.monotonic()
         self._seen = {
             name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
         }
         while self._done and moment - self._done[0] > _RATE_SECONDS:
             self._done.popleft()
+        seconds = self.supervisor.seconds_to_choose
         rate = len(self._done) / _RATE_SECONDS
-        soon = 2.0 * self.supervisor.seconds_to_choose * rate
-        wanted = max(
-            _BATCH, _ITEMS_EACH * len(self._seen), min(round(soon * self._more), _MOST_WANTED)
-        )
+        each = max(seconds / max(self.supervisor.n_chosen, 1), 1e-3)
+        ahead = min(round(4.0 * seconds * rate), _MOST_AHEAD)
+        wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), ahead)
+        wanted = max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / each)))
         low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
-        if 2 * low >= wanted:
-            return 0, 0.0
-        if self.supervisor.n_batches > self._counted:
-            self._counted = self.supervisor.n_batches
-            self._more = min(2.0 * self._more, 16.0) if low == 0 else max(0.5 * self._more, 1.0)
-        self.finished = await self.desk.read(_is_finished)
-        lasts = 0.0 if low < len(self._seen) else min(low / max(rate, 0.01), _RATE_SECONDS)
-        return 0 if self.finished else wanted - low, lasts
+        newer = done - self._chosen_at
+        is_low = 2 * low < wanted
+        self.finished = is_low and await self.desk.read(_is_finished)
+        renew = bool(chosen_by & _HASTY) or (START in chosen_by and 2 * newer >= _BATCH)
+        if self.finished or not newer or not (renew or is_low):
+            return 0, False
+        self._chosen_at = done
+        return (wanted, True) if renew else (wanted - low, False)
+
+
+def _waiting(store: Store) -> tuple[int, set[str], int]:
+    """How many items wait, what else than the project's strategy chose them, answers and passes."""
+    chosen_by = store.unseen().keys() - {store.settings.strategy}
+    return store.queue_counts().free, chosen_by, sum(store.revision()[:2])
 
 
 def _is_finished(store: Store) -> bool:

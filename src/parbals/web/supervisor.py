@@ -35,7 +35,7 @@ class Supervisor:
 
     ``deaths`` counts those that followed each other within a minute: one that chooses items and
     then dies in every report has failed as well. ``seconds_to_choose`` is how long the latest batch
-    took, ``n_batches`` how many there were.
+    of ``n_chosen`` items took, without compiling; ``n_batches`` how many there were.
     """
 
     def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
@@ -44,8 +44,7 @@ class Supervisor:
         self.state: State = "starting"
         self.message: str | None = None
         self.deaths = 0
-        self.seconds_to_choose, self.n_batches = 0.0, 0
-        self._began = time.monotonic()
+        self.seconds_to_choose, self.n_chosen, self.n_batches = 0.0, 0, 0
         self._process: subprocess.Popen[str] | None = None
         self._wanted: dict[str, Any] | None = None
         self._ending = threading.Event()
@@ -77,19 +76,14 @@ class Supervisor:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def ask(self, n_items: int, seconds: float = 0.0) -> None:
-        """Tell the worker how many items the queue lacks, and how long those in it will last.
-
-        With 0 it only looks whether labels have changed.
-        """
-        self._wanted = {"choose": n_items, "seconds": seconds}
+    def ask(self, n_items: int, renew: bool = False) -> None:
+        """Tell the worker how many items to choose, with ``renew`` instead of those that wait."""
+        self._wanted = {"choose": n_items, "renew": renew} if n_items else None
         if self.state != "choosing":  # what is missing is counted again when the batch is there
             self._tell()
 
     def _tell(self) -> None:
         process = self._process
-        # Before the page has said what it lacks, the worker waits: "nothing" would let it begin
-        # with a report.
         if self._wanted is not None and process is not None and process.stdin is not None:
             with self._lock, suppress(OSError, ValueError):
                 process.stdin.write(json.dumps(self._wanted) + "\n")
@@ -157,11 +151,10 @@ class Supervisor:
             return  # a library's chatter
         if not isinstance(said, dict):
             return
-        if said.get("state") == "choosing":
-            self._began = time.monotonic()
         if "chose" in said:
-            self.seconds_to_choose = time.monotonic() - self._began
             self.n_batches += 1
+            if said["chose"]:
+                self.n_chosen, self.seconds_to_choose = said["chose"], said.get("seconds", 0.0)
         if "state" in said and not (said["state"] == "starting" and self.deaths >= _MANY_DEATHS):
             self._note(said["state"], said.get("message"))
 

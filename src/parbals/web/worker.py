@@ -1,8 +1,11 @@
 """The page's second process: it chooses items for the queue and renews report, predictions and map.
 
-Orders come as JSON lines on standard input, {"choose": n, "seconds": how long what waits lasts};
-what it is doing goes to standard output in the same way. It keeps to one core and out of the way
-of labelling, and ends when its input does. It may be cut off at any time.
+Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits};
+what it is doing goes to standard output in the same way. Two threads work, each with a store of its
+own: one chooses, the other reports, so that neither waits for a program that the other compiles.
+Both keep to one core and out of the way of labelling. The process ends when its input does, and may
+be cut off at any time: nobody waits for it, since the server hands out quick items meanwhile
+(:mod:`parbals.project.quick`).
 """
 
 import json
@@ -11,49 +14,48 @@ import queue
 import sys
 import threading
 import time
+import traceback
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from parbals.errors import InputError, ParbalsError, ParbalsWarning
-from parbals.learner.audit import AUDIT
+from parbals.errors import ParbalsError, ParbalsWarning
 from parbals.store.batches import TakenError
 from parbals.store.store import Store
-from parbals.strategies.table import QUICK, UNIFORM
 from parbals.web.map import make_map
 
-__all__ = ["Worker", "first_items", "main"]
+__all__ = ["Chooser", "Reporter", "main"]
 
-_BETWEEN_REPORTS = 5.0
 _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
-_FIRST = 3
-_SECONDS_TO_CHOOSE = 8.0
+_LOOK_AGAIN = 0.5
+_BETWEEN_REPORTS = 3.0
+_MOST_BETWEEN_REPORTS = 30.0
+_MOST_NEWER = 10
+"""A report is renewed at the latest after so many answers, or after half a minute."""
+_REHEARSED = 10
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
 """Fewer than when a command chooses: on the page somebody waits."""
 
 
-class Worker:
-    """Does one thing at a time: items first, then report and predictions, then the map."""
+class _Part:
+    """One thing that is done again and again, with a pause after an error."""
 
     def __init__(self, store: Store, say: Callable[..., None]) -> None:
         self.store, self.say = store, say
-        self.reported = -1
-        self.next_report = self.quiet_until = 0.0
-        self.map_of: Any = None
-        self.seconds_each = 0.3
+        self.quiet_until = 0.0
 
-    def step(self, n_wanted: int, seconds: float = 0.0) -> bool:
-        """Do what is most needed, while those that wait last ``seconds``; False if nothing is."""
+    def attempt(self, work: Callable[[], bool]) -> bool:
+        """Whether something was done; an error is said in one sentence, and tried again later."""
         if time.monotonic() < self.quiet_until:
             return False
         try:
-            return self._choose(n_wanted, seconds) or self._report() or self._map()
+            return work()
         except (ParbalsError, OSError) as error:
             self.quiet_until = time.monotonic() + _AFTER_ERROR
             message = str(error)
@@ -62,35 +64,37 @@ class Worker:
             self.say(state="failed", message=message)
             return False
 
-    def plan(self, n_wanted: int, n_pending: int, seconds: float) -> tuple[int, str | None]:
-        """How many items to choose now, and by what (None: the project's strategy).
 
-        A batch that is chosen one by one takes time for each item in it and for each that is out.
-        It may take as long as what waits will last, and eight seconds at least; what takes longer
-        is chosen in parts, or, where not even a quarter fits, all at once by scores with noise,
-        which costs the same for any number.
-        """
-        fits = int(max(_SECONDS_TO_CHOOSE, seconds) / self.seconds_each) - n_pending
-        if fits < 1 or 4 * fits < n_wanted:
-            return n_wanted, QUICK
-        return min(n_wanted, fits), None
+class Chooser(_Part):
+    """Chooses by the project's strategy."""
 
-    def _choose(self, n_wanted: int, seconds: float) -> bool:
-        if n_wanted < 1:
-            return False
+    def step(self, n_wanted: int, *, renew: bool = False) -> bool:
+        """Choose so many items, with ``renew`` instead of those that wait; False if none was."""
+        return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew))
+
+    def rehearse(self) -> bool:
+        """Choose without handing out, so that the first real choice finds its programs compiled."""
+
+        def act() -> bool:
+            learner = _engine().learner_of(self.store, renew=True, n_candidates=_CANDIDATES)
+            n_free = learner.free_items
+            return n_free > 0 and len(learner.choose(min(_REHEARSED, n_free))) > 0
+
+        return self.attempt(act)
+
+    def _choose(self, n_wanted: int, renew: bool) -> bool:
         self.say(state="choosing")
-        engine, began = _engine(), time.monotonic()
-        n_pending = len(engine.pending_of(self.store))
-        n_items, strategy = self.plan(n_wanted, n_pending, seconds)
+        engine = _engine()
+        watch = _Stopwatch()
         try:
             with warnings.catch_warnings(record=True) as raised:
                 warnings.simplefilter("always", ParbalsWarning)
                 number, batch = engine.choose_batch(
                     self.store,
-                    n_items,
+                    n_wanted,
                     fewer=True,
                     queued=True,
-                    strategy=strategy,
+                    renew=renew,
                     n_candidates=_CANDIDATES,
                 )
         except engine.NothingFreeError:
@@ -102,33 +106,54 @@ class Worker:
             message = f"No items could be chosen just now; it is tried again. {error}"
             self.say(state="idle", message=message)
             return False
-        if strategy is None:
-            each = (time.monotonic() - began) / (len(batch) + n_pending)
-            self.seconds_each = 0.5 * self.seconds_each + 0.5 * each
         notes = [str(w.message) for w in raised if issubclass(w.category, ParbalsWarning)]
-        self.say(state="idle", chose=len(batch), batch=number, message=" ".join(notes) or None)
+        self.say(
+            state="idle",
+            chose=len(batch),
+            seconds=watch.seconds(),
+            batch=number,
+            message=" ".join(notes) or None,
+        )
         return True
+
+
+class Reporter(_Part):
+    """Renews report and predictions as labels come, and then the map."""
+
+    def __init__(self, store: Store, say: Callable[..., None]) -> None:
+        super().__init__(store, say)
+        self.reported = -1
+        self.began, self.rest = -_MOST_BETWEEN_REPORTS, 0.0
+        self.map_of: Any = None
+
+    def step(self) -> bool:
+        """Do what is due; False if nothing is."""
+        return self.attempt(lambda: self._report() or self._map())
+
+    def is_due(self, answers: int) -> bool:
+        """Whether these answers want a new report.
+
+        Where reports take long, most of the time is left for choosing, but never more than ten
+        answers or half a minute.
+        """
+        if answers == self.reported:
+            return False
+        waited = time.monotonic() - self.began
+        return waited >= self.rest or answers - self.reported >= _MOST_NEWER
 
     def _report(self) -> bool:
         answers = self.store.revision()[0]
-        if (
-            answers == self.reported
-            or time.monotonic() < self.next_report
-            or not self.store.n_labelled
-        ):
+        if not self.is_due(answers) or not self.store.n_labelled:
             return False
         if self.reported < 0 and self._is_fresh():
             self.reported = answers
             return False
-        self.say(state="reporting")
-        began = time.monotonic()
+        self.began = time.monotonic()
+        watch = _Stopwatch()
         _engine().refresh(self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
+        self.rest = min(max(_BETWEEN_REPORTS, 4.0 * watch.seconds()), _MOST_BETWEEN_REPORTS)
         self.reported = answers
-        # Where a report takes long, most of the time is left for choosing.
-        self.next_report = time.monotonic() + max(
-            _BETWEEN_REPORTS, 4.0 * (time.monotonic() - began)
-        )
-        self.say(state="idle")
+        self.say(reported=answers)
         return True
 
     def _is_fresh(self) -> bool:
@@ -160,60 +185,81 @@ def _engine() -> Any:
     return engine
 
 
-def first_items(store: Store, n: int = _FIRST) -> int:
-    """A few items drawn at random if nothing waits: labelling starts before the model is there.
+class _Stopwatch:
+    """Seconds since it was made, without those in which this thread's programs were compiled.
 
-    They are the audit's, which are random, as long as it has any.
+    A batch that had to wait for a compiler says nothing about how long the next one takes.
     """
-    if store.queue_counts().free:
-        return 0
-    taken = {*store.votes(), *store.pending(), *store.passes()}
-    if len(taken) >= store.n_items:
-        return 0
-    drawn = [position for position in store.settings.audit if position not in taken][:n]
-    strategy = AUDIT if drawn else UNIFORM
-    if not drawn:
-        generator = np.random.default_rng([store.settings.seed, len(taken)])
-        free = np.setdiff1d(np.arange(store.n_items), np.fromiter(taken, np.int64))
-        drawn = generator.choice(free, min(n, len(free)), replace=False).tolist()
-    rows = [(position, None, None) for position in drawn]
-    with suppress(InputError):  # somebody else has just taken them
-        store.record_batch(
-            strategy, None, rows, {"notes": ["drawn while the model was starting"]}, queued=True
-        )
-    return len(rows)
+
+    def __init__(self) -> None:
+        _hear_compiler()
+        self._thread = threading.get_ident()
+        self._before, self._began = _compiling[self._thread], time.monotonic()
+
+    def seconds(self) -> float:
+        """So far."""
+        compiled = _compiling[self._thread] - self._before
+        return max(0.0, time.monotonic() - self._began - compiled)
+
+
+_compiling: defaultdict[int, float] = defaultdict(float)
+
+
+@cache
+def _hear_compiler() -> None:
+    import jax
+
+    def hear(event: str, duration_secs: float, **_: str | int) -> None:
+        if event.startswith("/jax/core/compile/"):
+            _compiling[threading.get_ident()] += duration_secs
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
 
 
 def main(folder: Path) -> None:
     """Serve until standard input ends."""
     if hasattr(os, "nice"):
         with suppress(OSError):
-            os.nice(10)
-    out = sys.stdout
+            os.nice(5)
+    out, speaking = sys.stdout, threading.Lock()
     sys.stdout = sys.stderr  # a library that prints must not be taken for us
     inbox: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
 
     def say(**words: Any) -> None:
-        out.write(json.dumps(words) + "\n")
-        out.flush()
+        with speaking:
+            out.write(json.dumps(words) + "\n")
+            out.flush()
 
     say(state="starting")
     _clear_drafts(folder)
     with Store.open(folder) as store:
-        first_items(store)
-        worker = Worker(store, say)
-        wanted, seconds, busy, stale = 0, 0.0, False, False
+        chooser = Chooser(store, say)
         say(state="idle")
-        while True:
+        _engine()  # before two threads ask for it at once
+        threading.Thread(target=_keep_reporting, args=(folder, say), daemon=True).start()
+        if not store.n_labelled:
+            chooser.rehearse()
+        while (order := inbox.get()) is not None:
             with suppress(queue.Empty):
-                while (order := inbox.get(timeout=0.0 if busy else 1.0)) is not None:
-                    # Orders that came while a batch was being chosen did not know of it.
-                    wanted, busy = 0 if stale else int(order.get("choose", 0)), True
-                    seconds = float(order.get("seconds", 0.0))
-                return
-            busy = worker.step(wanted, seconds)
-            stale, wanted = wanted > 0, 0
+                while True:
+                    later = inbox.get_nowait()
+                    if later is None:
+                        return
+                    order = later  # what is asked for last counts
+            chooser.step(int(order.get("choose", 0)), renew=bool(order.get("renew")))
+
+
+def _keep_reporting(folder: Path, say: Callable[..., None]) -> None:
+    try:
+        with Store.open(folder) as store:
+            reporter = Reporter(store, say)
+            while True:
+                if not reporter.step():
+                    time.sleep(_LOOK_AGAIN)
+    except BaseException:  # a mistake of ours ends the process, which is then started again
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _listen(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:

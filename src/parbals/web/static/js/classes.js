@@ -1,25 +1,35 @@
-// The class buttons: keys 1 to 9 for the first nine, and a search box when there are more.
+// The class buttons: a digit each for the first ten, and a search box when there are more.
 
 import { announce, h, plural } from "./dom.js";
 import { state, tone } from "./state.js";
 
-const KEYS = 9;
+const DIGITS = [..."1234567890"];
+
+/** Label → key. A class that is called by a digit has that key; the others take what is left, in order. */
+export function keysOf(classes) {
+  const keys = new Map(classes.filter((label) => DIGITS.includes(label)).map((label) => [label, label]));
+  const left = DIGITS.filter((digit) => !keys.has(digit));
+  for (const label of classes) if (!keys.has(label) && left.length > 0) keys.set(label, left.shift());
+  return keys;
+}
 
 /** The part with the buttons; `choose(label, event)` is called for a click, a key or Enter in the search box. */
 export function classChooser(choose) {
   const { classes } = state.project;
-  const buttons = classes.map((label, place) =>
+  const keys = keysOf(classes);
+  const many = classes.length > DIGITS.length;
+  const buttons = classes.map((label) =>
     h(
       "button",
       {
         class: `class-button ${tone(label)}`,
         type: "button",
         "data-label": label,
-        "aria-keyshortcuts": place < KEYS ? String(place + 1) : null,
+        "aria-keyshortcuts": keys.get(label) ?? null,
         onclick: (event) => choose(label, event),
       },
-      place < KEYS
-        ? h("kbd", { "aria-hidden": "true" }, String(place + 1))
+      keys.has(label)
+        ? h("kbd", { "aria-hidden": "true" }, keys.get(label))
         : h("span", { class: "no-key", "aria-hidden": "true" }),
       h("span", { class: "class-name", dir: "auto" }, label),
       h("span", { class: "swatch", "aria-hidden": "true" }),
@@ -27,9 +37,9 @@ export function classChooser(choose) {
   );
   const list = h("div", { class: "class-list", role: "group", "aria-label": "Classes" }, buttons);
   const node = h("div", { class: "class-chooser" });
-  if (classes.length > KEYS) node.append(searchBox());
+  if (many) node.append(searchBox());
   node.append(list);
-  if (classes.length > KEYS) list.classList.add("many");
+  if (many) list.classList.add("many");
 
   function searchBox() {
     const input = h("input", {
@@ -104,8 +114,8 @@ export function classChooser(choose) {
 
   return {
     node,
-    /** The class of a key 1 to 9, or undefined. */
-    labelOfKey: (key) => (/^[1-9]$/.test(key) ? classes[Number(key) - 1] : undefined),
+    /** The class of a digit, or undefined. */
+    labelOfKey: (key) => classes.find((label) => keys.get(label) === key),
     /** Mark what was answered before an undo. */
     mark(label) {
       buttons.forEach((button) => button.classList.toggle("was", button.dataset.label === label));

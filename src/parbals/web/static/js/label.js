@@ -93,7 +93,7 @@ export function labelView(aside) {
     const said =
       what.kind === "answer" ? `Labelled ${what.label}.` : what.pass === "skip" ? "Skipped." : "Marked unsure.";
     finish(task.position);
-    show(said, event?.target?.id === "class-search" || event?.target?.closest?.(".class-search"));
+    show(said);
   }
 
   function undo() {
@@ -104,7 +104,7 @@ export function labelView(aside) {
     else outbox.add({ kind: "undo", annotator: state.name, position: last.task.position, gist: gist(last.task, 80) });
     putBack(last.task);
     const was = last.kind === "answer" ? last.label : last.pass;
-    show(`Taken back: ${was}.`, false, last);
+    show(`Taken back: ${was}.`, last);
   }
 
   function openComment() {
@@ -114,7 +114,7 @@ export function labelView(aside) {
   }
 
   /** Put the current task on the screen; `said` is heard before the item, `undone` is the answer it had. */
-  function show(said = "", keepFocus = false, undone = null) {
+  function show(said = "", undone = null) {
     const task = current();
     const same = task === shown && !undone;
     shown = task;
@@ -144,7 +144,7 @@ export function labelView(aside) {
     }
     // A person's own step moves the focus to the item; what arrives by itself only fills an empty focus.
     const free = said !== "" || document.activeElement === document.body;
-    if (free && !keepFocus && !document.querySelector("dialog[open]") && !node.closest("[hidden]"))
+    if (free && !document.querySelector("dialog[open]") && !node.closest("[hidden]"))
       article.focus({ preventScroll: true });
     state.shown = task;
     emit("shown", task);

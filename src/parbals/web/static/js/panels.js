@@ -50,11 +50,28 @@ function balance(live, all) {
   ];
 }
 
+function meter(share, name) {
+  const fill = h("span", { class: "meter-fill" });
+  fill.style.width = `${Math.max(share ? 0.8 : 0, 100 * share)}%`;
+  return h("span", { class: "meter", role: "img", "aria-label": `${percent(share)} ${name}` }, fill);
+}
+
+/** A bar for each part of the goal that people set, or else for all items. */
+function goalBars(live) {
+  const parts = live.goal ?? [];
+  if (parts.length === 0) return [meter(live.n_items ? live.labelled / live.n_items : 0, "labelled")];
+  return parts.map(({ share, sentence }) =>
+    h(
+      "div",
+      { class: "goal" },
+      h("p", { class: "quiet" }, "Goal: ", sentence),
+      meter(share, "of the goal"),
+    ),
+  );
+}
+
 export function progressPanel({ full = false } = {}) {
   return livePanel("Progress", (live) => {
-    const share = live.n_items ? live.labelled / live.n_items : 0;
-    const fill = h("span", { class: "meter-fill" });
-    fill.style.width = `${Math.max(live.labelled ? 0.8 : 0, 100 * share)}%`;
     const facts = [
       live.queued && `${count(live.queued)} queued`,
       live.out && `${count(live.out)} out`,
@@ -63,7 +80,7 @@ export function progressPanel({ full = false } = {}) {
     ].filter(Boolean);
     return [
       h("p", { class: "figure" }, h("strong", {}, count(live.labelled)), ` of ${count(live.n_items)} labelled`),
-      h("span", { class: "meter", role: "img", "aria-label": `${percent(share)} labelled` }, fill),
+      ...goalBars(live),
       facts.length > 0 && h("p", { class: "quiet facts" }, facts.join(" · ")),
       ...balance(live, full),
     ];
@@ -79,6 +96,25 @@ function classTable({ recall, precision }) {
   );
   const names = ["Measured", "Recall", "Precision"].map((name) => h("th", { scope: "col" }, name));
   return h("table", { class: "table" }, h("thead", {}, h("tr", {}, names)), h("tbody", {}, rows));
+}
+
+/** For those who want to know: losses in nats, and which strategy chose how many items. */
+function details({ report, chosen_by: chosenBy }) {
+  const loss = report.expected_log_loss;
+  const chosen = Object.entries(chosenBy ?? {}).map(([name, n]) => `${name || "nobody"} ${count(n)}`);
+  return h(
+    "details",
+    { class: "as-table" },
+    h("summary", {}, "Details"),
+    loss && h("p", { class: "quiet" }, `Expected log loss: ${loss.mean.toPrecision(3)} nats an item.`),
+    report.next_gain !== null &&
+      h(
+        "p",
+        { class: "quiet" },
+        `The next ${plural(report.batch_size, "label")} are expected to lower it by ${report.next_gain.toPrecision(2)} nats.`,
+      ),
+    chosen.length > 0 && h("p", { class: "quiet" }, `Labelled items were chosen by: ${chosen.join(", ")}.`),
+  );
 }
 
 export function errorPanel({ full = false } = {}) {
@@ -101,9 +137,9 @@ export function errorPanel({ full = false } = {}) {
       errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140 }),
       h(
         "p",
-        { class: report.stop ? "advice stop" : "advice go" },
-        h("span", { class: "advice-sign", "aria-hidden": "true" }, report.stop ? "✓" : "→"),
-        h("span", {}, report.advice),
+        { class: live.advice.reached ? "advice stop" : "advice go" },
+        h("span", { class: "advice-sign", "aria-hidden": "true" }, live.advice.reached ? "✓" : "→"),
+        h("span", {}, live.advice.sentence),
       ),
       ...(report.warnings ?? []).map((warning) =>
         h(
@@ -127,6 +163,7 @@ export function errorPanel({ full = false } = {}) {
         ),
       full && measured && classTable(report.measured),
       full && h("details", { class: "as-table" }, h("summary", {}, "The curve as a table"), errorTable(history)),
+      full && details(live),
     ];
   });
 }
@@ -134,7 +171,6 @@ export function errorPanel({ full = false } = {}) {
 const STATES = {
   idle: "waiting for labels",
   choosing: "choosing the next batch",
-  reporting: "learning from the labels",
   starting: "starting",
   failed: "stopped with an error",
   finished: "finished",

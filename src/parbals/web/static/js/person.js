@@ -80,7 +80,7 @@ function turnTheme() {
 }
 
 const KEYS = [
-  [["1", "–", "9"], "answer with one of the first nine classes"],
+  [["1", "–", "9", "0"], "answer with one of the first ten classes"],
   [["/"], "find a class, where there are more; Enter takes the first match"],
   [["S"], "skip: someone else may know"],
   [["U"], "unsure: keep it for a closer look"],

@@ -29,13 +29,23 @@ let lastBeat = Date.now();
 export const current = () => held[0] ?? null;
 export const queueInfo = () => info;
 
-function othersClaims() {
+/** The tabs that are open now, or null where the browser does not say: a tab that crashed has let go of its lock. */
+async function openTabs() {
+  if (!navigator.locks) return null;
+  const { held: locks } = await navigator.locks.query();
+  return new Set(locks.map((lock) => lock.name));
+}
+
+/** What other tabs of this name hold; what a crashed one held is ours again at once. */
+async function othersClaims() {
   const positions = new Set();
   try {
+    const open = await openTabs();
     for (const key of Object.keys(localStorage)) {
       if (!key.startsWith(`parbals:${CLAIM}`) || key.endsWith(TAB)) continue;
       const claim = JSON.parse(localStorage.getItem(key));
-      if (Date.now() - claim.at > STALE_MS) localStorage.removeItem(key);
+      const gone = open ? !open.has(key) : Date.now() - claim.at > STALE_MS;
+      if (gone) localStorage.removeItem(key);
       else if (claim.name === state.name) claim.positions.forEach((position) => positions.add(position));
     }
   } catch {
@@ -64,7 +74,7 @@ export function pictureOf(task) {
 
 async function take() {
   if (!(await sameProject())) return;
-  const claimed = othersClaims();
+  const claimed = await othersClaims();
   const waiting = new Set(
     entries()
       .filter((entry) => entry.kind !== "undo")
@@ -181,6 +191,7 @@ function giveBack(name = state.name) {
 }
 
 export function startQueue() {
+  navigator.locks?.request(`parbals:${CLAIM}${TAB}`, () => new Promise(() => {})); // held for as long as the tab lives
   channel?.addEventListener("message", ({ data }) => {
     if (data.name !== state.name) return;
     if (data.undone !== undefined) done.delete(data.undone);

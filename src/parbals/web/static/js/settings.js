@@ -22,6 +22,8 @@ export function settingsView() {
   const guidelines = h("textarea", { rows: "6", maxlength: "20000" });
   const wanted = h("input", { type: "number", min: "1", max: "100", step: "1", inputmode: "numeric" });
   const lease = h("input", { type: "number", min: "1", max: "1440", step: "1", inputmode: "numeric" });
+  const goalLabels = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
+  const goalError = h("input", { type: "number", min: "0", max: "99", step: "any", inputmode: "decimal" });
   const said = h("p", { class: "quiet", role: "status" });
   const form = h(
     "form",
@@ -34,6 +36,18 @@ export function settingsView() {
       words,
     ),
     field("set-guidelines", "Guidelines", "Shown above every item, for people who label.", guidelines),
+    field(
+      "set-goal-labels",
+      "Goal: how many labels",
+      "Progress is shown against it. Empty or 0 is no goal.",
+      goalLabels,
+    ),
+    field(
+      "set-goal-error",
+      "Goal: an error below so many per cent",
+      "Reached when the measured error is surely below it; without an audit, when the model expects so. Empty or 0 is no goal.",
+      goalError,
+    ),
     field(
       "set-wanted",
       "Answers wanted for each item",
@@ -58,6 +72,8 @@ export function settingsView() {
     guidelines.value = state.project.guidelines ?? "";
     wanted.value = String(state.project.answers_wanted ?? 1);
     lease.value = String(state.project.lease_minutes ?? 30);
+    goalLabels.value = state.project.goal_labels || "";
+    goalError.value = state.project.goal_error ? String(Number((100 * state.project.goal_error).toFixed(4))) : "";
   }
 
   form.addEventListener("submit", async (event) => {
@@ -75,6 +91,8 @@ export function settingsView() {
       guidelines: guidelines.value,
       answers_wanted: Number(wanted.value),
       lease_minutes: Number(lease.value),
+      goal_labels: Number(goalLabels.value),
+      goal_error: Number((Number(goalError.value) / 100).toFixed(6)),
     };
     // Only what was changed here is sent: somebody else may be changing the rest.
     const changes = Object.fromEntries(
@@ -112,7 +130,7 @@ export function settingsView() {
     h("h2", { class: "panel-title" }, "This browser"),
     h("p", { class: "own-name" }, "You label as ", who, " ", name),
     h("div", { class: "field" }, h("label", { for: "set-theme" }, "Colours"), theme),
-    h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, "Single keys (1–9, s, u, z, c) answer")),
+    h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, "Single keys (digits, s, u, z, c) answer")),
   );
 
   function fillOwn() {

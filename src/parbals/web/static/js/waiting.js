@@ -3,9 +3,8 @@
 import { h, plural } from "./dom.js";
 
 const WORDS = {
-  starting: ["Starting the model", "The first items appear in a few seconds."],
-  choosing: ["Choosing the next items", "The model looks for the items whose labels teach it most."],
-  reporting: ["Choosing the next items", "The model is learning from the labels so far."],
+  starting: ["Fetching an item", "It appears in a moment."],
+  choosing: ["No item is free right now", "Others are working on those that are out. This page looks again by itself."],
   idle: ["No item is free right now", "Others are working on those that are out. This page looks again by itself."],
   finished: ["Everything is labelled", "Every item has its label or was passed."],
 };

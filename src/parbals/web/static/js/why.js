@@ -1,4 +1,5 @@
-// Why the item was chosen, and, only on request, what the model thinks of it: a guess seen first sways the reader.
+// Why the item was chosen, and, only on request, what the model thinks of it and what chose it: a guess seen first
+// sways the reader, and names of strategies mean nothing to most.
 
 import { get } from "./api.js";
 import { h, percent } from "./dom.js";
@@ -59,6 +60,7 @@ export function whyPanel() {
   }
 
   function fill(predicted) {
+    const details = task?.why?.details;
     guess.replaceChildren(
       predicted
         ? probabilityBars(predicted)
@@ -69,6 +71,7 @@ export function whyPanel() {
               ? "Not shown for a random item: a guess seen first would sway the measurement."
               : "The model has made no prediction for this item yet; it needs a few labels first.",
           ),
+      details ? h("details", { class: "why-details" }, h("summary", {}, "Details"), h("p", {}, details)) : "",
     );
   }
 
@@ -99,7 +102,6 @@ export function whyPanel() {
       node.hidden = !task;
       const why = task?.why;
       sentence.textContent = why?.sentence ?? "";
-      sentence.title = why?.strategy ? `Strategy ${why.strategy}` : "";
       draw();
     },
   };
