@@ -15,6 +15,7 @@ from parbals.cli.data import data
 from parbals.cli.demo import demo
 from parbals.cli.doctor import doctor
 from parbals.cli.label import label
+from parbals.cli.predict import predict
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
 from parbals.cli.strategies import strategies
@@ -41,7 +42,7 @@ def parbals() -> None:
     """
 
 
-for _command in (*COMMANDS, serve, label, data, bench, doctor, strategies, demo):
+for _command in (*COMMANDS, predict, serve, label, data, bench, doctor, strategies, demo):
     parbals.add_command(_command)
 
 
