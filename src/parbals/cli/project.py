@@ -83,6 +83,11 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     help="So many random items measure the error: every third one to label until all are labelled. "
     "They teach the model nothing; it cannot be added later.",
 )
+@click.option(
+    "--find",
+    metavar="CLASS",
+    help="A rare class to find: ask for items likely to be of it, and say how much is found.",
+)
 @_ENCODER_OPTIONS
 @JSON
 def init(
@@ -101,6 +106,7 @@ def init(
     metric: str,
     seed: int,
     audit: int,
+    find: str | None,
     batch_size: int,
     device: str | None,
     half: bool,
@@ -117,10 +123,13 @@ def init(
       parbals init spam messages.csv --text message --classes ham,spam --audit 50
       parbals init pets photos/ --classes cat,dog
       parbals init vectors embeddings.npy --classes yes,no
+      parbals init hunt messages.csv --text message --classes ham,spam --find spam
     """
     from parbals.features.encoders.base import Options
     from parbals.learner.metric import METRICS
     from parbals.project.create import Roles, create_project
+    from parbals.project.rare import rare_class_hint
+    from parbals.store.store import Store
     from parbals.strategies.table import DEFAULT, strategy_named
 
     strategy = strategy or DEFAULT
@@ -131,7 +140,7 @@ def init(
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed, "loss": METRICS[metric]},
+            {"strategy": strategy, "seed": seed, "loss": METRICS[metric], "find": find},
             audit=audit,
             encoder=encoder,
             encoding=encoding,
@@ -147,6 +156,8 @@ def init(
     )
     if made.n_audit:
         named += f"\n{made.n_audit:,} random items are kept for measuring the error."
+    with Store.open(folder, read_only=True) as store:
+        named += f"\n{hint}" if (hint := rare_class_hint(store)) else ""
     say(
         as_json,
         {name.removeprefix("n_"): value for name, value in asdict(made).items()},

@@ -81,6 +81,9 @@ class ActiveLearner:
         audit: so many items, drawn at random, measure the error instead of training the model;
             every third item asked for is one of them until all are labelled. Or the items
             themselves, if they were drawn elsewhere. See :mod:`parbals.learner.audit`.
+        find: a class that is rare, to be found: items likely to be of it are asked for, with some
+            random ones in between, and the report says how much of it has been found. See
+            :mod:`parbals.learner.find`.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
     """
@@ -107,11 +110,14 @@ class ActiveLearner:
         n_candidates: int | None = None,
         n_targets: int = 1_000,
         audit: int | Sequence[Hashable] = 0,
+        find: Hashable | None = None,
         checked: bool = False,
     ) -> None:
         strategy_named(strategy)
         self._classes = ClassNames(classes)
         self.strategy, self.options = strategy, dict(options or {})
+        self.find = find
+        self.find_number = -1 if find is None else self._classes.numbers(find, 1)[0]
         self.loss = loss_for(metric, loss)
         self.metric = metric_of(self.loss)
         self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
