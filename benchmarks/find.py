@@ -80,6 +80,7 @@ def search(data: str, finder: str, seed: int) -> dict[str, Any]:
             seen = estimate_recall(learner)
             assert seen is not None
             recall = [seen.recall.mean, seen.recall.low, seen.recall.high]
+            recall += [seen.next_finds]
             looks.append([len(asked), seen.found, *(round(x, 4) for x in recall), seen.stop])
         asked += learner.ask(BATCH).tolist()
     places = np.flatnonzero(truth[asked] == "rare") + 1
@@ -123,7 +124,7 @@ def page(records: list[dict[str, Any]]) -> Iterator[str]:
         of = [r["looks"] for run, r in values.items() if run[:2] == (data, "find")]
         looks = np.array([look for search in of for look in search if look[1]], float)
         true, mean, low, high = looks[:, 1] / RARE, looks[:, 2], looks[:, 3], looks[:, 4]
-        stops = [next((look for look in search if look[5]), None) for search in of]
+        stops = [next((look for look in search if look[6]), None) for search in of]
         then = [look[1] / RARE for look in stops if look]
         least = f"{min(then):.0%}" if then else "–"
         # A recall is found / all, and all is a whole number: the ends are met, not crossed.

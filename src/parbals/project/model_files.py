@@ -97,9 +97,11 @@ class ExportedModel:
     def save(self, path: Path) -> None:
         """Write the arrays, whole or not at all."""
         head = {"format": _FORMAT, "version": _VERSION, "encoder": self.encoder}
-        head |= {"classes": np.array(self.classes), "columns": np.array(self.columns, "U")}
+        members: dict[str, Any] = {name: np.array(value) for name, value in head.items()}
+        members |= {"classes": np.array(self.classes), "columns": np.array(self.columns, "U")}
+        members |= self.arrays
         with whole_file(path) as file:
-            np.savez_compressed(file, **head, **self.arrays)
+            np.savez_compressed(file, **members)
 
     def _probs(self, design: np.ndarray) -> np.ndarray:
         arrays = self.arrays
