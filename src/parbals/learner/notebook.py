@@ -203,7 +203,8 @@ def _last(view: View) -> str:
     head = "".join(f"<th {cell}>{name}</th>" for name in ("item", "label", "why"))
     return (
         f"<div><b>Last batch</b>: {view.n_last} items{more}</div>"
-        f'<table style="border-collapse:collapse;margin:2px 0;font-size:inherit"><tr>{head}</tr>{rows}</table>'
+        '<table style="border-collapse:collapse;margin:2px 0;font-size:inherit">'
+        f"<tr>{head}</tr>{rows}</table>"
     )
 
 

@@ -14,7 +14,7 @@ logistic regressions on these two: with weights h and points z of a quadrature
 
     p = Σ_k h_k softmax(m + z_k √v),
 
-for two classes the trapezoidal rule, whose error is about exp(-2π² / 0.05 √v) and so below rounding
+for two classes the trapezoidal rule, whose error is about exp(-2π² / 0.08 √v) and so below rounding
 for any √v that occurs (Gauss and Hermite's would be off by 0.003), for more 512 points of a Sobol
 sequence. How far off it is on the project's items is printed when the file is written.
 """
@@ -36,7 +36,7 @@ __all__ = ["ExportedModel", "load_model", "pipeline_of", "save_skops"]
 
 _FORMAT, _VERSION = "parbals-model", 1
 _VOTERS = 512
-_REACH, _STEP = 6.5, 0.05
+_REACH, _STEP = 5.6, 0.08
 _BLOCK = 4_096
 _PATTERN = r"(?u)\b\w+\b"
 
