@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# What stands on projects is named here alone: even an import for type checkers would count as one.
 _HOMES = {
     "ActiveLearner": "parbals.learner.active",
     "Batch": "parbals.types",
@@ -29,6 +30,7 @@ _HOMES = {
     "bald": "parbals.scores.uncertainty",
     "epig": "parbals.scores.epig",
     "least_confidence": "parbals.scores.uncertainty",
+    "load_model": "parbals.project.model_files",
     "margin": "parbals.scores.uncertainty",
     "predictive_entropy": "parbals.scores.uncertainty",
     "select_batch": "parbals.select",
@@ -47,6 +49,7 @@ __all__ = [
     "epig",
     "errors",
     "least_confidence",
+    "load_model",
     "margin",
     "predictive_entropy",
     "select_batch",
@@ -57,10 +60,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name == "open":  # not in __all__: an import of everything must not hide Python's own
+        return import_module("parbals.project.opened").open_project
     if name == "errors":
         return import_module("parbals.errors")
     raise AttributeError(f"module 'parbals' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "open"])

@@ -1,4 +1,4 @@
-"""The commands that look at a project and load no model: status, export, salvage."""
+"""The commands that look at a project, without a model unless asked: status, export, salvage."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -87,8 +87,14 @@ def status(
 @click.option(
     "--with-audit",
     is_flag=True,
-    help="With --renew: predict by a model that also learns from the audit's labels. What they "
+    help="With --renew or --model: a model that also learns from the audit's labels. What they "
     "measured is the model without them.",
+)
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the model instead: FILE.npz, arrays; FILE.skops, a scikit-learn pipeline.",
 )
 @JSON
 def export(
@@ -98,6 +104,7 @@ def export(
     labelled_only: bool,
     renew: bool,
     with_audit: bool,
+    model: Path | None,
     as_json: bool,
 ) -> None:
     """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
@@ -109,7 +116,13 @@ def export(
       parbals export spam --format csv --out labels.csv
       parbals export spam --renew
       parbals export spam --format jsonl --out - --labelled-only
+      parbals export spam --model spam.skops
     """
+    if model is not None:
+        from parbals.cli.predict import export_model
+
+        export_model(folder, model, with_audit=with_audit, as_json=as_json)
+        return
     from parbals.errors import InputError
     from parbals.project.destinations import check_export_destination
     from parbals.project.exports import write_export
@@ -117,7 +130,7 @@ def export(
     from parbals.store.store import Store
 
     if with_audit and not renew:
-        raise InputError("--with-audit says how to predict again; add --renew.")
+        raise InputError("--with-audit says how to predict; add --renew or --model.")
     path = out or folder / f"export.{fmt}"
     with Store.open(folder, read_only=not renew) as store:
         check_export_destination(store, path, folder)

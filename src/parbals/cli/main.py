@@ -16,6 +16,7 @@ from parbals.cli.data import data
 from parbals.cli.demo import demo
 from parbals.cli.doctor import doctor
 from parbals.cli.label import label
+from parbals.cli.predict import predict
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
 from parbals.cli.strategies import strategies
@@ -42,7 +43,10 @@ def parbals() -> None:
     """
 
 
-for _command in (*COMMANDS, *CHANGES, serve, label, data, bench, doctor, strategies, demo):
+for _command in (
+    *(*COMMANDS, *CHANGES, predict, serve, label),
+    *(data, bench, doctor, strategies, demo),
+):
     parbals.add_command(_command)
 
 

@@ -91,6 +91,11 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     "They teach the model nothing; it cannot be added later.",
 )
 @goal_options
+@click.option(
+    "--find",
+    metavar="CLASS",
+    help="A rare class to find: ask for items likely to be of it, and say how much is found.",
+)
 @_ENCODER_OPTIONS
 @JSON
 def init(
@@ -112,6 +117,7 @@ def init(
     audit: int,
     goal_labels: int | None,
     goal_error: float | None,
+    find: str | None,
     batch_size: int,
     device: str | None,
     half: bool,
@@ -130,10 +136,13 @@ def init(
       parbals init tickets tickets.csv --text note --features age,city,opened --classes a,b
       parbals init pets photos/ --classes cat,dog
       parbals init vectors embeddings.npy --classes yes,no
+      parbals init hunt messages.csv --text message --classes ham,spam --find spam
     """
     from parbals.features.encoders.base import Options
     from parbals.learner.metric import METRICS
     from parbals.project.create import Roles, create_project
+    from parbals.project.rare import rare_class_hint
+    from parbals.store.store import Store
     from parbals.strategies.table import DEFAULT, strategy_named
 
     strategy = strategy or DEFAULT
@@ -144,7 +153,7 @@ def init(
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed, "loss": METRICS[metric]}
+            {"strategy": strategy, "seed": seed, "loss": METRICS[metric], "find": find}
             | {"goal_labels": goal_labels or 0, "goal_error": goal_error or 0.0},
             audit=audit,
             encoder=encoder,
@@ -164,6 +173,8 @@ def init(
         named += f"\n{made.n_audit:,} random items are kept for measuring the error."
     named = "\n".join([named, *made.notes])
     by = f"{made.encoder} and table" if made.table_columns else made.encoder
+    with Store.open(folder, read_only=True) as store:
+        named += f"\n{hint}" if (hint := rare_class_hint(store)) else ""
     say(
         as_json,
         {name.removeprefix("n_"): value for name, value in asdict(made).items()},

@@ -18,6 +18,7 @@ from parbals.learner.ledger import Event, Ledger
 from parbals.learner.metric import loss_for, metric_of
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
+from parbals.learner.notebook import Shown
 from parbals.learner.report import Report, make_report
 from parbals.posterior.estimator import INFERENCES, LogisticModel
 from parbals.posterior.prior import PoolMoments
@@ -32,7 +33,7 @@ __all__ = ["ActiveLearner"]
 _MOMENTS_OF = 4_096
 
 
-class ActiveLearner:
+class ActiveLearner(Shown):
     """Chooses what to label next, and learns from the answers.
 
     ``ask(n)`` returns items and marks them pending; later asks treat pending items as a batch that
@@ -85,8 +86,15 @@ class ActiveLearner:
         audit: so many items, drawn at random, measure the error instead of training the model;
             every third item asked for is one of them until all are labelled. Or the items
             themselves, if they were drawn elsewhere. See :mod:`parbals.learner.audit`.
+        find: a class that is rare, to be found: items likely to be of it are asked for, with some
+            random ones in between, and the report says how much of it has been found. See
+            :mod:`parbals.learner.find`.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
+
+    Attributes:
+        last_batch: the batch that ``ask`` chose last; None before the first, and after loading.
+        reports: every report that was made of this learner, for its curve in a notebook.
     """
 
     def __init__(
@@ -112,11 +120,14 @@ class ActiveLearner:
         n_candidates: int | None = None,
         n_targets: int = 1_000,
         audit: int | Sequence[Hashable] = 0,
+        find: Hashable | None = None,
         checked: bool = False,
     ) -> None:
         strategy_named(strategy)
         self._classes = ClassNames(classes)
         self.strategy, self.options = strategy, dict(options or {})
+        self.find = find
+        self.find_number = -1 if find is None else self._classes.numbers(find, 1)[0]
         self.loss = loss_for(metric, loss)
         self.metric = metric_of(self.loss)
         self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
@@ -144,6 +155,8 @@ class ActiveLearner:
         self._ledger = Ledger(self._items, self._classes)
         self.audit = self._audit(audit)
         self._fitted: dict[bytes, Any] = {}
+        self.last_batch: Batch | None = None
+        self.reports: list[Report] = []
 
     # -- the loop
 
@@ -152,6 +165,7 @@ class ActiveLearner:
         batch = self.choose(n)
         positions = batch.indices.tolist()
         self._ledger.ask(positions)
+        self.last_batch = batch
         return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
 
     def choose(
@@ -208,6 +222,11 @@ class ActiveLearner:
     def ids(self) -> list[Any] | None:
         """The names of the items, if they have any."""
         return self._items.ids
+
+    def name_items(self, ids: Sequence[Hashable]) -> None:
+        """Call the items by these N distinct names from now on."""
+        self._items = ItemNames(self.pool.n_rows, ids)
+        self._ledger.rename(self._items)
 
     @property
     def labelled(self) -> np.ndarray:
@@ -275,14 +294,17 @@ class ActiveLearner:
         parts = [self.mean_proba(model, self.preparation(rows)) for _, rows in table.blocks(4096)]
         return np.concatenate(parts)
 
-    def predict(self, X: Any, *, with_audit: bool = False) -> list[Hashable]:
-        """The most probable class of every row."""
+    def predict(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
+        """(N,) the most probable class of every row."""
         probs = self.predict_proba(X, with_audit=with_audit)
-        return [self.classes[c] for c in probs.argmax(axis=1)]
+        alike = len({type(label) for label in self.classes}) == 1
+        return np.array(self.classes, None if alike else object)[probs.argmax(axis=1)]
 
     def report(self, batch_size: int = 10) -> Report:
         """How good the model is on the target set, what more labels would gain, when to stop."""
-        return make_report(self, check_positive_int(batch_size, "batch_size"))
+        report = make_report(self, check_positive_int(batch_size, "batch_size"))
+        self.reports.append(report)
+        return report
 
     def save(self, path: str | Path, *, include_features: bool = True) -> None:
         """One file without pickle, written whole or not at all: :mod:`parbals.learner.archive`."""

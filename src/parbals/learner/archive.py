@@ -30,7 +30,7 @@ __all__ = ["load_learner", "save_learner"]
 _FORMAT, _VERSION = "parbals-learner", 2
 _SETTINGS = (
     *("strategy", "loss", "options", "n_samples", "prior_scale", "inference", "n_universes"),
-    *("standardise", "pca", "n_candidates", "n_targets"),
+    *("standardise", "pca", "n_candidates", "n_targets", "find"),
 )
 _ROWS = 16_384
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.audit import audit_batch, audit_share, with_audit_items
+from parbals.learner.find import choose_likely
 from parbals.randomness import derive_generator
 from parbals.scores.losses import Loss
 from parbals.strategies.choose import check_terms, choose_batch, has_closed_form
 from parbals.strategies.problem import Labelled
 from parbals.strategies.surface import affordable_rows
-from parbals.strategies.table import COLD_START, strategy_named
+from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
 from parbals.types import Batch
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ def choose_items(
     drawn = waiting[: audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))]
     if len(drawn) == n:
         return audit_batch(drawn)
-    batch = choose_among(learner, free, n - len(drawn), strategy, learner.loss)
+    if learner.find is not None and strategy != UNIFORM:  # it costs less than any that stands in
+        batch = choose_likely(learner, free, n - len(drawn))
+    else:
+        batch = choose_among(learner, free, n - len(drawn), strategy, learner.loss)
     return with_audit_items(batch, drawn) if len(drawn) else batch
 
 

@@ -89,6 +89,10 @@ class Ledger:
         for position in dict.fromkeys(positions):
             self._record(Event(position, "forget"))
 
+    def rename(self, items: ItemNames) -> None:
+        """Call the same items by other names, in messages."""
+        self._items = items
+
     def history(self, position: int) -> list[Event]:
         """Everything that happened to one item, oldest first."""
         return [event for event in self.events if event.position == position]

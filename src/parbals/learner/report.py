@@ -21,6 +21,7 @@ import numpy as np
 
 from parbals.learner.audit import Measurement, measure
 from parbals.learner.choosing import choose_among
+from parbals.learner.find import Recall, estimate_recall
 from parbals.learner.words import certificate, class_lines
 from parbals.randomness import derive_generator
 from parbals.scores.uncertainty import mean_prediction
@@ -55,6 +56,8 @@ class Report:
         stop: True when that is negligible.
         advice: the same in words.
         measured: what the audit says; None without one.
+        recall: how much of the class that the learner is to find has been found; None where it is
+            to find none. ``stop`` and ``advice`` are then about that.
     """
 
     n_items: int
@@ -70,6 +73,7 @@ class Report:
     advice: str
     warnings: tuple[str, ...] = ()
     measured: Measurement | None = None
+    recall: Recall | None = None
 
     @property
     def measured_error(self) -> Estimate | None:
@@ -122,8 +126,13 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
         error, log_loss = _estimates(samples, weights, derive_generator(learner.seed, "report"))
-        gain, size = _next_gain(learner, model, samples, weights, batch_size)
-    stop, advice = _advice(gain, size, log_loss.mean)
+        if learner.find is None:
+            gain, size = _next_gain(learner, model, samples, weights, batch_size)
+    recall = estimate_recall(learner)
+    if recall is None:
+        stop, advice = _advice(gain, size, log_loss.mean)
+    else:
+        stop, advice = recall.stop, recall.advice
     counts = dict.fromkeys(learner.classes, 0)
     for label in learner.labels.values():
         counts[label] += 1
@@ -142,6 +151,7 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
         advice=advice,
         warnings=tuple(getattr(diagnostics, "problems", ())),
         measured=measure(learner),
+        recall=recall,
     )
 
 

@@ -97,6 +97,11 @@ def create_project(
                 "column)."
             )
         classes = classes_in(source, roles.label)
+    if settings.get("find") not in (None, *classes):
+        raise InputError(
+            f"{settings['find']!r}, which is to be found, is not one of the classes: "
+            f"{', '.join(classes)}."
+        )
     if known == COLUMNS:
         for _ in feature_blocks(source, columns):  # here a bad cell still has a row and a file
             pass

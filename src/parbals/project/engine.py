@@ -49,6 +49,7 @@ def learner_of(
         checked=True,
         n_candidates=n_candidates,
         audit=settings.audit,
+        find=settings.find,
     )
     labels = combined_labels(store.votes())
     # In the order in which they came: an audit's looks are at the first so many.

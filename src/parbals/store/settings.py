@@ -49,6 +49,7 @@ class ProjectSettings:
         unreadable: positions of items that the encoder could not read; their features are blank.
         features, predictions, map: files beside the database.
         highlight, guidelines: words marked in texts, and what annotators should know.
+        find: the rare class whose items are looked for; None where the whole model counts.
         audit: positions of the random items that measure the error, in the order they are asked
             for; drawn when the project was made.
         answers_wanted: how many people label every item.
@@ -76,6 +77,7 @@ class ProjectSettings:
     map: MapFile | None = None
     highlight: tuple[str, ...] = ()
     guidelines: str = ""
+    find: str | None = None
     audit: tuple[int, ...] = ()
     answers_wanted: int = 1
     lease_minutes: int = 30
@@ -203,6 +205,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "map": _file(MapFile),
     "highlight": _list_of(_text),
     "guidelines": _text,
+    "find": _text,
     "audit": _list_of(_whole(0)),
     "answers_wanted": _whole(1),
     "lease_minutes": _whole(1),

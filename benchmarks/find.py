@@ -1,0 +1,145 @@
+"""Finding a rare class: labels until nine tenths of it are found, and whether the recall is honest.
+
+    python benchmarks/find.py --data FOLDER        all runs that are missing, then FIND.md
+    python benchmarks/find.py --tables             FIND.md from what there is
+
+Pools of 2,000 with 20 positives, made by leaving positives out; 20 random labels, then batches of
+20, until 400 labels. Each run is a line of find.jsonl, so an interrupted study goes on.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cold_start import N_POOL, RARE, load
+
+HERE = Path(__file__).parent
+SETS = ("sms-spam", "ag-news")
+FINDERS = ("Random", "Confidence", "find")
+BATCH, MOST, WANTED = 20, 400, 18
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
+    parser.add_argument("--sets", default=",".join(SETS), help="datasets, by commas")
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--out", type=Path, default=HERE, help="folder of records and tables")
+    parser.add_argument("--tables", action="store_true", help="compute nothing")
+    given = parser.parse_args()
+    if given.data is not None:
+        os.environ["PARBALS_DATA"] = str(given.data)
+    file = given.out / "find.jsonl"
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    records = [json.loads(line) for line in lines]
+    done = {tuple(record["run"]) for record in records}
+    runs = [(d, f, s) for s in range(given.seeds) for d in given.sets.split(",") for f in FINDERS]
+    for run in () if given.tables else runs:
+        if run in done:
+            continue
+        began = time.process_time()
+        record = {"run": run, **search(*run)}
+        record["cpu_seconds"] = round(time.process_time() - began, 1)
+        records.append(record)
+        with open(file, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(record) + "\n")
+        print(*run, record["needed"], record["cpu_seconds"], file=sys.stderr, flush=True)
+    text = "\n".join(page(records)) + "\n"
+    (given.out / "FIND.md").write_text(text, encoding="utf-8")
+    print(text, end="")
+    return 0
+
+
+def search(data: str, finder: str, seed: int) -> dict[str, Any]:
+    """Labels until the first, the tenth and the 18th; for ``find`` its report after each batch."""
+    from parbals import ActiveLearner
+
+    X, y, _ = load(data)
+    order = np.random.default_rng(seed).permutation(len(X))
+    is_one = y[order] == 1
+    pool = np.concatenate([order[is_one][:RARE], order[~is_one][: N_POOL - RARE]])
+    pool = np.random.default_rng(seed).permutation(pool)
+    truth = np.where(y[pool] == 1, "rare", "other")
+    options = {"strategy": "confidence"} if finder == "Confidence" else {"find": "rare"}
+    learner = ActiveLearner(X[pool], ["other", "rare"], random_state=seed, **options)
+    asked = list(range(N_POOL if finder == "Random" else BATCH))  # the pool is shuffled
+    looks = []
+    while len(asked) < MOST:
+        learner.tell(asked[-BATCH:], truth[asked[-BATCH:]])
+        if finder == "find":
+            from parbals.learner.find import estimate_recall
+
+            seen = estimate_recall(learner)
+            assert seen is not None
+            recall = [seen.recall.mean, seen.recall.low, seen.recall.high]
+            recall += [seen.next_finds]
+            looks.append([len(asked), seen.found, *(round(x, 4) for x in recall), seen.stop])
+        asked += learner.ask(BATCH).tolist()
+    places = np.flatnonzero(truth[asked] == "rare") + 1
+    needed = [int(places[n - 1]) if len(places) >= n else None for n in (1, 10, WANTED)]
+    return {"needed": needed, "looks": looks}
+
+
+def page(records: list[dict[str, Any]]) -> Iterator[str]:
+    """How soon, and how honest."""
+    values = {tuple(record["run"]): record for record in records}
+    yield "# Finding a rare class"
+    yield ""
+    yield "Written by `python benchmarks/find.py`; do not edit."
+    yield ""
+    yield (
+        f"Pools of {N_POOL:,} with {RARE} positives; the first {BATCH} labels are random, then "
+        f"batches of {BATCH} until {MOST} labels. Medians over the seeds; a search that is not "
+        f"done by then counts as more than {MOST}."
+    )
+    yield ""
+    yield "| | seeds | chosen by | labels to the 1st | to the 10th | to the 18th (90 %) |"
+    yield "| --- | ---: | --- | ---: | ---: | ---: |"
+    for data in dict.fromkeys(run[0] for run in values):
+        for finder in FINDERS:
+            of = [r["needed"] for run, r in values.items() if run[:2] == (data, finder)]
+            cells = [_median([row[n] for row in of], finder) for n in range(3)]
+            yield f"| {data} | {len(of)} | {finder} | " + " | ".join(cells) + " |"
+    yield ""
+    yield "## Is the recall honest?"
+    yield ""
+    yield (
+        f"The report's recall after every batch once one positive is found, beside the truth, "
+        f"found of {RARE}. *Covered*: the truth is within the 90 % interval. *Not below*: it is at "
+        "least the lower end, which is what stopping relies on. *Advised*: searches in which the "
+        f"report advised to stop by {MOST} labels, and the least true recall when it did."
+    )
+    yield ""
+    yield "| | looks | covered | not below | expected − true recall | advised | least recall then |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for data in dict.fromkeys(run[0] for run in values):
+        of = [r["looks"] for run, r in values.items() if run[:2] == (data, "find")]
+        looks = np.array([look for search in of for look in search if look[1]], float)
+        true, mean, low, high = looks[:, 1] / RARE, looks[:, 2], looks[:, 3], looks[:, 4]
+        stops = [next((look for look in search if look[6]), None) for search in of]
+        then = [look[1] / RARE for look in stops if look]
+        least = f"{min(then):.0%}" if then else "–"
+        # A recall is found / all, and all is a whole number: the ends are met, not crossed.
+        covered = (low <= true + 1e-3) & (true <= high + 1e-3)
+        yield (
+            f"| {data} | {len(looks)} | {covered.mean():.0%} | {(low <= true + 1e-3).mean():.0%} | "
+            f"{100 * (mean - true).mean():+.0f} points | {len(then)} of {len(of)} | {least} |"
+        )
+
+
+def _median(needed: list[int | None], finder: str) -> str:
+    value = float(np.median([np.inf if n is None else n for n in needed]))
+    most = N_POOL if finder == "Random" else MOST
+    return f"{value:.0f}" if np.isfinite(value) else f"> {most}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The page on a learner's data: what people see, and their labels back in the learner."""
+
+import urllib.request
+from http.cookiejar import CookieJar
+
+import numpy as np
+import pytest
+
+import parbals
+from parbals.errors import InputError, ProjectError
+from parbals.project.engine import learner_of
+from parbals.project.features import features_of
+from parbals.store.records import Submission
+from parbals.store.store import Store
+from parbals.web.notebook import project_of, take_over
+
+X = np.random.default_rng(8).standard_normal((300, 4))
+
+
+def learner(**more):
+    options = {"random_state": 3, "n_samples": 64, "strategy": "margin"} | more
+    return parbals.ActiveLearner(X, [0, 1], **options)
+
+
+def test_the_page_chooses_what_the_learner_would(tmp_path):
+    active = learner(audit=9, standardise=True, ids=[f"n{i}" for i in range(300)])
+    active.tell([f"n{i}" for i in range(8)], (X[:8, 0] > 0).astype(int))
+    project_of(active, [f"text {i}" for i in range(300)], tmp_path / "p")
+    with Store.open(tmp_path / "p") as store:
+        assert store.items([3])[0].id == "n3"
+        assert store.items([3])[0].content == {"text": "text 3"}
+        assert features_of(store).shape == (300, 4)
+        again = learner_of(store)
+        assert again.choose(6).indices.tolist() == active.choose(6).indices.tolist()
+
+
+def test_what_people_see_may_be_a_table_or_the_features(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"name": [f"<{i}>" for i in range(300)], "size": range(300)})
+    project_of(learner(), frame, tmp_path / "frame")
+    project_of(learner(), None, tmp_path / "rows")
+    with Store.open(tmp_path / "frame") as store:
+        assert store.items([2])[0].content == {"name": "<2>", "size": 2}
+    with Store.open(tmp_path / "rows") as store:
+        assert list(store.items([0])[0].content) == [f"feature {n}" for n in range(4)]
+    with pytest.raises(InputError, match="items has 2 entries and the pool has 300 rows"):
+        project_of(learner(), ["a", "b"], tmp_path / "q")
+    assert not (tmp_path / "q").exists()
+    with pytest.raises(ProjectError, match="is not empty"):
+        project_of(learner(), None, tmp_path / "rows")
+
+
+def test_labels_are_told_and_changed_ones_corrected():
+    active = learner()
+    active.tell([0, 1], [0, 1])
+    assert take_over(active, {0: 0, 1: 0, 2: 1}) == 2
+    assert active.labels == {0: 0, 1: 0, 2: 1}
+    assert [action for action, _ in active.history(1)] == ["tell", "correct"]
+
+
+def test_the_page_is_shown_and_its_labels_come_back(tmp_path):
+    """A real server in a process of its own; somebody labels; the learner learns."""
+    active = learner()
+    served = active.serve(
+        [f"text {i}" for i in range(300)], folder=tmp_path / "p", wait=False, browser=False
+    )
+    try:
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        with opener.open(served.link, timeout=30) as page:
+            assert page.status == 200
+        with Store.open(tmp_path / "p") as store:
+            store.submit([Submission(7, "1"), Submission(8, "0")], annotator="kim")
+    finally:
+        new = served.stop()
+    assert new == 2
+    assert active.labels == {7: 1, 8: 0}
+    assert (tmp_path / "p").exists()  # a folder that was named is kept
