@@ -29,9 +29,7 @@ def test_it_is_the_density_of_what_the_sites_observed():
     found = profile(X, sites, 2.0).log_evidence(np.log(scales))
     seen = sites.shifts / sites.precisions
     dense = [
-        multivariate_normal.logpdf(
-            seen, cov=s**2 * X @ X.T + 4.0 + np.diag(1.0 / sites.precisions)
-        )
+        multivariate_normal.logpdf(seen, cov=s**2 * X @ X.T + 4.0 + np.diag(1.0 / sites.precisions))
         for s in scales
     ]
     np.testing.assert_allclose(np.diff(found), np.diff(dense), atol=1e-9)

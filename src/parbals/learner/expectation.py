@@ -41,11 +41,14 @@ class Temperature(NamedTuple):
     deviation: float = 0.0  # of ln T
 
 
+_NONE = Temperature()
+
+
 def temperature(model: Any) -> Temperature:
     """By the labels of a fitted model; 1 without labels, and for models that leave none out."""
     gaussian = getattr(model, "gaussian", None)
     if gaussian is None or len(gaussian.X) == 0:
-        return Temperature()
+        return _NONE
     log_probs = np.log(np.maximum(gaussian.left_out(), _LEAST))
     own = np.arange(len(log_probs)), gaussian.labels
 
@@ -74,7 +77,7 @@ def estimates(
     samples: np.ndarray,
     weights: np.ndarray,
     generator: np.random.Generator,
-    heat: Temperature = Temperature(),
+    heat: Temperature = _NONE,
 ) -> tuple[Estimate, Estimate]:
     """Error and log loss as somebody who labelled the target set (M, K, C) would find them.
 

@@ -56,7 +56,10 @@ def settled_sites(
     tolerance: float,
     most_sweeps: int,
 ) -> Sites:
-    """Sites (..., n) under f = F u, F (..., n, r), of labels ±1; labels of 0, which pad, say nothing."""
+    """Sites (..., n) of labels ±1 under f = F u, F (..., n, r).
+
+    Labels of 0, which pad, say nothing.
+    """
     turned, present = factors.swapaxes(-1, -2), np.square(signs)
 
     def renew(sites: Sites) -> Sites:

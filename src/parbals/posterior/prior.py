@@ -31,7 +31,7 @@ _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
 _GRID = _LOG_SCALE + np.linspace(-4.0, 4.0, 33)  # of ln s
 _LOG_SHARES = (-1.0, -0.5, 0.0, -1.0)  # of the powers, before any label
 _LOG_SHARE_COLUMNS = 0.0
-_MOST_PAIRS = 66
+_MOST_PAIRS, _WORK = 66, 4e8  # pairs times rows times squared columns
 _MOST_ROUNDS = 4
 _MOST_SWEEPS, _TOLERANCE = 5, 2e-2  # of a round: the next begins with its sites
 _LONGEST = 4.0
@@ -67,14 +67,14 @@ def learnt_prior(
     shaped = pool is not None or n_rows >= 2 * n_columns
     if pool is None:
         pool = PoolMoments.of(rows) if n_rows else PoolMoments.unknown(n_columns)
-    shapes = _Shapes.of(pool, POWERS if shaped else POWERS[:1], by_columns=shaped and pool.has_units)
-    pairs, sites = _Pairs.of(labels), None
+    powers = POWERS if shaped else POWERS[:1]
+    shapes = _Shapes.of(pool, powers, by_columns=shaped and pool.has_units)
+    pairs, sites = _Pairs.of(labels, n_columns), None
     if len(pairs.signs):
         shapes, sites = _weighed(shapes, pairs, rows)
     shape = "columns" if shapes.columns_win else "directions" if shaped else "even"
     sentence = _sentence(shapes.scale, shape, n_rows if len(pairs.signs) else 0)
-    begun = sites if sites is not None and n_classes == 2 else None
-    return Prior(shapes.whitening, shapes.scale, shape, sentence, begun)
+    return Prior(shapes.whitening, shapes.scale, shape, sentence, sites if n_classes == 2 else None)
 
 
 class _Shapes(NamedTuple):
@@ -103,7 +103,9 @@ class _Shapes(NamedTuple):
     @property
     def scale(self) -> float:
         """Deviation of a class's logit over the pool."""
-        return float(np.exp(self.log_scales[-1]) if self.columns_win else self._squares.sum() ** 0.5)
+        if self.columns_win:
+            return float(np.exp(self.log_scales[-1]))
+        return float(np.sqrt(self._squares.sum()))
 
     @property
     def _squares(self) -> np.ndarray:
@@ -128,11 +130,11 @@ class _Shapes(NamedTuple):
 def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: np.ndarray) -> tuple[_Shapes, Sites]:
     """The shapes with scales and weights that labels of rows (n, D) give them; the last sites."""
     design = np.column_stack([rows, np.ones(len(rows))])
-    factors = pairs.factors(np.stack([each.rows(design)[:, :-1] for each in shapes.each()]))
+    factors = [pairs.factors(each.rows(design)[:, :-1]) for each in shapes.each()]
     sites: Sites | None = None
     wanted = taken = np.zeros(len(factors))
     for _ in range(_MOST_ROUNDS):
-        inside = pairs.factors(shapes.whitening.rows(design)[None, :, :-1])[0]
+        inside = pairs.factors(shapes.whitening.rows(design)[:, :-1])
         known = np.sqrt(2.0) * INTERCEPT * np.square(pairs.signs)[..., None]
         sites = settled_sites(
             np.concatenate([inside, known], axis=-1),
@@ -163,14 +165,16 @@ def _stride(taken: np.ndarray, eased: np.ndarray) -> np.ndarray:
 
 
 def _best_scales(
-    factors: np.ndarray, pairs: "_Pairs", sites: Sites
+    factors: list[np.ndarray], pairs: "_Pairs", sites: Sites
 ) -> tuple[np.ndarray, np.ndarray]:
-    """ln s (S,) of every shape at its maximum, and the maximum; factors (S, P, n, r) at s = 1.
+    """ln s (S,) of every shape at its maximum, and the maximum; factors (P, n, r) at s = 1.
 
     By the parabola through the best point of the grid and its neighbours.
     """
-    found = profile(factors, sites, np.sqrt(2.0) * INTERCEPT)
-    values = pairs.share * found.log_evidence(_GRID).sum(axis=-1)  # (G, S)
+    found = [profile(each, sites, np.sqrt(2.0) * INTERCEPT) for each in factors]
+    values = pairs.share * np.stack(
+        [each.log_evidence(_GRID).sum(axis=1) for each in found], axis=1
+    )
     values -= 0.5 * np.square((_GRID - _LOG_SCALE) / _WIDTH)[:, None]
     best = np.clip(values.argmax(axis=0), 1, len(_GRID) - 2)
     left, middle, right = (values[best + k, np.arange(values.shape[1])] for k in (-1, 0, 1))
@@ -203,17 +207,22 @@ class _Pairs(NamedTuple):
     share: float  # what a pair counts: C classes have C - 1 differences, and more pairs
 
     @classmethod
-    def of(cls, labels: np.ndarray) -> "_Pairs":
-        """All pairs of the classes that have labels; of many classes, neighbours in a ring."""
+    def of(cls, labels: np.ndarray, n_columns: int) -> "_Pairs":
+        """All pairs of the classes that have labels; where that is much work, of every class and
+        its neighbours in a ring.
+        """
         seen = np.unique(labels)
-        n_seen = len(seen)
-        most = max(_MOST_PAIRS // max(n_seen, 1), 1)
+        n_seen = max(len(seen), 1)
+        n_rows = 2 * len(labels) // n_seen
+        work = max(n_rows * min(n_rows, n_columns) ** 2, 1)
+        most_pairs = min(_MOST_PAIRS, int(_WORK / work))
+        most = max(most_pairs // n_seen, 1)
         pairs = sorted(
             {
                 (min(i, j), max(i, j))
                 for i in range(n_seen)
                 for j in ((i + k) % n_seen for k in range(1, n_seen // 2 + 1))
-                if n_seen * (n_seen - 1) // 2 <= _MOST_PAIRS or (j - i) % n_seen <= most
+                if n_seen * (n_seen - 1) // 2 <= most_pairs or (j - i) % n_seen <= most
             }
         )
         members = [np.flatnonzero(np.isin(labels, seen[list(pair)])) for pair in pairs]
@@ -225,11 +234,11 @@ class _Pairs(NamedTuple):
         return cls(rows, signs, (n_seen - 1) / max(len(pairs), 1))
 
     def factors(self, whitened: np.ndarray) -> np.ndarray:
-        """F (S, P, n, r) of f_a - f_b, without intercepts, at rows whitened in S ways (S, n, D).
+        """F (P, n, r) of f_a - f_b, without intercepts, at whitened rows (n, D).
 
         Of wide rows only the coordinates in their own space matter, r ≤ n.
         """
-        rows = np.sqrt(2.0) * whitened[:, self.rows] * np.square(self.signs)[:, :, None]
+        rows = np.sqrt(2.0) * whitened[self.rows] * np.square(self.signs)[:, :, None]
         if rows.shape[-1] > rows.shape[-2]:
             return np.asarray(np.linalg.qr(rows.swapaxes(-1, -2), mode="r")).swapaxes(-1, -2)
         return rows
