@@ -7,7 +7,7 @@ import pytest
 
 import parbals
 from parbals.arrays import effective_sample_size
-from parbals.learner.report import _estimates, _noise_floor
+from parbals.learner.report import _noise_floor
 
 
 def simulated(seed, n_labels, n_pool=200, d=3):
@@ -46,15 +46,6 @@ def test_intervals_cover_what_is_found_on_the_target_set(n_runs):
     error = np.sqrt(0.9 * 0.1 / n_runs)
     for name, count in covered.items():
         assert abs(count / n_runs - 0.9) < 3.5 * error, (name, count / n_runs)
-
-
-def test_the_mean_error_is_one_minus_the_mean_confidence():
-    samples = np.random.default_rng(0).dirichlet(np.ones(3), (50, 40))
-    error, log_loss = _estimates(samples, np.full(40, 1 / 40), np.random.default_rng(0))
-    mean = samples.mean(axis=1)
-    assert error.mean == pytest.approx(1 - mean.max(axis=1).mean(), rel=1e-6)
-    assert log_loss.mean == pytest.approx(-(mean * np.log(mean)).sum(axis=1).mean(), rel=1e-6)
-    assert error.low < error.mean < error.high
 
 
 def independent_samples(generator, n_points, n_classes, n_samples=300):

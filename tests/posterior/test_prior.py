@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import parbals
+from parbals.posterior.ep import fit_gaussian
 from parbals.posterior.prior import PoolMoments, learnt_prior
 
 
@@ -82,8 +83,8 @@ def test_neither_the_order_of_labels_nor_that_of_classes_matters():
     pool, order = PoolMoments.of(X), np.random.default_rng(0).permutation(300)
     plain = learnt_prior(X, y, 3, pool)
     shuffled = learnt_prior(X[order], y[order], 3, pool)
-    assert shuffled.scale == plain.scale
-    np.testing.assert_array_equal(shuffled.whitening.left, plain.whitening.left)
+    assert shuffled.scale == pytest.approx(plain.scale, rel=1e-9)
+    np.testing.assert_allclose(shuffled.whitening.left, plain.whitening.left, atol=1e-9)
     assert learnt_prior(X, 2 - y, 3, pool).scale == pytest.approx(plain.scale, rel=1e-3)
 
 
@@ -116,6 +117,30 @@ def test_labelled_rows_alone_say_how_features_vary_once_there_are_enough():
     X, y = drawn(60, 3.0)
     assert learnt_prior(X[:15], y[:15], 2, None).shape == "even"
     assert learnt_prior(X, y, 2, None).shape in ("directions", "columns")
+
+
+def test_labels_near_a_boundary_count_together_with_those_that_found_it():
+    """All labels take part: the uncertain ones alone would make the scale much too small."""
+    X, y = drawn(3_000, 8.0, n_features=20, seed=1)
+    pool, first = PoolMoments.of(X), np.arange(100)
+    model = parbals.BayesianLogisticRegression(2, inference="ep").fit(X[first], y[first], pool)
+    sure = model.predict_proba(X).max(axis=1)
+    sure[first] = 2.0
+    near = np.argsort(sure)[:300]
+    every = np.append(first, near)
+    together = learnt_prior(X[every], y[every], 2, pool)
+    assert "learnt from 400 labels" in together.sentence
+    assert together.scale == pytest.approx(8.0, rel=0.4)
+    assert learnt_prior(X[near], y[near], 2, pool).scale < 0.6 * together.scale
+
+
+def test_a_fit_that_begins_with_its_sites_ends_the_same():
+    X, y = drawn(150, 4.0, n_features=60)
+    prior = learnt_prior(X, y, 2, PoolMoments.of(X))
+    twice, design = prior.whitening.times(np.sqrt(2.0)), np.column_stack([X, np.ones(150)])
+    cold, warm = (fit_gaussian(design, y, twice, start) for start in (None, prior.sites))
+    assert warm.n_sweeps < cold.n_sweeps
+    np.testing.assert_allclose(warm.predict_proba(design), cold.predict_proba(design), atol=1e-6)
 
 
 @pytest.mark.parametrize("inference", ["ep", "smc", "laplace"])

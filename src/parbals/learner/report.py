@@ -1,16 +1,8 @@
 """How good is the model, and would more labels help? What it expects, and what was measured.
 
-*Expected* is what the posterior alone says, without a new label.
-
-Let ŷ(x) be the model's decision at target point x. If posterior sample k were the truth, the share
-of wrong decisions measured on the M target points would be a mean of independent Bernoulli
-variables with means 1 - p_k(ŷ(x)|x). The report gives the mean of that share and a 90 % interval
-over both the posterior and the Bernoulli noise: what somebody who labelled the whole target set
-would find. Log loss likewise.
-
-That interval is as honest as the model: where the data are far from linear in the features, or the
-prior far from the truth, it is off. *Measured* is what an audit has found: an interval that assumes
-nothing of the model (:mod:`parbals.learner.audit`). docs/coverage.md compares both with the truth.
+*Expected* is what the model says without a new label (:mod:`parbals.learner.expectation`). It is as
+honest as the model. *Measured* is what an audit has found: an interval that assumes nothing of the
+model (:mod:`parbals.learner.audit`). docs/coverage.md compares both with the truth.
 """
 
 import math
@@ -21,10 +13,10 @@ import numpy as np
 
 from parbals.learner.audit import Measurement, measure
 from parbals.learner.choosing import choose_among
+from parbals.learner.expectation import estimates, temperature
 from parbals.learner.find import Recall, estimate_recall
 from parbals.learner.words import certificate, class_lines
 from parbals.randomness import derive_generator
-from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.lookahead import expected_gain
 from parbals.strategies.table import DEFAULT
 from parbals.types import Estimate
@@ -37,7 +29,6 @@ __all__ = ["Estimate", "Report", "make_report"]
 
 _NEGLIGIBLE = 0.01
 """A batch that would lower the expected log loss by a smaller share is not worth asking for."""
-_DRAWS = 4_000
 _CANDIDATES = 1_000
 """The best of so many free items are worth within a few hundredths what the best of all are."""
 
@@ -125,7 +116,8 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
     if model is not None:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
-        error, log_loss = _estimates(samples, weights, derive_generator(learner.seed, "report"))
+        generator = derive_generator(learner.seed, "report")
+        error, log_loss = estimates(samples, weights, generator, temperature(model))
         if learner.find is None:
             gain, size = _next_gain(learner, model, samples, weights, batch_size)
     recall = estimate_recall(learner)
@@ -153,34 +145,6 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
         measured=measure(learner),
         recall=recall,
     )
-
-
-def _estimates(
-    samples: np.ndarray, weights: np.ndarray, generator: np.random.Generator
-) -> tuple[Estimate, Estimate]:
-    """Error and log loss as somebody who labelled the target set (M, K, C) would find them."""
-    mean = mean_prediction(samples, weights)
-    samples = samples.astype(np.float64)
-    n_targets = len(mean)
-    decided = mean.argmax(axis=1)
-    wrong = 1.0 - samples[np.arange(n_targets), :, decided]  # (M, K)
-    surprise = -np.log(np.maximum(mean, 1e-300))  # of each possible label
-    powers = np.stack([surprise, np.square(surprise)], axis=2)  # (M, C, 2)
-    expected, squared = np.moveaxis(samples @ powers, 2, 0)  # (M, K) each
-    spread = squared - np.square(expected)
-    drawn = generator.choice(len(weights), _DRAWS, p=weights)
-    noise = generator.standard_normal((2, _DRAWS))
-    results = []
-    for values, variance, part, least, most in (
-        (wrong, wrong * (1.0 - wrong), noise[0], 0.0, 1.0),
-        (expected, spread, noise[1], 0.0, np.inf),
-    ):
-        of_sample = values.mean(axis=0)
-        deviation = np.sqrt(np.maximum(variance, 0.0).sum(axis=0)) / n_targets
-        measured = np.clip(of_sample[drawn] + deviation[drawn] * part, least, most)
-        low, high = np.quantile(measured, [0.05, 0.95])
-        results.append(Estimate(float(weights @ of_sample), float(low), float(high)))
-    return results[0], results[1]
 
 
 def _next_gain(

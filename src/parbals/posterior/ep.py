@@ -5,7 +5,7 @@ the two classes' weights. Every label becomes a Gaussian site exp(ν f - τ f²/
 with those of the true likelihood under all other sites (the cavity). The likelihood is log-concave,
 so τ ≥ 0 and all sites can be renewed at once. In the row space of the design, when there are fewer
 rows than columns (the posterior equals the prior across it), a sweep costs n r² + r³ with
-r = min(n, d). :mod:`parbals.posterior.evidence` has the approximation's evidence.
+r = min(n, d). :mod:`parbals.posterior.evidence` has what its sites say about priors.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from parbals.posterior.row_space import row_space
 from parbals.posterior.sites import SitePosterior, Sites, settle
 from parbals.posterior.whitening import Whitening
 
-__all__ = ["GaussianPosterior", "cavities", "fit_gaussian", "renewed_sites", "site_evidence"]
+__all__ = ["GaussianPosterior", "cavities", "fit_gaussian", "renewed_sites"]
 
 _MOST_SWEEPS = 200
 _TOLERANCE = 1e-7
@@ -43,8 +43,10 @@ class GaussianPosterior(SitePosterior):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, 2) probabilities, E[σ(∓f)]."""
-        (second,) = sigmoid_means(*self.marginals(X), 0)
-        return np.stack([1.0 - second, second], axis=1)
+        return _two_classes(*self.marginals(X))
+
+    def left_out(self) -> np.ndarray:
+        return _two_classes(*cavities(*self.marginals(self.X), self.sites))
 
     def problems(self) -> tuple[str, ...]:
         return self._unsettled(_SETTLED)
@@ -73,6 +75,11 @@ def fit_gaussian(
     return GaussianPosterior(X, labels, whitening, channels=channels, **settled._asdict())
 
 
+def _two_classes(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    (second,) = sigmoid_means(mean, variance, 0)
+    return np.stack([1.0 - second, second], axis=1)
+
+
 def _moments(rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
     """Mean (r,) and root (r, r) of the covariance, root rootᵀ = (I + Σ_i τ_i x_i x_iᵀ)⁻¹."""
     lower = cholesky(np.eye(rows.shape[1]) + (rows.T * sites.precisions) @ rows, lower=True)
@@ -94,13 +101,3 @@ def renewed_sites(mean: np.ndarray, variance: np.ndarray, signs: np.ndarray) -> 
         np.maximum(curvature / left, _LEAST_SHARE / np.maximum(variance, 1.0)),
         (slope + mean * curvature) / left,
     )
-
-
-def site_evidence(
-    mean: np.ndarray, variance: np.ndarray, sites: Sites, signs: np.ndarray
-) -> np.ndarray:
-    """ln E[p(y | f)] - ln E[site], expectations under the cavity: what a label adds to ln Z."""
-    spread = 1.0 + sites.precisions * variance
-    quadratic = 0.5 * sites.precisions * np.square(mean) - sites.shifts * mean
-    quadratic = quadratic - 0.5 * variance * np.square(sites.shifts)
-    return label_evidence(mean, variance, signs)[0] + 0.5 * np.log(spread) + quadratic / spread

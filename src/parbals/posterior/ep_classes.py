@@ -52,6 +52,13 @@ class ClassesPosterior(SitePosterior):
             probs[rows] = class_means(*self.channels.marginals(X[rows]))[0]
         return probs
 
+    def left_out(self) -> np.ndarray:
+        mean, variance = _cavities(*self.channels.marginals(self.X), self.sites)
+        probs = np.empty(mean.shape)
+        for rows in block_rows(len(mean), max(1, _BLOCK // self.n_classes)):
+            probs[rows] = class_means(mean[rows], variance[rows])[0]
+        return probs
+
     def problems(self) -> tuple[str, ...]:
         """Sites that still changed when the sweeps were used up.
 
@@ -150,12 +157,15 @@ def _renewed_sites(
     sites: Sites,
     labels: np.ndarray,
 ) -> Sites:
-    precisions, shifts = sites
-    f = rows @ mean
-    f = f - f.mean(axis=1, keepdims=True)
     variance = np.square(rows @ roots).sum(axis=2).T
-    cavity_variance = variance / np.maximum(1.0 - precisions * variance, 1e-4)
-    cavity_mean = f - cavity_variance * (shifts - _pull(precisions, f))
+    cavity_mean, cavity_variance = _cavities(rows @ mean, variance, sites)
     _, slopes, curvatures = class_evidence(cavity_mean, cavity_variance, labels)
     renewed = curvatures / np.maximum(1.0 - cavity_variance * curvatures, 1e-3)
     return Sites(renewed, slopes + _pull(renewed, cavity_mean + cavity_variance * slopes))
+
+
+def _cavities(f: np.ndarray, variance: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (n, C) of every row's logits under all sites but its own."""
+    f = f - f.mean(axis=1, keepdims=True)
+    left = variance / np.maximum(1.0 - sites.precisions * variance, 1e-4)
+    return f - left * (sites.shifts - _pull(sites.precisions, f)), left

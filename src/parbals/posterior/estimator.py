@@ -236,7 +236,8 @@ class LogisticModel:
             whitening = self._prior.whitening
             if len(self.classes_) == 2:
                 # The difference of two classes' weights has twice the variance of each.
-                self._accept_gaussian(fit_gaussian(X, labels, whitening.times(np.sqrt(2.0))))
+                twice = whitening.times(np.sqrt(2.0))
+                self._accept_gaussian(fit_gaussian(X, labels, twice, self._prior.sites))
             else:
                 self._accept_gaussian(fit_classes(X, labels, len(self.classes_), whitening))
             return

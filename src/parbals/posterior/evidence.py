@@ -1,74 +1,75 @@
-"""The evidence of expectation propagation for many two-class priors at once.
+"""What labels say of many priors at once, through the sites of expectation propagation.
 
-With f = F u at the labelled rows, u ~ N(0, I), sites τ, ν, A = I + Fᵀ diag(τ) F, m = A⁻¹ Fᵀ ν:
+Sites exp(ν f - ½ τ f²) turn labels into Gaussian ones, and their evidence has a closed form. With
+f = s F u + b at the labelled rows, u ~ N(0, I), an intercept b ~ N(0, κ²) and q = κ⁻² + Σ τ
 
-    f has mean F m and covariance F A⁻¹ Fᵀ,    ln Z = Σ_i (label i) - ½ ln |A| + ½ νᵀ F m.
+    T = diag(τ) - τ τᵀ / q,    ν' = ν - τ (Σ ν) / q        (the intercept is integrated out),
+    FᵀT F = V diag(λ) Vᵀ,      g = VᵀFᵀν',
+    ln Z(s) = ½ Σ_j [s² g_j² / (1 + s² λ_j) - ln(1 + s² λ_j)] + the same for every F and s.
 
-At a fixed point of the sites ln Z does not depend on them to first order, so its derivative in the
-logarithm of the scale of column j is that of the prior alone, E[u_j²] - 1, and sites that have
-settled roughly are good enough.
+Where the sites have settled, the evidence of expectation propagation does not depend on them to
+first order: its slope in ln s is that of this formula, and so is the place of its maximum.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from parbals.posterior.ep import cavities, renewed_sites, site_evidence
+from parbals.posterior.ep import cavities, renewed_sites
 from parbals.posterior.sites import Sites, settle
 
-__all__ = ["Evidence", "stacked_evidence"]
-
-_TOLERANCE = 1e-2
-_MOST_SWEEPS = 30
+__all__ = ["Profile", "profile", "settled_sites"]
 
 
-class Evidence(NamedTuple):
-    """For every prior of a stack."""
+class Profile(NamedTuple):
+    """ln Z as a function of s, for every matrix F of a stack."""
 
-    log_evidence: np.ndarray  # (...,)
-    gradient: np.ndarray  # (..., r), in the logarithms of the columns' scales
-    sites: Sites  # (..., n)
+    eigenvalues: np.ndarray  # λ (..., r)
+    pulls: np.ndarray  # g² (..., r)
+
+    def log_evidence(self, log_scales: np.ndarray) -> np.ndarray:
+        """(G, ...) at ln s (G,)."""
+        squares = np.exp(2.0 * log_scales).reshape(-1, *[1] * self.pulls.ndim)
+        spread = 1.0 + squares * self.eigenvalues
+        return 0.5 * (squares * self.pulls / spread - np.log(spread)).sum(axis=-1)
 
 
-def stacked_evidence(
+def profile(factors: np.ndarray, sites: Sites, intercept: float) -> Profile:
+    """Of F (..., n, r) and sites (..., n); ``intercept``: κ."""
+    precisions, shifts = sites
+    total = intercept**-2 + precisions.sum(axis=-1, keepdims=True)
+    shifts = shifts - precisions * (shifts.sum(axis=-1, keepdims=True) / total)
+    turned = factors.swapaxes(-1, -2)
+    common = turned @ precisions[..., None]  # (..., r, 1)
+    held = (turned * precisions[..., None, :]) @ factors
+    held = held - common @ common.swapaxes(-1, -2) / total[..., None]
+    eigenvalues, vectors = np.linalg.eigh(held)
+    pulls = vectors.swapaxes(-1, -2) @ (turned @ shifts[..., None])
+    return Profile(np.maximum(eigenvalues, 0.0), np.square(pulls[..., 0]))
+
+
+def settled_sites(
     factors: np.ndarray,
     signs: np.ndarray,
     start: Sites | None = None,
     *,
-    tolerance: float = _TOLERANCE,
-) -> Evidence:
-    """ln Z of factors F (..., n, r) and labels ±1 (..., n).
+    tolerance: float,
+    most_sweeps: int,
+) -> Sites:
+    """Sites (..., n) of labels ±1 under f = F u, F (..., n, r).
 
-    Labels of 0, with rows of zeros, pad: each adds the same to every ln Z.
+    Labels of 0, which pad, say nothing.
     """
+    turned, present = factors.swapaxes(-1, -2), np.square(signs)
 
     def renew(sites: Sites) -> Sites:
-        found = _posterior(factors, sites)
-        return renewed_sites(*cavities(found.mean, found.variance, sites), signs)
+        precision = (turned * sites.precisions[..., None, :]) @ factors
+        covariance = np.linalg.inv(precision + np.eye(factors.shape[-1]))
+        spread = factors @ covariance
+        mean = (spread @ (turned @ sites.shifts[..., None]))[..., 0]
+        variance = (spread * factors).sum(axis=-1)
+        renewed = renewed_sites(*cavities(mean, variance, sites), signs)
+        return Sites(present * renewed.precisions, present * renewed.shifts)
 
     empty = np.zeros(np.broadcast_shapes(factors.shape[:-1], signs.shape))
-    sites = settle(renew, start or Sites(empty, empty), tolerance, _MOST_SWEEPS).sites
-    found = _posterior(factors, sites)
-    added = site_evidence(*cavities(found.mean, found.variance, sites), sites, signs).sum(axis=-1)
-    half_log_det = 0.5 * np.linalg.slogdet(found.precision)[1]
-    log_evidence = added - half_log_det + 0.5 * (sites.shifts * found.mean).sum(axis=-1)
-    left = np.diagonal(found.covariance, axis1=-2, axis2=-1)
-    return Evidence(log_evidence, np.square(found.weights) + left - 1.0, sites)
-
-
-class _Posterior(NamedTuple):
-    mean: np.ndarray  # of f (..., n)
-    variance: np.ndarray  # (..., n)
-    weights: np.ndarray  # m (..., r)
-    precision: np.ndarray  # A (..., r, r)
-    covariance: np.ndarray  # A⁻¹
-
-
-def _posterior(factors: np.ndarray, sites: Sites) -> _Posterior:
-    turned = factors.swapaxes(-1, -2)
-    precision = (turned * sites.precisions[..., None, :]) @ factors + np.eye(factors.shape[-1])
-    covariance = np.linalg.inv(precision)
-    weights = (covariance @ (turned @ sites.shifts[..., None]))[..., 0]
-    mean = (factors @ weights[..., None])[..., 0]
-    variance = ((factors @ covariance) * factors).sum(axis=-1)
-    return _Posterior(mean, variance, weights, precision, covariance)
+    return settle(renew, start or Sites(empty, empty), tolerance, most_sweeps).sites

@@ -9,18 +9,18 @@ units of their own, standardised ones take their place if their evidence is high
 powers together; elsewhere standardising would whiten, which serves nobody, though the evidence of
 labels near a boundary may favour it.
 
-The labels that decide are at most 96 (256 where columns are few, and more with more classes),
-equally many of every class where possible and chosen by their content, so that neither their order
-nor any random number matters.
+Labels become Gaussian sites under the average, these give every shape its scale and weight
+(:mod:`parbals.posterior.evidence`), and that is repeated under the new average. All labels take
+part: those that a strategy chose may be taken as they come only together with those it chose them
+by. A part of them is a sample of hard items, and its evidence finds scales that are too small.
 """
 
-import hashlib
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
-from parbals.posterior.evidence import stacked_evidence
+from parbals.posterior.evidence import profile, settled_sites
 from parbals.posterior.moments import INTERCEPT, POWERS, PoolMoments
 from parbals.posterior.sites import Sites
 from parbals.posterior.whitening import Whitening
@@ -28,15 +28,14 @@ from parbals.posterior.whitening import Whitening
 __all__ = ["PoolMoments", "Prior", "fixed_prior", "learnt_prior"]
 
 _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
+_GRID = _LOG_SCALE + np.linspace(-4.0, 4.0, 33)  # of ln s
 _LOG_SHARES = (-1.0, -0.5, 0.0, -1.0)  # of the powers, before any label
 _LOG_SHARE_COLUMNS = 0.0
-_FEWEST, _MOST_LABELS = 96, 256
-_WORK = 3.2e6  # labels times squared columns
-_MOST_PAIRS = 66
-_MOST_ROUNDS = 8
+_MOST_PAIRS, _WORK = 66, 4e8  # pairs times rows times squared columns
+_MOST_ROUNDS = 4
+_MOST_SWEEPS, _TOLERANCE = 5, 2e-2  # of a round: the next begins with its sites
+_LONGEST = 4.0
 _CLOSE = 0.1  # of ln s: no prediction notices
-_FARTHEST = 1.5  # that ln s is moved at a time
-_HOPELESS = 3.0  # nats behind the best
 
 
 class Prior(NamedTuple):
@@ -46,6 +45,8 @@ class Prior(NamedTuple):
     scale: float
     shape: str
     sentence: str
+    sites: Sites | None = None
+    """Of two classes' labels, nearly settled: where a fit may begin."""
 
 
 def fixed_prior(scale: float, n_features: int) -> Prior:
@@ -67,34 +68,118 @@ def learnt_prior(
     if pool is None:
         pool = PoolMoments.of(rows) if n_rows else PoolMoments.unknown(n_columns)
     powers = POWERS if shaped else POWERS[:1]
-    along = [pool.by_power(power) for power in powers]
-    by_columns = shaped and pool.has_units
-    log_shares = np.array([*_LOG_SHARES[: len(powers)], *[_LOG_SHARE_COLUMNS][:by_columns]])
-    log_scales = np.full(len(log_shares), _LOG_SCALE)
-    chosen = _some(rows, labels, n_classes)
-    pairs = _Pairs.of(labels[chosen])
+    shapes = _Shapes.of(pool, powers, by_columns=shaped and pool.has_units)
+    pairs, sites = _Pairs.of(labels, n_columns), None
     if len(pairs.signs):
-        priors = [pool.along_directions(*variances) for variances in along]
-        priors += [pool.by_columns(1.0)] if by_columns else []
-        design = np.column_stack([rows[chosen], np.ones(len(chosen))])
-        whitened = np.stack([prior.rows(design)[:, :-1] for prior in priors])
-        log_scales, values = _best_scales(pairs.factors(whitened), pairs)
-        log_shares = log_shares + values
-    n_powers, squares = len(powers), np.exp(2.0 * log_scales)
-    together = logsumexp(log_shares[:n_powers])
-    if by_columns and len(pairs.signs) and log_shares[-1] > together:
-        scale = float(np.sqrt(squares[-1]))
-        return Prior(
-            pool.by_columns(scale), scale, "columns", _sentence(scale, "columns", len(chosen))
+        shapes, sites = _weighed(shapes, pairs, rows)
+    shape = "columns" if shapes.columns_win else "directions" if shaped else "even"
+    sentence = _sentence(shapes.scale, shape, n_rows if len(pairs.signs) else 0)
+    return Prior(shapes.whitening, shapes.scale, shape, sentence, sites if n_classes == 2 else None)
+
+
+class _Shapes(NamedTuple):
+    """Powers of the directions' variance and, last, standardised columns where there are units."""
+
+    pool: PoolMoments
+    powers: tuple[float, ...]
+    log_scales: np.ndarray  # (S,)
+    log_shares: np.ndarray  # (S,)
+    columns_win: bool = False
+
+    @classmethod
+    def of(cls, pool: PoolMoments, powers: tuple[float, ...], *, by_columns: bool) -> "_Shapes":
+        """Before any label: the average of the powers, at the scale that is expected."""
+        log_shares = [*_LOG_SHARES[: len(powers)], *[_LOG_SHARE_COLUMNS][:by_columns]]
+        return cls(pool, powers, np.full(len(log_shares), _LOG_SCALE), np.array(log_shares))
+
+    def weighed(self, log_scales: np.ndarray, log_evidence: np.ndarray) -> "_Shapes":
+        """With these scales, and weights by the evidence (S,) at them."""
+        n_powers = len(self.powers)
+        before = _Shapes.of(self.pool, self.powers, by_columns=len(log_scales) > n_powers)
+        log_shares = before.log_shares + log_evidence
+        win = len(log_shares) > n_powers and log_shares[-1] > logsumexp(log_shares[:n_powers])
+        return self._replace(log_scales=log_scales, log_shares=log_shares, columns_win=bool(win))
+
+    @property
+    def scale(self) -> float:
+        """Deviation of a class's logit over the pool."""
+        if self.columns_win:
+            return float(np.exp(self.log_scales[-1]))
+        return float(np.sqrt(self._squares.sum()))
+
+    @property
+    def _squares(self) -> np.ndarray:
+        """s² of every power times its share in the average."""
+        n_powers = len(self.powers)
+        shares = self.log_shares[:n_powers]
+        return np.asarray(np.exp(shares - logsumexp(shares) + 2.0 * self.log_scales[:n_powers]))
+
+    @property
+    def whitening(self) -> Whitening:
+        if self.columns_win:
+            return self.pool.by_columns(self.scale)
+        inside, across = zip(*map(self.pool.by_power, self.powers), strict=True)
+        return self.pool.along_directions(self._squares @ inside, float(self._squares @ across))
+
+    def each(self) -> list[Whitening]:
+        """Every shape at s = 1."""
+        powers = [self.pool.along_directions(*self.pool.by_power(power)) for power in self.powers]
+        return [*powers, *[self.pool.by_columns(1.0)][: len(self.log_scales) - len(powers)]]
+
+
+def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: np.ndarray) -> tuple[_Shapes, Sites]:
+    """The shapes with scales and weights that labels of rows (n, D) give them; the last sites."""
+    design = np.column_stack([rows, np.ones(len(rows))])
+    factors = [pairs.factors(each.rows(design)[:, :-1]) for each in shapes.each()]
+    sites: Sites | None = None
+    wanted = taken = np.zeros(len(factors))
+    for _ in range(_MOST_ROUNDS):
+        inside = pairs.factors(shapes.whitening.rows(design)[:, :-1])
+        known = np.sqrt(2.0) * INTERCEPT * np.square(pairs.signs)[..., None]
+        sites = settled_sites(
+            np.concatenate([inside, known], axis=-1),
+            pairs.signs,
+            sites,
+            tolerance=_TOLERANCE,
+            most_sweeps=_MOST_SWEEPS,
         )
-    weights = np.exp(log_shares[:n_powers] - together) * squares[:n_powers]
-    variances = sum(w * inside for w, (inside, _) in zip(weights, along, strict=True))
-    across = sum(w * outside for w, (_, outside) in zip(weights, along, strict=True))
-    scale = float(np.sqrt(weights.sum()))
-    shape = "directions" if shaped else "even"
-    n_used = len(chosen) if len(pairs.signs) else 0
-    whitening = pool.along_directions(np.asarray(variances), float(across))
-    return Prior(whitening, scale, shape, _sentence(scale, shape, n_used))
+        before = shapes.scale
+        best, log_evidence = _best_scales(factors, pairs, sites)
+        wanted, last = best - shapes.log_scales, wanted
+        taken = wanted * _stride(taken, last - wanted)
+        shapes = shapes.weighed(shapes.log_scales + taken, log_evidence)
+        if abs(np.log(shapes.scale / before)) < _CLOSE:
+            break
+    assert sites is not None
+    return shapes, Sites(sites.precisions[0], sites.shifts[0])
+
+
+def _stride(taken: np.ndarray, eased: np.ndarray) -> np.ndarray:
+    """How many times the step that ln s wants is to be taken, 1 to 4.
+
+    The last step, ``taken``, made the wish smaller by ``eased``: sites that follow the scale let it
+    go only part of its way each round (Steffensen's remedy).
+    """
+    grows = taken * eased > 0.0
+    return np.clip(np.divide(taken, eased, out=np.ones_like(taken), where=grows), 1.0, _LONGEST)
+
+
+def _best_scales(
+    factors: list[np.ndarray], pairs: "_Pairs", sites: Sites
+) -> tuple[np.ndarray, np.ndarray]:
+    """ln s (S,) of every shape at its maximum, and the maximum; factors (P, n, r) at s = 1.
+
+    By the parabola through the best point of the grid and its neighbours.
+    """
+    found = [profile(each, sites, np.sqrt(2.0) * INTERCEPT) for each in factors]
+    values = pairs.share * np.stack(
+        [each.log_evidence(_GRID).sum(axis=1) for each in found], axis=1
+    )
+    values -= 0.5 * np.square((_GRID - _LOG_SCALE) / _WIDTH)[:, None]
+    best = np.clip(values.argmax(axis=0), 1, len(_GRID) - 2)
+    left, middle, right = (values[best + k, np.arange(values.shape[1])] for k in (-1, 0, 1))
+    step = np.clip(0.5 * (right - left) / np.maximum(2.0 * middle - left - right, 1e-9), -1.0, 1.0)
+    return _GRID[best] + (_GRID[1] - _GRID[0]) * step, middle + 0.25 * (right - left) * step
 
 
 def _sentence(scale: float, shape: str, n_labels: int) -> str:
@@ -114,19 +199,6 @@ def _sentence(scale: float, shape: str, n_labels: int) -> str:
     )
 
 
-def _some(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """Positions of the labels that decide, in an order of their content."""
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
-    order = np.array(sorted(range(len(rows)), key=lambda i: (digests[i], labels[i])), int)
-    rank = np.empty(len(rows))  # of a label among those of its class
-    for label in np.unique(labels):
-        own = order[labels[order] == label]
-        rank[own] = np.arange(len(own))
-    most = np.clip(_WORK / (rows.shape[1] + 1) ** 2, _FEWEST, _MOST_LABELS)
-    most = int(most * np.cbrt(n_classes / 2.0))  # pairs have fewer rows with more classes
-    return order[np.argsort(rank[order], kind="stable")][:most]
-
-
 class _Pairs(NamedTuple):
     """Pairs of classes as two-class problems, padded to one length."""
 
@@ -135,17 +207,22 @@ class _Pairs(NamedTuple):
     share: float  # what a pair counts: C classes have C - 1 differences, and more pairs
 
     @classmethod
-    def of(cls, labels: np.ndarray) -> "_Pairs":
-        """All pairs of the classes that have labels; of many classes, neighbours in a ring."""
+    def of(cls, labels: np.ndarray, n_columns: int) -> "_Pairs":
+        """All pairs of the classes that have labels; where that is much work, of every class and
+        its neighbours in a ring.
+        """
         seen = np.unique(labels)
-        n_seen = len(seen)
-        most = max(_MOST_PAIRS // max(n_seen, 1), 1)
+        n_seen = max(len(seen), 1)
+        n_rows = 2 * len(labels) // n_seen
+        work = max(n_rows * min(n_rows, n_columns) ** 2, 1)
+        most_pairs = min(_MOST_PAIRS, int(_WORK / work))
+        most = max(most_pairs // n_seen, 1)
         pairs = sorted(
             {
                 (min(i, j), max(i, j))
                 for i in range(n_seen)
                 for j in ((i + k) % n_seen for k in range(1, n_seen // 2 + 1))
-                if n_seen * (n_seen - 1) // 2 <= _MOST_PAIRS or (j - i) % n_seen <= most
+                if n_seen * (n_seen - 1) // 2 <= most_pairs or (j - i) % n_seen <= most
             }
         )
         members = [np.flatnonzero(np.isin(labels, seen[list(pair)])) for pair in pairs]
@@ -157,51 +234,11 @@ class _Pairs(NamedTuple):
         return cls(rows, signs, (n_seen - 1) / max(len(pairs), 1))
 
     def factors(self, whitened: np.ndarray) -> np.ndarray:
-        """F (S, P, n, r + 1) of f_a - f_b at rows whitened in S ways (S, n, D); the last column
-        is the intercept's. Of wide rows only the coordinates in their own space matter, r ≤ n.
+        """F (P, n, r) of f_a - f_b, without intercepts, at whitened rows (n, D).
+
+        Of wide rows only the coordinates in their own space matter, r ≤ n.
         """
-        present = np.square(self.signs)[:, :, None]
-        rows = np.sqrt(2.0) * whitened[:, self.rows] * present  # (S, P, n, D)
+        rows = np.sqrt(2.0) * whitened[self.rows] * np.square(self.signs)[:, :, None]
         if rows.shape[-1] > rows.shape[-2]:
-            rows = np.asarray(np.linalg.qr(rows.swapaxes(-1, -2), mode="r")).swapaxes(-1, -2)
-        intercept = np.broadcast_to(np.sqrt(2.0) * INTERCEPT * present, (*rows.shape[:-1], 1))
-        return np.concatenate([rows, intercept], axis=-1)
-
-
-def _best_scales(factors: np.ndarray, pairs: _Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """ln s of every shape at its maximum, and the maximum, for factors (S, P, n, r + 1) at s = 1.
-
-    A safeguarded secant search, for all shapes at once; those that cannot win are left alone.
-    """
-    n_shapes, is_weight = len(factors), np.arange(factors.shape[-1]) < factors.shape[-1] - 1
-    log_scales, values = np.full(n_shapes, _LOG_SCALE), np.full(n_shapes, -np.inf)
-    low, high = log_scales - 6.0, log_scales + 6.0
-    moving = np.arange(n_shapes)
-    sites: Sites | None = None
-    before: tuple[np.ndarray, np.ndarray] | None = None
-    for _ in range(_MOST_ROUNDS):
-        here = log_scales[moving]
-        scales = np.where(is_weight, np.exp(here)[:, None], 1.0)[:, None, None]
-        found = stacked_evidence(scales * factors[moving], pairs.signs, sites)
-        pull = (here - _LOG_SCALE) / _WIDTH**2
-        slope = pairs.share * (found.gradient * is_weight).sum(axis=(1, 2)) - pull
-        value = pairs.share * found.log_evidence.sum(axis=1) - 0.5 * _WIDTH**2 * pull**2
-        low[moving] = np.where(slope > 0, here, low[moving])
-        high[moving] = np.where(slope > 0, high[moving], here)
-        bend = np.abs(slope) + 1.0 / _WIDTH**2
-        if before is not None:
-            secant = (before[1] - slope) / (here - before[0])
-            bend = np.where(secant > 1.0 / _WIDTH**2, secant, bend)
-        there = here + np.clip(slope / bend, -_FARTHEST, _FARTHEST)
-        outside = (there <= low[moving]) | (there >= high[moving])
-        there = np.where(outside, 0.5 * (low[moving] + high[moving]), there)
-        step = there - here
-        log_scales[moving] = there
-        values[moving] = value + np.maximum(0.5 * slope * step, 0.0)
-        hoped = value + np.abs(slope) * _FARTHEST  # concave in ln s, as it mostly is: not beyond
-        on = (np.abs(step) > _CLOSE) & (hoped > values.max() - _HOPELESS)
-        if not on.any():
-            break
-        before, sites = (here[on], slope[on]), Sites(*(x[on] for x in found.sites))
-        moving = moving[on]
-    return log_scales, values
+            return np.asarray(np.linalg.qr(rows.swapaxes(-1, -2), mode="r")).swapaxes(-1, -2)
+        return rows

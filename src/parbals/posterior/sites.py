@@ -83,6 +83,10 @@ class SitePosterior(ABC):
         """(N, C) probabilities of design rows X (N, d)."""
 
     @abstractmethod
+    def left_out(self) -> np.ndarray:
+        """(n, C) probabilities of every labelled row by all labels but its own, its cavity's."""
+
+    @abstractmethod
     def problems(self) -> tuple[str, ...]:
         """What the user must be told."""
 
