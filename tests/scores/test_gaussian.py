@@ -12,6 +12,7 @@ from parbals.scores.gaussian import (
     closed_bald,
     closed_epig,
     decision_gain,
+    decisions_at,
     gain_factor,
     label_information,
     quadratic_gain,
@@ -94,7 +95,12 @@ def test_the_gain_in_accuracy_ranks_as_the_error_that_a_label_takes_away(pairs):
     mean, variance, target_mean, target_variance, covariance = (x[None] for x in pairs[1])
     share = jnp.full(target_mean.shape[1], 1.0 / target_mean.shape[1])
     ours = np.asarray(
-        decision_gain(covariance, gain_factor(mean, variance), target_mean, target_variance, share)
+        decision_gain(
+            covariance,
+            gain_factor(mean, variance),
+            decisions_at(target_mean, target_variance),
+            share,
+        )
     )
     assert spearmanr(ours, truth).statistic > 0.97
     assert truth[ours.argmax()] > 0.97 * truth.max()
@@ -122,7 +128,10 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts():
             beyond = worth * np.maximum(-moved, 0.0)
             expected[n] += beyond.mean()
             error[n] += beyond.std() / np.sqrt(len(noise))
-    ours = decision_gain(*map(jnp.asarray, (covariance, gains, mean, variance, share)))
+    covariance, gains, mean, variance, share = map(
+        jnp.asarray, (covariance, gains, mean, variance, share)
+    )
+    ours = decision_gain(covariance, gains, decisions_at(mean, variance), share)
     assert (np.abs(np.asarray(ours) - expected) < 4.0 * error + 1e-5).all()
 
 

@@ -14,7 +14,7 @@ import parbals
 from parbals.mixture import label_evidence
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
-from parbals.strategies import closed_form
+from parbals.strategies import closed_form, search
 from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
 
 
@@ -294,7 +294,7 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(afresh, monkeyp
 
     lazy = batches()
     jax.clear_caches()
-    monkeypatch.setattr(closed_form, "_MARGIN", 1e-9)  # every score is above this share of the best
+    monkeypatch.setattr(search, "_MARGIN", 1e-9)  # every score is above this share of the best
     for one, other in zip(lazy, batches(), strict=True):
         assert one.indices.tolist() == other.indices.tolist()
         np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4)
@@ -340,7 +340,7 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
 def test_leaders_beyond_what_memory_allows_are_left_out_with_a_note(parts, monkeypatch):
     for name in ("_LEADERS_BYTES", "_FEWEST"):
         monkeypatch.setattr(closed_form, name, 1)
-    monkeypatch.setattr(closed_form, "_MARGIN", 0.5)
+    monkeypatch.setattr(search, "_MARGIN", 0.5)
     batch = parbals.select_batch_from_model(*parts, 5, n_universes=2, random_state=0)
     assert len(set(batch.indices.tolist())) == 5
     assert "of 150 candidates at the start" in batch.notes[0]
@@ -349,7 +349,7 @@ def test_leaders_beyond_what_memory_allows_are_left_out_with_a_note(parts, monke
 def test_a_step_scores_no_more_rows_than_it_may_and_says_so(four_classes, afresh, monkeypatch):
     """After the first of a hundred copies all of them have fallen, and only some are looked at."""
     model, pool, target = four_classes
-    monkeypatch.setattr(closed_form, "_MOST_SCORED", 32)
+    monkeypatch.setattr(search, "MOST_SCORED", 32)
     best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
     copies = np.concatenate([np.repeat(pool[best], 100, axis=0), pool])
     batch = parbals.select_batch_from_model(model, copies, target, 2, random_state=0)

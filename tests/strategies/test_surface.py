@@ -9,7 +9,7 @@ from parbals.posterior.ep_classes import fit_classes
 from parbals.posterior.whitening import Whitening
 from parbals.race import balanced, class_slopes
 from parbals.strategies import surface as module
-from parbals.strategies.surface import cross_covariance, look_at, start_scores, surface_of
+from parbals.strategies.surface import look_at, start_scores, surface_of
 
 
 def with_ones(X):
@@ -63,7 +63,8 @@ def test_rows_are_seen_as_the_dense_posterior_sees_them(parts):
     mean, variance = channels.marginals(with_ones(X))
     np.testing.assert_allclose(rows.mean, mean.T, atol=1e-4)
     np.testing.assert_allclose(rows.variance, variance.T, rtol=1e-4)
-    covariance = cross_covariance(surface, rows.across, factor)[:, :, : len(X_target)]
+    covariance = rows.across @ surface.target.across.T + factor @ surface.factor
+    covariance = covariance[:, :, : len(X_target)]
     expected = with_ones(X) @ channels.covariance_with(with_ones(X_target))
     np.testing.assert_allclose(covariance, expected, atol=1e-4)
 

@@ -57,7 +57,7 @@ def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
         assert all(isinstance(leaf.sharding, SingleDeviceSharding) for leaf in leaves)
         raise Seen
 
-    monkeypatch.setattr(closed_form, "_program", recorded)
+    monkeypatch.setattr(closed_form, "greedy_search", recorded)
     monkeypatch.setattr(closed_form, "_LEADERS_BYTES", 0)
     monkeypatch.setattr(closed_form, "_FEWEST", 500)
     for n_pool in (1_001, 6_001):

@@ -44,8 +44,9 @@ A single label has few values and its own shift is not normal, but a batch's is 
 is smooth, and is not zero for all points that are one label short of changing a decision.
 """
 
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,10 +57,13 @@ from parbals.mixture import sigmoid_means
 from parbals.race import balanced, class_slopes
 
 __all__ = [
+    "Decisions",
     "closed_bald",
     "closed_epig",
     "decision_gain",
+    "decisions_at",
     "gain_factor",
+    "gains_and_decisions",
     "label_information",
     "quadratic_gain",
     "target_gains",
@@ -150,90 +154,147 @@ def closed_bald(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float
     return jnp.maximum(-(cells * jnp.log(cells)).sum(axis=0) - expected, 0.0)
 
 
+class Decisions(NamedTuple):
+    """What a label may change at the targets; marks are None with two classes."""
+
+    margin: Float[Array, "*U M"]  # |m_d|
+    worth: Float[Array, "*U M"]  # 2 (p_a + p_b) E[σ'], of a unit beyond
+    first: Float[Array, "A *U M"] | None  # 1 at the most probable class
+    second: Float[Array, "A *U M"] | None
+
+
 def target_gains(
-    mean: Float[Array | np.ndarray, "A n"],
-    variance: Float[Array | np.ndarray, "A n"],
+    mean: Float[Array | np.ndarray, "A *n"],
+    variance: Float[Array | np.ndarray, "A *n"],
     xp: ModuleType = jnp,
 ) -> Any:
     """What a point contributes to the quadratic form: a with two classes (A = 1), g with more."""
     if len(mean) == 1:
         return gain_factor(mean, variance, xp)
-    p, slope = class_slopes(mean, variance, xp)
+    flat = (x.reshape(len(x), -1) for x in (mean, variance))
+    return _class_gains(*class_slopes(*flat, xp), xp).reshape(mean.shape)
+
+
+def _class_gains(p: Any, slope: Any, xp: ModuleType) -> Any:
     diagonal = xp.square(slope) / xp.maximum(p * (1.0 - p), _LEAST)
     return balanced(xp.maximum(diagonal, _LEAST), xp, axis=0)
 
 
+def decisions_at(mean: Float[Array, "A M"], variance: Float[Array, "A M"]) -> Decisions:
+    """The decisions at target points."""
+    return gains_and_decisions(mean, variance)[1]
+
+
+def gains_and_decisions(
+    mean: Float[Array, "A M"], variance: Float[Array, "A M"]
+) -> tuple[Float[Array, "A M"], Decisions]:
+    """Gains and decisions of target points, from one look at the softmax."""
+    if len(mean) == 1:
+        nothing, margin = jnp.zeros_like(mean[0]), jnp.abs(mean[0])
+        worth = 2.0 * sigmoid_means(nothing, variance[0], 1, jnp)[1]
+        return gain_factor(mean, variance), Decisions(margin, worth, None, None)
+    p, slope = class_slopes(mean, variance, jnp)
+    first = jax.nn.one_hot(p.argmax(axis=0), len(p), axis=0)
+    second = jax.nn.one_hot((p - 2.0 * first).argmax(axis=0), len(p), axis=0)
+    margin = jnp.abs(((first - second) * mean).sum(axis=0))
+    spread, weight = (((first + second) * x).sum(axis=0) for x in (variance, p))
+    worth = 2.0 * weight * sigmoid_means(jnp.zeros_like(spread), spread, 1, jnp)[1]
+    return _class_gains(p, slope, jnp), Decisions(margin, worth, first, second)
+
+
+def _itself(table: Any) -> Any:
+    return table
+
+
 def quadratic_gain(
-    covariance: Float[Array | np.ndarray, "A n M"],
-    gains: Float[Array | np.ndarray, "A n"],
-    other_gains: Float[Array | np.ndarray, "A M"],
+    covariance: Any,
+    gains: Float[Array | np.ndarray, "A *U n"],
+    other_gains: Float[Array | np.ndarray, "A *U M"],
     share: Float[Array | np.ndarray, " M"],
     xp: ModuleType = jnp,
+    table: Callable[[Any], Any] = _itself,
 ) -> Any:
-    """(n,) EPIG to first order of every point, with the gains of the points and of the targets."""
-    if len(covariance) == 1:
-        return 0.5 * gains[0] * (xp.square(covariance[0]) @ (share * other_gains[0]))
+    """(*U, n) EPIG to first order of every point, with the gains of the points and of the targets.
+
+    ``covariance`` is a table (A, *U, n, M), or parts with a first axis A of which ``table`` makes
+    that of a channel: those of all channels at once would leave the cache.
+    """
+    if len(gains) == 1:
+        here, weight = table(_channel(covariance, 0)), share * other_gains[0]
+        return 0.5 * gains[0] * (xp.square(here) @ weight[..., None])[..., 0]
     total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
 
     def add_channel(sums: tuple[Any, Any], channel: tuple[Any, Any, Any]) -> Any:
         alone, together = sums
-        here, gain, other = channel
-        weighted = xp.stack([share * other * (1.0 - other / other_total), share * other], axis=1)
-        form = xp.square(here) @ weighted  # (n, 2)
-        alone = alone + gain * form[:, 0] - xp.square(gain) / total * form[:, 1]
-        return (alone, together + here * gain[:, None] * other), None
+        parts, gain, other = channel
+        here = table(parts)
+        weighted = xp.stack([share * other * (1.0 - other / other_total), share * other], axis=-1)
+        form = xp.square(here) @ weighted  # (*U, n, 2)
+        alone = alone + gain * form[..., 0] - xp.square(gain) / total * form[..., 1]
+        return (alone, together + here * gain[..., None] * other[..., None, :]), None
 
-    # Channel by channel: the table of all of them at once would leave the cache.
-    sums = xp.zeros_like(total), xp.zeros_like(covariance[0])
-    channels = covariance, gains, other_gains
-    if xp is np:
-        for channel in zip(*channels, strict=True):
-            sums, _ = add_channel(sums, channel)
-    else:
-        sums, _ = jax.lax.scan(add_channel, sums, channels)
-    return 0.5 * (sums[0] + xp.square(sums[1]) @ (share / other_total) / total)
+    n_targets = other_total.shape[-1]
+    sums = xp.zeros_like(total), xp.zeros((*total.shape, n_targets), total.dtype)
+    alone, together = _over_channels(add_channel, sums, (covariance, gains, other_gains), xp)
+    form = (xp.square(together) @ (share / other_total)[..., None])[..., 0]
+    return 0.5 * (alone + form / total)
 
 
 def decision_gain(
-    covariance: Float[Array, "A n M"],
-    gains: Float[Array, "A n"],
-    target_mean: Float[Array, "A M"],
-    target_variance: Float[Array, "A M"],
+    covariance: Any,
+    gains: Float[Array, "A *U n"],
+    decisions: Decisions,
     share: Float[Array, " M"],
-) -> Float[Array, " n"]:
-    """Expected gain in accuracy over the targets of every point, see above."""
-    if len(covariance) == 1:
-        margin, spread = jnp.abs(target_mean[0]), target_variance[0]
-        weight = jnp.ones_like(margin)
-        shift = jnp.abs(covariance[0]) * jnp.sqrt(gains[0])[:, None]
+    table: Callable[[Any], Any] = _itself,
+) -> Float[Array, "*U n"]:
+    """Expected gain in accuracy over the targets of every point, see above.
+
+    ``covariance`` and ``table`` as in :func:`quadratic_gain`.
+    """
+    margin = decisions.margin[..., None, :]
+    if decisions.first is None or decisions.second is None:
+        shift = jnp.abs(table(_channel(covariance, 0))) * jnp.sqrt(gains[0])[..., None]
     else:
-        p, _ = class_slopes(target_mean, target_variance, jnp)
-        first = jax.nn.one_hot(p.argmax(axis=0), len(p), axis=0)
-        second = jax.nn.one_hot((p - 2.0 * first).argmax(axis=0), len(p), axis=0)
-        margin = jnp.abs(((first - second) * target_mean).sum(axis=0))
-        spread, weight = (((first + second) * x).sum(axis=0) for x in (target_variance, p))
-        shift = _contrast_shift(covariance, gains, first, second)
-    slope = sigmoid_means(jnp.zeros_like(spread), spread, 1, jnp)[1]
+        marks = decisions.first, decisions.second
+        shift = _contrast_shift(covariance, gains, *marks, table)
     z = margin / jnp.maximum(shift, _LEAST)
     gain = shift * jax.scipy.stats.norm.pdf(z) - margin * jax.scipy.special.ndtr(-z)
-    return jnp.maximum(gain, 0.0) @ (2.0 * weight * slope * share)
+    return (jnp.maximum(gain, 0.0) @ (decisions.worth * share)[..., None])[..., 0]
 
 
 def _contrast_shift(
-    covariance: Float[Array, "A n M"],
-    gains: Float[Array, "A n"],
-    first: Float[Array, "A M"],
-    second: Float[Array, "A M"],
-) -> Float[Array, "n M"]:
+    covariance: Any,
+    gains: Float[Array, "A *U n"],
+    first: Float[Array, "A *U M"],
+    second: Float[Array, "A *U M"],
+    table: Callable[[Any], Any],
+) -> Float[Array, "*U n M"]:
     """τ of every pair, M = diag(g) - g gᵀ / Σg, for the two classes marked at each target."""
     total = gains.sum(axis=0)
 
-    def add_channel(sums: tuple[Array, Array, Array], channel: tuple[Array, ...]) -> Any:
-        here, gain, is_first, is_second = channel
-        alone = jnp.square(here) * (gain * (1.0 - gain / total))[:, None] * (is_first + is_second)
-        pulled = here * gain[:, None]
+    def add_channel(sums: tuple[Array, Array, Array], channel: tuple[Any, ...]) -> Any:
+        parts, gain, *marks = channel
+        here, (is_first, is_second) = table(parts), (mark[..., None, :] for mark in marks)
+        own = (gain * (1.0 - gain / total))[..., None]
+        alone = jnp.square(here) * own * (is_first + is_second)
+        pulled = here * gain[..., None]
         return (sums[0] + alone, sums[1] + pulled * is_first, sums[2] + pulled * is_second), None
 
-    nothing = jnp.zeros_like(covariance[0])
-    sums, _ = jax.lax.scan(add_channel, (nothing,) * 3, (covariance, gains, first, second))
-    return jnp.sqrt(jnp.maximum(sums[0] + 2.0 * sums[1] * sums[2] / total[:, None], 0.0))
+    nothing = jnp.zeros((*total.shape, first.shape[-1]), total.dtype)
+    channels = covariance, gains, first, second
+    alone, one, other = _over_channels(add_channel, (nothing,) * 3, channels, jnp)
+    return jnp.sqrt(jnp.maximum(alone + 2.0 * one * other / total[..., None], 0.0))
+
+
+def _channel(parts: Any, number: int) -> Any:
+    """The parts of one channel."""
+    return jax.tree.map(lambda part: part[number], parts)
+
+
+def _over_channels(step: Callable[[Any, Any], Any], sums: Any, parts: Any, xp: ModuleType) -> Any:
+    """The sums after all channels, one after the other."""
+    if xp is not np:
+        return jax.lax.scan(step, sums, parts)[0]
+    for number in range(len(parts[1])):
+        sums, _ = step(sums, _channel(parts, number))
+    return sums

@@ -25,7 +25,13 @@ from parbals.numerics import COMPILED_SOON, working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.posterior.whitening import Whitening
-from parbals.scores.gaussian import closed_epig, decision_gain, quadratic_gain, target_gains
+from parbals.scores.gaussian import (
+    closed_epig,
+    decision_gain,
+    decisions_at,
+    quadratic_gain,
+    target_gains,
+)
 from parbals.strategies.distributed import DistributedRows, each_row
 
 __all__ = [
@@ -33,7 +39,6 @@ __all__ = [
     "Score",
     "Surface",
     "affordable_rows",
-    "cross_covariance",
     "look_at",
     "platform",
     "start_scores",
@@ -142,13 +147,6 @@ def _look(
     return Rows(across, inside, (inside @ location).T, variance), factor
 
 
-def cross_covariance(
-    surface: Surface, across: Float[Array, "n D"], factor: Float[Array, "A n r"]
-) -> Float[Array, "A n M"]:
-    """Covariance of f at some rows and at the targets, channel by channel."""
-    return _product(across, surface.target.across.T) + _product(factor, surface.factor)
-
-
 def start_scores(
     surface: Surface, X: np.ndarray | DistributedRows, score: Score = "form"
 ) -> np.ndarray:
@@ -189,14 +187,21 @@ def _start_of_block(
     features = features.astype(jnp.float32)
     design = jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
     rows, factor = look_at(surface, design)
-    covariance = cross_covariance(surface, rows.across, factor)
     here, there = (rows.mean[0], rows.variance[0]), surface.target
+    shared = _product(rows.across, there.across.T)
+
+    def covariance(parts: tuple[Array, Array]) -> Array:
+        """(n, M) of one channel."""
+        return shared + _product(*parts)
+
     if score == "epig":
-        return closed_epig(*here, there.mean[0], there.variance[0], covariance[0], surface.share)
-    gains = target_gains(rows.mean, rows.variance)
+        table = covariance((factor[0], surface.factor[0]))
+        return closed_epig(*here, there.mean[0], there.variance[0], table, surface.share)
+    gains, parts = target_gains(rows.mean, rows.variance), (factor, surface.factor)
     if score == "decision":
-        return decision_gain(covariance, gains, there.mean, there.variance, surface.share)
-    return quadratic_gain(covariance, gains, surface.gains, surface.share)
+        decisions = decisions_at(there.mean, there.variance)
+        return decision_gain(parts, gains, decisions, surface.share, covariance)
+    return quadratic_gain(parts, gains, surface.gains, surface.share, table=covariance)
 
 
 def _small(rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,183 @@
+"""The greedy search of ParBaLS in closed form, one compiled program.
+
+*Scored lazily.* Before the batch every point is scored once. A further label seldom makes a point
+more telling, so a step scores the points anew in the order of their last scores and stops where the
+rest lie below ``_MARGIN`` of the best new score: the choice is that of scoring every point whenever
+no score has risen by more than 1/``_MARGIN`` since it was last computed. Where scores are flat a
+step scores at most ``MOST_SCORED`` rows.
+
+Under log loss the best ``_SHORT`` by the quadratic form are compared by their EPIG with two
+classes, and with more the form is the score. Under the 0-1 loss they are compared by the accuracy
+they gain: of what tells most, what changes decisions is taken.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from parbals.numerics import COMPILED_SOON
+from parbals.scores.gaussian import (
+    Decisions,
+    closed_epig,
+    decision_gain,
+    gains_and_decisions,
+    quadratic_gain,
+    target_gains,
+)
+from parbals.strategies.gaussian_universes import Seen, Universes, begin, observe, seen_by
+from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
+from parbals.strategies.surface import Rows, Score, Surface, look_at, platform
+
+__all__ = ["MOST_SCORED", "Search", "greedy_search"]
+
+_SHORT = 64
+_MARGIN = 0.9
+MOST_SCORED = 1024
+"""Rows that a step scores anew; the same on every machine, so that choices are."""
+_ROUNDING = 1e-4
+_CHUNK = {"cpu": 32, "gpu": 1024}
+
+
+class Search(NamedTuple):
+    """Where the program stands: scores as last computed, and what has been chosen."""
+
+    last: Float[Array, " n"]
+    free: Bool[Array, " n"]
+    chosen: Int[Array, " B"]
+    scores: Float[Array, " B"]
+    n_scored: Int[Array, " B"]
+    reached: Float[Array, ""]  # the lowest score that a step had to look at
+    n_cut: Int[Array, ""]  # steps that left out rows whose last score was above the best new one
+
+
+class _Known(NamedTuple):
+    """What a step starts from: the rows of the pool, the universes, and what these expect."""
+
+    surface: Surface
+    rows: Rows
+    factor: Float[Array, "A n r"]
+    universes: Universes
+    gains: Float[Array, "A U M"]
+    decisions: Decisions
+
+    def see(self, indices: Int[Array, " s"]) -> Seen:
+        return seen_by(self.surface, self.rows, self.factor, self.universes, indices)
+
+
+@partial(jax.jit, static_argnames=("steps", "rank", "score"), compiler_options=COMPILED_SOON)
+def greedy_search(
+    surface: Surface,
+    labeller: Labeller | None,
+    design: Float[Array, "n d"],
+    start: Float[Array, " n"],
+    free: Bool[Array, " n"],
+    n_pending: Int[Array, ""] | int,
+    batch_size: Int[Array, ""] | int,
+    *,
+    steps: int,
+    rank: int,
+    score: Score,
+) -> Search:
+    """Condition on the first ``n_pending`` rows, then choose ``batch_size`` of the free ones."""
+    rows, factor = look_at(surface, design)
+
+    def choose(universes: Universes, search: Search, number: Array) -> tuple[Search, Array]:
+        known = _Known(surface, rows, factor, universes, *_at_targets(universes))
+        search = _rescore(known, search, number)
+        index, value = _best(known, search, score)
+        search = search._replace(
+            free=search.free.at[index].set(False),
+            chosen=search.chosen.at[number].set(index),
+            scores=search.scores.at[number].set(value),
+        )
+        return search, index
+
+    def step(seen: Array, state: tuple[Universes, Array, Search]) -> Any:
+        universes, keys, search = state
+        search, index = jax.lax.cond(
+            seen < n_pending,
+            lambda search: (search, jnp.asarray(seen, jnp.int32)),
+            lambda search: choose(universes, search, seen - n_pending),
+            search,
+        )
+        key = row_key(design[index])
+        if labeller is None:
+            labels = most_probable(rows.mean[:, index], rows.variance[:, index])
+        else:
+            twin = (keys == key).all(axis=1).sum()
+            labels = drawn_labels(labeller, design[index], key, twin)
+        universes = observe(surface, rows, factor, universes, index, labels)
+        return universes, keys.at[seen].set(key), search
+
+    nothing = jnp.zeros(steps, jnp.int32)
+    top, none = jnp.asarray(jnp.inf), jnp.asarray(0)
+    search = Search(start, free, nothing, jnp.zeros(steps), nothing, top, none)
+    universes = begin(surface, 1 if labeller is None else labeller.weights.shape[2], rank)
+    state = universes, jnp.zeros((rank, 2), jnp.uint32), search
+    return jax.lax.fori_loop(0, n_pending + batch_size, step, state)[2]
+
+
+def _at_targets(universes: Universes) -> tuple[Float[Array, "A U M"], Decisions]:
+    """Gains and decisions at the targets; one universe at a time, which stays in the cache."""
+    moments = (x.swapaxes(0, 1) for x in (universes.target_mean, universes.target_variance))
+    gains, decisions = jax.lax.map(lambda of_one: gains_and_decisions(*of_one), tuple(moments))
+    marks = (None if x is None else x.swapaxes(0, 1) for x in decisions[2:])
+    return gains.swapaxes(0, 1), Decisions(*decisions[:2], *marks)
+
+
+def _rescore(known: _Known, search: Search, number: Array) -> Search:
+    """Score anew, in the order of the last scores, every free row that might be the best."""
+    last = jnp.where(search.free, search.last, -jnp.inf)
+    order, chunk = jnp.argsort(-last), min(_CHUNK[platform()], len(last))
+    share = known.surface.share
+
+    def following(done: Array) -> Array:
+        """The highest score of those not yet scored anew."""
+        return jnp.where(done < len(last), last[order[jnp.minimum(done, len(last) - 1)]], -jnp.inf)
+
+    def is_open(state: tuple[Array, Array, Array]) -> Array:
+        done, best, _ = state
+        return (done < MOST_SCORED) & (following(done) > _MARGIN * best)
+
+    def advance(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        done, best, new = state
+        indices = jax.lax.dynamic_slice_in_dim(order, done, chunk)
+        seen = known.see(indices)
+        gains = target_gains(seen.mean, seen.variance)
+        fresh = quadratic_gain(seen.parts, gains, known.gains, share, table=seen.covariance)
+        fresh = jnp.where(search.free[indices], fresh.mean(axis=0), -jnp.inf)
+        return done + chunk, jnp.maximum(best, fresh.max()), new.at[indices].set(fresh)
+
+    nothing = jnp.full_like(last, -jnp.inf)
+    begin = jnp.asarray(0), jnp.asarray(-jnp.inf), nothing
+    done, best, new = jax.lax.while_loop(is_open, advance, begin)
+    is_new, rest = new > -jnp.inf, following(done)
+    return search._replace(
+        last=jnp.where(is_new, new, search.last),
+        n_scored=search.n_scored.at[number].set(is_new.sum()),
+        reached=jnp.minimum(search.reached, jnp.maximum(_MARGIN * best, rest)),
+        n_cut=search.n_cut + (rest > (1.0 + _ROUNDING) * best),
+    )
+
+
+def _best(known: _Known, search: Search, score: Score) -> tuple[Int[Array, ""], Float[Array, ""]]:
+    """The free row with the highest mean score over the universes."""
+    ranked = jnp.where(search.free, search.last, -jnp.inf)
+    if score == "form":
+        best = ranked.argmax().astype(jnp.int32)
+        return best, ranked[best]
+    _, short = jax.lax.top_k(ranked, min(_SHORT, len(ranked)))
+    seen, share = known.see(short), known.surface.share
+    if score == "decision":
+        gains = target_gains(seen.mean, seen.variance)
+        values = decision_gain(seen.parts, gains, known.decisions, share, seen.covariance)
+    else:
+        there = known.universes.target_mean[0], known.universes.target_variance[0]
+        covariance = seen.covariance(jax.tree.map(lambda part: part[0], seen.parts))
+        values = closed_epig(seen.mean[0], seen.variance[0], *there, covariance, share)
+    values = jnp.where(search.free[short], values.mean(axis=0), -jnp.inf)
+    best = values.argmax()
+    return short[best].astype(jnp.int32), values[best]
