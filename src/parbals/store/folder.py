@@ -27,8 +27,8 @@ def is_project_file(name: str) -> bool:
 def check_folder(folder: Path) -> None:
     """Refuse a folder in which a file of the project is a link, or no file at all.
 
-    A second name of the same file counts as a link unless it lies in the folder too, as it does
-    for a moment when a project is made.
+    A second name of a file that is written in place counts as a link unless it lies in the folder
+    too, as it does for a moment when a project is made. Matrices are replaced, never written.
     """
     try:
         with os.scandir(folder) as entries:
@@ -40,7 +40,8 @@ def check_folder(folder: Path) -> None:
         if not is_project_file(name):
             continue
         is_file = stat.S_ISREG(state.st_mode)
-        if not is_file or state.st_nlink > max(names[state.st_dev, state.st_ino], 1):
+        has_more = state.st_nlink > max(names[state.st_dev, state.st_ino], 1)
+        if not is_file or (has_more and not name.endswith(".npy")):
             what = "has another name elsewhere" if is_file else "is a link, or not a file"
             raise ProjectError(
                 f"{folder / name} {what}, so using it could change something outside the project; "
