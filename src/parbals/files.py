@@ -96,7 +96,8 @@ def locked(path: Path, busy: ParbalsError) -> Iterator[IO[bytes]]:
     The file is made if it is not there and stays; the operating system lets go when the process
     ends, however it ends. What the system refuses (a read-only folder) is raised as it is.
     """
-    number = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+    number = os.open(path, flags, 0o600)
     with open(number, "r+b") as file:
         try:
             _lock(file)

@@ -1,6 +1,8 @@
 """One file, no pickle: what is loaded goes on as if it had never been saved."""
 
+import io
 import json
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -149,3 +151,35 @@ def test_a_newer_format_and_a_foreign_file_are_refused(tmp_path):
 def test_the_prior_is_kept(prior_scale, tmp_path):
     learner(prior_scale=prior_scale).save(tmp_path / "a")
     assert parbals.ActiveLearner.load(tmp_path / "a").prior_scale == prior_scale
+
+
+def test_a_file_that_would_grow_in_memory_is_refused_before_it_does(tmp_path):
+    path = tmp_path / "run.parbals"
+    parbals.ActiveLearner(X, ["no", "yes"]).save(path)
+    with zipfile.ZipFile(path) as archive:
+        document = archive.read("learner.json")
+    bomb = tmp_path / "bomb.parbals"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("learner.json", document)
+        with archive.open("X_pool.npy", "w") as file:
+            np.save(file, np.zeros((200_000, 40)))
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"holds learner\.json compressed"):
+        parbals.ActiveLearner.load(bomb)
+    assert tracemalloc.get_traced_memory()[1] < 10e6
+    tracemalloc.stop()
+
+
+def test_a_header_that_claims_more_than_the_file_has_is_refused_before_memory_is_taken(tmp_path):
+    path = tmp_path / "run.parbals"
+    parbals.ActiveLearner(X, ["no", "yes"]).save(path)
+    with zipfile.ZipFile(path) as archive:
+        document = archive.read("learner.json")
+    header = io.BytesIO()
+    claim = {"descr": "<f8", "fortran_order": False, "shape": (10**8, 40)}
+    np.lib.format.write_array_header_2_0(header, claim)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("learner.json", document)
+        archive.writestr("X_pool.npy", header.getvalue() + bytes(64))
+    with pytest.raises(InputError, match="but has 64 bytes for them"):
+        parbals.ActiveLearner.load(path)

@@ -52,13 +52,14 @@ def test_settings_and_classes_come_back_as_they_were_given(store, folder):
 
 def test_settings_are_stored_as_plain_json(store, folder):
     store.update_settings(
-        unreadable=(1, 2), predictions=PredictionsFile("p.npy", "2", (10, 2), answers=4)
+        unreadable=(1, 2),
+        predictions=PredictionsFile("predictions-2.npy", "2", (10, 2), answers=4),
     )
     with closing(sqlite3.connect(folder / "project.sqlite3")) as connection:
         stored = dict(connection.execute("SELECT key, value FROM meta"))
     assert stored["unreadable"] == "[1,2]"
     assert json.loads(stored["predictions"]) == {
-        "file": "p.npy",
+        "file": "predictions-2.npy",
         "digest": "2",
         "shape": [10, 2],
         "answers": 4,

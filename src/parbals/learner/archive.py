@@ -8,7 +8,8 @@ No pickle; nothing in it can run.
     encoding.npy    the directions that sparse rows are reduced to, if they are
 
 Written whole or not at all; every member carries the checksum of the zip format, verified on
-loading.
+loading. Members are stored as they are, so that a file from somebody else takes no more memory than
+its own size: one that is compressed is refused.
 """
 
 import json
@@ -23,6 +24,7 @@ from parbals.files import replacing
 from parbals.learner.encoding import restored, stored
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
+from parbals.npy import read_header
 from parbals.randomness import table_digest
 
 __all__ = ["load_learner", "save_learner"]
@@ -79,7 +81,7 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
     """Read a learner back; features left out and a model of one's own are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
-            document = json.loads(archive.read("learner.json"))
+            document = json.loads(archive.read(_member(archive, "learner.json", path)))
             _check_format(document, path)
             members = set(archive.namelist())
             directions = None
@@ -142,8 +144,21 @@ def _features(
         return given
     if f"{name}.npy" not in members:
         raise InputError(f"{path} was saved without features; pass {name}=... to load it.")
-    with archive.open(f"{name}.npy") as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+    info = _member(archive, f"{name}.npy", path)
+    with archive.open(info) as file:
+        header = read_header(file, info.file_size, f"{path}, {info.filename}")
+        flat = np.frombuffer(file.read(), header.dtype)
+    return flat.reshape(header.shape, order="F" if header.column_major else "C")
+
+
+def _member(archive: zipfile.ZipFile, name: str, path: Path) -> zipfile.ZipInfo:
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size > path.stat().st_size:
+        raise InputError(
+            f"{path} holds {name} compressed, as no saved learner does; it was changed, or made to "
+            "harm."
+        )
+    return info
 
 
 def _audit(positions: list[int], n_items: int) -> np.ndarray:

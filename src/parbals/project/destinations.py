@@ -42,6 +42,10 @@ def check_destination(folder: Path, path: Path, data: str | None = None) -> None
         raise InputError(
             f"{path} cannot be written: the folder {parent} is read-only; name another."
         )
+    if path.is_symlink() and _same(path.parent, folder):
+        raise InputError(
+            f"{path} is a link that leads out of the project's folder; name a file with --out."
+        )
     is_reserved = _same(parent, folder) and _has_reserved_name(destination)
     if is_reserved or any(_same(destination, file) for file in _files(folder)):
         raise InputError(f"{path} is a file of the project itself; name another with --out.")

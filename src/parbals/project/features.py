@@ -8,6 +8,7 @@ already had. Whatever grows with the number of items lies in files, not in memor
 
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from parbals.features.encoders.embedding import Progress, embed
 from parbals.features.encoders.row_file import sidecar_path
 from parbals.features.encoders.table import load_encoder
 from parbals.features.scratch import ROWS, reduced_rows, scratch, standardised_rows
-from parbals.files import cache_folder
+from parbals.files import TEMPORARY_SUFFIX, cache_folder
 from parbals.store.settings import MatrixFile
 from parbals.store.store import Store
 
@@ -209,9 +210,9 @@ def _sweep(folder: Path) -> None:
 def store_features(folder: Path, features: np.ndarray, name: str = "features") -> MatrixFile:
     """Write a matrix, row block by row block; what the project must remember of it."""
     digest = hashlib.blake2b(digest_size=16)
-    temporary = folder / f".{name}.{os.getpid()}.tmp"
+    temporary = folder / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "xb") as file:
             header = {"descr": "<f4", "fortran_order": False, "shape": features.shape}
             np.lib.format.write_array_header_1_0(file, header)
             for start in range(0, len(features), ROWS):

@@ -1,18 +1,16 @@
 """NumPy files: a header counts as far as the file's bytes agree, and nothing is unpickled."""
 
-import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from parbals.errors import InputError
+from parbals.npy import NpyHeader, read_header
 from parbals.readers.source import Row, Source, short
 
 __all__ = ["open_npy", "open_npz"]
@@ -24,52 +22,7 @@ _DEFLATE_LIMIT = 1_040
 _BOMB_RATIO, _BOMB_BYTES = 100, 1 << 28
 
 
-@dataclass(frozen=True)
-class _Header:
-    shape: tuple[int, ...]
-    column_major: bool
-    dtype: np.dtype
-    start: int  # where the numbers begin, from the start of the .npy data
-
-    @property
-    def n_bytes(self) -> int:
-        # Python integers: a huge shape does not wrap around
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-def _read_header(file: IO[bytes], n_bytes: int, name: str) -> _Header:
-    """The header of .npy data that is ``n_bytes`` long, checked before anything is allocated."""
-    try:
-        version = npy.read_magic(file)
-        reader = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
-        if reader is None:
-            raise InputError(
-                f"{name} is a .npy file of version {version[0]}.{version[1]}, which holds no plain "
-                "numbers."
-            )
-        shape, column_major, dtype = reader(file)
-    except InputError:
-        raise
-    except Exception as error:  # it is parsed as a Python literal, which can fail in many ways
-        raise InputError(
-            f"{name} is not a .npy file, or is damaged ({type(error).__name__} in its header)."
-        ) from None
-    if dtype.hasobject:
-        raise InputError(
-            f"{name} holds Python objects, which could run code when read; save numbers or strings "
-            "instead."
-        )
-    header = _Header(shape, column_major, dtype, file.tell())
-    if min(shape, default=0) < 0 or header.n_bytes != n_bytes - header.start:
-        raise InputError(
-            f"{name} says it holds {' × '.join(map(str, shape))} values of type {dtype}, but has "
-            f"{n_bytes - header.start:,} bytes for them; it is damaged or cut short, so save it "
-            "again."
-        )
-    return header
-
-
-def _check_features(header: _Header, name: str) -> None:
+def _check_features(header: NpyHeader, name: str) -> None:
     if header.dtype.kind not in "biuf":
         raise InputError(
             f"{name} holds values of type {header.dtype}; features must be real numbers."
@@ -86,7 +39,7 @@ def _check_features(header: _Header, name: str) -> None:
         )
 
 
-def _mapped(path: Path, header: _Header, offset: int = 0) -> np.ndarray:
+def _mapped(path: Path, header: NpyHeader, offset: int = 0) -> np.ndarray:
     order: Any = "F" if header.column_major else "C"
     return np.memmap(path, header.dtype, "r", offset + header.start, header.shape, order)
 
@@ -94,7 +47,7 @@ def _mapped(path: Path, header: _Header, offset: int = 0) -> np.ndarray:
 def open_npy(path: Path) -> Source:
     """A 2-D array of numbers, memory-mapped; its rows are the items."""
     with path.open("rb") as file:
-        header = _read_header(file, path.stat().st_size, path.name)
+        header = read_header(file, path.stat().st_size, path.name)
     _check_features(header, path.name)
     return _source({}, _mapped(path, header), "npy", path.name)
 
@@ -162,10 +115,12 @@ def _check_member(info: zipfile.ZipInfo, file_size: int, name: str) -> None:
         )
 
 
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> tuple[_Header, np.ndarray]:
+def _read(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str
+) -> tuple[NpyHeader, np.ndarray]:
     """Unpack one array; zipfile checks its checksum when the last byte is read."""
     with archive.open(info) as file:
-        header = _read_header(file, info.file_size, name)
+        header = read_header(file, info.file_size, name)
         data = np.empty(header.n_bytes, np.uint8)
         view, filled = data.data, 0
         while chunk := file.read(_CHUNK):
@@ -178,7 +133,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> tuple[_
 
 def _numbers(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, name: str) -> np.ndarray:
     with archive.open(info) as file:
-        header = _read_header(file, info.file_size, name)
+        header = read_header(file, info.file_size, name)
         _check_features(header, name)
         if info.compress_type == zipfile.ZIP_STORED:
             while file.read(_CHUNK):

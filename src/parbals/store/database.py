@@ -9,6 +9,7 @@ from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.files import sync_folder
+from parbals.store.folder import check_folder
 from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
 from parbals.store.rows import checksum
@@ -40,6 +41,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._lines: list[bytes] | None = None
         self._files: tuple[object, ...] = ()
+        check_folder(folder)
         with self._errors():
             self._open()
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from parbals.errors import ProjectError
 from parbals.files import sync_folder
+from parbals.store.folder import check_folder
 from parbals.store.records import Answer
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS
@@ -163,6 +164,7 @@ def salvage(folder: Path, file: Path) -> Iterator[Answer]:
 
     From the journal; and what that lacks from the database, as far as SQLite can read it.
     """
+    check_folder(folder)
     journal = Journal(folder)
     if not journal.file.exists() and not file.exists():
         raise ProjectError(f"There is no project in {folder}, so there is nothing to salvage.")

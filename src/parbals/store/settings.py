@@ -1,5 +1,6 @@
 """The settings of a project: a typed record, stored as one JSON value a name."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from math import isfinite
@@ -9,6 +10,8 @@ from parbals.errors import InputError, ProjectError
 from parbals.strategies.table import DEFAULT
 
 __all__ = ["MapFile", "MatrixFile", "PredictionsFile", "ProjectSettings", "checked_settings"]
+
+_FILE_NAME = re.compile(r"(features|predictions|map)-[0-9a-f]+\.npy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +180,13 @@ def _file(kind: type[MatrixFile]) -> Callable[[Any], MatrixFile]:
             names = {field.name for field in fields(kind)}.intersection(parts)
             given: dict[str, Any] = {name: parts[name] for name in names}
             lists = {k: tuple(v) for k, v in given.items() if isinstance(v, list)}
-            return kind(**given | lists)
+            made = kind(**given | lists)
         except TypeError:
             raise ValueError("a record with the file's name, digest and shape") from None
+        # It is read and removed under this name: it must not lead out of the project's folder.
+        if not isinstance(made.file, str) or not _FILE_NAME.fullmatch(made.file):
+            raise ValueError("a record whose file has a name such as features-0123456789ab.npy")
+        return made
 
     return check
 

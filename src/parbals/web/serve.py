@@ -28,6 +28,7 @@ def run_server(
 ) -> None:
     """Show the project until Ctrl-C."""
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
+        _ = store.settings  # refused where somebody has made them to harm
         if not store.n_items:
             raise InputError(f"The project in {folder} has no items yet.")
     busy = ProjectError(

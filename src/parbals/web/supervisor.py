@@ -39,7 +39,8 @@ class Supervisor:
     """
 
     def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
-        self.command = [sys.executable, "-m", "parbals.web.worker", str(folder)]
+        # -P: modules that lie in the current folder, beside somebody's data, are not imported.
+        self.command = [sys.executable, "-P", "-m", "parbals.web.worker", str(folder)]
         self._changed, self._first_pause = changed, first_pause
         self.state: State = "starting"
         self.message: str | None = None

@@ -1,0 +1,127 @@
+"""Opening anybody's project touches nothing outside its folder, and runs nothing."""
+
+import os
+import socket
+import subprocess
+from itertools import product
+
+import pytest
+
+from parbals.errors import ProjectError
+from parbals.store.folder import check_folder, is_project_file
+from parbals.store.store import Store, _write_meta
+from parbals.web.supervisor import Supervisor
+
+FILES = (
+    *("project.sqlite3", "project.sqlite3-wal", "project.sqlite3-shm", "project.journal"),
+    *("project.witness", "page-token", "page.lock", "machine-0a.lock", "features"),
+)
+SHAPES = ("link", "dangling link", "hard link", "pipe", "folder", "socket", "device")
+COMMANDS = (
+    ("status",),
+    ("next", "-n", "2"),
+    ("tell", "labels.csv"),
+    ("export",),
+    ("export", "--renew"),
+    ("salvage", "--out", "answers.csv"),
+    ("embed", "--encoder", "tfidf"),
+    ("serve", "--no-browser"),
+)
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """Things of the user's own, which must stay as they are."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "profile").write_text("export ONE=1\n", encoding="utf-8")
+    (tmp_path / "labels.csv").write_text("id,label\n007,ham\n", encoding="utf-8")
+    return folder
+
+
+def seen(folder):
+    """Everything about the files of a folder that opening a project could change."""
+    states = {path: path.stat() for path in sorted(folder.iterdir())}
+    return {p.name: (p.read_bytes(), s.st_mode, s.st_nlink) for p, s in states.items()}
+
+
+def put(path, shape, mine):
+    """In the place of one file of the project, something else."""
+    path.unlink(missing_ok=True)
+    if shape == "link":
+        path.symlink_to(mine / "profile")
+    elif shape == "dangling link":
+        path.symlink_to(mine / "new")
+    elif shape == "hard link":
+        os.link(mine / "profile", path)
+    elif shape == "pipe":
+        os.mkfifo(path)
+    elif shape == "folder":
+        path.mkdir()
+    elif shape == "device":
+        path.symlink_to("/dev/zero")  # making a device takes rights that a sender's archive lacks
+    else:
+        with socket.socket(socket.AF_UNIX) as end:
+            end.bind(os.path.relpath(path))  # the name of a socket must be short
+
+
+@pytest.mark.parametrize(
+    ("file", "shape"),
+    [pair for pair in product(FILES, SHAPES) if pair != ("features", "hard link")],
+)
+def test_what_is_no_file_of_its_own_is_refused_by_every_command(file, shape, run, project, mine):
+    path = next(project.glob("features-*.npy")) if file == "features" else project / file
+    put(path, shape, mine)
+    before = seen(mine)
+    for name, *arguments in COMMANDS:
+        refused = run(name, project, *arguments, fails=True)
+        assert isinstance(refused.exception, ProjectError), (name, refused.output)
+        assert str(path) in str(refused.exception)
+    assert seen(mine) == before
+
+
+def test_a_project_that_was_being_made_opens(project):
+    os.link(project / "project.sqlite3", project / ".project.sqlite3-1-2")
+    with Store.open(project) as store:
+        assert store.n_labelled == 6
+
+
+def test_other_files_of_the_folder_are_the_users_own(project):
+    (project / "notes").symlink_to(project.parent)
+    (project / ".git").mkdir()
+    check_folder(project)
+    assert not is_project_file("texts.csv")
+    assert is_project_file("Project.SQLITE3")  # the same file where a disk ignores capitals
+
+
+@pytest.mark.parametrize(
+    "name", ["../mine/profile", "/etc/passwd", "map-1/../a.npy", ".npy", "", 3]
+)
+@pytest.mark.parametrize("setting", ["features", "predictions", "map"])
+def test_a_setting_cannot_name_a_file_elsewhere(setting, name, run, project, mine):
+    with Store.open(project) as store, store._db.transaction() as connection:
+        record = {"file": name, "digest": "0", "shape": [60, 2]}
+        _write_meta(connection, store.identity, {setting: record})
+    before = seen(mine)
+    for command, *arguments in COMMANDS:
+        if command != "salvage":  # which reads no settings
+            refused = run(command, project, *arguments, fails=True)
+            assert isinstance(refused.exception, ProjectError), (command, refused.output)
+            assert setting in str(refused.exception)
+    assert seen(mine) == before
+
+
+@pytest.mark.parametrize("name", ["export", "next"])
+def test_results_never_follow_a_link_out_of_the_folder(name, run, project, mine):
+    for file in ("export.csv", "batch-1.csv"):
+        (project / file).symlink_to(mine / "profile")
+    before = seen(mine)
+    assert "is a link" in str(run(name, project, fails=True).exception)
+    assert seen(mine) == before
+
+
+def test_modules_that_lie_beside_the_data_are_not_imported(project):
+    (project / "numpy.py").write_text("open('ran', 'w')\n", encoding="utf-8")
+    command = Supervisor(project, lambda: None).command
+    subprocess.run(command, cwd=project, input="", text=True, timeout=120, check=False)
+    assert not (project / "ran").exists()
