@@ -74,6 +74,7 @@ def projects(tmp_path_factory):
                 ),
                 "mail": served.mail_project,
                 "many": lambda folder: served.text_project(folder, classes=served.MANY),
+                "digits": lambda folder: served.text_project(folder, classes=[*"0123456789"]),
                 "images": served.image_project,
                 "table": served.table_project,
             }

@@ -1,9 +1,10 @@
 """No label is lost or doubled, whatever happens to the server, the network and the laptop."""
 
 import re
+from contextlib import suppress
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 
 from parbals.store.store import Store
 
@@ -268,6 +269,18 @@ def test_items_of_a_page_that_is_left_go_to_others_at_once(serve, person):
     ada.page.goto("about:blank")
     grace = person(server, "Grace")
     assert grace.item() == name
+
+
+def test_after_a_crash_of_the_browser_the_same_items_are_there_at_once(serve, person):
+    ada = person(serve("text"))
+    ada.label("1")
+    ada.saved()
+    before = ada.item()
+    ada.page.wait_for_timeout(1000)  # more items are in hand, and this tab has written that down
+    with suppress(Error):
+        ada.page.goto("chrome://crash")
+    ada.page = ada.tab()
+    assert ada.item() == before
 
 
 def test_answers_never_reach_another_project_at_the_same_address(serve, person):

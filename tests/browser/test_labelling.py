@@ -110,7 +110,18 @@ def test_the_next_items_are_there_before_they_are_asked_for(serve, person):
     assert len(answered | {ada.item()}) == 4
 
 
-def test_more_than_nine_classes_have_a_search_box(serve, person):
+def test_a_class_called_by_a_digit_has_that_key_and_the_tenth_has_one(serve, person):
+    digits = serve("digits")
+    ada = person(digits)
+    first, second = ada.label("0"), ada.label("1")
+    ada.saved()
+    assert digits.labels("Ada") == {first: "0", second: "1"}
+    expect(ada.page.get_by_label("Find a class")).to_have_count(0)
+    keys = ada.page.locator(".class-button kbd")
+    assert keys.all_inner_texts() == [*"0123456789"]
+
+
+def test_more_than_ten_classes_have_a_search_box(serve, person):
     server = serve("many")
     ada = person(server)
     first = ada.item()
@@ -123,8 +134,9 @@ def test_more_than_nine_classes_have_a_search_box(serve, person):
     ada.says("Enter chooses Reptiles 1")
     ada.page.keyboard.press("Enter")
     expect(ada.page.locator(".item-place")).not_to_have_text(f"Item {first}")
-    expect(search).to_be_focused()
+    expect(ada.page.locator(".item")).to_be_focused()
     expect(ada.page.locator(".class-button:visible")).to_have_count(12)
+    ada.page.keyboard.press("/")
     ada.page.keyboard.type("1 2 s")  # words for the search, not answers
     ada.page.keyboard.press("Escape")
     second = ada.label("9")

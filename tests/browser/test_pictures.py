@@ -57,13 +57,15 @@ def messages(tmp_path_factory):
             highlight=["free", "win*", "prize*", "claim", "call", "text"],
             guidelines="Spam is what is sent to sell, to lure or to defraud.\n"
             "What friends write is ham.",
+            goal_labels=100,
+            goal_error=0.05,
         )
         spam = [p for p in range(60, N_ITEMS) if found.labels[p] == "spam"][:6]
         store.record_batch(
             "parbals-epig",
             0,
             [(p, 0.021 - 0.002 * i, 0.024) for i, p in enumerate(spam)],
-            {},
+            {"similar": {str(p): 37 - 4 * i for i, p in enumerate(spam)}},
             queued=True,
         )
     server = served.Served(folder)

@@ -206,6 +206,20 @@ def test_as_many_answers_can_be_wanted_as_the_server_allows(labelled, person):
     assert form.get_by_label("Answers wanted").evaluate("field => field.validity.rangeOverflow")
 
 
+def test_progress_is_seen_against_the_goal_that_people_set(labelled, person):
+    ada = person(labelled)
+    settings = ada.go("settings")
+    settings.get_by_label("Goal: how many labels").fill("20")
+    settings.get_by_label("Goal: an error").fill("2.5")
+    settings.get_by_role("button", name="Save").click()
+    expect(settings.get_by_role("status")).to_have_text("Saved.")
+    ada.go("label")
+    side = ada.page.locator(".side")
+    expect(side).to_contain_text("Goal: 10 of 20 labels", timeout=SOON)
+    expect(side).to_contain_text("Goal: an error below 2.5%", timeout=SOON)
+    expect(side.get_by_role("img", name="50 % of the goal")).to_be_visible()
+
+
 def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
     ada = person(labelled)
     form = ada.go("settings")

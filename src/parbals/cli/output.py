@@ -2,13 +2,15 @@
 
 import json
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import click
 
-__all__ = ["Progress", "progress", "say"]
+__all__ = ["Progress", "about", "progress", "say", "ticking"]
 
 
 class Progress(Protocol):
@@ -22,6 +24,31 @@ class Progress(Protocol):
 def say(as_json: bool, record: Any, text: str) -> None:
     """The outcome of a command: a record for programs or a text for people."""
     click.echo(json.dumps(record, ensure_ascii=False, default=str) if as_json else text)
+
+
+def about(seconds: float) -> str:
+    """A length of time as people say it."""
+    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+
+
+@contextmanager
+def ticking(show: Progress, stage: str, expected: float | None) -> Iterator[None]:
+    """A bar that runs with the clock towards ``expected`` seconds, for work that says nothing."""
+    ended, began = threading.Event(), time.monotonic()
+
+    def tick() -> None:
+        while not ended.wait(0.5):
+            show(stage, min(round(time.monotonic() - began), round(total) - 1), round(total))
+
+    total = max(expected or 0.0, 1.0)
+    show(stage, 0, None if expected is None else round(total))
+    thread = threading.Thread(target=tick, daemon=True)
+    if expected is not None:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 @contextmanager

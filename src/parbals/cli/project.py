@@ -2,15 +2,21 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from parbals.cli.look import export, salvage, status
 from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options, goal_options
-from parbals.cli.output import progress, say
+from parbals.cli.output import about, progress, say, ticking
+
+if TYPE_CHECKING:
+    from parbals.store.store import Store
 
 __all__ = ["COMMANDS"]
 
+_LONG = 10.0
+"""Seconds that are worth a warning."""
 _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of stopping at them.")
 
 
@@ -253,8 +259,13 @@ def embed(
     metavar="NUMBER",
     help="Write an earlier batch's file once more.",
 )
+@click.option(
+    "--quick", is_flag=True, help="Choose at once: what the latest predictions are least sure of."
+)
 @JSON
-def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_json: bool) -> None:
+def next_(
+    folder: Path, n_items: int, out: Path | None, again: int | None, quick: bool, as_json: bool
+) -> None:
     """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
 
     Items stay out until they are answered; anyone who asks meanwhile gets different ones, chosen
@@ -264,6 +275,7 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
     \b
     Examples:
       parbals next spam -n 20 --out batch.csv
+      parbals next spam --quick
       parbals next spam --again 1
     """
     from parbals.errors import InputError
@@ -279,12 +291,8 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
         expected = max(known, default=0) + 1 if again is None else again
         check_batch_destination(store, out or folder / f"batch-{expected}.csv", folder)
         if again is None:
-            from parbals.project.engine import choose_batch
-
-            with progress() as show:
-                show("choosing")
-                number, batch = choose_batch(store, n_items)
-            positions, notes = batch.indices.tolist(), list(batch.notes)
+            number, notes = _choose(store, n_items, quick)
+            positions = store.batch_positions(number)
         else:
             number, notes = again, []
             positions = [item.position for item in known[again].items]
@@ -306,6 +314,29 @@ def next_(folder: Path, n_items: int, out: Path | None, again: int | None, as_js
         {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
         "\n".join([f"{text}then: parbals tell {folder} {path}", *notes]),
     )
+
+
+def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
+    """The batch's number and notes; a long wait is announced, and a quick batch offered."""
+    from parbals.errors import InputError
+    from parbals.project.quick import quick_batch, seconds_to_choose
+
+    if quick:
+        number = quick_batch(store, n_items, queued=False)
+        if number is None:
+            raise InputError("No item is free: every one is labelled, out or passed.")
+        return number, []
+    from parbals.project.engine import choose_batch
+
+    expected = seconds_to_choose(store, n_items)
+    if expected is not None and expected > _LONG:
+        click.echo(
+            f"Choosing takes about {about(expected)}, as last time; --quick chooses at once.",
+            err=True,
+        )
+    with progress() as show, ticking(show, "choosing", expected):
+        number, batch = choose_batch(store, n_items)
+    return number, list(batch.notes)
 
 
 @click.command()

@@ -46,13 +46,12 @@ def goal_parts(goal: Goal, n_labelled: int, report: Mapping[str, Any] | None) ->
             )
         )
     if goal.error is not None:
-        share, wanted = 0.0, f"the goal is below {goal.error:.1%}"
-        sentence = f"Error: not known yet, {wanted}"
+        share, sentence = 0.0, f"an error below {goal.error:.1%}"
         error, source = _error(report)
         if error is not None:
             # The goal itself is not below the goal.
             share = 1.0 if error["high"] < goal.error else min(0.99, goal.error / error["high"])
-            sentence = f"Error {source}: {error['mean']:.1%}, at most {error['high']:.1%}; {wanted}"
+            sentence += f"; {source} {error['mean']:.1%}, at most {error['high']:.1%}"
         parts.append(GoalPart(share, sentence))
     return parts
 
@@ -66,14 +65,14 @@ def advice(goal: Goal, n_labelled: int, report: Mapping[str, Any] | None) -> tup
     parts = goal_parts(goal, n_labelled, report)
     if parts and all(part.is_reached for part in parts):
         error, source = _error(report)
-        known = "" if error is None else f" The error is {error['mean']:.1%}, {source}."
+        known = "" if error is None else f" The {source} error is {error['mean']:.1%}."
         unsure = " Only an audit would measure it." if known and source != "measured" else ""
         return True, f"Your goal is reached.{known}{unsure}"
     if report is None:
         return False, "Go on: a first estimate appears once the model has learnt from a few labels."
     gain, loss = report.get("next_gain"), (report.get("expected_log_loss") or {}).get("mean")
     if report.get("batch_size") == 0:
-        return False, "Every item is labelled or out for labelling."
+        return False, "Nothing is left to choose: every item is labelled, out or for measuring."
     if goal.labels is not None and n_labelled >= goal.labels:
         return False, "The labels you planned are given, but the error is above your goal."
     if gain is None or not loss:
@@ -89,7 +88,7 @@ def _error(report: Mapping[str, Any] | None) -> tuple[Mapping[str, float] | None
     measured = (report or {}).get("measured")
     if measured is not None:
         return measured["error"], "measured"
-    return (report or {}).get("expected_error"), "as the model expects it"
+    return (report or {}).get("expected_error"), "expected"
 
 
 def error_line(report: Mapping[str, Any]) -> str:

@@ -172,13 +172,14 @@ def refresh(
     report = learner.report()
     if not with_pending:
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
+    # Before the predictions, which take longer where items are many.
+    store.save_report(report.as_dict(), len(learner.labelled))
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block, with_audit=with_audit)
         progress("predicting", rows.stop, learner.pool.n_rows)
     old = store.settings.predictions
     written = store_features(store.folder, predictions, name="predictions")
-    store.save_report(report.as_dict(), len(learner.labelled))
     # Last: where it stops in between, the predictions still say that they are older.
     store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
     if old is not None and old.file != written.file:

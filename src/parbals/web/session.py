@@ -156,8 +156,6 @@ class Session:
         the model is replaced: once it has learnt something new, and the very first items once five
         are answered.
         """
-        if self.supervisor.state in ("starting", "choosing"):
-            return 0, False  # asked again when the worker says that it is idle
         free, chosen_by, done = await self.desk.read(_waiting)
         moment = time.monotonic()
         self._seen = {
@@ -175,6 +173,8 @@ class Session:
         newer = done - self._chosen_at
         is_low = 2 * low < wanted
         self.finished = is_low and await self.desk.read(_is_finished)
+        if self.supervisor.state in ("starting", "choosing"):
+            return 0, False  # asked again when the worker says that it is idle
         renew = bool(chosen_by & _HASTY) or (START in chosen_by and 2 * newer >= _BATCH)
         if self.finished or not newer or not (renew or is_low):
             return 0, False

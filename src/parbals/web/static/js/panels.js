@@ -15,7 +15,12 @@ function livePanel(title, draw) {
   const inside = h("div", { class: "panel-body" }, h("p", { class: "quiet" }, "One moment …"));
   let drawnFor = 0;
   const redraw = () => {
-    if (state.live) inside.replaceChildren(...[draw(state.live, inside)].flat().filter(Boolean));
+    if (!state.live) return;
+    const opened = new Set([...inside.querySelectorAll("details[open] > summary")].map((node) => node.textContent));
+    inside.replaceChildren(...[draw(state.live, inside)].flat().filter(Boolean));
+    // What somebody has opened stays open.
+    for (const node of inside.querySelectorAll("details > summary"))
+      node.parentElement.open = opened.has(node.textContent);
   };
   on("live", redraw);
   on("project", redraw);
