@@ -66,7 +66,9 @@ def main() -> None:
     for name, frame, truth in tables(chosen.airline, chosen.cards):
         made = kinds(frame.drop(columns=[c for c in NOT_FEATURES if c in frame]))
         for n_labels in LABELS:
-            shown = (f"{k} {100 * accuracy(X, truth.to_numpy(), n_labels):.1f}" for k, X in made.items())
+            shown = (
+                f"{k} {100 * accuracy(X, truth.to_numpy(), n_labels):.1f}" for k, X in made.items()
+            )
             print(f"{name}, {n_labels} labels: {' | '.join(shown)}", flush=True)
 
 

@@ -120,7 +120,9 @@ def open_delimited(
                 f"{len(named)} names were given for the columns of {path.name}, and its first row "
                 f"has {len(first[0])} cells."
             )
-        notes += [] if names else [f"{path.name} has no header row: its columns are {_listed(named)}."]
+        notes += (
+            [] if names else [f"{path.name} has no header row: its columns are {_listed(named)}."]
+        )
     else:
         named = [name if name.strip() else new for name, new in zip(header, numbered, strict=True)]
         if unnamed := [new for new in named if new not in header]:
