@@ -9,7 +9,8 @@ import pytest
 
 from parbals.errors import ProjectError
 from parbals.store.folder import check_folder, is_project_file
-from parbals.store.store import Store, _write_meta
+from parbals.store.meta import write_meta
+from parbals.store.store import Store
 from parbals.web.supervisor import Supervisor
 
 FILES = (
@@ -101,7 +102,7 @@ def test_other_files_of_the_folder_are_the_users_own(project):
 def test_a_setting_cannot_name_a_file_elsewhere(setting, name, run, project, mine):
     with Store.open(project) as store, store._db.transaction() as connection:
         record = {"file": name, "digest": "0", "shape": [60, 2]}
-        _write_meta(connection, store.identity, {setting: record})
+        write_meta(connection, store.identity, {setting: record})
     before = seen(mine)
     for command, *arguments in COMMANDS:
         if command != "salvage":  # which reads no settings
