@@ -16,13 +16,14 @@ def test_a_project_is_edited_as_a_whole_and_history_tells(run, project, tmp_path
         *("edit", project, "--rename-class", "spam=junk", "--add-class", "none of these"),
         *("--strategy", "margin", "--guidelines", tmp_path / "guide.md"),
         *("--metric", "log-loss", "--answers-wanted", "2", "--highlight", "prize,win"),
+        *("--find", "junk"),
     )
     assert "ham, junk, none of these" in said
     with Store.open(project, read_only=True) as store:
         settings = store.settings
         assert settings.guidelines == "Prizes are spam.\nRead twice."
         assert (settings.strategy, settings.loss, settings.answers_wanted) == ("margin", "log", 2)
-        assert settings.highlight == ("prize", "win")
+        assert (settings.highlight, settings.find) == (("prize", "win"), "junk")
         assert store.label_counts()["junk"] > 0
         assert store.n_labelled == 6
         assert store.check() == []
@@ -63,6 +64,7 @@ def test_a_batch_file_of_yesterday_is_told_by_the_old_name(run, project, tmp_pat
         (["--add-class", "x", "--rename-class", "spam=ham"], LabelError, "cannot be joined"),
         (["--rename-class", "spam=x", "--add-class", "ham"], LabelError, "'ham' again"),
         (["--strategy", "magic"], InputError, "no strategy 'magic'"),
+        (["--add-class", "x", "--find", "eggs"], InputError, "'eggs' is to be found"),
     ],
 )
 def test_a_mistake_changes_nothing(run, project, arguments, error, complaint):

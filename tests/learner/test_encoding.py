@@ -69,8 +69,12 @@ def test_new_rows_need_the_columns_but_not_their_order():
 
 
 def test_the_batch_says_what_was_left_out():
-    made = learner(pandas_frame().assign(id=range(N)))
-    assert made.choose(1).notes[0] == "'id' is left out: it only tells the rows apart."
+    notes = [f"customer {i} called us again" for i in range(N)]
+    made = learner(pandas_frame().assign(id=range(N), note=notes))
+    assert made.choose(1).notes[:2] == (
+        "'id' is left out: it only tells the rows apart.",
+        "'note' is left out: it is a text: encode it first.",
+    )
 
 
 def test_a_frame_of_numbers_is_taken_as_it_is():

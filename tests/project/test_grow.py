@@ -52,7 +52,7 @@ def test_features_are_those_of_a_project_made_of_all(folder, tmp_path):
 
 def test_predictions_of_before_are_not_taken_for_those_of_now(folder, tmp_path):
     with Store.open(folder) as store:
-        stale = PredictionsFile("p.npy", "1", (4, 2))
+        stale = PredictionsFile("predictions-0123456789ab.npy", "1", (4, 2))
         store.update_settings(predictions=stale)
         add_items(store, write(tmp_path / "b.csv", MORE))
         assert store.settings.predictions is None

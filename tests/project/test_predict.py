@@ -57,6 +57,32 @@ class TestPredict:
         likeliest = np.array(["ham", "spam"])[probs.argmax(axis=1)]
         assert [row["predicted"] for row in rows] == likeliest.tolist()
 
+    @pytest.mark.parametrize(
+        "roles", [("--text", "message", "--features", "length"), ("--features", "length,kind")]
+    )
+    def test_columns_of_a_table_are_read_as_the_project_read_them(self, run, tmp_path, roles):
+        rows = [
+            {"message": message(i), "length": len(message(i)) if i % 7 else "", "kind": "ab"[i % 2]}
+            for i in range(40)
+        ]
+        with open("t.csv", "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, ["message", "length", "kind", "label"])
+            writer.writeheader()
+            writer.writerows(
+                {**row, "label": ("ham", "spam")[i % 2] if i < 12 else ""}
+                for i, row in enumerate(rows)
+            )
+        made = ("--label", "label", "--classes", "ham,spam", "--strategy", "margin")
+        run("init", "t", "t.csv", *roles, *made)
+        run("predict", "t", "t.csv", "--out", "p.csv")
+        expected = stored_probabilities(tmp_path / "t")
+        np.testing.assert_allclose(probabilities(table("p.csv")), expected, atol=2e-6)
+        run("export", "t", "--model", "m.npz")
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        found = load_model("m.npz").predict_proba(columns)
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+        assert "write arrays" in str(run("export", "t", "--model", "m.skops", fails=True).exception)
+
     def test_a_prediction_does_not_depend_on_the_items_beside_it(self, run, project, tmp_path):
         texts = [message(i) for i in range(200, 204)]
         for name, some in (("all.jsonl", texts), ("one.jsonl", texts[:1])):

@@ -93,6 +93,12 @@ def test_an_older_parbals_is_told_to_upgrade_and_only_then(store):
     assert version() == 3
 
 
+def test_a_class_that_is_looked_for_keeps_being_looked_for(store):
+    store.update_settings(find="spam")
+    store.rename_class("spam", "junk")
+    assert store.settings.find == "junk"
+
+
 def test_what_people_decide_is_remembered_with_what_it_was(store):
     store.update_settings(guidelines="Read twice.", columns=["text"], strategy="margin")
     store.update_settings(guidelines="Read twice.")

@@ -42,6 +42,7 @@ __all__ = ["COMMANDS"]
     metavar="A,B,..",
     help="Words to mark in texts on the page.",
 )
+@click.option("--find", metavar="CLASS", help='Look for this rare class; "" ends that.')
 @click.option("--answers-wanted", type=click.IntRange(1, 100), help="People who label each item.")
 @JSON
 def edit(
@@ -52,6 +53,7 @@ def edit(
     metric: str | None,
     guidelines: str | None,
     highlight: tuple[str, ...] | None,
+    find: str | None,
     answers_wanted: int | None,
     as_json: bool,
 ) -> None:
@@ -66,6 +68,7 @@ def edit(
       parbals edit spam --rename-class junk=spam --guidelines guide.md
       parbals edit spam --strategy confidence
     """
+    from parbals.errors import InputError
     from parbals.learner.metric import METRICS, metric_of
     from parbals.store.store import Store
     from parbals.strategies.table import strategy_named
@@ -80,6 +83,8 @@ def edit(
         changes["guidelines"] = _text_of(guidelines)
     if highlight is not None:
         changes["highlight"] = highlight
+    if find is not None:
+        changes["find"] = find or None
     if answers_wanted is not None:
         changes["answers_wanted"] = answers_wanted
     pairs = [_pair(text) for text in renamed]
@@ -91,6 +96,8 @@ def edit(
                     store.rename_class(old, new)
                 if added:
                     changes["classes"] = [*store.classes, *added]
+                if find and find not in (*store.classes, *added):
+                    raise InputError(f"{find!r} is to be found, but is not a class of the project.")
                 if changes:
                     store.update_settings(**changes)
         settings, classes = store.settings, store.classes
@@ -100,6 +107,7 @@ def edit(
         "metric": metric_of(settings.loss),
         "guidelines": settings.guidelines,
         "highlight": list(settings.highlight),
+        "find": settings.find or "",
         "answers_wanted": settings.answers_wanted,
     }
     lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in shown.items()]

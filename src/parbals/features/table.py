@@ -131,7 +131,9 @@ class TableEncoding:
                     "numbers in columns of their own or as an .npy file."
                 )
             if not is_asked_for and tells_apart(name, cells):
-                notes.append(f"{name!r} is left out: it only tells the rows apart.")
+                is_text = _has_words(cells)
+                why = "is a text: encode it first" if is_text else "only tells the rows apart"
+                notes.append(f"{name!r} is left out: it {why}.")
                 continue
             guess = guesses[name]
             made: list[_Number | _Category]
@@ -235,6 +237,10 @@ def tells_apart(name: str, cells: _Cells) -> bool:
         return False  # dates differ, too
     objects = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
     return looks_like_id(name, objects)
+
+
+def _has_words(cells: _Cells) -> bool:
+    return any(isinstance(cell, str) and len(cell.split()) > 3 for cell in cells[:100])
 
 
 def _part(days: np.ndarray, part: str) -> np.ndarray:

@@ -26,6 +26,9 @@ from parbals.store.store import Store
 __all__ = ["Created", "Roles", "create_project", "media_folder"]
 
 
+_ANSWERS = "it holds the classes; --label reads it"
+
+
 @dataclass(frozen=True)
 class Roles:
     """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows.
@@ -177,11 +180,8 @@ def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[s
     features, notes = list(roles.features), tuple[str, ...]()
     if features == ["all"] and "all" not in source.columns:
         features, texts, names = sort_columns(source, others)
-        reasons = {
-            "it only tells the rows apart": names,
-            "it is a text; --text reads it": texts,
-            "it holds the classes; --label reads it": answers,
-        }
+        reasons = {"it only tells the rows apart": names, "it is a text; --text reads it": texts}
+        reasons[_ANSWERS] = answers
         notes = tuple(f"{n!r} is left out: {why}." for why, some in reasons.items() for n in some)
     for column in features:
         check_column(source, column)
@@ -203,7 +203,8 @@ def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[s
         return _Plan(encoder or "pixels", ["image"])
     table, texts, _ = sort_columns(source, others)
     if len(others) == 1 and (encoder or not reads_as_numbers(source, others[0])):
-        return _Plan(encoder or "tfidf", others)
+        notes = tuple(f"{name!r} is left out: {_ANSWERS}." for name in answers)
+        return _Plan(encoder or "tfidf", others, notes=notes)
     if table and not texts and encoder is None:
         return _plan(source, replace(roles, features=("all",)), None, classes)
     raise InputError(_which_columns(source, others, table, texts))

@@ -4,7 +4,8 @@ An encoder that learns (``tfidf``) learns again from the project's items, which 
 then. Between its rows r and the features x lies one affine map, such as PCA and a scale, fitted on
 the pool when the features were made. It is read off the two: x = r W + b, the shortest W where the
 pool leaves some directions open, as PCA leaves them out. Where no map fits, the features were not
-made in this way, and that is said.
+made in this way, and that is said. Columns of a table are read again from the project's items as
+well; beside encoded texts or images they were moved and scaled as a whole.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +17,17 @@ import numpy as np
 
 from parbals.errors import InputError, ProjectError
 from parbals.features.encoders.base import BadItem, Encoder, Options
+from parbals.features.table import TableEncoding
 from parbals.project.features import (
     GIVEN,
+    TABLE,
     _contents,
     _number,
     embed_advice,
     features_of,
     open_encoder,
 )
+from parbals.project.table import columns_of, fit_table
 from parbals.store.store import Store
 
 __all__ = ["FittedFeatures"]
@@ -43,6 +47,7 @@ class FittedFeatures:
         name: the encoder's; ``columns``: what it reads of an item.
         encoder: None for numbers, taken as they are.
         matrix: W (D', D); offset: b (D,).
+        table: what reads columns of a table; their part of a row comes last.
     """
 
     name: str
@@ -50,6 +55,7 @@ class FittedFeatures:
     encoder: Encoder | None
     matrix: np.ndarray
     offset: np.ndarray
+    table: TableEncoding | None = None
 
     @classmethod
     def of(cls, store: Store, options: Options | None = None) -> Self:
@@ -64,23 +70,35 @@ class FittedFeatures:
         if encoder is not None:
             items = _contents(lambda: _items(store), list(columns), base, encoder.kind)
             encoder.fit(items, store.n_items)
-        raw = cls(name, columns, encoder, np.zeros((0, 0)), np.zeros(0))
+        further = columns if name == TABLE else settings.table_columns
+        table = fit_table(lambda: _items(store), store.n_items, further) if further else None
+        raw = cls(name, columns, encoder, np.zeros((0, 0)), np.zeros(0), table)
         readable = np.setdiff1d(np.arange(store.n_items), np.array(settings.unreadable, int))
         width = raw.encoded(_some(store, readable[:1]), base).shape[1]
         places = np.linspace(0, len(readable) - 1, min(len(readable), 2 * width + _MORE_ROWS))
         chosen = readable[places.round().astype(int)]
         rows = raw.encoded(_some(store, chosen), base)
         wanted = np.asarray(features[chosen], np.float64)
-        matrix, offset = _affine_map(rows, wanted, by_column=encoder is None)
+        if table is None:
+            matrix, offset = _affine_map(rows, wanted, by_column=encoder is None)
+        else:
+            matrix, offset = _map_beside(rows, wanted, table.width)
         if np.abs(rows @ matrix + offset - wanted).max() > _TOLERANCE * np.abs(wanted).max():
             raise ProjectError(
                 f"The encoder {name} does not make the features that this project has (another "
                 f"version may have made them); {embed_advice(store.folder, name)}."
             )
-        return cls(name, columns, encoder, matrix, offset)
+        return cls(name, columns, encoder, matrix, offset, table)
 
     def encoded(self, items: Sequence[Item], base: Path) -> np.ndarray:
         """(n, D') float64 rows of the encoder; paths of images start from ``base``."""
+        parts = [] if self.name == TABLE else [self._encoder_rows(items, base)]
+        if self.table is not None:
+            cells = columns_of((content for _, content in items), self.table.names)
+            parts.append(self.table.transform(cells).astype(np.float64))
+        return np.concatenate(parts, axis=1)
+
+    def _encoder_rows(self, items: Sequence[Item], base: Path) -> np.ndarray:
         columns = list(self.columns)
         if self.encoder is None:
             return np.array([[_number(c.get(x), name, x) for x in columns] for name, c in items])
@@ -122,6 +140,26 @@ def _affine_map(
             return scale * np.eye(width), np.zeros(width)
     matrix = np.linalg.lstsq(apart, goal, rcond=1e-6)[0]
     return matrix, middle - centre @ matrix
+
+
+def _map_beside(
+    rows: np.ndarray, wanted: np.ndarray, n_table: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """W and b where the last columns are a table's; alone they are as they were read."""
+    n_rows, n_wanted = rows.shape[1] - n_table, wanted.shape[1] - n_table
+    matrix, offset = np.zeros((rows.shape[1], wanted.shape[1])), np.zeros(wanted.shape[1])
+    if n_wanted <= 0:
+        return np.eye(*matrix.shape), offset
+    matrix[:n_rows, :n_wanted], offset[:n_wanted] = _affine_map(
+        rows[:, :n_rows], wanted[:, :n_wanted], by_column=False
+    )
+    cells, goal = rows[:, n_rows:], wanted[:, n_wanted:]
+    centre, middle = cells.mean(axis=0), goal.mean(axis=0)
+    square = float(np.square(cells - centre).sum())
+    scale = float(((cells - centre) * (goal - middle)).sum()) / (square or 1.0)
+    matrix[n_rows:, n_wanted:] = scale * np.eye(n_table)
+    offset[n_wanted:] = middle - scale * centre
+    return matrix, offset
 
 
 def _items(store: Store) -> Iterator[Item]:

@@ -19,7 +19,9 @@ for any √v that occurs (Gauss and Hermite's would be off by 0.003), for more 5
 sequence. How far off it is on the project's items is printed when the file is written.
 """
 
+import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,6 +29,7 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError
+from parbals.features.table import TableEncoding
 from parbals.files import need, whole_file
 from parbals.mixture import sigmoid_means
 from parbals.project.fitted import FittedFeatures
@@ -55,6 +58,8 @@ class ExportedModel:
         """The model of a learner, of features as a project has them."""
         onto = _onto_rows(fitted)
         arrays = dict(_words(fitted))
+        if fitted.table is not None:
+            arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
             weights = np.concatenate(
@@ -74,13 +79,29 @@ class ExportedModel:
         return cls(classes, fitted.name, tuple(fitted.columns), arrays)
 
     def predict_proba(self, items: Any) -> np.ndarray:
-        """(N, C): of texts where the file holds their words, else of the encoder's rows (N, D')."""
-        is_text = "vocabulary" in self.arrays and len(items) and isinstance(items[0], str)
-        rows = self.rows(items) if is_text else np.asarray(items, np.float64)
+        """(N, C): of texts where the file holds their words, else of the encoder's rows (N, D').
+
+        Of a project with columns of a table: of a data frame, or a mapping of columns, if the
+        encoder's words are in the file or there is none.
+        """
+        rows = self._given_rows(items)
         design = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
         blocks = [design[start : start + _BLOCK] for start in range(0, len(design), _BLOCK)]
         none = np.zeros((0, len(self.classes)))
         return np.concatenate([none, *map(self._probs, blocks)])
+
+    def _given_rows(self, items: Any) -> np.ndarray:
+        is_table = hasattr(items, "columns") or isinstance(items, Mapping)
+        if "table" not in self.arrays or not is_table:
+            words = "vocabulary" in self.arrays and len(items) and isinstance(items[0], str)
+            return self.rows(items) if words else np.asarray(items, np.float64)
+        table = TableEncoding.from_json(json.loads(str(self.arrays["table"])))
+        cells = {name: list(items[name]) for name in {*table.names, *self.columns}}
+        parts = [table.transform(cells).astype(np.float64)]
+        if "vocabulary" in self.arrays:
+            texts = zip(*(cells[name] for name in self.columns), strict=True)
+            parts.insert(0, self.rows(["\n".join(str(c or "") for c in row) for row in texts]))
+        return np.concatenate(parts, axis=1)
 
     def predict(self, items: Any) -> np.ndarray:
         """(N,) the most probable class of each."""
@@ -137,6 +158,10 @@ def load_model(path: str | Path) -> ExportedModel:
 
 def pipeline_of(exported: ExportedModel) -> Any:
     """The same as a fitted scikit-learn ``Pipeline``: texts or rows in, ``predict_proba`` out."""
+    if "table" in exported.arrays:
+        raise InputError(
+            "A model of a table's columns has no form in scikit-learn; write arrays (.npz) instead."
+        )
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
 

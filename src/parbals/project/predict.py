@@ -65,7 +65,7 @@ def open_new_items(
                 f"{source.name} has {has} of the {width} columns of numbers that the project's "
                 "features are; give an .npy or .npz file like the one that it was made from."
             )
-    for column in settings.encoded_columns:
+    for column in (*settings.encoded_columns, *settings.table_columns):
         if column not in source.columns:
             raise InputError(
                 f"{source.name} has no column {column!r}, which the project's features are made "

@@ -1,6 +1,6 @@
 """Columns of a project's items as features: numbers, categories, dates, yes and no, with gaps."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from parbals.readers.source import Source
 __all__ = [
     "all_numbers",
     "beside",
+    "columns_of",
     "encode_table",
+    "fit_table",
     "holds_classes",
     "reads_as_numbers",
     "sort_columns",
@@ -34,6 +36,13 @@ _WORDS = 4
 _DISTINCT = 0.5
 
 
+def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncoding:
+    """Bins, values and means of the items, of 20,000 evenly spread where there are more."""
+    step = max(1, -(-n_items // _LEARN_FROM))
+    sample = columns_of((content for _, content in islice(items(), 0, None, step)), columns)
+    return TableEncoding.fit(sample, is_asked_for=True)
+
+
 def encode_table(
     items: Items,
     n_items: int,
@@ -41,17 +50,12 @@ def encode_table(
     workspace: Path | None,
     progress: Progress = lambda stage, done, total: None,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Features (N, D) float32 in a file, and what is to be said about the columns.
-
-    Bins, values and means are those of 20,000 items evenly spread where there are more.
-    """
-    step = -(-n_items // _LEARN_FROM)
-    sample = _columns((content for _, content in islice(items(), 0, None, step)), columns)
-    encoding = TableEncoding.fit(sample, is_asked_for=True)
+    """Features (N, D) float32 in a file, and what is to be said about the columns."""
+    encoding = fit_table(items, n_items, columns)
     rows = scratch((n_items, encoding.width), workspace)
     walk, done = items(), 0
     while part := [content for _, content in islice(walk, ROWS)]:
-        rows[done : done + len(part)] = encoding.transform(_columns(part, columns))
+        rows[done : done + len(part)] = encoding.transform(columns_of(part, columns))
         release_pages(rows)
         done += len(part)
         progress("encoding", done, n_items)
@@ -98,7 +102,7 @@ def holds_classes(source: Source, column: str, classes: Sequence[str]) -> bool:
 
 def sort_columns(source: Source, columns: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
     """Columns nobody asked for: those of a table, sentences, and those that only name the rows."""
-    seen = _columns((row.values for row in islice(source.rows(), _SEEN)), columns)
+    seen = columns_of((row.values for row in islice(source.rows(), _SEEN)), columns)
     texts = [name for name in columns if _is_text(seen[name])]
     names = [name for name in columns if name not in texts and tells_apart(name, seen[name])]
     return [name for name in columns if name not in {*texts, *names}], texts, names
@@ -113,9 +117,8 @@ def _is_text(cells: list[Any]) -> bool:
     return n_words >= _WORDS and len(set(texts)) >= _DISTINCT * len(texts)
 
 
-def _columns(
-    contents: Sequence[dict[str, Any]] | Iterator[dict[str, Any]], names: Sequence[str]
-) -> dict[str, list[Any]]:
+def columns_of(contents: Iterable[dict[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Name → cells; None where an item has none."""
     table: dict[str, list[Any]] = {name: [] for name in names}
     for content in contents:
         for name, cells in table.items():

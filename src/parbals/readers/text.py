@@ -104,7 +104,7 @@ def open_delimited(
     notes: list[str] = []
     if delimiter == "\t" and not forgiving and _is_raw(layout):
         layout = replace(layout, raw=True)
-        notes.append("Its quotation marks are part of the cells.")
+        notes.append(f"The quotation marks in {path.name} are part of its cells.")
     first = list(islice((record for _, record in layout.records()), _SEEN))
     if not first:
         raise InputError(f"{path.name} is empty; the first row must name the columns.")
@@ -120,7 +120,9 @@ def open_delimited(
                 f"{len(named)} names were given for the columns of {path.name}, and its first row "
                 f"has {len(first[0])} cells."
             )
-        notes += [] if names else [f"It has no header row: its columns are {_listed(named)}."]
+        notes += (
+            [] if names else [f"{path.name} has no header row: its columns are {_listed(named)}."]
+        )
     else:
         named = [name if name.strip() else new for name, new in zip(header, numbered, strict=True)]
         if unnamed := [new for new in named if new not in header]:

@@ -19,7 +19,7 @@ from parbals.store.settings import ProjectSettings, checked_settings
 
 __all__ = ["ADDED", "CHANGED", "RENAMED_CLASS", "TOLD", "Meta", "check_classes", "write_meta"]
 
-TOLD = ("strategy", "loss", "guidelines", "highlight", "answers_wanted", "classes")
+TOLD = ("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes")
 """What people decide: a change of it is remembered."""
 CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
 """Kinds of events."""
@@ -85,10 +85,12 @@ class Meta:
                     "name."
                 )
             (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
-            changes = {
+            changes: dict[str, Any] = {
                 "classes": [new if name == old else name for name in classes],
                 RENAMES: [*meta.get(RENAMES, []), [old, new, last]],
             }
+            if meta.get("find") == old:
+                changes["find"] = new
             write_meta(connection, self._db.project, changes)
             _log(connection, RENAMED_CLASS, {"old": old, "new": new})
             connection.execute(f"PRAGMA user_version = {RENAMED}")
