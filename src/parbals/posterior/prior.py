@@ -30,7 +30,7 @@ __all__ = ["PoolMoments", "Prior", "fixed_prior", "learnt_prior"]
 _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
 _GRID = _LOG_SCALE + np.linspace(-4.0, 4.0, 33)  # of ln s
 _LOG_SHARES = (-1.0, -0.5, 0.0, -1.0)  # of the powers, before any label
-_LOG_SHARE_COLUMNS = 0.0
+_LOG_SHARE_COLUMNS = 1.0
 _MOST_PAIRS, _WORK = 66, 4e8  # pairs times rows times squared columns
 _MOST_ROUNDS = 4
 _MOST_SWEEPS, _TOLERANCE = 5, 2e-2  # of a round: the next begins with its sites
@@ -130,6 +130,8 @@ def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: np.ndarray) -> tuple[_Shape
     by_columns = [pool.standardised(rows)] if has_columns else []
     factors = [pairs.factors(z) for z in [*apart * np.sqrt(variances)[:, None], *by_columns]]
     known = np.sqrt(2.0) * INTERCEPT * np.square(pairs.signs)[..., None]
+    # Sites favour the prior that they come from, and where there are units columns deserve that.
+    shapes = shapes._replace(columns_win=has_columns)
     sites: Sites | None = None
     wanted = taken = np.zeros(len(factors))
     for _ in range(_MOST_ROUNDS):
