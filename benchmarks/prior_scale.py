@@ -258,7 +258,7 @@ HEAD = (
     "seeds: 1.5 and 1.2 from 256 of them, 2.7 and 2.1 from all).",
     "",
     "*Sampled*: the scale, ln s ~ N(ln 3, 1), and a power, uniform from 0 to 2, are drawn together",
-    "with the weights by NumPyro's NUTS: no better than the learnt prior, and what Airline loses at",
+    "with the weights by NumPyro's NUTS: no better than the learnt prior; what Airline loses at",
     "100 labels it loses with both. *Shown*: the error that a report expects, at a temperature by",
     "left-out labels (`src/parbals/learner/expectation.py`).",
     "",
