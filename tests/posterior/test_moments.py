@@ -74,3 +74,16 @@ def test_rows_without_variance_give_a_finite_prior(rows):
     moments = PoolMoments.of(rows)
     for whitening in (moments.along_directions(*moments.by_power(1.0)), moments.by_columns(1.0)):
         assert np.isfinite(whitening.rows(design(rows + 1.0))).all()
+
+
+@pytest.mark.parametrize("n_columns", [6, 600])
+def test_coordinates_have_the_same_logits_as_the_whitening(n_columns):
+    rows = pool(n_columns=6) if n_columns == 6 else np.random.default_rng(0).normal(size=(90, 600))
+    moments = PoolMoments.of(rows)
+    variances = moments.by_power(1.0)
+    whitened = moments.along_directions(*variances).rows(design(rows[:9]))[:, :-1]
+    inside = moments.coordinates(rows[:9]) * np.sqrt(moments.in_coordinates(*variances))
+    np.testing.assert_allclose(inside @ inside.T, whitened @ whitened.T, atol=1e-9)
+    standardised = moments.standardised(rows[:9])
+    whitened = moments.by_columns(1.0).rows(design(rows[:9]))[:, :-1]
+    np.testing.assert_allclose(standardised, whitened, atol=1e-12)

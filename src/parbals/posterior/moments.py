@@ -70,6 +70,19 @@ class PoolMoments(NamedTuple):
         unit = 1.0 / (self.total * size)
         return unit * self.shares**power, float(unit * self.share_across**power)
 
+    def coordinates(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, D), counted from the mean, along the directions and what is left: q or q + D."""
+        centred = rows - self.mean
+        along = centred @ self.directions
+        if len(self.shares) == len(self.mean):
+            return np.asarray(along)
+        return np.concatenate([along, centred - along @ self.directions.T], axis=1)
+
+    def in_coordinates(self, variances: np.ndarray, across: float) -> np.ndarray:
+        """Variances of the weights of ``coordinates``."""
+        n_others = 0 if len(self.shares) == len(self.mean) else len(self.mean)
+        return np.append(variances, np.full(n_others, across))
+
     def along_directions(self, variances: np.ndarray, across: float) -> Whitening:
         """The prior with these variances (q,) along the directions, and the other across them."""
         n_columns, n_directions = self.directions.shape
@@ -97,10 +110,20 @@ class PoolMoments(NamedTuple):
 
     def by_columns(self, scale: float) -> Whitening:
         """The prior of standardised columns; one that does not vary has weight 0."""
-        varies = self._varies
-        variances = np.where(varies, self.column_variances, np.inf) * max(varies.sum(), 1)
-        deviations = np.append(scale / np.sqrt(variances), INTERCEPT)
+        deviations = np.append(scale * self._of_columns, INTERCEPT)
         return Whitening.diagonal(deviations, np.append(self.mean, 0.0))
+
+    def standardised(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, D) whitened by ``by_columns(1)``, without the intercept."""
+        return np.asarray((rows - self.mean) * self._of_columns)
+
+    @property
+    def _of_columns(self) -> np.ndarray:
+        """Deviations of the columns' weights, for s = 1."""
+        varies = self._varies
+        return np.asarray(
+            1.0 / np.sqrt(np.where(varies, self.column_variances, np.inf) * max(varies.sum(), 1))
+        )
 
 
 def _principal(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

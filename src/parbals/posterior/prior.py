@@ -30,7 +30,7 @@ __all__ = ["PoolMoments", "Prior", "fixed_prior", "learnt_prior"]
 _LOG_SCALE, _WIDTH = float(np.log(3.0)), 1.0
 _GRID = _LOG_SCALE + np.linspace(-4.0, 4.0, 33)  # of ln s
 _LOG_SHARES = (-1.0, -0.5, 0.0, -1.0)  # of the powers, before any label
-_LOG_SHARE_COLUMNS = 0.0
+_LOG_SHARE_COLUMNS = 1.0
 _MOST_PAIRS, _WORK = 66, 4e8  # pairs times rows times squared columns
 _MOST_ROUNDS = 4
 _MOST_SWEEPS, _TOLERANCE = 5, 2e-2  # of a round: the next begins with its sites
@@ -105,10 +105,10 @@ class _Shapes(NamedTuple):
         """Deviation of a class's logit over the pool."""
         if self.columns_win:
             return float(np.exp(self.log_scales[-1]))
-        return float(np.sqrt(self._squares.sum()))
+        return float(np.sqrt(self.squares.sum()))
 
     @property
-    def _squares(self) -> np.ndarray:
+    def squares(self) -> np.ndarray:
         """s² of every power times its share in the average."""
         n_powers = len(self.powers)
         shares = self.log_shares[:n_powers]
@@ -119,25 +119,29 @@ class _Shapes(NamedTuple):
         if self.columns_win:
             return self.pool.by_columns(self.scale)
         inside, across = zip(*map(self.pool.by_power, self.powers), strict=True)
-        return self.pool.along_directions(self._squares @ inside, float(self._squares @ across))
-
-    def each(self) -> list[Whitening]:
-        """Every shape at s = 1."""
-        powers = [self.pool.along_directions(*self.pool.by_power(power)) for power in self.powers]
-        return [*powers, *[self.pool.by_columns(1.0)][: len(self.log_scales) - len(powers)]]
+        return self.pool.along_directions(self.squares @ inside, float(self.squares @ across))
 
 
 def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: np.ndarray) -> tuple[_Shapes, Sites]:
     """The shapes with scales and weights that labels of rows (n, D) give them; the last sites."""
-    design = np.column_stack([rows, np.ones(len(rows))])
-    factors = [pairs.factors(each.rows(design)[:, :-1]) for each in shapes.each()]
+    pool, has_columns = shapes.pool, len(shapes.log_scales) > len(shapes.powers)
+    apart = pool.coordinates(rows)
+    variances = np.stack([pool.in_coordinates(*pool.by_power(power)) for power in shapes.powers])
+    by_columns = [pool.standardised(rows)] if has_columns else []
+    factors = [pairs.factors(z) for z in [*apart * np.sqrt(variances)[:, None], *by_columns]]
+    known = np.sqrt(2.0) * INTERCEPT * np.square(pairs.signs)[..., None]
+    # Sites favour the prior that they come from, and where there are units columns deserve that.
+    shapes = shapes._replace(columns_win=has_columns)
     sites: Sites | None = None
     wanted = taken = np.zeros(len(factors))
     for _ in range(_MOST_ROUNDS):
-        inside = pairs.factors(shapes.whitening.rows(design)[:, :-1])
-        known = np.sqrt(2.0) * INTERCEPT * np.square(pairs.signs)[..., None]
+        whitened = (
+            shapes.scale * by_columns[0]
+            if shapes.columns_win
+            else apart * np.sqrt(shapes.squares @ variances)
+        )
         sites = settled_sites(
-            np.concatenate([inside, known], axis=-1),
+            np.concatenate([pairs.factors(whitened), known], axis=-1),
             pairs.signs,
             sites,
             tolerance=_TOLERANCE,
