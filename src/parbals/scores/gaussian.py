@@ -172,8 +172,8 @@ def target_gains(
     """What a point contributes to the quadratic form: a with two classes (A = 1), g with more."""
     if len(mean) == 1:
         return gain_factor(mean, variance, xp)
-    flat = (x.reshape(len(x), -1) for x in (mean, variance))
-    return _class_gains(*class_slopes(*flat, xp), xp).reshape(mean.shape)
+    p, slope = class_slopes(mean.reshape(len(mean), -1), variance.reshape(len(mean), -1), xp)
+    return _class_gains(p, slope, xp).reshape(mean.shape)
 
 
 def _class_gains(p: Any, slope: Any, xp: ModuleType) -> Any:

@@ -58,9 +58,9 @@ def _closed_form_batch(problem: Problem, n_universes: int, *, is_map: bool) -> B
     labeller = None if is_map else open_labeller(view.channels, n_universes, problem.seed)
     size, score = problem.batch_size, _score(view, problem.loss)
     last, is_free = start.copy(), problem.candidates()
-    seen, parts = problem.pending, []
+    seen, parts = problem.pending, list[Search]()
     n_rows = _window_size(surface, len(seen) + size, len(start))
-    while n_left := size - sum(len(part.chosen) for part in parts):
+    while n_left := size + len(problem.pending) - len(seen):
         window, outside = _highest(last, is_free, n_rows - len(seen))
         search = _search(
             problem, view, surface, labeller, seen, window, last, outside, n_left, n_rows
