@@ -302,22 +302,26 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(afresh, monkeyp
         assert (one.n_exact < other.n_exact).any()
 
 
-def test_points_left_out_are_brought_back_when_a_step_reaches_them(monkeypatch):
-    parts = wide_problem(1)
-    whole = parbals.select_batch_from_model(*parts, 5, n_universes=3, random_state=2)
-    sizes, search = [], closed_form._search
+@pytest.mark.parametrize("loss", [pytest.param("log", marks=pytest.mark.full), "error"])
+def test_a_window_that_moves_chooses_what_the_whole_pool_does(afresh, monkeypatch, loss):
+    monkeypatch.setattr(search, "MOST_SCORED", 200)
+    monkeypatch.setattr(search, "SHORT", 8)
+    parts, options = wide_problem(1), {"n_universes": 3, "random_state": 2, "loss": loss}
+    whole = parbals.select_batch_from_model(*parts, 30, **options)
+    windows, run = [], closed_form._search
 
-    def watched(problem, view, surface, labeller, leaders, start):
-        sizes.append(len(leaders))
-        return search(problem, view, surface, labeller, leaders, start)
+    def watched(*arguments):
+        windows.append(arguments[5])
+        return run(*arguments)
 
     monkeypatch.setattr(closed_form, "_search", watched)
-    monkeypatch.setattr(closed_form, "_FEWEST", 20)
-    monkeypatch.setattr(closed_form, "_EXPECTED_FALL", 1.0)
-    few = parbals.select_batch_from_model(*parts, 5, n_universes=3, random_state=2)
-    assert sizes[0] == 20
-    assert len(sizes) > 1
+    monkeypatch.setattr(closed_form, "_window_size", lambda *sizes: 256)
+    few = parbals.select_batch_from_model(*parts, 30, **options)
+    assert len(windows[0]) == 256
+    assert len(windows) > 2
     assert few.indices.tolist() == whole.indices.tolist()
+    assert few.n_exact.tolist() == whole.n_exact.tolist()
+    np.testing.assert_allclose(few.scores, whole.scores, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -337,19 +341,11 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
     assert len(set(batch.indices.tolist()) - set(pending)) == 4
 
 
-def test_leaders_beyond_what_memory_allows_are_left_out_with_a_note(parts, monkeypatch):
-    for name in ("_LEADERS_BYTES", "_FEWEST"):
-        monkeypatch.setattr(closed_form, name, 1)
-    monkeypatch.setattr(search, "_MARGIN", 0.5)
-    batch = parbals.select_batch_from_model(*parts, 5, n_universes=2, random_state=0)
-    assert len(set(batch.indices.tolist())) == 5
-    assert "of 150 candidates at the start" in batch.notes[0]
-
-
 def test_a_step_scores_no_more_rows_than_it_may_and_says_so(four_classes, afresh, monkeypatch):
     """After the first of a hundred copies all of them have fallen, and only some are looked at."""
     model, pool, target = four_classes
-    monkeypatch.setattr(search, "MOST_SCORED", 32)
+    for module in (search, closed_form):
+        monkeypatch.setattr(module, "MOST_SCORED", 32)
     best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
     copies = np.concatenate([np.repeat(pool[best], 100, axis=0), pool])
     batch = parbals.select_batch_from_model(model, copies, target, 2, random_state=0)

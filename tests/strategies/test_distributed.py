@@ -114,7 +114,7 @@ def first_column(rows):
     return rows[:, 0]
 
 
-def test_only_leaders_pending_and_chosen_rows_are_fetched(parts, monkeypatch):
+def test_only_pending_chosen_and_the_highest_rows_are_fetched(parts, monkeypatch):
     """However large the pool is."""
     fetched, get = [], DistributedRows.__getitem__
 
@@ -124,14 +124,13 @@ def test_only_leaders_pending_and_chosen_rows_are_fetched(parts, monkeypatch):
         return found
 
     monkeypatch.setattr(DistributedRows, "__getitem__", recorded)
-    monkeypatch.setattr(closed_form, "_LEADERS_BYTES", 0)
-    monkeypatch.setattr(closed_form, "_FEWEST", 128)
+    monkeypatch.setattr(closed_form, "_window_size", lambda *sizes: 256)
     model, pool, target = parts
     for copies in (1, 4):
         fetched.clear()
         array = da.from_array(np.tile(pool, (copies, 1)), chunks=(200, 5))
         in_cluster((model, pool, target), array, pending=[0, 1])
-        assert fetched[0] == 128 + 2
+        assert fetched[0] == 256
         assert fetched[-1] == 8
 
 

@@ -45,7 +45,7 @@ def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
 
 
 def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
-    """All steps of a batch run on one device, and are given the leaders alone."""
+    """All steps of a batch run on one device, and are given a window of the pool."""
     given = []
 
     class Seen(Exception):
@@ -58,8 +58,7 @@ def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
         raise Seen
 
     monkeypatch.setattr(closed_form, "greedy_search", recorded)
-    monkeypatch.setattr(closed_form, "_LEADERS_BYTES", 0)
-    monkeypatch.setattr(closed_form, "_FEWEST", 500)
+    monkeypatch.setattr(closed_form, "_window_size", lambda *sizes: 512)
     for n_pool in (1_001, 6_001):
         with pytest.raises(Seen):
             device_program.batch_of(2, n_pool)

@@ -53,7 +53,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from parbals.mixture import sigmoid_means
+from parbals.mixture import sigmoid_means, special_functions
 from parbals.race import balanced, class_slopes
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
 
 _ORDER = 5
 _LEAST = 1e-30
+_PEAK = float(1.0 / np.sqrt(2.0 * np.pi))
 # H(σ(f)) = Σ_i a_i exp(-f² / (2 t_i²)), largest error 4.3e-7: a minimax fit.
 _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
 _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
@@ -157,10 +158,10 @@ def closed_bald(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float
 class Decisions(NamedTuple):
     """What a label may change at the targets; marks are None with two classes."""
 
-    margin: Float[Array, "*U M"]  # |m_d|
-    worth: Float[Array, "*U M"]  # 2 (p_a + p_b) E[σ'], of a unit beyond
-    first: Float[Array, "A *U M"] | None  # 1 at the most probable class
-    second: Float[Array, "A *U M"] | None
+    margin: Any  # |m_d| (*U, M)
+    worth: Any  # 2 (p_a + p_b) E[σ'] (*U, M), of a unit beyond
+    first: Any  # 1 at the most probable class (A, *U, M)
+    second: Any
 
 
 def target_gains(
@@ -171,8 +172,8 @@ def target_gains(
     """What a point contributes to the quadratic form: a with two classes (A = 1), g with more."""
     if len(mean) == 1:
         return gain_factor(mean, variance, xp)
-    flat = (x.reshape(len(x), -1) for x in (mean, variance))
-    return _class_gains(*class_slopes(*flat, xp), xp).reshape(mean.shape)
+    p, slope = class_slopes(mean.reshape(len(mean), -1), variance.reshape(len(mean), -1), xp)
+    return _class_gains(p, slope, xp).reshape(mean.shape)
 
 
 def _class_gains(p: Any, slope: Any, xp: ModuleType) -> Any:
@@ -180,26 +181,28 @@ def _class_gains(p: Any, slope: Any, xp: ModuleType) -> Any:
     return balanced(xp.maximum(diagonal, _LEAST), xp, axis=0)
 
 
-def decisions_at(mean: Float[Array, "A M"], variance: Float[Array, "A M"]) -> Decisions:
-    """The decisions at target points."""
-    return gains_and_decisions(mean, variance)[1]
+def decisions_at(mean: Any, variance: Any, xp: ModuleType = jnp) -> Decisions:
+    """The decisions at target points, from mean and variance (A, M)."""
+    return gains_and_decisions(mean, variance, xp)[1]
 
 
 def gains_and_decisions(
-    mean: Float[Array, "A M"], variance: Float[Array, "A M"]
-) -> tuple[Float[Array, "A M"], Decisions]:
-    """Gains and decisions of target points, from one look at the softmax."""
+    mean: Float[Array | np.ndarray, "A M"],
+    variance: Float[Array | np.ndarray, "A M"],
+    xp: ModuleType = jnp,
+) -> tuple[Any, Decisions]:
+    """Gains (A, M) and decisions of target points, from one look at the softmax."""
     if len(mean) == 1:
-        nothing, margin = jnp.zeros_like(mean[0]), jnp.abs(mean[0])
-        worth = 2.0 * sigmoid_means(nothing, variance[0], 1, jnp)[1]
-        return gain_factor(mean, variance), Decisions(margin, worth, None, None)
-    p, slope = class_slopes(mean, variance, jnp)
-    first = jax.nn.one_hot(p.argmax(axis=0), len(p), axis=0)
-    second = jax.nn.one_hot((p - 2.0 * first).argmax(axis=0), len(p), axis=0)
-    margin = jnp.abs(((first - second) * mean).sum(axis=0))
+        worth = 2.0 * sigmoid_means(xp.zeros_like(mean[0]), variance[0], 1, xp)[1]
+        return gain_factor(mean, variance, xp), Decisions(xp.abs(mean[0]), worth, None, None)
+    p, slope = class_slopes(mean, variance, xp)
+    classes = xp.arange(len(p))[:, None]
+    first = (classes == p.argmax(axis=0)).astype(p.dtype)
+    second = (classes == (p - 2.0 * first).argmax(axis=0)).astype(p.dtype)
+    margin = xp.abs(((first - second) * mean).sum(axis=0))
     spread, weight = (((first + second) * x).sum(axis=0) for x in (variance, p))
-    worth = 2.0 * weight * sigmoid_means(jnp.zeros_like(spread), spread, 1, jnp)[1]
-    return _class_gains(p, slope, jnp), Decisions(margin, worth, first, second)
+    worth = 2.0 * weight * sigmoid_means(xp.zeros_like(spread), spread, 1, xp)[1]
+    return _class_gains(p, slope, xp), Decisions(margin, worth, first, second)
 
 
 def _itself(table: Any) -> Any:
@@ -242,48 +245,45 @@ def quadratic_gain(
 
 def decision_gain(
     covariance: Any,
-    gains: Float[Array, "A *U n"],
+    gains: Float[Array | np.ndarray, "A *U n"],
     decisions: Decisions,
-    share: Float[Array, " M"],
+    share: Float[Array | np.ndarray, " M"],
+    xp: ModuleType = jnp,
     table: Callable[[Any], Any] = _itself,
-) -> Float[Array, "*U n"]:
-    """Expected gain in accuracy over the targets of every point, see above.
+) -> Any:
+    """(*U, n) expected gain in accuracy over the targets of every point, see above.
 
     ``covariance`` and ``table`` as in :func:`quadratic_gain`.
     """
     margin = decisions.margin[..., None, :]
-    if decisions.first is None or decisions.second is None:
-        shift = jnp.abs(table(_channel(covariance, 0))) * jnp.sqrt(gains[0])[..., None]
+    if decisions.first is None:
+        shift = xp.abs(table(_channel(covariance, 0))) * xp.sqrt(gains[0])[..., None]
     else:
-        marks = decisions.first, decisions.second
-        shift = _contrast_shift(covariance, gains, *marks, table)
-    z = margin / jnp.maximum(shift, _LEAST)
-    gain = shift * jax.scipy.stats.norm.pdf(z) - margin * jax.scipy.special.ndtr(-z)
-    return (jnp.maximum(gain, 0.0) @ (decisions.worth * share)[..., None])[..., 0]
+        shift = _contrast_shift(covariance, gains, decisions, xp, table)
+    z = margin / xp.maximum(shift, _LEAST)
+    beyond = margin * special_functions(xp).ndtr(-z)
+    gain = shift * (_PEAK * xp.exp(-0.5 * z * z)) - beyond
+    return (xp.maximum(gain, 0.0) @ (decisions.worth * share)[..., None])[..., 0]
 
 
 def _contrast_shift(
-    covariance: Any,
-    gains: Float[Array, "A *U n"],
-    first: Float[Array, "A *U M"],
-    second: Float[Array, "A *U M"],
-    table: Callable[[Any], Any],
-) -> Float[Array, "*U n M"]:
-    """τ of every pair, M = diag(g) - g gᵀ / Σg, for the two classes marked at each target."""
+    covariance: Any, gains: Any, decisions: Decisions, xp: ModuleType, table: Callable[[Any], Any]
+) -> Any:
+    """τ of every pair (*U, n, M), M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
     total = gains.sum(axis=0)
 
-    def add_channel(sums: tuple[Array, Array, Array], channel: tuple[Any, ...]) -> Any:
+    def add_channel(sums: tuple[Any, Any, Any], channel: tuple[Any, ...]) -> Any:
         parts, gain, *marks = channel
         here, (is_first, is_second) = table(parts), (mark[..., None, :] for mark in marks)
         own = (gain * (1.0 - gain / total))[..., None]
-        alone = jnp.square(here) * own * (is_first + is_second)
+        alone = xp.square(here) * own * (is_first + is_second)
         pulled = here * gain[..., None]
         return (sums[0] + alone, sums[1] + pulled * is_first, sums[2] + pulled * is_second), None
 
-    nothing = jnp.zeros((*total.shape, first.shape[-1]), total.dtype)
-    channels = covariance, gains, first, second
-    alone, one, other = _over_channels(add_channel, (nothing,) * 3, channels, jnp)
-    return jnp.sqrt(jnp.maximum(alone + 2.0 * one * other / total[..., None], 0.0))
+    nothing = xp.zeros((*total.shape, decisions.margin.shape[-1]), total.dtype)
+    channels = covariance, gains, decisions.first, decisions.second
+    alone, one, other = _over_channels(add_channel, (nothing,) * 3, channels, xp)
+    return xp.sqrt(xp.maximum(alone + 2.0 * one * other / total[..., None], 0.0))
 
 
 def _channel(parts: Any, number: int) -> Any:

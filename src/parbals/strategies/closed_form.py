@@ -1,12 +1,11 @@
 """ParBaLS in closed form: universes are rank-one updates of one Gaussian posterior.
 
 The pool is walked once: every point is scored under the posterior before the batch
-(:mod:`parbals.strategies.surface`). The points that start highest, the leaders, then go through one
-compiled program (:mod:`parbals.strategies.search`) that takes one point after the other, given what
+(:mod:`parbals.strategies.surface`). The points that stand highest then go through a compiled
+program (:mod:`parbals.strategies.search`) that takes one point after the other, given what
 universes learn from the labels of those before (:mod:`parbals.strategies.gaussian_universes`).
-Points that stand too low to be reached in any step are left on the host: if a step reached as low
-as they stand, the search is run again with more. Where scores are flat leaders are followed for
-``_LEADERS_BYTES`` at most, and a note says so.
+Scores fall while a batch grows. When one of the points that were left on the host might be the best
+it is their turn: the program goes on from there with those that stand highest now.
 """
 
 from functools import partial
@@ -18,22 +17,25 @@ from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.numerics import working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
-from parbals.scores.gaussian import closed_bald
+from parbals.scores.gaussian import closed_bald, decision_gain, decisions_at
 from parbals.scores.losses import Loss
 from parbals.strategies.distributed import each_row
 from parbals.strategies.labeller import Labeller, open_labeller
 from parbals.strategies.problem import GaussianView, Problem, batch_of
-from parbals.strategies.search import MOST_SCORED, Search, greedy_search
-from parbals.strategies.surface import Score, Surface, start_scores, surface_of
+from parbals.strategies.search import MOST_SCORED, SHORT, Search, greedy_search
+from parbals.strategies.surface import (
+    Score,
+    Surface,
+    covariance_between,
+    start_scores,
+    surface_of,
+)
 from parbals.types import Batch
 
 __all__ = ["bald_in_closed_form", "closed_form_batch", "gain_in_closed_form"]
 
-_FEWEST = 1024
-_EXPECTED_FALL = 0.45
-"""Scores seldom fall below this share of the first before a batch is full."""
-_LEADERS_BYTES = 2**25
-"""The same on every machine, so that choices are."""
+_SPARE = 64
+_MOST_PAIRS = 2**25  # channels times targets times rows in the window: 128 MB
 _STEPS = 32
 """Smaller batches run through the program of this size: one of 10 and one of 20 share it."""
 
@@ -53,33 +55,49 @@ def _closed_form_batch(problem: Problem, n_universes: int, *, is_map: bool) -> B
     assert view is not None  # the caller has looked
     surface = surface_of(view.channels, view.target)
     start = start_scores(surface, view.pool)
-    free = np.flatnonzero(problem.candidates())
     labeller = None if is_map else open_labeller(view.channels, n_universes, problem.seed)
-    (n_columns, n_inside), n_channels = surface.basis.shape, len(surface.roots)
-    affordable = max(1, _LEADERS_BYTES // (4 * (2 * n_columns + n_channels * n_inside)))
-    wanted = int((start[free] >= _EXPECTED_FALL * start[free].max()).sum())
-    while True:
-        n_leaders = _FEWEST
-        while n_leaders < max(4 * problem.batch_size, min(wanted, affordable)):
-            n_leaders *= 4  # few sizes, few programs to compile
-        leaders, left_out = _leaders(free, start, n_leaders)
-        search = _search(problem, view, surface, labeller, leaders, start)
-        reached = float(search.reached)
-        is_whole = len(leaders) == len(free) or left_out <= reached
-        if is_whole or n_leaders >= affordable:
-            break
-        wanted = max(2 * n_leaders, int((start[free] >= reached).sum()))
     size, score = problem.batch_size, _score(view, problem.loss)
-    chosen = leaders[np.asarray(search.chosen)[:size]]
-    alone = start[chosen] if score == "form" else start_scores(surface, view.pool[chosen], score)
+    last, is_free = start.copy(), problem.candidates()
+    seen, parts = problem.pending, list[Search]()
+    n_rows = _window_size(surface, len(seen) + size, len(start))
+    while n_left := size + len(problem.pending) - len(seen):
+        window, outside = _highest(last, is_free, n_rows - len(seen))
+        search = _search(
+            problem, view, surface, labeller, seen, window, last, outside, n_left, n_rows
+        )
+        last[window] = search.last
+        seen, is_free[search.chosen] = np.append(seen, search.chosen), False
+        parts.append(search)
+    chosen, scores, n_scored = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("chosen", "scores", "n_scored")
+    )
     return batch_of(
         problem,
         chosen,
-        np.asarray(search.scores, np.float64)[:size],
-        initial_scores=alone,
-        n_exact=np.asarray(search.n_scored)[:size],
-        notes=_notes(len(leaders), len(free), is_whole, int(search.n_cut), size),
+        scores.astype(np.float64),
+        initial_scores=_alone(view, surface, chosen, start, score),
+        n_exact=n_scored,
+        notes=_notes(sum(int(part.n_cut) for part in parts), size),
     )
+
+
+def _alone(
+    view: GaussianView, surface: Surface, chosen: np.ndarray, start: np.ndarray, score: Score
+) -> np.ndarray:
+    """(B,) scores before the batch."""
+    if score == "form":
+        return start[chosen]
+    if score == "epig":
+        return start_scores(surface, view.pool[chosen], score)
+    few, rows, there = (
+        surface_of(view.channels, view.pool[chosen]),
+        slice(len(chosen)),
+        surface.target,
+    )
+    decisions = decisions_at(there.mean, there.variance, np)
+    covariance = covariance_between(few, surface, rows)
+    return np.asarray(decision_gain(covariance, few.gains[:, rows], decisions, surface.share, np))
 
 
 def gain_in_closed_form(view: GaussianView, loss: Loss) -> np.ndarray:
@@ -109,30 +127,32 @@ def _bald_of_rows(channels: Channels, X: np.ndarray) -> np.ndarray:
     return scores
 
 
-def _notes(
-    n_leaders: int, n_free: int, is_whole: bool, n_cut: int, n_steps: int
-) -> tuple[str, ...]:
+def _notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
     """What the search did not look at."""
-    notes = []
-    if not is_whole:
-        notes.append(
-            f"The {n_leaders:,} most telling of {n_free:,} candidates at the start were followed "
-            "through the batch; towards its end others may have been as good."
-        )
-    if n_cut:
-        notes.append(
-            f"In {n_cut} of {n_steps} steps more than {MOST_SCORED:,} candidates might have been "
-            "the best; those that had stood highest before were compared."
-        )
-    return tuple(notes)
+    if not n_cut:
+        return ()
+    return (
+        f"In {n_cut} of {n_steps} steps more than {MOST_SCORED:,} candidates might have been "
+        "the best; those that had stood highest before were compared.",
+    )
 
 
-def _leaders(free: np.ndarray, start: np.ndarray, n_leaders: int) -> tuple[np.ndarray, float]:
-    """Positions of the free points that start highest, in their order, and the best of the rest."""
-    if len(free) <= n_leaders:
+def _window_size(surface: Surface, n_seen: int, n_pool: int) -> int:
+    """Rows that the program follows: all that a step may score, and what it compares, fit."""
+    least = MOST_SCORED + SHORT + _SPARE + n_seen
+    n_rows, n_pairs = bucket(least), surface.gains.size
+    if n_rows * n_pairs > _MOST_PAIRS:
+        n_rows = -(-least // 256) * 256
+    return min(n_rows, bucket(n_pool, 256))
+
+
+def _highest(last: np.ndarray, is_free: np.ndarray, n: int) -> tuple[np.ndarray, float]:
+    """Positions of the ``n`` free points that stand highest, in their order; best of the rest."""
+    free = np.flatnonzero(is_free)
+    if len(free) <= n:
         return free, -np.inf
-    order = np.argpartition(-start[free], n_leaders)
-    return np.sort(free[order[:n_leaders]]), float(start[free[order[n_leaders]]])
+    order = np.argpartition(-last[free], n)
+    return np.sort(free[order[:n]]), float(last[free[order[n]]])
 
 
 def _search(
@@ -140,24 +160,33 @@ def _search(
     view: GaussianView,
     surface: Surface,
     labeller: Labeller | None,
-    leaders: np.ndarray,
-    start: np.ndarray,
+    seen: np.ndarray,
+    window: np.ndarray,
+    last: np.ndarray,
+    outside: float,
+    n_left: int,
+    n_rows: int,
 ) -> Search:
-    """Run the program on the leaders of the pool; pending points stand before them."""
-    pending = problem.pending
-    positions = np.concatenate([pending, leaders])
-    n_rows = bucket(len(positions), 256)
+    """Run the program on a window of the pool; pending and chosen points stand before it."""
+    positions = np.concatenate([seen, window])
     place = np.arange(n_rows)
     search = greedy_search(
         jax.device_put(surface),
         labeller,
         jax.device_put(pad_rows(add_bias(view.pool[positions], np.float32), n_rows)),
-        jax.device_put(pad_rows(start[positions].astype(np.float32), n_rows)),
-        jax.device_put((place >= len(pending)) & (place < len(positions))),
-        len(pending),
-        problem.batch_size,
+        jax.device_put(pad_rows(last[positions].astype(np.float32), n_rows)),
+        jax.device_put((place >= len(seen)) & (place < len(positions))),
+        np.float32(outside),
+        len(seen),
+        n_left,
         steps=bucket(problem.batch_size, _STEPS),
-        rank=bucket(len(pending) + problem.batch_size, _STEPS),
+        rank=bucket(len(problem.pending) + problem.batch_size, _STEPS),
         score=_score(view, problem.loss),
     )
-    return search._replace(chosen=search.chosen - len(pending))
+    done = slice(int(search.n_chosen))
+    return search._replace(
+        last=np.asarray(search.last)[len(seen) : len(positions)],
+        chosen=positions[np.asarray(search.chosen)[done]],
+        scores=np.asarray(search.scores)[done],
+        n_scored=np.asarray(search.n_scored)[done],
+    )

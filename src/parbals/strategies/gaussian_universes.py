@@ -24,11 +24,21 @@ from jaxtyping import Array, Float, Int
 
 from parbals.mixture import label_evidence
 from parbals.race import class_evidence
-from parbals.strategies.surface import Rows, Surface
+from parbals.strategies.surface import Surface, look_at
 
-__all__ = ["Seen", "Universes", "begin", "observe", "seen_by"]
+__all__ = ["Pool", "Seen", "Universes", "begin", "observe", "pool_of", "seen_by"]
 
 _FEWEST_LABELS = 8
+
+
+class Pool(NamedTuple):
+    """Rows before the batch."""
+
+    across: Float[Array, "n D"]
+    factor: Float[Array, "A n r"]
+    mean: Float[Array, "A n"]
+    variance: Float[Array, "A n"]
+    covariance: Float[Array, "A n M"]  # with the targets
 
 
 class Universes(NamedTuple):
@@ -53,6 +63,14 @@ class Seen(NamedTuple):
     covariance: Callable[[Any], Array]
 
 
+def pool_of(surface: Surface, design: Float[Array, "n d"]) -> Pool:
+    """Design rows as the posterior before the batch sees them."""
+    rows, factor = look_at(surface, design)
+    shared = _product(rows.across, surface.target.across.T)
+    covariance = shared + _product(factor, surface.factor)
+    return Pool(rows.across, factor, rows.mean, rows.variance, covariance)
+
+
 def begin(surface: Surface, n_universes: int, rank: int) -> Universes:
     """Universes without a label, and with room for ``rank``."""
     target = surface.target
@@ -70,28 +88,20 @@ def begin(surface: Surface, n_universes: int, rank: int) -> Universes:
     )
 
 
-def observe(
-    surface: Surface,
-    rows: Rows,
-    factor: Float[Array, "A n r"],
-    universes: Universes,
-    index: Array,
-    labels: Int[Array, " U"],
-) -> Universes:
+def observe(pool: Pool, universes: Universes, index: Array, labels: Int[Array, " U"]) -> Universes:
     """Condition every universe on its label of one row."""
-    across, inside = rows.across[index], factor[:, index]
+    across, inside = pool.across[index], pool.factor[:, index]
     before = _before(universes, across[None], inside[:, None])[:, 0]  # (A, R)
     known = _einsum("ar,aurp->aup", before, universes.weights)
     slope, curvature = _evidence(
-        rows.mean[:, index, None] + _einsum("aur,ar->au", universes.shift, before),
-        _positive(rows.variance[:, index, None] - _einsum("aur,ar->au", known, before)),
+        pool.mean[:, index, None] + _einsum("aur,ar->au", universes.shift, before),
+        _positive(pool.variance[:, index, None] - _einsum("aur,ar->au", known, before)),
         labels,
     )
     # What is new of the covariance with this row: with it before, less what others explain.
     seen = universes.n_labels
     new = (jnp.arange(known.shape[2]) == seen) - known
-    to_targets = surface.target.across @ across + _einsum("arm,ar->am", surface.factor, inside)
-    at_targets = universes.at_targets.at[:, seen].set(to_targets)
+    at_targets = universes.at_targets.at[:, seen].set(pool.covariance[:, index])
     moved = _einsum("aur,arm->aum", new, at_targets)
     lowered = universes.target_variance - curvature[:, :, None] * jnp.square(moved)
     return Universes(
@@ -118,29 +128,20 @@ def _evidence(
     return slope, _positive(curvature)
 
 
-def seen_by(
-    surface: Surface,
-    rows: Rows,
-    factor: Float[Array, "A n r"],
-    universes: Universes,
-    indices: Int[Array, " s"],
-) -> Seen:
+def seen_by(pool: Pool, universes: Universes, indices: Int[Array, " s"]) -> Seen:
     """Some rows with all that the universes know."""
-    across, inside = rows.across[indices], factor[:, indices]
-    before = _before(universes, across, inside)
+    before = _before(universes, pool.across[indices], pool.factor[:, indices])
     known = _einsum("asr,aurp->ausp", before, universes.weights)
     explained = _einsum("ausp,asp->aus", known, before)
-    shared = _product(across, surface.target.across.T)
 
-    def covariance(parts: tuple[Array, ...]) -> Array:
-        inside, at_inside, known, at_targets = parts
-        whole = shared + _product(inside, at_inside)
+    def covariance(parts: tuple[Array, Array, Array]) -> Array:
+        whole, known, at_targets = parts
         return whole - _first_labels(known, at_targets, universes.n_labels)
 
     return Seen(
-        rows.mean[:, indices][:, None] + _einsum("aur,asr->aus", universes.shift, before),
-        _positive(rows.variance[:, indices][:, None] - explained),
-        (inside, surface.factor, known, universes.at_targets),
+        pool.mean[:, indices][:, None] + _einsum("aur,asr->aus", universes.shift, before),
+        _positive(pool.variance[:, indices][:, None] - explained),
+        (pool.covariance[:, indices], known, universes.at_targets),
         covariance,
     )
 

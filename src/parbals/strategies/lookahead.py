@@ -11,7 +11,7 @@ import numpy as np
 
 from parbals.posterior.channels import Channels
 from parbals.scores.gaussian import quadratic_gain
-from parbals.strategies.surface import Surface, surface_of
+from parbals.strategies.surface import Surface, covariance_between, surface_of
 
 __all__ = ["expected_gain"]
 
@@ -32,18 +32,21 @@ def expected_gain(
         n: how many labels, at most N.
     """
     there, here = (surface_of(channels, X) for X in (target, pool))
-    table = _covariance(here, there, slice(len(pool)))
+    table = covariance_between(here, there, slice(len(pool)))
     gains = np.asarray(here.gains)[:, : len(pool)]
     if len(pending):
         out = surface_of(channels, pending)
         seen = slice(len(pending))
-        inside, cross = _covariance(out, out, seen)[:, :, seen], _covariance(out, there, seen)
-        sideways = _covariance(out, here, seen)[:, :, : len(pool)]
+        inside, cross = (
+            covariance_between(out, out, seen)[:, :, seen],
+            covariance_between(out, there, seen),
+        )
+        sideways = covariance_between(out, here, seen)[:, :, : len(pool)]
         weights = _explained(inside, np.asarray(out.gains)[:, seen], sideways)
         table = table - weights.swapaxes(1, 2) @ cross
     start = quadratic_gain(table, gains, there.gains, there.share, np)
     leaders = np.argsort(-start, kind="stable")[: max(_LEADERS, n)]
-    among = _covariance(here, here, leaders)[:, :, leaders]
+    among = covariance_between(here, here, leaders)[:, :, leaders]
     if len(pending):
         among = among - weights[:, :, leaders].swapaxes(1, 2) @ sideways[:, :, leaders]
     return _greedy(table[:, leaders], among, gains[:, leaders], there, n)
@@ -77,9 +80,3 @@ def _explained(inside: np.ndarray, gains: np.ndarray, sideways: np.ndarray) -> n
     root = np.sqrt(taken / np.maximum(variance * (1.0 - taken), 1e-30))
     system = np.eye(root.shape[1]) + root[:, :, None] * inside * root[:, None]
     return root[:, :, None] * np.linalg.solve(system, root[:, :, None] * sideways)
-
-
-def _covariance(one: Surface, other: Surface, rows: slice | np.ndarray) -> np.ndarray:
-    """cov(f_a(x), f_a(x')) (A, n, m) of the points of two surfaces."""
-    across = one.target.across[rows] @ other.target.across.T
-    return np.asarray(across + one.factor[:, :, rows].swapaxes(1, 2) @ other.factor)

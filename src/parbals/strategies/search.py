@@ -6,7 +6,11 @@ rest lie below ``_MARGIN`` of the best new score: the choice is that of scoring 
 no score has risen by more than 1/``_MARGIN`` since it was last computed. Where scores are flat a
 step scores at most ``MOST_SCORED`` rows.
 
-Under log loss the best ``_SHORT`` by the quadratic form are compared by their EPIG with two
+The program is given a window of the pool, the rows whose last scores are highest, and the highest
+score outside. A step that might have to look outside ends it: the caller goes on with another
+window, and so the choice is that of a search over the whole pool.
+
+Under log loss the best ``SHORT`` by the quadratic form are compared by their EPIG with two
 classes, and with more the form is the score. Under the 0-1 loss they are compared by the accuracy
 they gain: of what tells most, what changes decisions is taken.
 """
@@ -27,13 +31,14 @@ from parbals.scores.gaussian import (
     quadratic_gain,
     target_gains,
 )
-from parbals.strategies.gaussian_universes import Seen, Universes, begin, observe, seen_by
+from parbals.strategies.gaussian_universes import Pool, Universes, begin, observe, pool_of, seen_by
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
-from parbals.strategies.surface import Rows, Score, Surface, look_at, platform
+from parbals.strategies.surface import Score, Surface, platform
 
-__all__ = ["MOST_SCORED", "Search", "greedy_search"]
+__all__ = ["MOST_SCORED", "SHORT", "Search", "greedy_search"]
 
-_SHORT = 64
+SHORT = 64
+"""Rows that are compared by the score itself."""
 _MARGIN = 0.9
 MOST_SCORED = 1024
 """Rows that a step scores anew; the same on every machine, so that choices are."""
@@ -49,22 +54,20 @@ class Search(NamedTuple):
     chosen: Int[Array, " B"]
     scores: Float[Array, " B"]
     n_scored: Int[Array, " B"]
-    reached: Float[Array, ""]  # the lowest score that a step had to look at
+    n_chosen: Int[Array, ""]
     n_cut: Int[Array, ""]  # steps that left out rows whose last score was above the best new one
+    is_over: Bool[Array, ""]  # the next step might have to look outside
 
 
 class _Known(NamedTuple):
-    """What a step starts from: the rows of the pool, the universes, and what these expect."""
+    """What a step starts from."""
 
-    surface: Surface
-    rows: Rows
-    factor: Float[Array, "A n r"]
+    pool: Pool
     universes: Universes
     gains: Float[Array, "A U M"]
     decisions: Decisions
-
-    def see(self, indices: Int[Array, " s"]) -> Seen:
-        return seen_by(self.surface, self.rows, self.factor, self.universes, indices)
+    share: Float[Array, " M"]
+    outside: Float[Array, ""]  # the highest score outside
 
 
 @partial(jax.jit, static_argnames=("steps", "rank", "score"), compiler_options=COMPILED_SOON)
@@ -74,6 +77,7 @@ def greedy_search(
     design: Float[Array, "n d"],
     start: Float[Array, " n"],
     free: Bool[Array, " n"],
+    outside: Float[Array, ""] | float,
     n_pending: Int[Array, ""] | int,
     batch_size: Int[Array, ""] | int,
     *,
@@ -82,42 +86,48 @@ def greedy_search(
     score: Score,
 ) -> Search:
     """Condition on the first ``n_pending`` rows, then choose ``batch_size`` of the free ones."""
-    rows, factor = look_at(surface, design)
+    pool = pool_of(surface, design)
 
-    def choose(universes: Universes, search: Search, number: Array) -> tuple[Search, Array]:
-        known = _Known(surface, rows, factor, universes, *_at_targets(universes))
-        search = _rescore(known, search, number)
+    def choose(universes: Universes, search: Search) -> tuple[Search, Array]:
+        at_targets = _at_targets(universes)
+        known = _Known(pool, universes, *at_targets, surface.share, jnp.asarray(outside))
+        search = _rescore(known, search, score)
         index, value = _best(known, search, score)
+        number, is_taken = search.n_chosen, ~search.is_over
         search = search._replace(
-            free=search.free.at[index].set(False),
+            free=search.free.at[index].set(search.is_over & search.free[index]),
             chosen=search.chosen.at[number].set(index),
             scores=search.scores.at[number].set(value),
+            n_chosen=number + is_taken,
         )
         return search, index
 
-    def step(seen: Array, state: tuple[Universes, Array, Search]) -> Any:
-        universes, keys, search = state
+    def goes_on(state: tuple[Array, Universes, Array, Search]) -> Array:
+        seen, _, _, search = state
+        return (seen < n_pending + batch_size) & ~search.is_over
+
+    def step(state: tuple[Array, Universes, Array, Search]) -> Any:
+        seen, universes, keys, search = state
         search, index = jax.lax.cond(
             seen < n_pending,
             lambda search: (search, jnp.asarray(seen, jnp.int32)),
-            lambda search: choose(universes, search, seen - n_pending),
+            lambda search: choose(universes, search),
             search,
         )
         key = row_key(design[index])
         if labeller is None:
-            labels = most_probable(rows.mean[:, index], rows.variance[:, index])
+            labels = most_probable(pool.mean[:, index], pool.variance[:, index])
         else:
             twin = (keys == key).all(axis=1).sum()
             labels = drawn_labels(labeller, design[index], key, twin)
-        universes = observe(surface, rows, factor, universes, index, labels)
-        return universes, keys.at[seen].set(key), search
+        universes = observe(pool, universes, index, labels)
+        return seen + 1, universes, keys.at[seen].set(key), search
 
-    nothing = jnp.zeros(steps, jnp.int32)
-    top, none = jnp.asarray(jnp.inf), jnp.asarray(0)
-    search = Search(start, free, nothing, jnp.zeros(steps), nothing, top, none)
+    nothing, none = jnp.zeros(steps, jnp.int32), jnp.asarray(0)
+    search = Search(start, free, nothing, jnp.zeros(steps), nothing, none, none, jnp.asarray(False))
     universes = begin(surface, 1 if labeller is None else labeller.weights.shape[2], rank)
-    state = universes, jnp.zeros((rank, 2), jnp.uint32), search
-    return jax.lax.fori_loop(0, n_pending + batch_size, step, state)[2]
+    state = none, universes, jnp.zeros((rank, 2), jnp.uint32), search
+    return jax.lax.while_loop(goes_on, step, state)[3]
 
 
 def _at_targets(universes: Universes) -> tuple[Float[Array, "A U M"], Decisions]:
@@ -128,11 +138,10 @@ def _at_targets(universes: Universes) -> tuple[Float[Array, "A U M"], Decisions]
     return gains.swapaxes(0, 1), Decisions(*decisions[:2], *marks)
 
 
-def _rescore(known: _Known, search: Search, number: Array) -> Search:
+def _rescore(known: _Known, search: Search, score: Score) -> Search:
     """Score anew, in the order of the last scores, every free row that might be the best."""
     last = jnp.where(search.free, search.last, -jnp.inf)
     order, chunk = jnp.argsort(-last), min(_CHUNK[platform()], len(last))
-    share = known.surface.share
 
     def following(done: Array) -> Array:
         """The highest score of those not yet scored anew."""
@@ -145,22 +154,35 @@ def _rescore(known: _Known, search: Search, number: Array) -> Search:
     def advance(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         done, best, new = state
         indices = jax.lax.dynamic_slice_in_dim(order, done, chunk)
-        seen = known.see(indices)
-        gains = target_gains(seen.mean, seen.variance)
-        fresh = quadratic_gain(seen.parts, gains, known.gains, share, table=seen.covariance)
+        seen = seen_by(known.pool, known.universes, indices)
+        gains, there = target_gains(seen.mean, seen.variance), (known.gains, known.share)
+        fresh = quadratic_gain(seen.parts, gains, *there, table=seen.covariance)
         fresh = jnp.where(search.free[indices], fresh.mean(axis=0), -jnp.inf)
         return done + chunk, jnp.maximum(best, fresh.max()), new.at[indices].set(fresh)
 
     nothing = jnp.full_like(last, -jnp.inf)
     begin = jnp.asarray(0), jnp.asarray(-jnp.inf), nothing
     done, best, new = jax.lax.while_loop(is_open, advance, begin)
-    is_new, rest = new > -jnp.inf, following(done)
+    is_new, rest = new > -jnp.inf, jnp.maximum(following(done), known.outside)
+    # Whatever was scored, and whatever is compared below, must stand above what is outside.
+    renewed = jnp.where(is_new, new, search.last)
+    compared = jnp.where(search.free, renewed, -jnp.inf)
+    lowest = jax.lax.top_k(compared, min(_n_compared(score), len(last)))[0][-1]
+    lowest = jnp.minimum(lowest, last[order[jnp.minimum(done, len(last)) - 1]])
+    is_over = (done < MOST_SCORED) & (known.outside > _MARGIN * best)
+    is_over = is_over | (known.outside > lowest)
+    is_cut = ~is_over & (rest > (1.0 + _ROUNDING) * best)
     return search._replace(
-        last=jnp.where(is_new, new, search.last),
-        n_scored=search.n_scored.at[number].set(is_new.sum()),
-        reached=jnp.minimum(search.reached, jnp.maximum(_MARGIN * best, rest)),
-        n_cut=search.n_cut + (rest > (1.0 + _ROUNDING) * best),
+        # A step that is over is taken again, from where it began.
+        last=jnp.where(is_over, search.last, renewed),
+        n_scored=search.n_scored.at[search.n_chosen].set(is_new.sum()),
+        n_cut=search.n_cut + is_cut,
+        is_over=is_over,
     )
+
+
+def _n_compared(score: Score) -> int:
+    return 1 if score == "form" else SHORT
 
 
 def _best(known: _Known, search: Search, score: Score) -> tuple[Int[Array, ""], Float[Array, ""]]:
@@ -169,13 +191,14 @@ def _best(known: _Known, search: Search, score: Score) -> tuple[Int[Array, ""], 
     if score == "form":
         best = ranked.argmax().astype(jnp.int32)
         return best, ranked[best]
-    _, short = jax.lax.top_k(ranked, min(_SHORT, len(ranked)))
-    seen, share = known.see(short), known.surface.share
+    _, short = jax.lax.top_k(ranked, min(_n_compared(score), len(ranked)))
+    universes, share = known.universes, known.share
+    seen = seen_by(known.pool, universes, short)
     if score == "decision":
         gains = target_gains(seen.mean, seen.variance)
-        values = decision_gain(seen.parts, gains, known.decisions, share, seen.covariance)
+        values = decision_gain(seen.parts, gains, known.decisions, share, table=seen.covariance)
     else:
-        there = known.universes.target_mean[0], known.universes.target_variance[0]
+        there = universes.target_mean[0], universes.target_variance[0]
         covariance = seen.covariance(jax.tree.map(lambda part: part[0], seen.parts))
         values = closed_epig(seen.mean[0], seen.variance[0], *there, covariance, share)
     values = jnp.where(search.free[short], values.mean(axis=0), -jnp.inf)

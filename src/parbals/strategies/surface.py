@@ -39,6 +39,7 @@ __all__ = [
     "Score",
     "Surface",
     "affordable_rows",
+    "covariance_between",
     "look_at",
     "platform",
     "start_scores",
@@ -147,6 +148,12 @@ def _look(
     return Rows(across, inside, (inside @ location).T, variance), factor
 
 
+def covariance_between(one: Surface, other: Surface, rows: slice | np.ndarray) -> np.ndarray:
+    """cov(f_a(x), f_a(x')) (A, n, m) of the points of two surfaces, in NumPy."""
+    across = one.target.across[rows] @ other.target.across.T
+    return np.asarray(across + one.factor[:, :, rows].swapaxes(1, 2) @ other.factor)
+
+
 def start_scores(
     surface: Surface, X: np.ndarray | DistributedRows, score: Score = "form"
 ) -> np.ndarray:
@@ -200,7 +207,7 @@ def _start_of_block(
     gains, parts = target_gains(rows.mean, rows.variance), (factor, surface.factor)
     if score == "decision":
         decisions = decisions_at(there.mean, there.variance)
-        return decision_gain(parts, gains, decisions, surface.share, covariance)
+        return decision_gain(parts, gains, decisions, surface.share, table=covariance)
     return quadratic_gain(parts, gains, surface.gains, surface.share, table=covariance)
 
 
