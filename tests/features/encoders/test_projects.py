@@ -13,7 +13,8 @@ from letters import ENTRY, NAME, TEXTS, Letters
 from parbals.cli.main import parbals
 from parbals.errors import InputError, MissingDependencyError
 from parbals.features.encoders import ENCODERS, Entry, Options, table
-from parbals.project.create import Roles, create_project, embed_project
+from parbals.project.create import Roles, create_project
+from parbals.project.embedding import embed_project
 from parbals.project.features import load_features
 from parbals.store.store import Store
 
