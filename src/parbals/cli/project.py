@@ -64,7 +64,7 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
 @click.option(
     "--encoder",
     metavar="NAME",
-    help="By default tfidf, pixels, columns or table; see `parbals data encoders`.",
+    help="By default auto: the best that is installed; see `parbals data encoders`.",
 )
 @click.option(
     "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
@@ -145,6 +145,7 @@ def init(
       parbals init hunt messages.csv --text message --classes ham,spam --find spam
     """
     from parbals.features.encoders.base import Options
+    from parbals.features.encoders.table import better_encoder
     from parbals.learner.metric import METRICS
     from parbals.project.create import Roles, create_project
     from parbals.project.rare import rare_class_hint
@@ -178,6 +179,8 @@ def init(
     if made.n_audit:
         named += f"\n{made.n_audit:,} random items are kept for measuring the error."
     named = "\n".join([named, *made.notes])
+    if encoder in (None, "auto") and (better := better_encoder(made.encoder, folder)):
+        named += f"\n{better}"
     by = f"{made.encoder} and table" if made.table_columns else made.encoder
     with Store.open(folder, read_only=True) as store:
         named += f"\n{hint}" if (hint := rare_class_hint(store)) else ""
@@ -192,7 +195,9 @@ def init(
 
 @click.command()
 @FOLDER
-@click.option("--encoder", required=True, metavar="NAME", help="See `parbals data encoders`.")
+@click.option(
+    "--encoder", required=True, metavar="NAME", help="auto, or one of `parbals data encoders`."
+)
 @click.option(
     "--columns",
     callback=comma_list,
@@ -222,7 +227,7 @@ def embed(
 
     \b
     Examples:
-      parbals embed spam --encoder tfidf --columns subject,message
+      parbals embed spam --encoder words --columns subject,message
       parbals embed spam --encoder bert-base-uncased
     """
     from parbals.features.encoders.base import Options
@@ -239,6 +244,7 @@ def embed(
             table=list(features) or None,
             encode_with=how,
         )
+        encoder = store.settings.encoder or encoder  # where it was auto
     record = {"features": made.n_features, "encoder": encoder, "notes": list(made.notes)}
     say(as_json, record, "\n".join([f"{made.n_features} features by {encoder}.", *made.notes]))
 

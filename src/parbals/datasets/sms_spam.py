@@ -10,7 +10,7 @@ import numpy as np
 
 from parbals.datasets.base import Data, Dataset
 from parbals.errors import ParbalsError
-from parbals.features.text import TextFeatures, canonical_text
+from parbals.features.text import TextFeatures, TextMix, canonical_text
 from parbals.randomness import derive_generator
 from parbals.validate import check_choice
 
@@ -18,6 +18,7 @@ __all__ = ["CLASSES", "DATASET", "Messages", "Split", "load", "load_messages", "
 
 NAME = "sms-spam"
 CLASSES = ("ham", "spam")
+_LENGTH = 3.0  # of rows on the average, as in projects
 _FILE = "SMSSpamCollection.tsv.gz"
 
 
@@ -74,12 +75,19 @@ def split_messages(messages: Messages, seed: int) -> Split:
 
 
 def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
-    """Pool, target source and test as :func:`split_messages` divides them; TF-IDF and SVD."""
-    check_choice(features, ("auto", "tfidf"), "features")
+    """Pool, target source and test as :func:`split_messages` divides them.
+
+    ``features`` are TF-IDF and SVD, or "words": what `parbals init` makes of texts.
+    """
+    check_choice(features, ("auto", "tfidf", "words"), "features")
     split = split_messages(load_messages(), seed)
-    encoder = TextFeatures().fit(split.pool.texts)
-    parts = split.pool, split.target, split.test
-    X_pool, X_target, X_test = (encoder.transform(p.texts).astype(np.float32) for p in parts)
+    parts = [part.texts for part in (split.pool, split.target, split.test)]
+    if features == "words":
+        mix = TextMix().fit(parts[0])
+        X_pool, X_target, X_test = (np.float32(_LENGTH) * mix.transform(part) for part in parts)
+    else:
+        encoder = TextFeatures().fit(parts[0])
+        X_pool, X_target, X_test = (encoder.transform(part).astype(np.float32) for part in parts)
     y_pool, y_test = (
         (part.labels == CLASSES[1]).astype(np.int64) for part in (split.pool, split.test)
     )
@@ -90,5 +98,5 @@ DATASET = Dataset(
     "SMS Spam",
     load,
     "is a text message spam? 5,574 messages; comes with parbals",
-    features=("tfidf",),
+    features=("tfidf", "words"),
 )

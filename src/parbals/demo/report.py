@@ -215,7 +215,8 @@ def _footer(demo: Demo) -> str:
     n_samples = demo.records[STRATEGIES[0]][0].run.settings.n_samples
     return f"""<footer>
 {notes}<p>parbals {escape(__version__)}. {n_samples} posterior samples, {demo.X_pool.shape[1]}
-features (TF-IDF of words and word pairs, truncated SVD, fitted on the pool alone), batches of
+features (words, how a message is written and what its words mean, as `parbals init` makes them,
+fitted on the pool alone), batches of
 {demo.budget.batch}. Copies of a message never lie on both sides of the split. Mean time to choose
 one batch here: {times}.</p>
 <p>Data: SMS Spam Collection by Tiago A. Almeida and José María Gómez Hidalgo, UCI Machine Learning

@@ -11,7 +11,7 @@ from parbals.bench.records import RunRecord
 from parbals.bench.run import draw_targets, run_one
 from parbals.bench.spec import Budget
 from parbals.datasets.sms_spam import CLASSES, Messages, load, load_messages, split_messages
-from parbals.features.text import TextFeatures
+from parbals.features.text import TextMix
 from parbals.strategies.table import DEFAULT, ONE_BY_ONE, UNIFORM, strategy_title
 from parbals.types import Batch
 
@@ -106,7 +106,7 @@ def run_demo(
     run = partial(run_one, n_targets=n_targets, n_samples=n_samples, prior_scale="auto")
     total = n_seeds * len(STRATEGIES)
     for seed in reversed(range(n_seeds)):  # the data of the first seed are needed afterwards
-        data = load(seed=seed)
+        data = load(features="words", seed=seed)  # as `parbals init` would have it
         for strategy in STRATEGIES:
             done = sum(map(len, records.values()))
             progress("labelling and learning", done, total, strategy_title(strategy))
@@ -115,7 +115,7 @@ def run_demo(
     progress("judging the first batches")
     messages = load_messages()
     pool = split_messages(messages, 0).pool
-    wordings = TextFeatures().fit(pool.texts).words(pool.texts)
+    wordings = TextMix().fit(pool.texts).words(pool.texts)
     X_target = data.X_target_source[draw_targets(0, 0, len(data.X_target_source), n_targets)]
     first = {}
     for strategy in STRATEGIES:

@@ -11,6 +11,7 @@ from typing import Any
 from parbals.errors import InputError, ProjectError
 from parbals.features.encoders.base import Kind, Options
 from parbals.features.encoders.embedding import Progress
+from parbals.features.encoders.table import AUTO, default_encoder
 from parbals.learner.audit import draw_audit
 from parbals.learner.metric import METRICS
 from parbals.project.embedding import Made, make_features
@@ -89,7 +90,7 @@ def create_project(
     source = open_source(
         data, encoding=encoding, split=split, verify_images=not how.skip_bad, names=names
     )
-    plan = _plan(source, roles, encoder, classes or [])
+    plan = _plan(source, roles, None if encoder == AUTO else encoder, classes or [])
     known, columns = plan.encoder, plan.columns
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
     loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
@@ -191,20 +192,20 @@ def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[s
             "them."
         )
     if roles.text:
-        return _Plan(encoder or "tfidf", list(roles.text), features, notes)
+        return _Plan(encoder or default_encoder("text"), list(roles.text), features, notes)
     if roles.image:
-        return _Plan(encoder or "pixels", [roles.image], features, notes)
+        return _Plan(encoder or default_encoder("image"), [roles.image], features, notes)
     if features:
         plain = encoder is None and all_numbers(source, features)
         return _Plan(encoder or (COLUMNS if plain else TABLE), features, notes=notes)
     if source.features is not None:
         return _Plan(GIVEN, [])
     if source.kind == "images":
-        return _Plan(encoder or "pixels", ["image"])
+        return _Plan(encoder or default_encoder("image"), ["image"])
     table, texts, _ = sort_columns(source, others)
     if len(others) == 1 and (encoder or not reads_as_numbers(source, others[0])):
         notes = tuple(f"{name!r} is left out: {_ANSWERS}." for name in answers)
-        return _Plan(encoder or "tfidf", others, notes=notes)
+        return _Plan(encoder or default_encoder("text"), others, notes=notes)
     if table and not texts and encoder is None:
         return _plan(source, replace(roles, features=("all",)), None, classes)
     raise InputError(_which_columns(source, others, table, texts))

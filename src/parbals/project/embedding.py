@@ -8,6 +8,7 @@ from typing import Any
 from parbals.errors import InputError
 from parbals.features.encoders.base import Encoder, Options
 from parbals.features.encoders.embedding import Progress
+from parbals.features.encoders.table import AUTO, default_encoder
 from parbals.project.features import (
     COLUMNS,
     TABLE,
@@ -45,6 +46,8 @@ def embed_project(
     ``table``: further columns beside encoded texts or images; by default as last time.
     """
     settings = store.settings
+    if encoder == AUTO:
+        encoder = default_encoder(settings.encoded_kind or "text")
     how = encode_with or Options()
     chosen = columns or list(settings.encoded_columns or settings.columns)
     further = [] if encoder in (COLUMNS, TABLE) else list(table or settings.table_columns)

@@ -1,7 +1,7 @@
 """Features of a project: a memory-mapped float32 matrix beside the database.
 
 Encoders turn the items' columns into rows of it: those of :mod:`parbals.features.encoders`, of
-which ``tfidf`` (text) and ``pixels`` (images) need no download, and ``columns``, which takes
+which ``words`` (text) and ``shapes`` (images) need nothing else, and ``columns``, which takes
 numbers as they are; ``table`` is in :mod:`parbals.project.table`. ``given`` is a matrix the user
 already had. Whatever grows with the number of items lies in files, not in memory.
 """
@@ -96,9 +96,9 @@ def encode_items(
 ) -> Encoded:
     """Encode the given columns; ``workspace`` is a folder with room for the features once more.
 
-    Rows of texts by tfidf have length 3. Those of other encoders are reduced by PCA to 99 % of
-    their variance and have length 3 on the average. They are first written to parbals' cache, where
-    an interrupted run finds them again.
+    Rows have length 3 on the average. Those of encoders that are not ``reduced`` already are first
+    brought to 99 % of their variance by PCA; they are written to parbals' cache, where an
+    interrupted run finds them again.
     """
     if encoder is None:
         encoded = Encoded(_numbers(items, n_items, columns, workspace, progress))
@@ -110,6 +110,7 @@ def encode_items(
         )
     else:
         contents = _contents(items, columns, base, encoder.kind)
+        encoder.fit(contents, n_items)
         # The same data, encoded again: where an interrupted run, or one that was refused, goes on.
         parts = [encoder.model, str(base.resolve()), str(n_items), *columns]
         key = hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
@@ -153,7 +154,7 @@ def _reduced(
     workspace: Path | None,
     progress: Progress,
 ) -> np.ndarray:
-    """Rows of an encoder that learns from the items itself, each of length 3."""
+    """Rows of an encoder that learns from the items itself, of length 3 on the average."""
     encoder.fit(contents, n_items)
     walk, done = contents(), 0
     rows = None

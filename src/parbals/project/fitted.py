@@ -1,6 +1,6 @@
 """What was done to a project's items to make their features, done to new items.
 
-An encoder that learns (``tfidf``) learns again from the project's items, which gives what it gave
+An encoder that learns (``words``) learns again from the project's items, which gives what it gave
 then. Between its rows r and the features x lies one affine map, such as PCA and a scale, fitted on
 the pool when the features were made. It is read off the two: x = r W + b, the shortest W where the
 pool leaves some directions open, as PCA leaves them out. Where no map fits, the features were not

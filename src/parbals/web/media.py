@@ -40,7 +40,7 @@ def image_column(store: Store) -> str | None:
     if len(settings.encoded_columns) != 1 or not store.n_items:
         return None
     (name,) = settings.encoded_columns
-    if settings.encoder == "pixels":
+    if settings.encoder in ("pixels", "shapes"):
         return name
     first = store.items([0])[0].content.get(name)
     return name if isinstance(first, str) and first.lower().endswith(IMAGE_SUFFIXES) else None

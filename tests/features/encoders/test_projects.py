@@ -13,7 +13,8 @@ from letters import ENTRY, NAME, TEXTS, Letters
 from parbals.cli.main import parbals
 from parbals.errors import InputError, MissingDependencyError
 from parbals.features.encoders import ENCODERS, Entry, Options, table
-from parbals.project.create import Roles, create_project, embed_project
+from parbals.project.create import Roles, create_project
+from parbals.project.embedding import embed_project
 from parbals.project.features import load_features
 from parbals.store.store import Store
 
@@ -118,9 +119,9 @@ class TestFeatures:
         create(tmp_path / "p", messages, encoder=NAME)
         assert list((tmp_path / "cache" / "embeddings").iterdir()) == []
 
-    def test_pixels_of_photos(self, photos, tmp_path):
-        made = create(tmp_path / "p", photos)
-        assert made.encoder == "pixels"
+    def test_shapes_of_photos(self, photos, tmp_path):
+        made = create(tmp_path / "p", photos, encoder="auto")
+        assert made.encoder == "shapes"
         rows, _ = features(tmp_path / "p")
         assert np.sqrt(np.square(rows).sum(axis=1).mean()) == pytest.approx(3.0, rel=1e-4)
 

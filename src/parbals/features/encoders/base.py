@@ -49,7 +49,8 @@ class Encoder(ABC):
         model: everything its rows depend on besides the items, such as a digest of the weights;
             rows made under another ``model`` are not reused.
         dtype: of the rows that are stored.
-        reduced: rows are few numbers of length 1 already, so that a project keeps them as they are.
+        reduced: rows are few numbers of length 1 on the average already, so that a project keeps
+            them as they are.
     """
 
     kind: ClassVar[Kind]

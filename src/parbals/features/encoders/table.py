@@ -7,13 +7,26 @@ other packages are found through the entry-point group ``parbals.encoders``; eac
 
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 from parbals.errors import InputError, MissingDependencyError
-from parbals.features.encoders import huggingface, image_libraries, plain
+from parbals.features.encoders import huggingface, image_libraries, plain, sentences
 from parbals.features.encoders.base import Encoder, Entry, Kind, Options
 from parbals.plugins import load_entry, loadable_entries, other_entries
 
-__all__ = ["ENCODERS", "PREFIXES", "all_encoders", "encoder_entry", "load_encoder"]
+__all__ = [
+    "AUTO",
+    "ENCODERS",
+    "PREFIXES",
+    "all_encoders",
+    "better_encoder",
+    "default_encoder",
+    "encoder_entry",
+    "load_encoder",
+]
+
+AUTO = "auto"
+"""Asks for :func:`default_encoder`."""
 
 _GROUP = "parbals.encoders"
 _EXAMPLES = (
@@ -27,6 +40,9 @@ ENCODERS: dict[str, Entry] = {
     "dinov2-vits14": huggingface.DINOV2_S14,
     "bert-base-uncased": huggingface.BERT,
     "bert-base-uncased-mean": huggingface.BERT_MEAN,
+    "words": plain.WORDS,
+    "sentences": sentences.SENTENCES,
+    "shapes": plain.SHAPES,
     "tfidf": plain.TFIDF,
     "pixels": plain.PIXELS,
 }
@@ -35,6 +51,30 @@ PREFIXES: dict[str, Entry] = {
     "timm": image_libraries.TIMM,
     "open_clip": image_libraries.OPEN_CLIP,
 }
+
+
+def default_encoder(kind: Kind) -> str:
+    """The best one that is installed and needs neither PyTorch nor a download."""
+    if kind == "image":
+        return "shapes"
+    return "words" if sentences.sentence_weights() is None else "sentences"
+
+
+def better_encoder(name: str, folder: Path) -> str | None:
+    """What would be better for the project in ``folder`` than ``name``; None if nothing is known.
+
+    benchmarks/FEATURES.md has the figures.
+    """
+    if name == "words":
+        how = f"`{sentences.INSTALL}` (82 MB, no PyTorch)"
+        return (
+            f"Sentences tell more than words: {how}, then `parbals embed {folder} --encoder auto`."
+        )
+    if name == "shapes":
+        how = "`pip install 'parbals[encoders]'`"
+        model = f"`parbals embed {folder} --encoder dinov2-vits14`"
+        return f"Of photos a trained model tells more: {how}, then {model}."
+    return None
 
 
 def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, str]:
