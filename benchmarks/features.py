@@ -26,7 +26,7 @@ from parbals.features.encoders.sentences import sentence_weights
 from parbals.features.scratch import reduced_rows
 
 N_ITEMS, SIZES, SEEDS, BATCH = 1_000, (100, 250), 3, 32
-MEGABYTES = {"words": 4, "sentences": 87, "wordllama": 33}
+MEGABYTES = {"words": 4, "sentences": 92, "wordllama": 44}
 NOTES = {
     "tfidf": "the default until now",
     "words": "**the default**",
