@@ -58,7 +58,11 @@ class TestPredict:
         assert [row["predicted"] for row in rows] == likeliest.tolist()
 
     @pytest.mark.parametrize(
-        "roles", [("--text", "message", "--features", "length"), ("--features", "length,kind")]
+        "roles",
+        [
+            ("--text", "message", "--features", "length", "--encoder", "tfidf"),
+            ("--features", "length,kind"),
+        ],
     )
     def test_columns_of_a_table_are_read_as_the_project_read_them(self, run, tmp_path, roles):
         rows = [
