@@ -115,11 +115,15 @@ def page(records: list[dict[str, Any]]) -> Iterator[str]:
         f"The report's recall after every batch once one positive is found, beside the truth, "
         f"found of {RARE}. *Covered*: the truth is within the 90 % interval. *Not below*: it is at "
         "least the lower end, which is what stopping relies on. *Advised*: searches in which the "
-        f"report advised to stop by {MOST} labels, and the least true recall when it did."
+        f"report advised to stop by {MOST} labels, how many labels that took (median), and the "
+        "least true recall when it did."
     )
     yield ""
-    yield "| | looks | covered | not below | expected − true recall | advised | least recall then |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    yield (
+        "| | looks | covered | not below | expected − true recall | advised | labels then | "
+        "least recall then |"
+    )
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for data in dict.fromkeys(run[0] for run in values):
         of = [r["looks"] for run, r in values.items() if run[:2] == (data, "find")]
         looks = np.array([look for search in of for look in search if look[1]], float)
@@ -127,11 +131,13 @@ def page(records: list[dict[str, Any]]) -> Iterator[str]:
         stops = [next((look for look in search if look[6]), None) for search in of]
         then = [look[1] / RARE for look in stops if look]
         least = f"{min(then):.0%}" if then else "–"
+        labels = f"{np.median([look[0] for look in stops if look]):.0f}" if then else "–"
         # A recall is found / all, and all is a whole number: the ends are met, not crossed.
         covered = (low <= true + 1e-3) & (true <= high + 1e-3)
         yield (
             f"| {data} | {len(looks)} | {covered.mean():.0%} | {(low <= true + 1e-3).mean():.0%} | "
-            f"{100 * (mean - true).mean():+.0f} points | {len(then)} of {len(of)} | {least} |"
+            f"{100 * (mean - true).mean():+.0f} points | {len(then)} of {len(of)} | "
+            f"{labels} | {least} |"
         )
 
 

@@ -58,7 +58,11 @@ class TestPredict:
         assert [row["predicted"] for row in rows] == likeliest.tolist()
 
     @pytest.mark.parametrize(
-        "roles", [("--text", "message", "--features", "length"), ("--features", "length,kind")]
+        "roles",
+        [
+            ("--text", "message", "--features", "length", "--encoder", "tfidf"),
+            ("--features", "length,kind"),
+        ],
     )
     def test_columns_of_a_table_are_read_as_the_project_read_them(self, run, tmp_path, roles):
         rows = [
@@ -100,7 +104,7 @@ class TestPredict:
     def test_every_encoder_reads_new_items_as_it_read_the_old_ones(self, run, tmp_path, encoder):
         generator = np.random.default_rng(1)
         if encoder == "pixels":
-            data, more = make_images(tmp_path / "photos"), ()
+            data, more = make_images(tmp_path / "photos"), ("--encoder", "pixels")
         elif encoder == "given":
             data, more = tmp_path / "rows.npy", ()
             np.save(data, generator.standard_normal((12, 4)))
@@ -160,6 +164,7 @@ class TestModelFiles:
     def test_both_forms_give_the_probabilities_of_predict(self, run, project, tmp_path):
         import skops.io
 
+        run("embed", project, "--encoder", "tfidf")
         run("predict", project, "messages.csv", "--out", "p.csv")
         wanted = probabilities(table("p.csv"))
         assert "takes texts" in run("export", project, "--model", "m.npz")
@@ -178,6 +183,7 @@ class TestModelFiles:
         """Two classes by NumPy and SciPy alone, as docs/predict.md writes it."""
         from scipy.special import expit
 
+        run("embed", project, "--encoder", "tfidf")
         run("export", project, "--model", "m.npz")
         model = load_model(tmp_path / "m.npz")
         rows = model.rows([row["message"] for row in table("messages.csv")])

@@ -1,16 +1,17 @@
 """Find the items of one rare class: which to look at next, and how many have been found.
 
 *Which.* Items in the order of an upper end of their probability, mean plus one deviation of the
-logit where the posterior is Gaussian, else the probability itself. Every fifth item is random, and
-every second one until the first of the class is found: random items are what tells how common the
-class is where nobody looked, and no strategy has found the first one sooner.
+logit with two classes and a Gaussian posterior, else the probability itself. Every tenth item is
+random, and every second one until the first of the class is found: random items tell how common the
+class is where nobody looked, and no strategy has found the first one much sooner.
 
 *How many.* The items without a label hold R of the class, and f have been found, so the recall is
 f / (f + R). If posterior sample k were the truth, R would have mean Σ_i p_k(x_i). A model of labels
 that were chosen because they look like the class expects more of it elsewhere than there is, so it
 is held to what it said last: of the latest twenty labels the model of all labels before them
 expected q to be of the class, and y were. The share ρ ≤ 1 of what it expects that is there has the
-posterior Gamma(y + ½, q + ½), cut at 1, and
+posterior Gamma(y + ½, q + ½), cut at 1 (and is 1 until five are found: one item alone proves
+nothing), and
 
     R ~ Poisson(ρ Σ_i p_k(x_i)).
 
@@ -36,11 +37,14 @@ __all__ = ["FIND", "Recall", "choose_likely", "estimate_recall"]
 
 FIND = "find"
 """What chose such an item, beside the names of strategies."""
-_EXPLORE, _EXPLORE_FIRST = 5, 2
+_EXPLORE, _EXPLORE_FIRST = 10, 2
 _LATEST = 20
+_FEWEST = 5
 _DRAWS = 4_000
 _BLOCK = 4_096
 _GOAL = 0.9
+_HARDLY = 0.25
+"""Items of the class expected among the next twenty: with fewer the search is hardly worth it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class Recall:
         recall: found of all there are, likewise.
         measured: the same from the audit's random items; None without labels of an audit.
         next_finds: how many of the next twenty items are expected to be of the class.
-        stop: the recall is at least 90 % by the lower end of its interval.
+        stop: five or more are found, and the recall is at least 90 % by the lower end of its
+            interval, or eighty more labels are expected to find fewer than one.
         advice: all that in words.
     """
 
@@ -128,7 +133,7 @@ def estimate_recall(learner: "ActiveLearner") -> Recall | None:
     model = learner.fitted()
     chances, _ = _chances(learner, model, open_items)
     expected = _expected(learner, model, open_items, chances, generator)
-    shares = _believed(learner, generator)
+    shares = _believed(learner, generator) if found >= _FEWEST else np.ones(_DRAWS)
     left = generator.poisson(expected * shares)
     low, high = np.quantile(left, [0.05, 0.95])
     spread = found / np.maximum(found + left, 1)
@@ -136,7 +141,7 @@ def estimate_recall(learner: "ActiveLearner") -> Recall | None:
     estimate = Estimate(float((expected * shares).mean()), float(low), float(high))
     next_finds = float(np.sort(chances)[-20:].sum() * shares.mean())
     measured = _measured(learner, found)
-    stop = found > 0 and recall.low >= _GOAL
+    stop = found >= _FEWEST and (recall.low >= _GOAL or next_finds < _HARDLY)
     advice = _advice(learner.find, found, len(open_items), estimate, recall, next_finds, stop)
     if measured is not None:
         advice += (
@@ -217,11 +222,11 @@ def _advice(
             f"Go on: no {label} has been found yet; up to {left.high:.0f} are expected among the "
             f"{n_open:,} items without a label."
         )
-    advice = (
-        "You can stop: at least 90 % has probably been found."
-        if stop
-        else f"Go on: the next 20 items are expected to hold {next_finds:.1f}."
-    )
+    advice = f"Go on: the next 20 items are expected to hold {next_finds:.1f}."
+    if stop:
+        advice = "You can stop: eighty more labels are expected to find fewer than one."
+        if recall.low >= _GOAL:
+            advice = "You can stop: at least 90 % has probably been found."
     return (
         f"{found} of {label} found, {recall.mean:.0%} of all there are ({recall.low:.0%} to "
         f"{recall.high:.0%}); {left.low:.0f} to {left.high:.0f} are expected among the {n_open:,} "

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parbals.learner.words import why_words
 from parbals.randomness import derive_generator
 from parbals.strategies.table import STRATEGIES
 from parbals.types import Batch, Estimate
@@ -115,24 +116,16 @@ def _last(learner: "ActiveLearner", batch: Batch) -> list[LastItem]:
     items = []
     for place, position in enumerate(shown.tolist()):
         if position in audit:
-            reason = "drawn at random to measure the error"
+            reason = "Drawn at random, to measure the error."
         elif probs is None:
             entry = STRATEGIES.get(batch.strategy)
-            reason = "chosen by its score" if entry is None else entry.about
+            about = "chosen by its score" if entry is None else entry.about
+            reason = f"{about[0].upper()}{about[1:]}."
         else:
-            reason = _reason(learner.classes, probs[place])
+            names = map(str, learner.classes)
+            reason = why_words(dict(zip(names, probs[place].tolist(), strict=True)))
         number = labels.get(position)
         label = None if number is None else learner.classes[number]
         name = position if learner.ids is None else learner.ids[position]
         items.append(LastItem(name, label, reason, float(batch.scores[place])))
     return items
-
-
-def _reason(classes: tuple[Any, ...], probs: np.ndarray) -> str:
-    """How sure the model is of an item."""
-    near = [str(c) for c, p in zip(classes, probs, strict=True) if p > 0.5 * probs.max()]
-    if len(near) == 1:
-        return f"the model takes it for {near[0]} ({probs.max():.0%})"
-    if len(near) <= 3:
-        return f"the model wavers between {', '.join(near[:-1])} and {near[-1]}"
-    return "the model has no idea yet what it is"

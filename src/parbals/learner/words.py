@@ -70,6 +70,8 @@ def advice(goal: Goal, n_labelled: int, report: Mapping[str, Any] | None) -> tup
         return True, f"Your goal is reached.{known}{unsure}"
     if report is None:
         return False, "Go on: a first estimate appears once the model has learnt from a few labels."
+    if report.get("recall") is not None:  # a rare class is looked for
+        return bool(report["recall"]["stop"]), str(report["recall"]["advice"])
     gain, loss = report.get("next_gain"), (report.get("expected_log_loss") or {}).get("mean")
     if report.get("batch_size") == 0:
         return False, "Nothing is left to choose: every item is labelled, out or for measuring."
