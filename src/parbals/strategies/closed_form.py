@@ -27,6 +27,7 @@ from parbals.strategies.surface import (
     Score,
     Surface,
     covariance_between,
+    platform,
     start_scores,
     surface_of,
 )
@@ -35,7 +36,10 @@ from parbals.types import Batch
 __all__ = ["bald_in_closed_form", "closed_form_batch", "gain_in_closed_form"]
 
 _SPARE = 64
-_MOST_PAIRS = 2**25  # channels times targets times rows in the window: 128 MB
+_WIDER = {"cpu": 1, "gpu": 8}
+"""On an accelerator another window costs more than a larger one."""
+_MOST_PAIRS = {"cpu": 2**25, "gpu": 2**28}
+"""Channels times targets times rows in the window: 128 MB and 1 GB."""
 _STEPS = 32
 """Smaller batches run through the program of this size: one of 10 and one of 20 share it."""
 
@@ -140,8 +144,10 @@ def _notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
 def _window_size(surface: Surface, n_seen: int, n_pool: int) -> int:
     """Rows that the program follows: all that a step may score, and what it compares, fit."""
     least = MOST_SCORED + SHORT + _SPARE + n_seen
-    n_rows, n_pairs = bucket(least), surface.gains.size
-    if n_rows * n_pairs > _MOST_PAIRS:
+    n_rows, most = bucket(_WIDER[platform()] * least), _MOST_PAIRS[platform()]
+    while n_rows * surface.gains.size > most and n_rows // 2 >= least:
+        n_rows //= 2
+    if n_rows * surface.gains.size > most:
         n_rows = -(-least // 256) * 256
     return min(n_rows, bucket(n_pool, 256))
 

@@ -15,6 +15,7 @@ classes, and with more the form is the score. Under the 0-1 loss they are compar
 they gain: of what tells most, what changes decisions is taken.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -131,11 +132,16 @@ def greedy_search(
 
 
 def _at_targets(universes: Universes) -> tuple[Float[Array, "A U M"], Decisions]:
-    """Gains and decisions at the targets; one universe at a time, which stays in the cache."""
-    moments = (x.swapaxes(0, 1) for x in (universes.target_mean, universes.target_variance))
-    gains, decisions = jax.lax.map(lambda of_one: gains_and_decisions(*of_one), tuple(moments))
+    """Gains and decisions at the targets; on a CPU one universe at a time, which stays in cache."""
+    each: Any = jax.lax.map if platform() == "cpu" else _together
+    moments = tuple(x.swapaxes(0, 1) for x in (universes.target_mean, universes.target_variance))
+    gains, decisions = each(lambda of_one: gains_and_decisions(*of_one), moments)
     marks = (None if x is None else x.swapaxes(0, 1) for x in decisions[2:])
     return gains.swapaxes(0, 1), Decisions(*decisions[:2], *marks)
+
+
+def _together(function: Callable[..., Any], values: Any) -> Any:
+    return jax.vmap(function)(values)
 
 
 def _rescore(known: _Known, search: Search, score: Score) -> Search:

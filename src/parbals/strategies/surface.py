@@ -85,8 +85,10 @@ def platform() -> str:
 
 def _devices() -> list[jax.Device]:
     """All devices of this process, or the one that the user told JAX to use."""
-    told = getattr(jax.config, "jax_default_device", None) is not None
-    return list(jnp.zeros(()).devices()) if told else jax.local_devices()
+    told = getattr(jax.config, "jax_default_device", None)
+    if isinstance(told, jax.Device):
+        return [told]
+    return jax.local_devices(backend=told)[:1] if told else jax.local_devices()
 
 
 def affordable_rows(channels: Channels, n_targets: int) -> int:
