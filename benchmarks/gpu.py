@@ -263,9 +263,7 @@ def report(results: dict) -> str:
         f"{stream['pool']:,} × 384 in float16, {stream['gigabytes']:.1f} GB on disk: one batch in "
         f"{stream['seconds']:.1f} s, {stream['walk_seconds']:.1f} s of it the walk (blocks "
         "are read and copied while earlier ones are scored); peak on the device "
-        f"{1e-9 * stream['peak_bytes']:.1f} GB, {stream['scored']:,} scores computed anew. Rows of "
-        "such noise are nearly equally good, so the program ran again with more leaders; "
-        "since then the search is bounded, and this row was not measured again.",
+        f"{1e-9 * stream['peak_bytes']:.1f} GB, {stream['scored']:,} scores computed anew.",
         "",
     ]
     return "\n".join(lines)

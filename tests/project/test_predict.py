@@ -179,6 +179,16 @@ class TestModelFiles:
         np.testing.assert_allclose(pipeline.predict_proba(texts), wanted, atol=2e-6)
         assert pipeline.predict(texts).tolist() == loaded.predict(texts).tolist()
 
+    def test_a_project_made_without_naming_an_encoder_leaves_whole(self, run, project, tmp_path):
+        run("predict", project, "messages.csv", "--out", "p.csv")
+        assert "takes texts" in run("export", project, "--model", "m.npz")
+        texts = [row["message"] for row in table("messages.csv")]
+        loaded = parbals.load_model(tmp_path / "m.npz")
+        wanted = probabilities(table("p.csv"))
+        np.testing.assert_allclose(loaded.predict_proba(texts), wanted, atol=1e-6)
+        refused = run("export", project, "--model", "m.skops", fails=True).exception
+        assert "write arrays (.npz) instead" in str(refused)
+
     def test_the_documented_formula_is_the_model(self, run, project, tmp_path):
         """Two classes by NumPy and SciPy alone, as docs/predict.md writes it."""
         from scipy.special import expit
@@ -227,6 +237,7 @@ class TestModelFiles:
         with pytest.raises(InputError, match="is not a model of parbals"):
             load_model(tmp_path / "other.npz")
         monkeypatch.setitem(sys.modules, "skops.io", None)
+        run("embed", project, "--encoder", "tfidf")
         error = run("export", project, "--model", "m.skops", fails=True).exception
         assert "pip install 'parbals[skops]'" in str(error)
         with pytest.raises(parbals.errors.MissingDependencyError):

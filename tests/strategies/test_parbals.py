@@ -188,7 +188,7 @@ def test_the_certified_search_gives_what_exhaustive_search_gives(monkeypatch):
     """1,100 candidates go through the bound; with the bound switched off nothing changes."""
     probs = linear_probs(2, 1300, 40, 2, d=6, scale=0.5)
     pool, target = probs[:1100], probs[1100:]
-    certified = parbals.select_batch(pool, target, 5, n_universes=4, random_state=1)
+    certified = parbals.select_batch(pool, target, 5, n_universes=8, random_state=1)
     assert certified.n_exact[0] == 1100
     assert (certified.n_exact[1:] < 800).all()
     monkeypatch.setattr(
@@ -196,7 +196,7 @@ def test_the_certified_search_gives_what_exhaustive_search_gives(monkeypatch):
         "_best",
         lambda members, free, use_bound, best=module._best: best(members, free, False),
     )
-    exhaustive = parbals.select_batch(pool, target, 5, n_universes=4, random_state=1)
+    exhaustive = parbals.select_batch(pool, target, 5, n_universes=8, random_state=1)
     assert exhaustive.n_exact.tolist() == [1100, 1099, 1098, 1097, 1096]
     assert certified.indices.tolist() == exhaustive.indices.tolist()
     np.testing.assert_allclose(certified.scores, exhaustive.scores, rtol=1e-9)

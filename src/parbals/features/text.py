@@ -6,7 +6,7 @@ given to ``fit``: what is transformed later has no say in how it is represented.
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -24,9 +24,18 @@ VIEW_WEIGHTS = (2 / 3, 1 / 3, 2 / 3)
 """Of words, form and meaning; their squares add up to 1."""
 _RARE_WORDS_COUNT_BELOW = 500
 _MOST_WORDS = 50_000
+_FORM = 1  # the place of that view
 _NOTHING = 1e-6  # what rounding leaves of a deviation that is zero
 _LINK = re.compile(r"https?:|www\.", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
+
+
+def canonical_text(text: str) -> str:
+    """Lower case, single spaces, every digit a 0: all phone numbers of one length are one word."""
+    return re.sub(r"\d", "0", " ".join(text.lower().split()))
+
+
+_CANONICAL: dict[str, Any] = {"preprocessor": canonical_text, "token_pattern": _TOKENS}
 
 
 class Tfidf:
@@ -49,11 +58,28 @@ class Tfidf:
         if self.fewer_allowed:
             self.n_directions = min(self.n_directions, min(weights.shape) - 1)
         if self.fewer_allowed and self.n_directions < 1:
-            self._svd = None
+            self._directions = np.zeros((0, weights.shape[1]))
             return np.asarray(weights.toarray())
-        self._svd = TruncatedSVD(self.n_directions, random_state=self.seed)
+        svd = TruncatedSVD(self.n_directions, random_state=self.seed)
         with np.errstate(invalid="ignore"):  # the share of a variance that is zero: equal texts
-            return np.asarray(self._svd.fit_transform(weights))
+            rows = np.asarray(svd.fit_transform(weights))
+        self._directions = svd.components_
+        return rows
+
+    def as_arrays(self) -> dict[str, np.ndarray]:
+        """What was learnt: ``vocabulary`` and ``idf`` (V,), ``directions`` (n_directions, V)."""
+        words = self.vectorizer.get_feature_names_out().astype("U")
+        return {"vocabulary": words, "idf": self.vectorizer.idf_, "directions": self._directions}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **options: Any) -> Self:
+        """Learnt before; ``options`` as they were then."""
+        places = {str(word): place for place, word in enumerate(arrays["vocabulary"].tolist())}
+        made = cls(
+            len(arrays["directions"]), vocabulary=places, dtype=arrays["idf"].dtype.type, **options
+        )
+        made.vectorizer.idf_, made._directions = arrays["idf"], arrays["directions"]
+        return made
 
     def words(self, texts: Sequence[str]) -> csr_matrix:
         """(N, vocabulary) rows of length 1; their products are cosine similarities of wordings."""
@@ -62,7 +88,8 @@ class Tfidf:
     def transform(self, texts: Sequence[str]) -> np.ndarray:
         """(N, n_directions)."""
         weights = self.words(texts)
-        return np.asarray(weights.toarray() if self._svd is None else self._svd.transform(weights))
+        some = len(self._directions) > 0
+        return np.asarray(weights @ self._directions.T if some else weights.toarray())
 
 
 class TextFeatures:
@@ -78,8 +105,7 @@ class TextFeatures:
         self._tfidf = Tfidf(
             n_features,
             seed=seed,
-            preprocessor=canonical_text,
-            token_pattern=_TOKENS,
+            **_CANONICAL,
             min_df=2,
         )
         self.words = self._tfidf.words
@@ -117,32 +143,44 @@ class TextMix:
             self._n_directions,
             seed=self._seed,
             fewer_allowed=True,
-            preprocessor=canonical_text,
-            token_pattern=_TOKENS,
+            **_CANONICAL,
             min_df=1 if len(texts) < _RARE_WORDS_COUNT_BELOW else 2,
             max_features=_MOST_WORDS,
             dtype=np.float32,
         )
-        self.words = self._tfidf.words
         with threadpool_limits(1):  # as for TextFeatures
             self._tfidf.fit_transform(texts)
-        words, form, *others = self._views(texts)
-        self._centres = [view.mean(axis=0) for view in (words, form, *others)]
-        units = [np.ones(1), _or_one(form.std(axis=0)), np.ones(1)]
-        self._factors = []
-        for view, centre, unit, weight in zip(  # noqa: B905 - there may be no view of the meaning
-            (words, form, *others), self._centres, units, VIEW_WEIGHTS
+        centres, factors = [], []
+        for place, (view, weight) in enumerate(
+            zip(self._views(texts), VIEW_WEIGHTS, strict=False)  # there may be none of the meaning
         ):
+            centre, width = view.mean(axis=0), view.shape[1]
+            unit = _or_one(view.std(axis=0)) if place == _FORM else np.ones(width)
             length = np.sqrt(np.square((view - centre) / unit).sum(axis=1).mean())
-            self._factors.append(weight / (unit * _or_one(length)))
+            centres.append(centre)
+            factors.append(weight / (unit * _or_one(length)))
+        self._centre, self._factor = np.concatenate(centres), np.concatenate(factors)
         return self
 
     def transform(self, texts: Sequence[str]) -> np.ndarray:
         """(N, D) float32."""
-        views = zip(self._views(texts), self._centres, self._factors, strict=True)
-        return np.hstack([(view - centre) * factor for view, centre, factor in views]).astype(
-            np.float32
-        )
+        return ((np.hstack(self._views(texts)) - self._centre) * self._factor).astype(np.float32)
+
+    def words(self, texts: Sequence[str]) -> csr_matrix:
+        """(N, vocabulary) rows of length 1; their products are cosine similarities of wordings."""
+        return self._tfidf.words(texts)
+
+    def as_arrays(self) -> dict[str, np.ndarray]:
+        """What was learnt: as :meth:`Tfidf.as_arrays`, and ``centre`` and ``factor`` (D,)."""
+        return {**self._tfidf.as_arrays(), "centre": self._centre, "factor": self._factor}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Learnt before, with all three views."""
+        made = cls()
+        made._tfidf = Tfidf.from_arrays(arrays, **_CANONICAL)
+        made._centre, made._factor = arrays["centre"], arrays["factor"]
+        return made
 
     def _views(self, texts: Sequence[str]) -> list[np.ndarray]:
         with threadpool_limits(1):
@@ -169,8 +207,3 @@ def form_of(text: str) -> list[float]:
         max(map(len, _NUMBER.findall(text)), default=0),
     )
     return [math.log1p(count) for count in counts]
-
-
-def canonical_text(text: str) -> str:
-    """Lower case, single spaces, every digit a 0: all phone numbers of one length are one word."""
-    return re.sub(r"\d", "0", " ".join(text.lower().split()))

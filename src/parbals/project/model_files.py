@@ -6,7 +6,7 @@
 
 and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
 particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
-Σ_k weights_k softmax(draws_k r̃). For ``tfidf`` the words, their weights and the directions are in
+Σ_k weights_k softmax(draws_k r̃). For ``tfidf`` and ``words`` what they have learnt of words is in
 the file, so that it takes texts. No pickle, and JAX is not needed.
 
 *scikit-learn.* A plain pipeline from texts or rows to m and √v, and at its end a soft vote of
@@ -41,6 +41,7 @@ _FORMAT, _VERSION = "parbals-model", 1
 _VOTERS = 512
 _REACH, _STEP = 5.6, 0.08
 _BLOCK = 4_096
+_MIX = "words"
 _PATTERN = r"(?u)\b\w+\b"
 
 
@@ -108,12 +109,14 @@ class ExportedModel:
         return np.array(self.classes)[self.predict_proba(items).argmax(axis=1)]
 
     def rows(self, texts: Any) -> np.ndarray:
-        """(N, D') TF-IDF of texts in the directions of the project, each of length 1."""
+        """(N, D') of texts, as the project's encoder makes them: ``tfidf`` or ``words``."""
         from sklearn.preprocessing import normalize
 
-        words = _vectorizer(self.arrays).transform(texts)
-        directions = self.arrays["directions"]
-        return np.asarray(normalize(words @ directions.T if len(directions) else words.toarray()))
+        from parbals.features.text import TextMix
+
+        if self.encoder == _MIX:
+            return TextMix.from_arrays(self.arrays).transform(texts).astype(np.float64)
+        return np.asarray(normalize(_tfidf(self.arrays).transform(texts)))
 
     def save(self, path: Path) -> None:
         """Write the arrays, whole or not at all."""
@@ -166,8 +169,13 @@ def pipeline_of(exported: ExportedModel) -> Any:
     from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
 
     arrays, steps = exported.arrays, []
+    if exported.encoder == _MIX:
+        raise InputError(
+            "The features `words` have no form in scikit-learn; write arrays (.npz) instead, or "
+            "make the features by `parbals embed DIR --encoder tfidf`."
+        )
     if "vocabulary" in arrays:
-        steps.append(("words", _vectorizer(arrays)))
+        steps.append(("words", _tfidf(arrays).vectorizer))
         if len(arrays["directions"]):
             steps.append(("directions", _linear(arrays["directions"].T)))
         steps.append(("length", Normalizer()))
@@ -268,30 +276,12 @@ def _onto_rows(fitted: FittedFeatures) -> np.ndarray:
 
 
 def _words(fitted: FittedFeatures) -> dict[str, np.ndarray]:
-    """Words, their weights and the directions of an encoder by TF-IDF; of others nothing."""
-    tfidf = getattr(fitted.encoder, "_tfidf", None)
-    if fitted.name != "tfidf" or tfidf is None:
-        return {}
-    words = tfidf.vectorizer
-    svd = tfidf._svd
-    directions = np.zeros((0, len(words.idf_))) if svd is None else svd.components_
-    return {
-        "vocabulary": words.get_feature_names_out().astype("U"),
-        "idf": words.idf_,
-        "directions": directions,
-    }
+    """What the encoders ``tfidf`` and ``words`` have learnt of words; of others nothing."""
+    learnt = {"tfidf": "_tfidf", _MIX: "_mix"}.get(fitted.name)
+    return {} if learnt is None else getattr(fitted.encoder, learnt).as_arrays()
 
 
-def _vectorizer(arrays: dict[str, np.ndarray]) -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer
+def _tfidf(arrays: dict[str, np.ndarray]) -> Any:
+    from parbals.features.text import Tfidf
 
-    words = {str(word): place for place, word in enumerate(arrays["vocabulary"].tolist())}
-    made = TfidfVectorizer(
-        sublinear_tf=True,
-        ngram_range=(1, 2),
-        token_pattern=_PATTERN,
-        vocabulary=words,
-        dtype=arrays["idf"].dtype.type,
-    )
-    made.idf_ = arrays["idf"]
-    return made
+    return Tfidf.from_arrays(arrays, token_pattern=_PATTERN)

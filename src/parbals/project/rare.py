@@ -21,5 +21,5 @@ def rare_class_hint(store: Store) -> str | None:
         return None
     return (
         f"{label} is rare, {count} of {len(labels)} labels; to find all items of it rather than "
-        f"model every class, make the project with --find {label}."
+        f"model every class: parbals edit {store.folder} --find {label}"
     )
