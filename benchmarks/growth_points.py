@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,19 +162,18 @@ def worker_steps(project: Path, truth: Path, n: int) -> dict[str, Any]:
     """
     from parbals.store.records import Submission
     from parbals.store.store import Store
-    from parbals.web.worker import Worker
+    from parbals.web.worker import Chooser, Reporter
 
     y, found = np.load(truth), {}
     with Store.open(project) as store:
-        worker = Worker(store, lambda **words: None)
+        chooser, reporter = (part(store, lambda **words: None) for part in (Chooser, Reporter))
         for suffix in ("_first", ""):
-            found[f"step{suffix}"] = timed(lambda: worker.step(n))[0]
+            found[f"step{suffix}"] = timed(lambda: chooser.step(n))[0]
             latest = store.batches()[-1]
             found["step_strategy"] = latest.strategy
             answers = [Submission(i.position, f"class{y[i.position]}") for i in latest.items]
             store.submit(answers, annotator="growth")
-        worker.next_report = time.monotonic()
-        found["step_report"] = timed(lambda: worker.step(0))[0]
+        found["step_report"] = timed(reporter.step)[0]
     return found
 
 

@@ -118,12 +118,12 @@ class TestTables:
 
     def test_text_and_numbers_are_used_together(self, run, tmp_path):
         both = self.made(run, tmp_path, "--text", "note", "--features", "age,joined")
-        assert (both["encoder"], both["table_columns"]) == ("tfidf", ["age", "joined"])
+        assert (both["encoder"], both["table_columns"]) == ("words", ["age", "joined"])
         alone = json.loads(run("embed", "p", "--encoder", "table", "--columns", "age", "--json"))
         assert 0 < alone["features"] < both["features"]
         again = json.loads(
             run(
-                *("embed", "p", "--encoder", "tfidf", "--columns", "note"),
+                *("embed", "p", "--encoder", "words", "--columns", "note"),
                 *("--features", "age,joined", "--json"),
             )
         )

@@ -288,7 +288,7 @@ class TestRound:
         assert "ask for fewer (-n), or first tell the labels of what is out (parbals tell)" in said
         next(project.glob("features-*.npy")).unlink()
         said = str(run("next", project, fails=True).exception)
-        assert f"run `parbals embed {project} --encoder tfidf`" in said
+        assert f"run `parbals embed {project} --encoder words`" in said
         run("embed", project, "--encoder", "tfidf")
         run("next", project, "-n", "2")
 

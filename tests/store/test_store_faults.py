@@ -584,7 +584,7 @@ def test_a_journal_that_is_not_a_plain_file_is_refused_and_never_followed(tmp_pa
             os.mkfifo(folder / JOURNAL)
         assert store.submit([Submission(0, "cat")], annotator="ann").new == 1
     assert elsewhere.read_text() == "precious"
-    with pytest.raises(ProjectError, match="not a plain file; move it away"):
+    with pytest.raises(ProjectError, match="is a link, or not a file"):
         Store.open(folder)
     (folder / JOURNAL).rename(tmp_path / "moved")
     with Store.open(folder) as store:
