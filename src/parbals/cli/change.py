@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options
+from parbals.cli.options import ENCODER_OPTIONS, ENCODING, FOLDER, JSON, NAMES, SPLIT, comma_list
 from parbals.cli.output import progress, say
 
 __all__ = ["COMMANDS"]
@@ -153,16 +153,11 @@ def _shown(value: Any) -> str:
 @click.option(
     "--id", "id_column", metavar="COL", help="Column with ids; by default as when it was made."
 )
-@click.option(
-    "--names",
-    callback=comma_list,
-    metavar="A,B,..",
-    help="Names for the columns of a table that has no header row.",
-)
-@click.option("--encoding", metavar="NAME", help="Encoding of a text file, if detected wrong.")
-@click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
+@NAMES
+@ENCODING
+@SPLIT
 @click.option("--no-report", is_flag=True, help="Do not predict the new items now.")
-@encoder_options("Leave unreadable images blank instead of stopping at them.")
+@ENCODER_OPTIONS
 @JSON
 def add(
     folder: Path,

@@ -6,7 +6,19 @@ from typing import Any
 
 import click
 
-__all__ = ["FOLDER", "JSON", "VERBOSE", "Share", "comma_list", "encoder_options", "goal_options"]
+__all__ = [
+    "ENCODER_OPTIONS",
+    "ENCODING",
+    "FOLDER",
+    "JSON",
+    "NAMES",
+    "SPLIT",
+    "VERBOSE",
+    "Share",
+    "comma_list",
+    "encoder_options",
+    "goal_options",
+]
 
 FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
@@ -17,6 +29,12 @@ JSON = click.option(
 VERBOSE = click.option(
     "--verbose", is_flag=True, help="Also name strategies, and give losses in nats."
 )
+
+ENCODING = click.option(
+    "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
+)
+
+SPLIT = click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
 
 
 class Share(click.ParamType):
@@ -39,6 +57,14 @@ class Share(click.ParamType):
 def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
     """The callback of an option that takes A,B,..."""
     return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+NAMES = click.option(
+    "--names",
+    callback=comma_list,
+    metavar="A,B,..",
+    help="Names for the columns of a table that has no header row.",
+)
 
 
 def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
@@ -66,6 +92,10 @@ def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
         return command
 
     return add
+
+
+ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of stopping at them.")
+"""Of commands that make a project's features."""
 
 
 def goal_options(command: Any) -> Any:

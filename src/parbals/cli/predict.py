@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from parbals.cli.options import FOLDER, JSON
+from parbals.cli.options import ENCODING, FOLDER, JSON, SPLIT
 from parbals.cli.output import progress, say
 
 __all__ = ["export_model", "predict"]
@@ -29,10 +29,8 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
     help='Column with the new items\' names; by default `id`, if there is one. --id "" numbers '
     "them.",
 )
-@click.option(
-    "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
-)
-@click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
+@ENCODING
+@SPLIT
 @click.option(
     "--with-audit",
     is_flag=True,

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from parbals.cli.look import export, salvage, status
-from parbals.cli.options import FOLDER, JSON, comma_list, encoder_options, goal_options
+from parbals.cli.options import (
+    ENCODER_OPTIONS,
+    ENCODING,
+    FOLDER,
+    JSON,
+    NAMES,
+    SPLIT,
+    comma_list,
+    goal_options,
+)
 from parbals.cli.output import about, progress, say, ticking
 
 if TYPE_CHECKING:
@@ -17,7 +26,6 @@ __all__ = ["COMMANDS"]
 
 _LONG = 10.0
 """Seconds that are worth a warning."""
-_ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of stopping at them.")
 
 
 @click.command()
@@ -37,12 +45,7 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     help="Columns of a table to use as features: numbers, categories, dates, yes/no, gaps allowed; "
     "`all` takes every column that is nothing else. Beside --text or --image both are used.",
 )
-@click.option(
-    "--names",
-    callback=comma_list,
-    metavar="A,B,..",
-    help="Names for the columns of a table that has no header row.",
-)
+@NAMES
 @click.option(
     "--classes",
     callback=comma_list,
@@ -66,10 +69,8 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     metavar="NAME",
     help="By default auto: the best that is installed; see `parbals data encoders`.",
 )
-@click.option(
-    "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
-)
-@click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
+@ENCODING
+@SPLIT
 @click.option(
     "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
 )
@@ -102,7 +103,7 @@ _ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of sto
     metavar="CLASS",
     help="A rare class to find: ask for items likely to be of it, and say how much is found.",
 )
-@_ENCODER_OPTIONS
+@ENCODER_OPTIONS
 @JSON
 def init(
     folder: Path,
@@ -210,7 +211,7 @@ def init(
     metavar="COLS",
     help="Further columns of a table to use beside them; by default as last time.",
 )
-@_ENCODER_OPTIONS
+@ENCODER_OPTIONS
 @JSON
 def embed(
     folder: Path,
