@@ -11,16 +11,15 @@ where the seed is the same. Each run is a line of cold_start.jsonl, so an interr
 """
 
 import argparse
-import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from resume import resumed
 
 HERE = Path(__file__).parent
 N_POOL, N_TEST, BATCH = 2_000, 4_000, 20
@@ -48,20 +47,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.data is not None:
         os.environ["PARBALS_DATA"] = str(given.data)
-    file = given.out / "cold_start.jsonl"
-    lines = file.read_text("utf-8").splitlines() if file.exists() else []
-    records = [json.loads(line) for line in lines]
-    done = {tuple(record["run"]) for record in records}
-    for run, measure in () if given.tables else _runs(given.first, given.rare, given.seeds):
-        if run in done:
-            continue
-        began = time.process_time()
-        record = {"run": run, "value": measure(*run[1:])}
-        record["cpu_seconds"] = round(time.process_time() - began, 2)
-        records.append(record)
-        with open(file, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(record) + "\n")
-        print(*run, record["value"], record["cpu_seconds"], file=sys.stderr, flush=True)
+    todo = () if given.tables else _runs(given.first, given.rare, given.seeds)
+    records = resumed(given.out / "cold_start.jsonl", todo, "value")
     text = "\n".join(page(records)) + "\n"
     (given.out / "COLD_START.md").write_text(text, encoding="utf-8")
     print(text, end="")
@@ -70,13 +57,17 @@ def main() -> int:
 
 def _runs(
     first: str, rare: str, seeds: int
-) -> Iterator[tuple[tuple[str, str, str, int], Callable[..., float]]]:
+) -> Iterator[tuple[tuple[str, str, str, int], Callable[[], dict[str, float]]]]:
     parts = (("first", first, FIRST, accuracy), ("rare", rare, FINDERS, labels_needed))
     for kind, datasets, names, measure in parts:
         for data in filter(None, datasets.split(",")):
             for seed in range(seeds):
                 for name in names:
-                    yield (kind, data, name, seed), measure
+                    yield (kind, data, name, seed), partial(_value, measure, data, name, seed)
+
+
+def _value(measure: Callable[..., float], *run: Any) -> dict[str, float]:
+    return {"value": measure(*run)}
 
 
 def accuracy(data: str, start: str, seed: int) -> float:

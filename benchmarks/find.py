@@ -8,16 +8,16 @@ Pools of 2,000 with 20 positives, made by leaving positives out; 20 random label
 """
 
 import argparse
-import json
 import os
 import sys
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from cold_start import N_POOL, RARE, load
+from resume import resumed
 
 HERE = Path(__file__).parent
 SETS = ("sms-spam", "ag-news")
@@ -37,21 +37,9 @@ def main() -> int:
     given = parser.parse_args()
     if given.data is not None:
         os.environ["PARBALS_DATA"] = str(given.data)
-    file = given.out / "find.jsonl"
-    lines = file.read_text("utf-8").splitlines() if file.exists() else []
-    records = [json.loads(line) for line in lines]
-    done = {tuple(record["run"]) for record in records}
     runs = [(d, f, s) for s in range(given.seeds) for d in given.sets.split(",") for f in FINDERS]
-    for run in () if given.tables else runs:
-        if run in done:
-            continue
-        began = time.process_time()
-        record = {"run": run, **search(*run)}
-        record["cpu_seconds"] = round(time.process_time() - began, 1)
-        records.append(record)
-        with open(file, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(record) + "\n")
-        print(*run, record["needed"], record["cpu_seconds"], file=sys.stderr, flush=True)
+    todo = [] if given.tables else [(run, partial(search, *run)) for run in runs]
+    records = resumed(given.out / "find.jsonl", todo, "needed")
     text = "\n".join(page(records)) + "\n"
     (given.out / "FIND.md").write_text(text, encoding="utf-8")
     print(text, end="")
