@@ -1,26 +1,29 @@
 """Is the error that the report measures, and the one it expects, the real one?
 
     python benchmarks/audit_coverage.py --data FOLDER           all runs that are missing, then docs
-    python benchmarks/audit_coverage.py --only sms-spam,digits --seeds 5 --strategies random
+    python benchmarks/audit_coverage.py --only sms-spam,digits:* --seeds 5 --strategies random
+    python benchmarks/audit_coverage.py --data FOLDER --workers 14 --platform cpu
     python benchmarks/audit_coverage.py --tables                docs/coverage.md from what there is
 
 For every seed the rows are divided into a pool and a test set, and the pool is labelled twenty at a
 time. At each number of labels (the audit's among them) a line notes what the audit says, what the
 model expects on the test set, and what its error there is. Each run is a line of
 benchmarks/audit_coverage.jsonl, so an interrupted study goes on; remove the file to begin again.
+FOLDER holds the datasets, or what ``benchmarks/rows.py`` wrote; then no package beyond parbals' own
+is needed.
 """
 
 import argparse
-import json
 import os
 import sys
-import time
 from collections.abc import Iterable
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from resume import read_records, resumed
+from rows import load
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "audit_coverage.jsonl"
@@ -47,10 +50,12 @@ def main() -> int:
     )
     parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
     parser.add_argument("--only", default=",".join(DATA), help="datasets, separated by commas")
-    parser.add_argument("--strategies", default="random,confidence,epig,parbals-epig")
+    parser.add_argument("--strategies", default="random,confidence,parbals-epig")
     parser.add_argument("--audits", default=",".join(map(str, AUDITS)))
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--most", type=int, default=SIZES[-1], help="labels a run")
+    parser.add_argument("--workers", type=int, default=1, help="processes, a core each")
+    parser.add_argument("--platform", help="cpu or cuda; by default what JAX finds")
     parser.add_argument("--out", type=Path, default=RECORDS)
     parser.add_argument("--tables", action="store_true", help="only write docs/coverage.md")
     given = parser.parse_args()
@@ -59,29 +64,27 @@ def main() -> int:
             parser.error(f"there is no dataset {name!r}; choose some of: {', '.join(DATA)}")
     if given.data is not None:
         os.environ["PARBALS_DATA"] = str(given.data)
-    done = {key(record) for record in read(given.out)}
-    for seed in range(0 if given.tables else given.seeds):
-        for data in given.only.split(","):
-            for strategy in given.strategies.split(","):
-                for audit in map(int, given.audits.split(",")):
-                    run = {"data": data, "strategy": strategy, "audit": audit, "seed": seed}
-                    if key(run) in done:
-                        continue
-                    began = time.process_time()
-                    run["rows"] = one_run(data, strategy, audit, seed, given.most)
-                    run["cpu_seconds"] = round(time.process_time() - began, 1)
-                    with open(given.out, "a", encoding="utf-8") as file:
-                        file.write(json.dumps(run) + "\n")
-                    print(key(run), run["cpu_seconds"], file=sys.stderr, flush=True)
-    page = "\n".join([*_title(), *_coverage(read(given.out)), *_costs()]) + "\n"
+    if given.platform is not None:
+        os.environ["JAX_PLATFORMS"] = given.platform
+    runs = [
+        (data, strategy, audit, seed)
+        for seed in range(given.seeds)
+        for data in given.only.split(",")
+        for strategy in given.strategies.split(",")
+        for audit in map(int, given.audits.split(","))
+    ]
+    if not given.tables:
+        todo = [(run, partial(one_run, *run, given.most)) for run in runs]
+        resumed(given.out, todo, workers=given.workers)
+    page = "\n".join([*_title(), *_coverage(read_records(given.out)), *_costs()]) + "\n"
     if given.out == RECORDS:
         PAGE.write_text(page, encoding="utf-8")
     print(page)
     return 0
 
 
-def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> list[dict[str, Any]]:
-    """A record for each number of labels."""
+def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> dict[str, Any]:
+    """A row for each number of labels."""
     import parbals
     from parbals.learner.audit import measure
     from parbals.learner.expectation import sharpened, temperature
@@ -115,27 +118,7 @@ def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> list[
                 "real": float(np.mean(probs.argmax(axis=1) != y[test])),
             }
         )
-    return rows
-
-
-@cache
-def load(data: str) -> tuple[np.ndarray, np.ndarray, int]:
-    """Features and class numbers of all rows whose labels are known, and how many classes."""
-    from parbals.bench.loading import load_data
-
-    loaded = load_data(data)
-    X = np.concatenate([loaded.X_pool, loaded.X_test])
-    return X, np.concatenate([loaded.y_pool, loaded.y_test]), len(loaded.classes)
-
-
-def key(record: dict[str, Any]) -> str:
-    return "/".join(str(record[name]) for name in ("data", "strategy", "audit", "seed"))
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {"rows": rows}
 
 
 def _title() -> Iterable[str]:
@@ -168,8 +151,7 @@ def _coverage(records: list[dict[str, Any]]) -> Iterable[str]:
     apart: list[str] = []
     groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for record in records:
-        name = (record["data"], record["strategy"], record["audit"])
-        groups.setdefault(name, []).append(record)
+        groups.setdefault(tuple(record["run"][:3]), []).append(record)
     for (data, strategy, audit), runs in sorted(
         groups.items(), key=lambda pair: (list(DATA).index(pair[0][0]), *pair[0][1:])
     ):
