@@ -26,8 +26,9 @@ __all__ = ["COMMANDS"]
 @click.option("--strategy", metavar="NAME", help="Chooses from now on; see `parbals strategies`.")
 @click.option(
     "--metric",
-    type=click.Choice(["accuracy", "log-loss"]),
-    help="What the model is judged by from now on.",
+    metavar="NAME",
+    help="What the model is judged by from now on: accuracy, balanced-accuracy, f1:CLASS or "
+    "log-loss.",
 )
 @click.option(
     "--guidelines",
@@ -69,7 +70,7 @@ def edit(
       parbals edit spam --strategy confidence
     """
     from parbals.errors import InputError
-    from parbals.learner.metric import METRICS, metric_of
+    from parbals.learner.metric import check_metric, metric_of, setting_of
     from parbals.store.store import Store
     from parbals.strategies.table import strategy_named
 
@@ -78,7 +79,7 @@ def edit(
         strategy_named(strategy)
         changes["strategy"] = strategy
     if metric is not None:
-        changes["loss"] = METRICS[metric]
+        changes["loss"] = setting_of(metric)
     if guidelines is not None:
         changes["guidelines"] = _text_of(guidelines)
     if highlight is not None:
@@ -96,6 +97,8 @@ def edit(
                     store.rename_class(old, new)
                 if added:
                     changes["classes"] = [*store.classes, *added]
+                if metric is not None:
+                    check_metric(metric, (*store.classes, *added))
                 if find and find not in (*store.classes, *added):
                     raise InputError(f"{find!r} is to be found, but is not a class of the project.")
                 if changes:

@@ -78,8 +78,9 @@ _LONG = 10.0
     "--metric",
     default="accuracy",
     show_default=True,
-    type=click.Choice(["accuracy", "log-loss"]),
-    help="What the model is judged by, and items are chosen for.",
+    metavar="NAME",
+    help="What the model is judged by, and items are chosen for: accuracy, balanced-accuracy, "
+    "f1:CLASS or log-loss.",
 )
 @click.option(
     "--seed",
@@ -147,7 +148,7 @@ def init(
     """
     from parbals.features.encoders.base import Options
     from parbals.features.encoders.table import better_encoder
-    from parbals.learner.metric import METRICS
+    from parbals.learner.metric import setting_of
     from parbals.project.create import Roles, create_project
     from parbals.project.rare import rare_class_hint
     from parbals.store.store import Store
@@ -161,7 +162,7 @@ def init(
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed, "loss": METRICS[metric], "find": find}
+            {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
             | {"goal_labels": goal_labels or 0, "goal_error": goal_error or 0.0},
             audit=audit,
             encoder=encoder,

@@ -24,6 +24,7 @@ from parbals.files import replacing
 from parbals.learner.encoding import restored, stored
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
+from parbals.learner.metric import METRICS
 from parbals.npy import read_header
 from parbals.randomness import table_digest
 
@@ -46,7 +47,7 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         "seed": learner.seed,
         "classes": list(learner.classes),
         "ids": _plain_ids(learner.ids),
-        "settings": {name: getattr(learner, name) for name in _SETTINGS},
+        "settings": _settings(learner),
         "own_model": None if learner.model is None else type(learner.model).__name__,
         "pool_digest": _digest(learner.pool),
         "columns": None if learner.pool.names is None else list(learner.pool.names),
@@ -75,6 +76,12 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         raise InputError(
             f"{path} cannot be written ({error.strerror or error}); nothing was changed."
         ) from None
+
+
+def _settings(learner: Any) -> dict[str, Any]:
+    settings = {name: getattr(learner, name) for name in _SETTINGS}
+    # Where the loss says it all an older parbals reads the file too.
+    return settings if learner.metric in METRICS else {**settings, "metric": learner.metric}
 
 
 def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) -> Any:

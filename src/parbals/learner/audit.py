@@ -16,6 +16,7 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.looks import error_limits, latest_look
+from parbals.learner.metric import decided
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
 
@@ -149,10 +150,11 @@ def measure(learner: "ActiveLearner") -> Measurement | None:
     model = learner.model_of(np.sort(order[~is_audit]))
     audited = order[is_audit] if model is not None else order[:0]
     given = np.array([labels[p] for p in audited.tolist()], np.int64)
-    decided = given
+    said = given
     if len(audited):
-        decided = learner.mean_proba(model, learner.pool_rows(audited)).argmax(axis=1)
-    wrong = decided != given
+        probs = learner.mean_proba(model, learner.pool_rows(audited))
+        said = decided(probs, learner.stakes(model))
+    wrong = said != given
 
     def share(of: np.ndarray, among: np.ndarray, fewest: int = _FEWEST) -> Estimate | None:
         n, hits = int(among.sum()), int((of & among).sum())
@@ -168,5 +170,5 @@ def measure(learner: "ActiveLearner") -> Measurement | None:
         n_audit=len(learner.audit),
         n_labels=n_labels,
         recall={label: share(~wrong, given == c) for c, label in classes},
-        precision={label: share(~wrong, decided == c) for c, label in classes},
+        precision={label: share(~wrong, said == c) for c, label in classes},
     )

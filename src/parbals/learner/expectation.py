@@ -24,9 +24,10 @@ from scipy.optimize import minimize_scalar
 from parbals.scores.uncertainty import mean_prediction
 from parbals.types import Estimate
 
-__all__ = ["Temperature", "estimates", "sharpened", "temperature"]
+__all__ = ["Temperature", "believed_labels", "estimates", "sharpened", "temperature"]
 
 _DRAWS = 4_000
+_LABELLINGS = 200
 _WIDTH = 0.7
 _FARTHEST = 3.0  # that ln T may be from 0
 _STEP = 0.1  # of ln T, for a second difference
@@ -78,15 +79,17 @@ def estimates(
     weights: np.ndarray,
     generator: np.random.Generator,
     heat: Temperature = _NONE,
+    decisions: np.ndarray | None = None,
 ) -> tuple[Estimate, Estimate]:
     """Error and log loss as somebody who labelled the target set (M, K, C) would find them.
 
     Every sample's probabilities are changed by the factor that makes their mean the sharpened one.
+    ``decisions`` (M,) are class numbers, by default the most probable ones.
     """
     plain = mean_prediction(samples, weights)
     mean = sharpened(plain, heat.degree)
     n_targets = len(mean)
-    decided = np.arange(n_targets), plain.argmax(axis=1)
+    decided = np.arange(n_targets), plain.argmax(axis=1) if decisions is None else decisions
     factor = (1.0 - mean[decided]) / np.maximum(1.0 - plain[decided], _LEAST)
     wrong = factor[:, None] * (1.0 - samples[decided[0], :, decided[1]].astype(np.float64))
     wrong = np.minimum(wrong, 1.0)  # (M, K)
@@ -109,6 +112,27 @@ def estimates(
         low, high = np.quantile(measured, [0.05, 0.95])
         results.append(Estimate(float(weights @ of_sample), float(low), float(high)))
     return results[0], results[1]
+
+
+def believed_labels(
+    samples: np.ndarray, weights: np.ndarray, generator: np.random.Generator, heat: Temperature
+) -> np.ndarray:
+    """(K', M) labellings of the target set (M, K, C) as likely as the report has them.
+
+    One each of so many draws from the posterior, at a temperature that is drawn as well.
+    """
+    plain = mean_prediction(samples, weights)
+    drawn = generator.choice(len(weights), _LABELLINGS, p=weights)
+    labels = np.empty((_LABELLINGS, len(plain)), np.int64)
+    for row, (k, noise) in enumerate(
+        zip(drawn, generator.standard_normal(len(drawn)), strict=True)
+    ):
+        mean = sharpened(plain, heat.degree * np.exp(heat.deviation * noise))
+        probs = samples[:, k].astype(np.float64) * (mean / np.maximum(plain, _LEAST))
+        totals = probs.cumsum(axis=1)
+        at = generator.random((len(plain), 1)) * totals[:, -1:]
+        labels[row] = (at > totals[:, :-1]).sum(axis=1)
+    return labels
 
 
 def _by_temperature(

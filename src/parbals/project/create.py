@@ -13,7 +13,7 @@ from parbals.features.encoders.base import Kind, Options
 from parbals.features.encoders.embedding import Progress
 from parbals.features.encoders.table import AUTO, default_encoder
 from parbals.learner.audit import draw_audit
-from parbals.learner.metric import METRICS
+from parbals.learner.metric import METRICS, check_metric, metric_of
 from parbals.project.embedding import Made, make_features
 from parbals.project.features import COLUMNS, GIVEN, TABLE, open_encoder, store_features
 from parbals.project.table import all_numbers, holds_classes, reads_as_numbers, sort_columns
@@ -101,6 +101,7 @@ def create_project(
                 "column)."
             )
         classes = classes_in(source, roles.label)
+    check_metric(metric_of(settings.get("loss", METRICS["accuracy"])), classes)
     if settings.get("find") not in (None, *classes):
         raise InputError(
             f"{settings['find']!r}, which is to be found, is not one of the classes: "

@@ -8,6 +8,7 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
+from parbals.learner.metric import metric_of
 from parbals.learner.report import Report
 from parbals.project.consensus import combined_labels
 from parbals.project.features import features_of, store_features
@@ -45,7 +46,7 @@ def learner_of(
         random_state=settings.seed,
         n_samples=settings.n_samples,
         prior_scale=settings.prior_scale,
-        loss=settings.loss,
+        metric=metric_of(settings.loss),
         checked=True,
         n_candidates=n_candidates,
         audit=settings.audit,

@@ -10,6 +10,7 @@ import numpy as np
 
 from parbals.errors import InputError, ProjectError
 from parbals.learner.active import ActiveLearner
+from parbals.learner.metric import decided
 from parbals.project.engine import learner_of
 from parbals.project.features import GIVEN
 from parbals.project.fitted import FittedFeatures
@@ -77,7 +78,7 @@ def open_new_items(
 
 
 def predicted_columns(classes: tuple[str, ...]) -> list[str]:
-    """id, the most probable class, and one probability for each class."""
+    """id, the class that is decided, and one probability for each class."""
     return ["id", "predicted", *(f"p_{label}" for label in classes)]
 
 
@@ -86,6 +87,7 @@ def predictions(
 ) -> Iterator[dict[str, Any]]:
     """One record for every new item, in order."""
     walk, done = plan_items(new.source, id_column=new.id_column), 0
+    stakes = learner.stakes(learner.fitted(with_audit=with_audit))
     while items := [(name, content) for name, content, _ in islice(walk, _AT_ONCE)]:
         given = new.source.features
         if new.fitted.name == GIVEN and given is not None:
@@ -93,9 +95,10 @@ def predictions(
         else:
             rows = new.fitted.encoded(items, new.base)
         probs = learner.predict_proba(new.fitted.features(rows), with_audit=with_audit)
-        for (name, _), row in zip(items, probs, strict=True):
+        best = decided(probs, stakes)
+        for (name, _), row, number in zip(items, probs, best.tolist(), strict=True):
             shares = {
                 f"p_{c}": round(float(p), 6) for c, p in zip(learner.classes, row, strict=True)
             }
-            yield {"id": name, "predicted": learner.classes[int(row.argmax())], **shares}
+            yield {"id": name, "predicted": learner.classes[number], **shares}
         done += len(items)

@@ -13,6 +13,7 @@ from parbals.learner.words import (
     class_lines,
     error_line,
     goal_parts,
+    metric_line,
 )
 from parbals.project.consensus import Agreement, agreement, combined_labels
 from parbals.project.features import load_features
@@ -153,7 +154,7 @@ def report_lines(
     report: Mapping[str, Any], goal: Goal, n_labelled: int, *, verbose: bool = False
 ) -> list[str]:
     """How good the model is and what to do next; ``verbose`` with losses in nats."""
-    lines = [error_line(report)]
+    lines = [error_line(report), *metric_line(report)]
     loss, gain = report["expected_log_loss"], report.get("next_gain")
     if verbose and loss is not None:
         lines.append(

@@ -91,6 +91,8 @@ class Meta:
             }
             if meta.get("find") == old:
                 changes["find"] = new
+            if meta.get("loss") == f"f1:{old}":
+                changes["loss"] = f"f1:{new}"
             write_meta(connection, self._db.project, changes)
             _log(connection, RENAMED_CLASS, {"old": old, "new": new})
             connection.execute(f"PRAGMA user_version = {RENAMED}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from parbals.errors import InputError, ShapeError
 from parbals.randomness import Seed, seed_from
-from parbals.scores.losses import LOSSES
+from parbals.scores.losses import LOSSES, Stakes
 from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.problem import GaussianView, Labelled, ModelView, Problem
@@ -39,6 +39,7 @@ def check_terms(
     n_universes: Any = 10,
     random_state: Seed = None,
     loss: Any = "log",
+    stakes: Stakes | None = None,
     beta: Any = 1.0,
     n_configurations: Any = 4096,
     options: Mapping[str, Any] | None = None,
@@ -59,6 +60,7 @@ def check_terms(
         "n_universes": check_positive_int(n_universes, "n_universes"),
         "seed": seed_from(random_state),
         "loss": loss,
+        "stakes": stakes,
         "beta": check_positive(beta, "beta"),
         "n_configurations": check_positive_int(n_configurations, "n_configurations"),
         "options": options,

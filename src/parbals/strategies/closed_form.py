@@ -18,7 +18,7 @@ from parbals.numerics import working_precision
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import closed_bald, decision_gain, decisions_at
-from parbals.scores.losses import Loss
+from parbals.scores.losses import Loss, Stakes
 from parbals.strategies.distributed import each_row
 from parbals.strategies.labeller import Labeller, open_labeller
 from parbals.strategies.problem import GaussianView, Problem, batch_of
@@ -57,7 +57,7 @@ def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool
 def _closed_form_batch(problem: Problem, n_universes: int, *, is_map: bool) -> Batch:
     view = problem.gaussian
     assert view is not None  # the caller has looked
-    surface = surface_of(view.channels, view.target)
+    surface = surface_of(view.channels, view.target, problem.stakes)
     start = start_scores(surface, view.pool)
     labeller = None if is_map else open_labeller(view.channels, n_universes, problem.seed)
     size, score = problem.batch_size, _score(view, problem.loss)
@@ -99,14 +99,14 @@ def _alone(
         slice(len(chosen)),
         surface.target,
     )
-    decisions = decisions_at(there.mean, there.variance, np)
+    decisions = decisions_at(there.mean, there.variance, np, surface.stakes)
     covariance = covariance_between(few, surface, rows)
     return np.asarray(decision_gain(covariance, few.gains[:, rows], decisions, surface.share, np))
 
 
-def gain_in_closed_form(view: GaussianView, loss: Loss) -> np.ndarray:
+def gain_in_closed_form(view: GaussianView, loss: Loss, stakes: Stakes | None = None) -> np.ndarray:
     """(N,) of every pool point: EPIG (first order with more than two classes), or accuracy."""
-    surface = surface_of(view.channels, view.target)
+    surface = surface_of(view.channels, view.target, stakes)
     return start_scores(surface, view.pool, _score(view, loss))
 
 

@@ -94,8 +94,10 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
 def _open_universes(problem: Problem, n_universes: int) -> Universes:
     if problem.model is not None:
         n_more = problem.batch_size + len(problem.pending)
-        return ParticleUniverses(problem.model, n_universes, n_more, problem.seed)
-    return ReweightedUniverses(*problem.samples(), problem.weights, n_universes, problem.seed)
+        return ParticleUniverses(problem.model, n_universes, n_more, problem.seed, problem.stakes)
+    return ReweightedUniverses(
+        *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
+    )
 
 
 def _best(

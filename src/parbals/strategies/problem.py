@@ -14,7 +14,7 @@ from parbals.posterior.ep import GaussianPosterior
 from parbals.posterior.ep_classes import ClassesPosterior
 from parbals.posterior.predictive import mean_proba
 from parbals.posterior.smc import Population
-from parbals.scores.losses import Loss
+from parbals.scores.losses import Loss, Stakes
 from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.distributed import DistributedRows
 from parbals.types import Batch
@@ -85,6 +85,7 @@ class Problem:
     gaussian: GaussianView | None = None  # in place of samples, for strategies in closed form
     beta: float = 1.0
     loss: Loss = "log"
+    stakes: Stakes | None = None
     n_configurations: int = 4096
     options: Mapping[str, Any] = field(default_factory=dict)  # of strategies that are not ours
 

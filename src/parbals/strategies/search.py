@@ -32,6 +32,7 @@ from parbals.scores.gaussian import (
     quadratic_gain,
     target_gains,
 )
+from parbals.scores.losses import Stakes
 from parbals.strategies.gaussian_universes import Pool, Universes, begin, observe, pool_of, seen_by
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
 from parbals.strategies.surface import Score, Surface, platform
@@ -90,7 +91,7 @@ def greedy_search(
     pool = pool_of(surface, design)
 
     def choose(universes: Universes, search: Search) -> tuple[Search, Array]:
-        at_targets = _at_targets(universes)
+        at_targets = _at_targets(universes, surface.stakes)
         known = _Known(pool, universes, *at_targets, surface.share, jnp.asarray(outside))
         search = _rescore(known, search, score)
         index, value = _best(known, search, score)
@@ -131,11 +132,13 @@ def greedy_search(
     return jax.lax.while_loop(goes_on, step, state)[3]
 
 
-def _at_targets(universes: Universes) -> tuple[Float[Array, "A U M"], Decisions]:
+def _at_targets(
+    universes: Universes, stakes: Stakes | None
+) -> tuple[Float[Array, "A U M"], Decisions]:
     """Gains and decisions at the targets; on a CPU one universe at a time, which stays in cache."""
     each: Any = jax.lax.map if platform() == "cpu" else _together
     moments = tuple(x.swapaxes(0, 1) for x in (universes.target_mean, universes.target_variance))
-    gains, decisions = each(lambda of_one: gains_and_decisions(*of_one), moments)
+    gains, decisions = each(lambda of_one: gains_and_decisions(*of_one, stakes=stakes), moments)
     marks = (None if x is None else x.swapaxes(0, 1) for x in decisions[2:])
     return gains.swapaxes(0, 1), Decisions(*decisions[:2], *marks)
 

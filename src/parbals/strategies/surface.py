@@ -32,6 +32,7 @@ from parbals.scores.gaussian import (
     quadratic_gain,
     target_gains,
 )
+from parbals.scores.losses import Stakes
 from parbals.strategies.distributed import DistributedRows, each_row
 
 __all__ = [
@@ -76,6 +77,7 @@ class Surface(NamedTuple):
     gains: Float[Array, "A M"]
     factor: Float[Array, "A r M"]  # (z R_a)ᵀ of the targets
     share: Float[Array, " M"]  # 1 / number of targets, 0 for padding
+    stakes: Stakes | None = None
 
 
 def platform() -> str:
@@ -99,7 +101,7 @@ def affordable_rows(channels: Channels, n_targets: int) -> int:
     return int(_AFFORDABLE // max(operations, 1))
 
 
-def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
+def surface_of(channels: Channels, X_target: np.ndarray, stakes: Stakes | None = None) -> Surface:
     """The surface of a posterior over target features (M, D), in NumPy.
 
     The targets are few, and loading a program for them would take longer than the work.
@@ -112,7 +114,7 @@ def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
     blocks = block_rows(size, max(16, _GAINS_ENTRIES // len(channels.roots)))
     parts = [target_gains(target.mean[:, b], target.variance[:, b], np) for b in blocks]
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size)
-    whole = *seen, target, np.concatenate(parts, axis=1), factor.swapaxes(1, 2), share
+    whole = *seen, target, np.concatenate(parts, axis=1), factor.swapaxes(1, 2), share, stakes
     return Surface(*jax.tree.map(lambda x: np.ascontiguousarray(x, np.float32), whole))
 
 
@@ -208,7 +210,7 @@ def _start_of_block(
         return closed_epig(*here, there.mean[0], there.variance[0], table, surface.share)
     gains, parts = target_gains(rows.mean, rows.variance), (factor, surface.factor)
     if score == "decision":
-        decisions = decisions_at(there.mean, there.variance)
+        decisions = decisions_at(there.mean, there.variance, stakes=surface.stakes)
         return decision_gain(parts, gains, decisions, surface.share, table=covariance)
     return quadratic_gain(parts, gains, surface.gains, surface.share, table=covariance)
 

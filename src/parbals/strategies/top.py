@@ -91,5 +91,5 @@ def parameter_scores(problem: Problem) -> np.ndarray:
 def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     """(N,) expected gain on the target set under a loss, by default the problem's."""
     if problem.gaussian is not None:
-        return gain_in_closed_form(problem.gaussian, loss or problem.loss)
-    return epig_scores(*problem.samples(), problem.weights, loss or problem.loss)
+        return gain_in_closed_form(problem.gaussian, loss or problem.loss, problem.stakes)
+    return epig_scores(*problem.samples(), problem.weights, loss or problem.loss, problem.stakes)

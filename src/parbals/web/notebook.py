@@ -18,6 +18,7 @@ import numpy as np
 
 from parbals.errors import InputError, ProjectError
 from parbals.learner.active import ActiveLearner
+from parbals.learner.metric import setting_of
 from parbals.project.consensus import combined_labels
 from parbals.project.features import GIVEN, store_features
 from parbals.readers.cells import plain_value
@@ -129,7 +130,7 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
         "seed": learner.seed,
         "n_samples": learner.n_samples,
         "prior_scale": learner.prior_scale,
-        "loss": learner.loss,
+        "loss": setting_of(learner.metric),
         "audit": learner.audit.tolist(),
         "encoder": GIVEN,
         "columns": list(contents[0]),
