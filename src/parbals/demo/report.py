@@ -180,8 +180,8 @@ spam. The large dots are the first batch of each method; a line joins two near-d
 {_list(worth_sentences(demo))}
 <details><summary>Details</summary>
 <p>The map is a t-SNE projection of {len(places):,} messages. What is said twice is 1 less what the
-messages teach together, as a share of what they would teach one by one. Labels that nobody has given
-yet are drawn from the model, so both carry a little chance.</p></details>
+messages teach together, as a share of what they would teach one by one. Labels that nobody has
+given yet are drawn from the model, so both carry a little chance.</p></details>
 """
 
 
