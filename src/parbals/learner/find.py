@@ -18,8 +18,8 @@ nothing), and
 The 5 % of that with the largest R end the interval below. Most of R lies with many items of small
 p, and what the model says of those no label has checked: for the recall's upper end only the twenty
 likeliest items are counted, in place of all, the kind that the model is held to its word by.
-benchmarks/FIND.md has both ends beside the truth. With an audit the class is also counted among random
-items, which assumes nothing of the model and says little unless the audit is large.
+benchmarks/FIND.md has both ends beside the truth. With an audit the class is also counted among
+random items, which assumes nothing of the model and says little unless the audit is large.
 """
 
 from dataclasses import dataclass
