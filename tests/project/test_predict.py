@@ -57,6 +57,14 @@ class TestPredict:
         likeliest = np.array(["ham", "spam"])[probs.argmax(axis=1)]
         assert [row["predicted"] for row in rows] == likeliest.tolist()
 
+    def test_a_table_without_a_header_row_has_its_columns_named(self, run, project, tmp_path):
+        lines = [f"{i}\t{message(i)}" for i in range(4)]
+        (tmp_path / "new").write_text("\n".join(lines) + "\n", "utf-8")
+        run("predict", project, "new", "--names", "id,message", "--out", "p.csv")
+        assert [row["id"] for row in table("p.csv")] == ["0", "1", "2", "3"]
+        refused = run("predict", project, "new", "--out", "q.csv", fails=True)
+        assert "--names" in str(refused.exception)
+
     @pytest.mark.parametrize(
         "roles",
         [

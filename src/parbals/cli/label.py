@@ -78,7 +78,9 @@ _SECONDS = click.FloatRange(0, 1e9, min_open=True)
     help="How items are chosen: as the project does, or at random.",
 )
 @click.option(
-    "--until-advised", is_flag=True, help="Stop when the report says that more labels hardly help."
+    "--until-advised",
+    is_flag=True,
+    help="Stop when the project's goal is reached; without one, when more labels hardly help.",
 )
 @click.option(
     "--ask-again",

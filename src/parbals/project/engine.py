@@ -179,10 +179,13 @@ def refresh(
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block, with_audit=with_audit)
         progress("predicting", rows.stop, learner.pool.n_rows)
-    old = store.settings.predictions
     written = store_features(store.folder, predictions, name="predictions")
     # Last: where it stops in between, the predictions still say that they are older.
-    store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
-    if old is not None and old.file != written.file:
-        (store.folder / old.file).unlink(missing_ok=True)
+    with store.together():
+        old = store.settings.predictions
+        store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
+        kept = store.settings.predictions  # the old ones or none, where items were added meanwhile
+    for file in (old, written):
+        if file is not None and (kept is None or file.file != kept.file):
+            (store.folder / file.file).unlink(missing_ok=True)
     return report

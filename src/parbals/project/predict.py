@@ -51,12 +51,13 @@ def open_new_items(
     id_column: str | None = None,
     encoding: str | None = None,
     split: str | None = None,
+    names: list[str] | None = None,
 ) -> NewItems:
     """New data, if they hold what the project's features are made of; else one sentence why not.
 
     Items are named by ``id_column``, by default by a column ``id``, else by their numbers.
     """
-    source = open_source(data, encoding=encoding, split=split)
+    source = open_source(data, encoding=encoding, split=split, names=names)
     settings = store.settings
     if (settings.encoder or GIVEN) == GIVEN:
         width = settings.features.shape[1] if settings.features else 0
@@ -70,7 +71,8 @@ def open_new_items(
         if column not in source.columns:
             raise InputError(
                 f"{source.name} has no column {column!r}, which the project's features are made "
-                f"of; it has {', '.join(source.columns) or 'none'}."
+                f"of; it has {', '.join(source.columns) or 'none'}. Without a header row, name its "
+                "columns: --names."
             )
     base = (data if data.is_dir() else data.parent).resolve()
     name = id_column_of(source) if id_column is None else id_column
