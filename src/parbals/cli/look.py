@@ -76,6 +76,7 @@ def status(
     default="csv",
     show_default=True,
     type=click.Choice(["csv", "jsonl", "parquet"]),
+    help="What the file is.",
 )
 @click.option(
     "--out",

@@ -55,10 +55,12 @@ class EnsembleModel:
         self.n_classes = n_classes
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Fit the ensemble to features (n, D) and class numbers (n,)."""
         self.ensemble.fit(X, y)
         return self
 
     def sample_proba(self, X: np.ndarray) -> np.ndarray:
+        """(N, K, C) class probabilities, one sample for each of the K members."""
         members = list(self.ensemble.estimators_)
         columns = getattr(self.ensemble, "estimators_features_", [slice(None)] * len(members))
         # Ensembles number the classes they saw and fit their members on those numbers.
