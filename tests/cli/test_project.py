@@ -47,14 +47,17 @@ class TestInit:
             assert np.isfinite(features).all()
             assert store.check() == []
 
-    def test_what_counts_is_named_once_and_remembered(self, run, messages):
-        from parbals.learner.metric import METRICS
-
-        for metric in METRICS:
-            run("init", metric, messages, *ROLES, "--metric", metric)
-            assert f", judged by {metric}\n" in run("status", metric, "--verbose")
-            assert json.loads(run("status", metric, "--json"))["metric"] == metric
-        run("init", "p", messages, *ROLES, "--metric", "f1", fails=True)
+    def test_what_counts_is_named_once_and_remembered(self, run, messages, tmp_path):
+        for place, metric in {"a": "accuracy", "b": "balanced-accuracy", "c": "f1:spam"}.items():
+            run("init", place, messages, *ROLES, "--metric", metric)
+            assert f", judged by {metric}\n" in run("status", place, "--verbose")
+            assert json.loads(run("status", place, "--json"))["metric"] == metric
+        run("edit", "c", "--rename-class", "spam=junk")
+        assert json.loads(run("status", "c", "--json"))["metric"] == "f1:junk"
+        run("edit", "c", "--metric", "f1:spam", fails=True)
+        for metric in ("f1", "f1:eggs"):
+            run("init", "p", messages, *ROLES, "--metric", metric, fails=True)
+            assert not (tmp_path / "p").exists()
 
     def test_numbers_are_features_too(self, run, messages):
         record = json.loads(

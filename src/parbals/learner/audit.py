@@ -27,6 +27,7 @@ __all__ = [
     "AUDIT",
     "Measurement",
     "audit_batch",
+    "audit_predictions",
     "audit_share",
     "draw_audit",
     "measure",
@@ -130,6 +131,16 @@ def with_audit_items(batch: Batch, positions: np.ndarray) -> Batch:
         n_exact=joined(batch.n_exact, np.zeros(len(positions), np.int64)),
         notes=(*batch.notes, note),
     )
+
+
+def audit_predictions(learner: "ActiveLearner", model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(n, C) of the audit's items that have a label, and the labels' class numbers (n,)."""
+    labels = learner.labels_by_position
+    audited = np.array([p for p in learner.audit.tolist() if p in labels], np.int64)
+    numbers = np.array([labels[p] for p in audited.tolist()], np.int64)
+    if not len(audited):
+        return np.zeros((0, len(learner.classes))), numbers
+    return learner.mean_proba(model, learner.pool_rows(audited)), numbers
 
 
 def measure(learner: "ActiveLearner") -> Measurement | None:

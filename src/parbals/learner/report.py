@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parbals.learner.audit import Measurement, measure
+from parbals.learner.audit import Measurement, audit_predictions, measure
 from parbals.learner.choosing import choose_among
 from parbals.learner.expectation import Temperature, believed_labels, estimates, temperature
 from parbals.learner.find import Recall, estimate_recall
@@ -130,7 +130,8 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
         generator = derive_generator(learner.seed, "report")
-        heat, stakes = temperature(model), learner.stakes(model)
+        heat = temperature(model, *audit_predictions(learner, model))
+        stakes = learner.stakes(model)
         decisions = decided(mean_prediction(samples, weights), stakes)
         error, log_loss = estimates(samples, weights, generator, heat, decisions)
         judged = _judged(learner, samples, weights, heat, decisions)
