@@ -263,7 +263,7 @@ def test_a_request_id_used_for_something_else_is_refused(store):
         (Submission(3, "ham", "r1"), "ann"),
         (Submission(2, "ham", "r1"), "bob"),
     ):
-        with pytest.raises(InputError, match=r"request id 'r1' of another answer \(item 'mail-2'"):
+        with pytest.raises(InputError, match=r"'r1' was used for something else \(item 'mail-2'"):
             store.submit([answer], annotator=annotator)
     assert labels(store) == {2: {"ann": "ham"}}
 

@@ -13,7 +13,7 @@ from parbals.store.folder import check_folder
 from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
 from parbals.store.rows import checksum
-from parbals.store.schema import COLUMNS, MIGRATIONS, check_version, upgrade
+from parbals.store.schema import COLUMNS, MIGRATIONS, READABLE, check_version, upgrade
 from parbals.store.sqlite import configure, damaged, explained, patiently, primary_code
 
 __all__ = ["FILE_NAME", "Database", "create_file"]
@@ -108,7 +108,7 @@ class Database:
         connection.execute("RELEASE part")
 
     def insert(self, table: str, fields: Sequence[object]) -> None:
-        """Append a proved row to ``answers`` or ``passes``, inside a transaction."""
+        """Append a proved row to one of the tables of ``COLUMNS``, inside a transaction."""
         assert self._connection is not None
         assert self._lines is not None
         proof, marks = checksum(self.project, table, fields), ", ?" * len(fields)
@@ -161,7 +161,7 @@ class Database:
         except UnicodeDecodeError:  # SQLite quotes damaged text, which Python cannot read
             problem = "its tables are not those of a project"
             raise ProjectDamagedError(damaged(self.file, problem)) from None
-        if self.read_only and self.version < len(MIGRATIONS):
+        if self.read_only and self.version < READABLE:
             reader.close()
             raise ProjectError(
                 f"{self.file} was written by an older parbals; open it once for writing to upgrade "
@@ -173,7 +173,7 @@ class Database:
             with closing(reader):
                 self._connection = connection = self._connect("mode=rw")
                 if self.version < len(MIGRATIONS):
-                    upgrade(connection)
+                    upgrade(connection, lambda version: self._copy(reader, version))
                 patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 self.version = len(MIGRATIONS)
         self._files = self._identity()
@@ -227,6 +227,28 @@ class Database:
             self.journal.append(lines, must=True)
         with suppress(OSError):
             (self.folder / "project.witness").unlink(missing_ok=True)
+
+    def _copy(self, reader: sqlite3.Connection, version: int) -> None:
+        """Keep the project as it is beside itself before its schema changes."""
+        kept = self.folder / f"project.schema-{version}.sqlite3"
+        draft = self.folder / f".{kept.name}-{os.getpid()}-{time.monotonic_ns()}"
+        try:
+            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                reader.backup(connection)
+                # One file that stands for itself, whatever lies beside it.
+                connection.execute("PRAGMA journal_mode = DELETE")
+            os.replace(draft, kept)
+            sync_folder(self.folder)
+        except (OSError, sqlite3.Error) as error:
+            raise ProjectError(
+                f"{self.file} was written by an older parbals and is copied before it is changed, "
+                f"but {kept} cannot be written ({getattr(error, 'strerror', None) or error}); free "
+                "some space, or check the permissions of the folder."
+            ) from None
+        finally:
+            for path in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
+                path.unlink(missing_ok=True)
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(

@@ -25,7 +25,7 @@ from parbals.store.records import Lease, QueueCounts, Why
 from parbals.store.rows import check_position, check_text, from_json
 from parbals.store.settings import ProjectSettings
 
-__all__ = ["Queue", "lease_to", "why_of"]
+__all__ = ["Queue", "held_lease", "lease_to", "why_of"]
 
 _NOBODYS = "queued AND (annotator IS NULL OR expires <= :now)"
 # Free for :who: in nobody's hands, neither answered nor passed by them.
@@ -186,6 +186,15 @@ def lease_to(
             (position, why.batch, annotator, expires, time.time()),
         )
     return Lease(position, expires, why)
+
+
+def held_lease(connection: sqlite3.Connection, position: int, annotator: str) -> Lease:
+    """An annotator's lease of an item as it is; where there is none, one that has run out."""
+    row = connection.execute(
+        "SELECT expires FROM leases WHERE position = ? AND annotator = ? AND queued",
+        (position, annotator),
+    ).fetchone()
+    return Lease(position, time.time() if row is None else row[0], why_of(connection, position))
 
 
 def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
