@@ -117,6 +117,20 @@ class StoreMachine(RuleBasedStateMachine):
             with pytest.raises(LabelError):
                 self.store.submit(answers, annotator=annotator)
 
+    @rule(data=st.data())
+    def say_the_same_again(self, data):
+        """A label or pass that holds, with an id of its own."""
+        given = [(*key, self.held(*key)) for key in self.answers if self.held(*key) is not None]
+        passed = [(*key, self.passed(*key)) for key in self.passes if self.passed(*key)]
+        passed = [row for row in passed if self.held(*row[:2]) is None]
+        if given + passed:
+            row = data.draw(st.sampled_from(given + passed))
+            position, annotator, said = row
+            if row in given:
+                self.submit(position, said, annotator, False, "id", None)
+            else:
+                self.pass_over(position, annotator, said, None)
+
     def new_id(self):
         return f"id-{len(self.acknowledged)}"
 
