@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -121,5 +121,5 @@ def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> n
             filled += len(chunk)
     if filled != header.n_bytes:
         raise InputError(f"{name} is cut short; save it again.")
-    order = "F" if header.column_major else "C"
+    order: Literal["F", "C"] = "F" if header.column_major else "C"
     return np.ndarray(header.shape, header.dtype, data, order=order)

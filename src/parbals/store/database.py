@@ -12,6 +12,7 @@ from parbals.files import sync_folder
 from parbals.store.folder import check_folder
 from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
+from parbals.store.newcomers import Names
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS, MIGRATIONS, READABLE, check_version, upgrade
 from parbals.store.sqlite import configure, damaged, explained, patiently, primary_code
@@ -37,6 +38,7 @@ class Database:
         self.project = ""
         self.version = 0
         self.index_checked = False
+        self.names = Names()
         self._closed = False
         self._connection: sqlite3.Connection | None = None
         self._lines: list[bytes] | None = None
@@ -117,6 +119,11 @@ class Database:
         )
         name = proved_id(self._connection, self.project, int(str(fields[1])))
         self._lines.append(entry(self.project, table, fields, proof, name))
+
+    def known_names(self) -> set[str]:
+        """Everybody who has ever labelled something; inside a transaction or outside."""
+        with self.reading() as connection:
+            return self.names.read(connection, len(self._lines or ()))
 
     def settle(self) -> None:
         """Fold what the -wal file holds into the project's file, as far as nobody is in the way."""

@@ -16,11 +16,15 @@ from parbals.store.renames import Renames
 from parbals.store.rows import check_text, checksum, from_json, now, to_json
 from parbals.store.settings import ProjectSettings, checked_settings
 
-__all__ = ["ADDED", "CHANGED", "RENAMED_CLASS", "TOLD", "Meta", "check_classes", "write_meta"]
+__all__ = [
+    *("ADDED", "CHANGED", "RELEASED", "RENAMED_CLASS", "TOLD"),
+    *("Meta", "check_classes", "write_meta"),
+]
 
 TOLD = ("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes")
 """What people decide: a change of it is remembered."""
 CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
+RELEASED = "items given back"
 """Kinds of events."""
 
 

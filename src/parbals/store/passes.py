@@ -4,12 +4,13 @@ Kept like answers: appended, never changed, proved by a checksum.
 """
 
 import sqlite3
-import time
 
 from parbals.errors import InputError
 from parbals.store.answers import HeldLabelError, Pen
+from parbals.store.clock import moment
 from parbals.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals.store.database import Database
+from parbals.store.leases import held_lease, lease_to
 from parbals.store.records import Lease, Pass, Undone
 from parbals.store.requests import Known
 from parbals.store.rows import check_position, check_text, now
@@ -78,8 +79,6 @@ class Passes:
         History keeps both. The same ``request_id`` again takes back nothing more, nor does it lease
         the item again.
         """
-        from parbals.store.queue import held_lease, lease_to
-
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
             pen = Pen(self._db, connection, annotator)
@@ -89,7 +88,7 @@ class Passes:
             if known is not None:
                 return _undone(connection, pen, known), held_lease(connection, position, annotator)
             undone = _take_back(connection, pen, position, request_id)
-            lease = lease_to(connection, position, annotator, time.time() + lease_seconds)
+            lease = lease_to(connection, position, annotator, moment() + lease_seconds)
         return undone, lease
 
     def passes(self) -> dict[int, dict[str, str]]:

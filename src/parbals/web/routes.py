@@ -1,14 +1,15 @@
 """The API's routes: each answers with the model that describes it."""
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from parbals.project.quick import quick_batch
+from parbals.store.clock import moment
+from parbals.store.meta import RELEASED
 from parbals.store.records import Submission
 from parbals.store.store import Store
 from parbals.web.downloads import MEDIA_TYPES, Exporter, Format
@@ -29,6 +30,7 @@ from parbals.web.schemas import (
     PassOut,
     PositionsIn,
     ProjectOut,
+    ReleaseAllIn,
     ReleasedOut,
     SettingsIn,
     StoredAnswer,
@@ -50,7 +52,8 @@ _States = Literal["all", "labelled", "unlabelled", "queued", "out", "unsure", "s
 
 def labelling_routes(session: Session) -> APIRouter:
     """What annotators do: settings, items to take, answers, passes, undo, leases."""
-    routes = APIRouter(prefix="/api", route_class=StrictRoute)
+    paced = [Depends(session.pace.of_request)]
+    routes = APIRouter(prefix="/api", route_class=StrictRoute, dependencies=paced)
     desk = session.desk
 
     @routes.get("/project", responses=errors_of())
@@ -147,7 +150,7 @@ def labelling_routes(session: Session) -> APIRouter:
         def act(store: Store) -> LeasesOut:
             seconds = session.tasks(store).lease_seconds
             mine = store.renew(body.annotator, body.positions, seconds)
-            return LeasesOut(mine=mine, expires=time.time() + seconds)
+            return LeasesOut(mine=mine, expires=moment() + seconds)
 
         leases = await desk.write(act)
         session.touch(body.annotator)
@@ -158,6 +161,20 @@ def labelling_routes(session: Session) -> APIRouter:
         """The annotator leaves: their items go back into the queue."""
         released = await desk.write(lambda store: store.release(body.annotator, body.positions))
         return ReleasedOut(released=released)
+
+    @routes.post("/release-all", responses=errors_of(body=True))
+    async def release_all(body: ReleaseAllIn) -> ReleasedOut:
+        """For the page's owner: everything that is out with a person, or with anybody, comes back.
+
+        A late answer still counts.
+        """
+
+        def act(store: Store) -> ReleasedOut:
+            released = store.release_all(body.of)
+            store.log(RELEASED, name=body.of, count=released)
+            return ReleasedOut(released=released)
+
+        return await desk.write(act)
 
     return routes
 
