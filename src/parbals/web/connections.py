@@ -11,17 +11,16 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["MOST_CONNECTIONS", "limited"]
+__all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "LimitedConnection", "limited"]
 
 MOST_CONNECTIONS = 500
-_HEAD_SECONDS = 10.0
+HEAD_SECONDS = 10.0
+"""In which the head of a request must arrive."""
 
 
-def limited(
-    most: int | None = None, head_seconds: float = _HEAD_SECONDS
-) -> type["LimitedConnection"]:
-    """The protocol of one server; by default as many connections as this process can well have."""
-    limits = {"most": _affordable() if most is None else most, "head_seconds": head_seconds}
+def limited() -> type["LimitedConnection"]:
+    """The protocol of one server, with as many connections as this process can well have."""
+    limits = {"most": _affordable(), "head_seconds": HEAD_SECONDS}
     return type("LimitedConnection", (LimitedConnection,), {**limits, "silent": {}, "idle": {}})
 
 

@@ -84,8 +84,6 @@ def _show(folder: Path, listener: socket.socket, host: str, token: str, browser:
 
 def make_server(session: Session, *, host: str, port: int, token: str) -> uvicorn.Server:
     """The server of an open project, which does not listen yet."""
-    for name in LOGGERS:
-        logging.getLogger(name).addFilter(SPARING)
     config = uvicorn.Config(
         make_app(session, token=token, port=port, names=_names(host)),
         log_level="warning",
@@ -98,6 +96,8 @@ def make_server(session: Session, *, host: str, port: int, token: str) -> uvicor
         timeout_graceful_shutdown=3,
         lifespan="on",
     )
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(SPARING)
     return uvicorn.Server(config)
 
 
