@@ -17,6 +17,10 @@ from parbals.web.pace import Pace
 from parbals.web.sparing import Sparing
 
 HALF = b"POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl"
+HALF_A_BODY = (
+    "POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
+    'Content-Type: application/json\r\nContent-Length: 90\r\n\r\n{{"annotator":'
+)
 WITHOUT_WORKER = (
     "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024));"
     "from parbals.web.supervisor import Supervisor as s; s.start = s.stop = lambda self: None;"
@@ -55,14 +59,15 @@ def is_open(link):
         return False
 
 
-def test_eleven_hundred_half_open_requests_do_not_lock_anybody_out(tmp_path):
+@pytest.mark.parametrize("half", [HALF.decode(), HALF_A_BODY], ids=["head", "body"])
+def test_eleven_hundred_half_open_requests_do_not_lock_anybody_out(tmp_path, half):
     folder = make_project(tmp_path / "p")
     with more_files(2048), serving(folder, before=WITHOUT_WORKER) as server, ExitStack() as held:
-        links = []
+        links, sent = [], half.format(port=server.port, token=server.token).encode()
         for number in range(1_100):
             link = socket.create_connection(("127.0.0.1", server.port), timeout=5)
             links.append(held.enter_context(link))
-            link.sendall(HALF)
+            link.sendall(sent)
             if number % 100 == 99:
                 assert take_soon(server, "ann") == 200
         assert take_soon(server, "a newcomer") == 200

@@ -38,7 +38,7 @@ class Database:
         self.project = ""
         self.version = 0
         self.index_checked = False
-        self.names = Names()
+        self._names = Names()
         self._closed = False
         self._connection: sqlite3.Connection | None = None
         self._lines: list[bytes] | None = None
@@ -120,10 +120,9 @@ class Database:
         name = proved_id(self._connection, self.project, int(str(fields[1])))
         self._lines.append(entry(self.project, table, fields, proof, name))
 
-    def known_names(self) -> set[str]:
+    def known_names(self, connection: sqlite3.Connection) -> set[str]:
         """Everybody who has ever labelled something; inside a transaction or outside."""
-        with self.reading() as connection:
-            return self.names.read(connection, len(self._lines or ()))
+        return self._names.read(connection, len(self._lines or ()))
 
     def settle(self) -> None:
         """Fold what the -wal file holds into the project's file, as far as nobody is in the way."""

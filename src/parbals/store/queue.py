@@ -39,7 +39,7 @@ class Queue:
             wanted = ProjectSettings.of(read_meta(connection)[0]).answers_wanted
             hand = Hand(connection, annotator, now, wanted)
             hand.keep(n)
-            known = self._db.known_names()
+            known = self._db.known_names(connection)
             room = n
             if annotator not in known:
                 room = len(hand.given) + room_for_newcomers(connection, known, now)
@@ -111,8 +111,8 @@ class Queue:
 
     def room(self) -> int:
         """How many more items may be chosen for the page before somebody labels one."""
-        known = self._db.known_names()
         with self._db.reading() as connection:
+            known = self._db.known_names(connection)
             (n,) = connection.execute("SELECT count(*) FROM leases WHERE queued").fetchone()
             (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
         return max(0, most_queued(last, len(known)) - n)

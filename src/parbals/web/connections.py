@@ -27,7 +27,8 @@ def limited() -> type["LimitedConnection"]:
 class LimitedConnection(H11Protocol):
     """One connection; its class knows those of its server that are waited for, longest first.
 
-    ``silent`` have not sent a whole request yet; ``idle`` have been answered and may ask again.
+    ``silent`` have not sent a whole request yet, its body included (for which the guard has a
+    deadline of its own); ``idle`` have been answered and may ask again.
     """
 
     most: int
@@ -45,10 +46,13 @@ class LimitedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._is_served():
-            self._serve()
-        elif self._deadline is None:
-            self._expect_head()
+        if not self._is_served():
+            if self._deadline is None:
+                self._expect_head()
+            return
+        self._stop_waiting()
+        if not self.cycle.more_body:
+            self._forget()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # which may begin with the next request at once
@@ -71,14 +75,16 @@ class LimitedConnection(H11Protocol):
     def _expect_head(self) -> None:
         self._deadline = self.loop.call_later(self.head_seconds, self.leave)
 
-    def _serve(self) -> None:
-        self.silent.pop(self, None)
-        self.idle.pop(self, None)
+    def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    _forget = _serve
+    def _forget(self) -> None:
+        """It is served now, or gone."""
+        self._stop_waiting()
+        self.silent.pop(self, None)
+        self.idle.pop(self, None)
 
 
 def _affordable() -> int:

@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable
 
-from fastapi import Request
-
 from parbals.web.desk import BusyError
 
 __all__ = ["Pace"]
@@ -20,13 +18,6 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._left: dict[str, tuple[float, float]] = {}
-
-    async def of_request(self, request: Request) -> None:
-        """Before every request of the API that names an annotator."""
-        body = await request.json() if request.method == "POST" else None
-        name = body.get("annotator") if isinstance(body, dict) else None
-        if isinstance(name, str):
-            self.admit(name.strip())
 
     def admit(self, name: str) -> None:
         """Count a request; refused where the name has none left."""

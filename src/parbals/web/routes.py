@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from parbals.project.quick import quick_batch
@@ -52,8 +52,7 @@ _States = Literal["all", "labelled", "unlabelled", "queued", "out", "unsure", "s
 
 def labelling_routes(session: Session) -> APIRouter:
     """What annotators do: settings, items to take, answers, passes, undo, leases."""
-    paced = [Depends(session.pace.of_request)]
-    routes = APIRouter(prefix="/api", route_class=StrictRoute, dependencies=paced)
+    routes = APIRouter(prefix="/api", route_class=StrictRoute)
     desk = session.desk
 
     @routes.get("/project", responses=errors_of())
@@ -79,6 +78,7 @@ def labelling_routes(session: Session) -> APIRouter:
 
         Where too few do, more are chosen at once: nobody waits for the model.
         """
+        session.pace.admit(body.annotator)
 
         def act(store: Store) -> TasksOut:
             tasks = session.tasks(store)
@@ -95,6 +95,7 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/answers", responses=errors_of(409, body=True))
     async def answers(body: AnswersIn) -> StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
+        session.pace.admit(body.annotator)
         labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
@@ -114,6 +115,7 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/passes", responses=errors_of(409, body=True))
     async def pass_over(body: PassIn) -> PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
+        session.pace.admit(body.annotator)
         outcome = await desk.write(
             lambda store: store.pass_over(
                 body.position,
@@ -129,6 +131,7 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/undo", responses=errors_of(409, body=True))
     async def undo(body: UndoIn) -> UndoneOut:
         """Take back the annotator's latest label or pass of an item; it is theirs again."""
+        session.pace.admit(body.annotator)
 
         def act(store: Store) -> UndoneOut:
             tasks = session.tasks(store)
@@ -146,6 +149,7 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/leases", responses=errors_of(body=True))
     async def renew(body: PositionsIn) -> LeasesOut:
         """The annotator is still at work: their items stay theirs."""
+        session.pace.admit(body.annotator)
 
         def act(store: Store) -> LeasesOut:
             seconds = session.tasks(store).lease_seconds
@@ -159,6 +163,7 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/release", responses=errors_of(body=True))
     async def release(body: PositionsIn) -> ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
+        session.pace.admit(body.annotator)
         released = await desk.write(lambda store: store.release(body.annotator, body.positions))
         return ReleasedOut(released=released)
 
