@@ -78,11 +78,17 @@ def test_answers_cannot_be_changed_or_deleted_even_with_sql(folder):
 
 def make_older(folder, version):
     """The project as an earlier parbals would have written it."""
-    lacks = schema.schema_of(len(schema.MIGRATIONS)) - schema.schema_of(version)
-    for kind, name, *_ in lacks:
-        if kind == "table":
-            sql(folder, f"DROP TABLE {name}")
-    sql(folder, f"PRAGMA user_version = {version}")
+    newer = (folder / "project.sqlite3").rename(folder.parent / "newer.sqlite3")
+    with closing(sqlite3.connect(folder / "project.sqlite3", isolation_level=None)) as older:
+        for migration in schema.MIGRATIONS[:version]:
+            migration(older)
+        tables = [name for kind, name, *_ in schema.schema_rows(older) if kind == "table"]
+        older.execute("ATTACH ? AS newer", (str(newer),))
+        for table in set(tables) - {"sqlite_sequence"}:
+            columns = ", ".join(row[1] for row in older.execute(f"PRAGMA table_info({table})"))
+            older.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM newer.{table}")
+        older.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        older.execute(f"PRAGMA user_version = {version}")
 
 
 @pytest.mark.parametrize("version", [2, 3])
