@@ -109,6 +109,7 @@ def test_a_project_of_today_is_read_as_it_is_and_copied_before_it_is_upgraded(fo
     copy.rename(folder.parent / "restored" / "project.sqlite3")
     with Store.open(folder.parent / "restored") as store:
         assert store.current_labels() == {0: {"ann": "ham"}}
+        assert store.submit([Submission(1, "ham")], annotator="ann").new == 1
 
 
 def schema_and_answers(file):

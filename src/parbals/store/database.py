@@ -181,6 +181,8 @@ class Database:
                 if self.version < len(MIGRATIONS):
                     upgrade(connection, lambda version: self._copy(reader, version))
                 patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
+                # A copy that was put back has no -wal file before the first read.
+                patiently(lambda: connection.execute("SELECT 1 FROM sqlite_master").fetchone())
                 self.version = len(MIGRATIONS)
         self._files = self._identity()
         self.index_checked = False
