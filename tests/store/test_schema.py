@@ -94,6 +94,7 @@ def make_older(folder, version):
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_project_of_today_is_read_as_it_is_and_copied_before_it_is_upgraded(folder, version):
     make_older(folder, version)
+    (folder / "project.sqlite3").chmod(0o600)
     before = schema_and_answers(folder / "project.sqlite3")
     with Store.open(folder, read_only=True) as store:
         assert store.n_labelled == 1
@@ -105,6 +106,7 @@ def test_a_project_of_today_is_read_as_it_is_and_copied_before_it_is_upgraded(fo
     assert sql(folder, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
     copy = folder / f"project.schema-{version}.sqlite3"
     assert schema_and_answers(copy) == before
+    assert copy.stat().st_mode & 0o777 == 0o600, "nobody else may read it"
     (folder.parent / "restored").mkdir()
     copy.rename(folder.parent / "restored" / "project.sqlite3")
     with Store.open(folder.parent / "restored") as store:

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -241,6 +242,8 @@ class Database:
         kept = self.folder / f"project.schema-{version}.sqlite3"
         draft = self.folder / f".{kept.name}-{os.getpid()}-{time.monotonic_ns()}"
         try:
+            mode = stat.S_IMODE(self.file.stat().st_mode)  # nobody new may read it
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
             with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = FULL")
                 reader.backup(connection)
