@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -16,7 +15,14 @@ from parbals.store.journal import Journal, entry, old_witness, proved_id
 from parbals.store.newcomers import Names
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS, MIGRATIONS, READABLE, check_version, upgrade
-from parbals.store.sqlite import configure, damaged, explained, patiently, primary_code
+from parbals.store.sqlite import (
+    configure,
+    damaged,
+    explained,
+    keep_copy,
+    patiently,
+    primary_code,
+)
 
 __all__ = ["FILE_NAME", "Database", "create_file"]
 
@@ -180,7 +186,7 @@ class Database:
             with closing(reader):
                 self._connection = connection = self._connect("mode=rw")
                 if self.version < len(MIGRATIONS):
-                    upgrade(connection, lambda version: self._copy(reader, version))
+                    upgrade(connection, lambda version: keep_copy(reader, self.file, version))
                 patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 # A copy that was put back has no -wal file before the first read.
                 patiently(lambda: connection.execute("SELECT 1 FROM sqlite_master").fetchone())
@@ -236,30 +242,6 @@ class Database:
             self.journal.append(lines, must=True)
         with suppress(OSError):
             (self.folder / "project.witness").unlink(missing_ok=True)
-
-    def _copy(self, reader: sqlite3.Connection, version: int) -> None:
-        """Keep the project as it is beside itself before its schema changes."""
-        kept = self.folder / f"project.schema-{version}.sqlite3"
-        draft = self.folder / f".{kept.name}-{os.getpid()}-{time.monotonic_ns()}"
-        try:
-            mode = stat.S_IMODE(self.file.stat().st_mode)  # nobody new may read it
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
-            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous = FULL")
-                reader.backup(connection)
-                # One file that stands for itself, whatever lies beside it.
-                connection.execute("PRAGMA journal_mode = DELETE")
-            os.replace(draft, kept)
-            sync_folder(self.folder)
-        except (OSError, sqlite3.Error) as error:
-            raise ProjectError(
-                f"{self.file} was written by an older parbals and is copied before it is changed, "
-                f"but {kept} cannot be written ({getattr(error, 'strerror', None) or error}); free "
-                "some space, or check the permissions of the folder."
-            ) from None
-        finally:
-            for path in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
-                path.unlink(missing_ok=True)
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
