@@ -174,13 +174,14 @@ def salvage(folder: Path, out: Path, as_json: bool) -> None:
     """
     from parbals.project.destinations import check_destination
     from parbals.project.exports import write_export
+    from parbals.readers.cells import without_nul
     from parbals.store.store import Store
 
     check_destination(folder, out)
     columns = ["id", "position", "label", "annotator", "revision", "source", "comment", "created"]
     answers = list(Store.salvage(folder))
     rows = (
-        {"id": answer.item_id, **{name: getattr(answer, name) for name in columns[1:]}}
+        {"id": answer.item_id, **{name: without_nul(getattr(answer, name)) for name in columns[1:]}}
         for answer in answers
     )
     count = write_export(out, rows, "csv", columns)

@@ -10,7 +10,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from parbals.errors import InputError, MissingDependencyError, ParbalsError, ProjectDamagedError
-from parbals.store.answers import HeldLabelError, RequestUsedError
+from parbals.store.answers import HeldLabelError
+from parbals.store.requests import RequestUsedError
 from parbals.web.desk import BusyError
 from parbals.web.guard import error_body
 from parbals.web.media import MediaError
