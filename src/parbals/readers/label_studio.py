@@ -1,0 +1,43 @@
+"""Label Studio's own JSON: tasks with data and annotations, as it exports and imports them."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["ITEM", "PROJECT", "annotator_of", "choices_of"]
+
+ITEM, PROJECT = "parbals_item", "parbals_project"
+"""Keys of a task's data: which item of which parbals project it is."""
+_EMAIL = re.compile(r"(\S+@\S+), \d+\s*$")
+
+
+def choices_of(annotation: Any, control: str | None = None) -> list[str]:
+    """What was chosen in an annotation or prediction, by the control of that name or by any."""
+    result = annotation.get("result") if isinstance(annotation, Mapping) else None
+    chosen: dict[str, None] = {}
+    for region in result if isinstance(result, list) else ():
+        if not isinstance(region, Mapping) or region.get("type") != "choices":
+            continue
+        if control is not None and region.get("from_name") != control:
+            continue
+        value = region.get("value")
+        given = value.get("choices") if isinstance(value, Mapping) else None
+        chosen |= dict.fromkeys(c for c in given or () if isinstance(c, str))
+    return list(chosen)
+
+
+def annotator_of(annotation: Mapping[str, Any], people: Mapping[int, str] | None = None) -> str:
+    """Who annotated: the address where the record or ``people`` (by number) tells, else a number.
+
+    Some answers of the server hold the whole user, some "Kim Lee kim@example.com, 7", and some 7.
+    """
+    who = annotation.get("completed_by")
+    if isinstance(who, Mapping):
+        email, who = who.get("email"), who.get("id")
+        if isinstance(email, str) and email.strip():
+            return email.strip()
+    named = _EMAIL.search(str(annotation.get("created_username") or ""))
+    if named:
+        return named[1]
+    number = who if isinstance(who, int) and not isinstance(who, bool) else 0
+    return (people or {}).get(number) or f"label-studio user {number}"
