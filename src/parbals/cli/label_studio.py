@@ -1,6 +1,7 @@
 """The commands ``label-studio connect`` and ``label-studio backend``."""
 
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -126,3 +127,56 @@ def connect(
         f"{_ENDINGS[result.ended]}.",
     )
     context.exit(_INTERRUPTED if result.ended == "interrupted" else 0)
+
+
+@label_studio.command()
+@FOLDER
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=9090, show_default=True, type=click.IntRange(0, 65_535), help="Port."
+)
+def backend(folder: Path, host: str, port: int) -> None:
+    """Be a model that Label Studio connects: predictions for its tasks, labels from its people.
+
+    Paste the address that is printed into the project's settings, Model, Connect Model. Label
+    Studio does not call addresses of its own machine and network unless it was started with
+    ML_BLOCK_LOCAL_IP=false and SSRF_PROTECTION_ENABLED=false. It goes on until Ctrl-C.
+
+    \b
+    Examples:
+      parbals label-studio backend spam
+      parbals label-studio backend spam --host 0.0.0.0 --port 9000
+    """
+    from hashlib import blake2b
+
+    import uvicorn
+
+    from parbals.integrations.label_studio.backend import make_backend
+    from parbals.store.store import Store
+    from parbals.web.serve import listen
+    from parbals.web.token import page_token
+
+    with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
+        _ = store.settings
+    # Not the page's own token, which would open the page to those who can read this address.
+    token = page_token(folder).encode()
+    word = blake2b(token, digest_size=16, person=b"label-studio").hexdigest()
+    app = make_backend(lambda: Store.open(folder), word)
+    with listen(host, port) as listener:
+        place = "localhost" if host in ("", "0.0.0.0", "::") else host
+        shown = f"[{place}]" if ":" in place else place
+        click.echo(f"The model's address: http://{shown}:{listener.getsockname()[1]}/{word}")
+        click.echo(
+            "Paste it into Label Studio: project settings, Model, Connect Model. End with Ctrl-C."
+        )
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=3,
+        )
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+    click.echo("Stopped; every confirmed label is stored.")

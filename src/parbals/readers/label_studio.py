@@ -4,11 +4,39 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ITEM", "PROJECT", "annotator_of", "choices_of"]
+from parbals.readers.annotated import Annotated, records
+
+__all__ = ["ITEM", "PROJECT", "annotator_of", "choices_of", "is_record", "read"]
 
 ITEM, PROJECT = "parbals_item", "parbals_project"
 """Keys of a task's data: which item of which parbals project it is."""
+_TASK_KEYS = frozenset(["id", "data", "meta"])
 _EMAIL = re.compile(r"(\S+@\S+), \d+\s*$")
+
+
+def is_record(record: Mapping[str, Any]) -> bool:
+    """Whether it is a task: an object of data, and what is known about it."""
+    known = isinstance(record.get("annotations"), list) or isinstance(
+        record.get("predictions"), list
+    )
+    return isinstance(record.get("data"), Mapping) and (known or set(record) <= _TASK_KEYS)
+
+
+def read(record: Mapping[str, Any]) -> Annotated:
+    """A task's data without what parbals wrote into it, and the choices of its annotations.
+
+    It is named by the item it was made of, else by its own number.
+    """
+    data = record["data"]
+    name = data.get(ITEM, record.get("id"))
+    labels: list[tuple[str | None, str]] = []
+    for annotation in records(record.get("annotations")):
+        chosen = [] if annotation.get("was_cancelled") else choices_of(annotation)
+        if len(chosen) == 1:
+            named = annotation.get("completed_by") is not None
+            labels.append((annotator_of(annotation) if named else None, chosen[0]))
+    content = {key: value for key, value in data.items() if not key.startswith("parbals_")}
+    return Annotated(None if name is None else str(name), content, labels)
 
 
 def choices_of(annotation: Any, control: str | None = None) -> list[str]:

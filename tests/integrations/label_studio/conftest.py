@@ -86,9 +86,7 @@ def supply(studio, key):
             rules = Rules(batch_size=n, once=True, **rules)
             client = Client(studio.url, key)
             result = keep_supplied(store, client, project, rules, Stop(), say=said.append)
-            labels = {
-                store.items([p])[0].id: by for p, by in store.current_labels().items()
-            }
+            labels = {store.items([p])[0].id: by for p, by in store.current_labels().items()}
             assert store.check() == []
         return SimpleNamespace(result=result, said=said, labels=labels)
 

@@ -41,7 +41,9 @@ class Studio:
         self.start()
 
     def start(self):
-        assert Path(PROGRAM).is_file(), f"{PROGRAM} is not there: make test-label-studio installs it"
+        assert Path(PROGRAM).is_file(), (
+            f"{PROGRAM} is not there: make test-label-studio installs it"
+        )
         options = ["start", "--no-browser", "--internal-host", "127.0.0.1"]
         options += ["--port", str(self.port), "--data-dir", str(self.folder / "data")]
         options += ["--username", EMAIL, "--password", PASSWORD, "--user-token", LEGACY]

@@ -52,8 +52,9 @@ class State:
         for annotation in annotations:
             who = annotation.get("completed_by") if isinstance(annotation, Mapping) else None
             number = who.get("id") if isinstance(who, Mapping) else who
-            name = annotator_of(annotation) if isinstance(number, int) else ""
-            if "@" in name and self.people.get(number) != name:
+            if not isinstance(number, int) or "@" not in (name := annotator_of(annotation)):
+                continue
+            if self.people.get(number) != name:
                 new[number] = name
         if new:
             self._store.log(_PEOPLE, project=self._uid, people=[[n, s] for n, s in new.items()])

@@ -158,7 +158,7 @@ class Connection:
     ) -> None:
         self.store, self.client, self.number = store, client, number
         self.rules, self.result, self.say = rules, result, say
-        project = client.project(number)
+        project = self._project()
         self.uid = project_uid(project)
         self.state = State(store, self.uid)
         if is_empty(str(project.get("label_config") or "")):
@@ -196,14 +196,17 @@ class Connection:
             return False
         return self.store.n_done() + len(self.state.lost) >= self.store.n_items
 
-    def _interface(self) -> Interface:
+    def _project(self) -> dict[str, Any]:
         try:
-            project = self.client.project(self.number)
+            return self.client.project(self.number)
         except GoneError:
             raise InputError(
                 f"{self.client.url} has no project {self.number} that this key may see; its number "
                 "is in the address of its page."
             ) from None
+
+    def _interface(self) -> Interface:
+        project = self._project()
         classes, former = self.store.classes, self.store.former_classes
         config = str(project.get("label_config") or "")
         interface = read_interface(config, classes, former)

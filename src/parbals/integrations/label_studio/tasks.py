@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parbals.errors import InputError
+from parbals.errors import InputError, ProjectDamagedError
 from parbals.integrations.label_studio.interface import Interface, new_interface
 from parbals.project.features import load_features
 from parbals.project.media import MediaError, image_column, read_image
@@ -112,8 +112,7 @@ class Predictions:
     """
 
     def __init__(self, store: Store) -> None:
-        stored = store.settings.predictions
-        self._probs = None if stored is None else load_features(store.folder, stored)
+        self._probs = _stored(store)
         self._classes, self._audit = store.classes, frozenset(store.settings.audit)
 
     def of(self, position: int, interface: Interface) -> dict[str, Any] | None:
@@ -125,6 +124,17 @@ class Predictions:
         score = round(float(row[best]), 6)
         result = interface.result(self._classes[best], score)
         return {"result": result, "score": score, "model_version": MODEL} if result else None
+
+
+def _stored(store: Store) -> np.ndarray | None:
+    """The stored probabilities (N, C); another process may replace their file meanwhile."""
+    stored = store.settings.predictions
+    try:
+        return None if stored is None else load_features(store.folder, stored)
+    except ProjectDamagedError:
+        if store.settings.predictions == stored:
+            raise
+    return _stored(store)
 
 
 class Matcher:
