@@ -6,6 +6,7 @@ Those of another labelling tool (:mod:`parbals.readers.tools`) are read as it me
 import csv
 import json
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,34 @@ def _tool(path: Path, encoding: str) -> tuple[Tool | None, Callable[[], Iterator
 
 
 def _flat_objects(tool: Tool, path: Path, encoding: str) -> Iterator[_Numbered]:
+    """Each item once, with everybody's labels: some tools write a record for each annotator."""
+    labels: dict[str, list[tuple[str | None, str]]] = {}
+    first: dict[str, tuple[int, bytes]] = {}
     for row, record in _objects(path, encoding):
         if not tool.is_record(record):
             raise InputError(
                 f"{where(path.name, row)} is not a record of {tool.title} as the first one is."
             )
-        yield row, flat(tool.read(record))
+        name, content, given = tool.read(record)
+        if name is None:
+            continue
+        labels.setdefault(name, []).extend(given)
+        earlier, mark = first.setdefault(name, (row, digest := _digest(content)))
+        if mark != digest:
+            raise InputError(
+                f"{where(path.name, row)}: the id {short(name)} is also that of row {earlier}, "
+                "which is about something else; give every item its own id."
+            )
+    for row, record in _objects(path, encoding):
+        name, content, given = tool.read(record)
+        if name is None:
+            yield row, flat(name, content, given)
+        elif first[name][0] == row:
+            yield row, flat(name, content, labels[name])
+
+
+def _digest(content: dict[str, Any]) -> bytes:
+    return blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
 
 
 def _objects(path: Path, encoding: str) -> Iterator[_Numbered]:

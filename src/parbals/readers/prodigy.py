@@ -23,9 +23,12 @@ def is_record(record: Mapping[str, Any]) -> bool:
 
 
 def read(record: Mapping[str, Any]) -> Annotated:
-    """``accept`` of one option is a label; so is ``label``, unless the answer is not accept."""
+    """``accept`` of one option is a label; so is ``label``, unless the answer is not accept.
+
+    Items are known by an ``id``, at the top or in ``meta``, else by Prodigy's hash of the input.
+    """
     meta = mapping(record.get("meta"))
-    name = record.get("id", meta.get("id"))
+    name = record.get("id", meta.get("id", record.get("_input_hash")))
     left_out = {*_THEIRS, "id"} | ({"text"} if COPY_OF in record else set())
     content = {
         key: value

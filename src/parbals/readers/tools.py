@@ -5,7 +5,7 @@ is told by its first record.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +36,16 @@ def tool_of(record: Mapping[str, Any]) -> Tool | None:
     return next((tool for tool in TOOLS if tool.is_record(record)), None)
 
 
-def flat(record: Annotated) -> dict[str, Any]:
+def flat(
+    name: str | None, content: Mapping[str, Any], labels: Sequence[tuple[str | None, str]]
+) -> dict[str, Any]:
     """Columns: ``id``, the item's own, and ``label``, which most annotators give.
 
     Of two equally frequent ones, the first. The item's own ``id`` and ``label`` are called
     ``item.id`` and ``item.label``.
     """
-    own = {f"item.{k}" if k in ("id", "label") else k: v for k, v in record.content.items()}
-    counts = Counter(label for _, label in record.labels)
+    own = {f"item.{k}" if k in ("id", "label") else k: v for k, v in content.items()}
+    counts = Counter(label for _, label in labels)
     label = counts.most_common(1)[0][0] if counts else None
-    named = {} if record.id is None else {"id": record.id}
+    named = {} if name is None else {"id": name}
     return {**named, **own, "label": label}
