@@ -6,7 +6,7 @@ import json
 import pytest
 
 from parbals.errors import InputError, LabelError
-from parbals.readers.answers import read_answers
+from parbals.readers.answers import read_answers, tool_answers
 from parbals.readers.open import open_source
 
 CLASSES = ["ham", "spam"]
@@ -107,7 +107,7 @@ class TestTools:
             {"id": "007", "text": "two", "item.id": "b", "n": None, "label": None},
             {"id": "13", "text": "three", "item.id": "c", "n": None, "label": None},
         ]
-        told = read_answers(file, CLASSES)
+        told = tool_answers(file, CLASSES)
         assert [row[1:] for row in told] == [
             ("11", "ham", "kim@example.com"),
             ("11", "spam", "label-studio user 7"),
@@ -120,13 +120,13 @@ class TestTools:
             {"id": "r1", "text": "one", "n": 1, "label": "ham"},
             {"id": "r2", "text": "two", "n": None, "label": None},
         ]
-        told = read_answers(file, CLASSES)
+        told = tool_answers(file, CLASSES)
         assert [row[1:] for row in told] == [("r1", "ham", "u1"), ("r1", "ham", "u2")]
 
     def test_argilla_1(self, tmp_path, ending):
         file = write(tmp_path / f"records{ending}", ARGILLA_1)
         assert read(file)[0] == {"id": "r1", "text": "one", "n": 1, "label": "ham"}
-        assert [row[1:] for row in read_answers(file, CLASSES)] == [("r1", "ham", "kim")]
+        assert [row[1:] for row in tool_answers(file, CLASSES)] == [("r1", "ham", "kim")]
 
     def test_prodigy(self, tmp_path, ending):
         file = write(tmp_path / f"lines{ending}", PRODIGY)
@@ -136,7 +136,7 @@ class TestTools:
             ("p3", "three", None),
             ("p4", "four", None),
         ]
-        told = read_answers(file, CLASSES)
+        told = tool_answers(file, CLASSES)
         assert [row[1:] for row in told] == [("p1", "spam", "db-kim"), ("p2", "ham", None)]
 
     def test_a_plain_record_stays_plain(self, tmp_path, ending):
@@ -146,7 +146,8 @@ class TestTools:
         ]
         file = write(tmp_path / f"rows{ending}", rows)
         assert read(file) == rows
-        assert [row[1:] for row in read_answers(file, CLASSES)] == [("1", "ham", None)]
+        assert tool_answers(file, CLASSES) is None
+        assert [row[1:] for row in read_answers(file, CLASSES)] == [("1", "ham")]
 
     def test_one_person_twice_with_another_label_is_refused(self, tmp_path, ending):
         file = write(
@@ -154,14 +155,14 @@ class TestTools:
             [TASKS[0], {**TASKS[0], "annotations": [{"completed_by": 7, "result": result("ham")}]}],
         )
         with pytest.raises(LabelError, match="row 2: the item '11' is 'ham' here by 'label-studio"):
-            read_answers(file, CLASSES)
+            tool_answers(file, CLASSES)
 
     def test_several_records_of_one_item_are_one_row(self, tmp_path, ending):
         other = {**PRODIGY[0], "accept": ["ham"], "_annotator_id": "db-lee"}
         third = {**other, "_annotator_id": "db-max"}
         file = write(tmp_path / f"lines{ending}", [PRODIGY[0], PRODIGY[1], other, third])
         assert [(row["id"], row["label"]) for row in read(file)] == [("p1", "ham"), ("p2", "ham")]
-        assert len(read_answers(file, CLASSES)) == 4
+        assert len(tool_answers(file, CLASSES)) == 4
         write(file, [PRODIGY[0], {**PRODIGY[1], "meta": {"id": "p1"}}])
         with pytest.raises(InputError, match="row 2: the id 'p1' is also that of row 1"):
             read(file)
@@ -169,7 +170,7 @@ class TestTools:
     def test_an_unknown_label_is_named(self, tmp_path, ending):
         file = write(tmp_path / f"lines{ending}", [{**PRODIGY[1], "label": "news"}])
         with pytest.raises(LabelError, match="row 1: the label 'news' is not one of the classes"):
-            read_answers(file, CLASSES)
+            tool_answers(file, CLASSES)
 
     def test_a_record_of_another_kind_is_named(self, tmp_path, ending):
         file = write(tmp_path / f"tasks{ending}", [*TASKS, {"text": "x"}])

@@ -376,12 +376,15 @@ def tell(
     """
     from parbals.project.batch_files import positions_of_answers
     from parbals.project.summary import goal_of, newer_answers, report_lines
-    from parbals.readers.answers import read_answers
+    from parbals.readers.answers import ToolRow, read_answers, tool_answers
     from parbals.store.records import Submission, SubmitResult
     from parbals.store.store import Store
 
     with Store.open(folder) as store:
-        answers = read_answers(file, store.classes, former=store.former_classes)
+        answers = tool_answers(file, store.classes, store.former_classes)
+        if answers is None:
+            filled = read_answers(file, store.classes, former=store.former_classes)
+            answers = [ToolRow(*row, None) for row in filled]
         positions = positions_of_answers(store, answers, file.name)
         given: dict[str, list[Submission]] = {}
         for position, answer in zip(positions, answers, strict=True):

@@ -12,7 +12,7 @@ from parbals.readers.jsonl import open_jsonl, tool_records
 from parbals.readers.source import Source, short, where
 from parbals.readers.text import open_delimited
 
-__all__ = ["Classes", "FilledRow", "open_answers", "read_answers"]
+__all__ = ["Classes", "FilledRow", "ToolRow", "open_answers", "read_answers", "tool_answers"]
 
 _JSON = (".jsonl", ".ndjson", ".json")
 
@@ -21,13 +21,20 @@ class FilledRow(NamedTuple):
     """One row with a label.
 
     ``id`` is the text of the cell: '007' is not turned into 7, nor 7 back into '007'.
-    ``annotator`` is who gave it, where a labelling tool's file says so.
     """
 
     row: int
     id: str
     label: str
-    annotator: str | None = None
+
+
+class ToolRow(NamedTuple):
+    """A label in another tool's file, and who gave it, where the file says so."""
+
+    row: int
+    id: str
+    label: str
+    annotator: str | None
 
 
 def read_answers(
@@ -42,14 +49,11 @@ def read_answers(
 
     Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
     JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
-    Parquet, Hugging Face dataset folders and the files of other labelling tools
-    (:mod:`parbals.readers.tools`) are read as well; the latter may hold labels of several people.
+    Parquet files and Hugging Face dataset folders are read as well.
     Blanks around a label do not count, nor do small and capital letters unless two classes differ
     by nothing else; ``former`` names of classes stand for those of today. The apostrophe that kept
     an id from being a formula is taken off. A row that says the same as an earlier one is left out.
     """
-    if (told := _tool_answers(Path(path), Classes(classes, former))) is not None:
-        return told
     source = open_answers(Path(path))
     id_name = _find_column(source, id_column)
     label_name = _find_column(source, label_column)
@@ -76,22 +80,28 @@ def read_answers(
     return list(rows.values())
 
 
-def _tool_answers(path: Path, classes: "Classes") -> list[FilledRow] | None:
-    """The answers in another labelling tool's file; None where it is something else."""
+def tool_answers(
+    path: Path, classes: Sequence[str], former: Mapping[str, str] | None = None
+) -> list[ToolRow] | None:
+    """Every label in another labelling tool's file (:mod:`parbals.readers.tools`).
+
+    None where the file is something else, for :func:`read_answers`.
+    """
+    known = Classes(classes, former)
     if path.suffix.lower() not in _JSON or not path.is_file():
         return None
     records = tool_records(path)
     if records is None:
         return None
-    rows: dict[tuple[str, str | None], FilledRow] = {}
+    rows: dict[tuple[str, str | None], ToolRow] = {}
     for number, record in records:
         for annotator, given in record.labels:
             place = where(path.name, number)
             if record.id is None:
                 raise InputError(f"{place} has a label, but no id that says which item it is.")
-            label = classes.match(given, place)
+            label = known.match(given, place)
             key = (record.id, annotator)
-            earlier = rows.setdefault(key, FilledRow(number, record.id, label, annotator))
+            earlier = rows.setdefault(key, ToolRow(number, record.id, label, annotator))
             if earlier.label != label:
                 by = f" by {short(annotator)}" if annotator else ""
                 raise LabelError(

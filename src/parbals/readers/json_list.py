@@ -31,8 +31,8 @@ def _elements(file: TextIO, name: str) -> Iterator[str]:
     """Cuts at the commas of the list: brackets are counted, and text in quotes is passed over."""
     if _first(file) != "[":
         raise InputError(
-            f"{name} is not a list of objects; a JSON file must look like "
-            '[{"text": "..."}, ...], or write one object a line and give it the ending .jsonl.'
+            f"{name} cannot be read: it is not a list of objects, such as "
+            '[{"text": "..."}, ...]; or write one object a line and give it the ending .jsonl.'
         )
     parts: list[str] = []
     size, depth, number, quoted, skipped = 0, 0, 1, False, -1
