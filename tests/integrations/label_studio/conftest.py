@@ -1,6 +1,8 @@
 """One server for all tests, with a project of its own for each of them."""
 
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,15 +11,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from message_data import message, truth
+from message_data import message
 
 from parbals.project.create import Roles, create_project
 from parbals.store.store import Store
-
-CONFIG = (
-    '<View><Text name="item" value="$message"/><Choices name="label" toName="item">'
-    '<Choice value="ham"/><Choice value="spam"/></Choices></View>'
-)
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +90,26 @@ def supply(studio, key):
     return once
 
 
-def right(task):
-    """The true label of a task."""
-    return truth(int(task["data"]["parbals_item"]))
+@pytest.fixture
+def serve_model(tmp_path):
+    """``serve_model(folder)``: ``parbals label-studio backend`` as a process; its address."""
+    from studio import until
+
+    log, running = tmp_path / "backend.log", []
+
+    def start(folder):
+        command = "from parbals.cli.main import main; main()"
+        arguments = ["label-studio", "backend", str(folder), "--port", "0"]
+        with open(log, "wb") as file:
+            running.append(
+                subprocess.Popen(
+                    [sys.executable, "-u", "-c", command, *arguments], stdout=file, stderr=file
+                )
+            )
+        return until(lambda: re.search(r"http://\S+", log.read_text("utf-8")))[0]
+
+    yield start
+    for process in running:
+        process.terminate()
+        process.wait(60)
+        assert "Traceback" not in log.read_text("utf-8")

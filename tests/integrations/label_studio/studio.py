@@ -10,10 +10,15 @@ import time
 from pathlib import Path
 
 import requests
+from message_data import truth
 
 EMAIL, PASSWORD = "admin@example.com", "correct horse 1"
 LEGACY = "0123456789abcdef0123456789abcdef01234567"
 PROGRAM = os.environ.get("PARBALS_LABEL_STUDIO", ".venv-label-studio/bin/label-studio")
+CONFIG = (
+    '<View><Text name="item" value="$message"/><Choices name="label" toName="item">'
+    '<Choice value="ham"/><Choice value="spam"/></Choices></View>'
+)
 _CSRF = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
 
@@ -141,3 +146,17 @@ class Person:
     def delete(self, what, number):
         """A task or an annotation (``tasks``, ``annotations``)."""
         self.call("DELETE", f"{what}/{number}/")
+
+
+def until(holds, seconds=300):
+    """Wait for it; what it returned."""
+    end = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.2)
+    return found
+
+
+def right(task):
+    """The true label of a task."""
+    return truth(int(task["data"]["parbals_item"]))

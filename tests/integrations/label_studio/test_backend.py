@@ -1,14 +1,10 @@
 """The model that Label Studio connects: it is accepted, predicts, and hears of annotations."""
 
-import re
-import subprocess
-import sys
 import time
 
 import pytest
 import requests
-from conftest import CONFIG, right
-from test_interruptions import until
+from studio import CONFIG, right, until
 
 from parbals.store.store import Store
 
@@ -16,22 +12,9 @@ pytestmark = pytest.mark.label_studio
 
 
 @pytest.fixture
-def backend(folder, tmp_path):
-    """``parbals label-studio backend`` as a process; its address."""
-    log = tmp_path / "backend.log"
-    command = "from parbals.cli.main import main; main()"
-    arguments = ["label-studio", "backend", str(folder), "--port", "0"]
-    with open(log, "wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-u", "-c", command, *arguments], stdout=file, stderr=file
-        )
-    try:
-        found = until(lambda: re.search(r"http://\S+", log.read_text("utf-8")))
-        yield found[0]
-    finally:
-        process.terminate()
-        process.wait(60)
-    assert "Traceback" not in log.read_text("utf-8")
+def backend(folder, serve_model):
+    """The address of the project's model."""
+    return serve_model(folder)
 
 
 def labels_of(folder):

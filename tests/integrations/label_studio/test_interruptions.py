@@ -1,10 +1,9 @@
 """Either side may stop at any moment: no task is made twice and no label is lost."""
 
 import threading
-import time
 
 import pytest
-from conftest import CONFIG, right
+from studio import CONFIG, right, until
 
 from parbals.integrations.label_studio.client import Client, ServerError
 from parbals.integrations.label_studio.state import State
@@ -85,14 +84,6 @@ def test_a_run_outlives_the_server(studio, admin, people, folder, key):
     with Store.open(folder) as store:
         who = {name for by in store.current_labels().values() for name in by}
         assert who == {"kim@example.com", "lee@example.com"}
-
-
-def until(holds, seconds=300):
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.2)
-    return found
 
 
 def test_two_runs_at_once_are_refused(admin, folder, supply, studio, key):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from conftest import CONFIG, right
 from message_data import message
+from studio import CONFIG, right
 
 from parbals.cli.main import parbals
 from parbals.project.create import Roles, create_project

@@ -1,7 +1,7 @@
 """Batches go out as tasks, labels come in, whatever happens in between; on a real server."""
 
 import pytest
-from conftest import CONFIG, right
+from studio import CONFIG, right
 
 from parbals.errors import InputError
 from parbals.store.store import Store
