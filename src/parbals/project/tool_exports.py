@@ -19,7 +19,7 @@ from parbals.project.features import load_features
 from parbals.project.media import image_column
 from parbals.project.summary import export_columns, export_records
 from parbals.readers.cells import cell_text
-from parbals.readers.label_studio import ITEM, PROJECT
+from parbals.readers.label_studio import ANNOTATORS, ITEM, PROJECT
 from parbals.readers.prodigy import COPY_OF
 from parbals.store.records import Item
 from parbals.store.store import Store
@@ -87,17 +87,22 @@ def _shown(store: Store) -> list[str]:
 def _tasks(
     store: Store, item: Item, labels: _Labels, predicted: tuple[str, float] | None
 ) -> Iterable[dict[str, Any]]:
-    """A task for Label Studio; its control is called ``label`` and is about ``item``."""
+    """A task for Label Studio; its control is called ``label`` and is about ``item``.
+
+    It knows people by their email addresses, and refuses other names: these stand in the data.
+    """
 
     def result(label: str) -> list[dict[str, Any]]:
         region = {"from_name": "label", "to_name": "item", "type": "choices"}
         return [{**region, "value": {"choices": [label]}}]
 
     data = {**item.content, ITEM: item.id, PROJECT: store.identity}
-    annotations = [
-        {"result": result(label), "completed_by": {"email": who}, "was_cancelled": False}
-        for who, label in labels.items()
-    ]
+    annotations = []
+    for who, label in labels.items():
+        named = {"completed_by": {"email": who}} if "@" in who else {}
+        annotations.append({"result": result(label), "was_cancelled": False, **named})
+    if any("completed_by" not in annotation for annotation in annotations):
+        data[ANNOTATORS] = list(labels)
     predictions = [
         {"result": result(label), "score": score, "model_version": "parbals"}
         for label, score in ([] if predicted is None else [predicted])

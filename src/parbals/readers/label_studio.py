@@ -6,10 +6,12 @@ from typing import Any
 
 from parbals.readers.annotated import Annotated, records
 
-__all__ = ["ITEM", "PROJECT", "annotator_of", "choices_of", "is_record", "read"]
+__all__ = ["ANNOTATORS", "ITEM", "PROJECT", "annotator_of", "choices_of", "is_record", "read"]
 
 ITEM, PROJECT = "parbals_item", "parbals_project"
 """Keys of a task's data: which item of which parbals project it is."""
+ANNOTATORS = "parbals_annotators"
+"""In files of ours: the names of those whose annotations these are, in order."""
 _TASK_KEYS = frozenset(["id", "data", "meta"])
 _EMAIL = re.compile(r"(\S+@\S+), \d+\s*$")
 
@@ -30,11 +32,16 @@ def read(record: Mapping[str, Any]) -> Annotated:
     data = record["data"]
     name = data.get(ITEM, record.get("id"))
     labels: list[tuple[str | None, str]] = []
-    for annotation in records(record.get("annotations")):
+    annotations, listed = records(record.get("annotations")), data.get(ANNOTATORS)
+    names = listed if isinstance(listed, list) and len(listed) == len(annotations) else []
+    for place, annotation in enumerate(annotations):
         chosen = [] if annotation.get("was_cancelled") else choices_of(annotation)
-        if len(chosen) == 1:
-            named = annotation.get("completed_by") is not None
-            labels.append((annotator_of(annotation) if named else None, chosen[0]))
+        if len(chosen) != 1:
+            continue
+        who = str(names[place]) if names else None
+        if annotation.get("completed_by") is not None and who is None:
+            who = annotator_of(annotation)
+        labels.append((who, chosen[0]))
     content = {key: value for key, value in data.items() if not key.startswith("parbals_")}
     return Annotated(None if name is None else str(name), content, labels)
 

@@ -15,7 +15,7 @@ from parbals.datasets.sms_spam import load_messages
 from parbals.project.create import Roles, create_project
 
 pytestmark = pytest.mark.label_studio
-HIDDEN = ("completed_at", "cancelled_annotations", "annotators", "data.parbals_project")
+SHOWN = ("id", "predictions_score", "message", "parbals_batch", "parbals_rank", "parbals_score")
 
 
 @pytest.fixture
@@ -72,9 +72,13 @@ def test_the_pages(studio, admin, supply, page, shoot, serve_model, tmp_path):
     page.get_by_text("Connected", exact=True).wait_for()
     shoot("model")
 
-    hidden = {"explore": [f"tasks:{name}" for name in HIDDEN], "labeling": []}
-    view = {"title": "Most useful first", "hiddenColumns": hidden}
-    view |= {"filters": {"conjunction": "and", "items": []}, "ordering": ["-tasks:id"]}
+    columns = admin.call("GET", f"dm/columns/?project={project}")["columns"]
+    others = [f"tasks:{c['id']}" for c in columns if c["id"] not in (*SHOWN, "data")]
+    others += ["tasks:data.parbals_project", "tasks:data.parbals_item"]
+    unlabelled = {"filter": "filter:tasks:total_annotations", "operator": "equal"}
+    unlabelled |= {"type": "Number", "value": 0}
+    view = {"title": "Most useful first", "hiddenColumns": {"explore": others, "labeling": []}}
+    view |= {"filters": {"conjunction": "and", "items": [unlabelled]}, "ordering": ["tasks:id"]}
     admin.call("POST", "dm/views/", json={"project": project, "data": view})
     page.goto(f"{studio.url}/projects/{project}/data")
     page.get_by_text("parbals_rank").first.wait_for()
