@@ -140,3 +140,20 @@ def test_keys(studio, admin, folder, supply, which, key):
 def test_a_project_that_is_not_there(folder, supply):
     with pytest.raises(InputError, match="has no project 987654"):
         supply(folder, 987654)
+
+
+def test_two_answers_are_wanted(admin, people, folder, supply):
+    with Store.open(folder) as store:
+        store.update_settings(answers_wanted=2)
+    project = admin.new_project("Two opinions", CONFIG)
+    supply(folder, project, n=2)
+    kim, lee = people
+    tasks = admin.tasks(project)
+    for task in tasks:
+        kim.annotate(task["id"], "ham")
+    assert supply(folder, project, n=2).result.created == 0  # they are still open
+    assert lee.call("GET", f"projects/{project}/next")["id"] == tasks[0]["id"]
+    for task in tasks:
+        lee.annotate(task["id"], "spam")
+    assert supply(folder, project, n=2).result.created == 2
+    assert len(admin.tasks(project)) == 4
