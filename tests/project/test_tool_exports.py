@@ -86,6 +86,10 @@ def test_a_project_is_made_from_an_export(run, labelled, tmp_path):
 
 def test_hugging_face(run, labelled, tmp_path):
     datasets = pytest.importorskip("datasets")
+    run("export", labelled, "--format", "huggingface", "--out", "all")
+    everything = datasets.load_from_disk(str(tmp_path / "all"))
+    assert everything.num_rows == 60
+    assert everything["label"][20] is None
     run("export", labelled, "--format", "huggingface", "--out", "out", "--labelled-only")
     loaded = datasets.load_from_disk(str(tmp_path / "out"))
     assert loaded.num_rows == 9

@@ -20,7 +20,7 @@ from parbals.project.media import image_column
 from parbals.project.summary import export_columns, export_records
 from parbals.readers.cells import cell_text
 from parbals.readers.label_studio import ANNOTATORS, ITEM, PROJECT
-from parbals.readers.prodigy import COPY_OF
+from parbals.readers.prodigy import COPIES
 from parbals.store.records import Item
 from parbals.store.store import Store
 
@@ -114,12 +114,12 @@ def _choices(
     store: Store, item: Item, labels: _Labels, predicted: tuple[str, float] | None
 ) -> Iterable[dict[str, Any]]:
     """Lines for Prodigy's interface ``choice``: one for each annotator, one without an answer."""
-    column, image = next(iter(_shown(store)), ""), image_column(store)
+    image = image_column(store)
+    key, shown = ("text", _shown(store)) if image is None else ("image", [image])
     base: dict[str, Any] = {"id": item.id, **item.content}
-    if image is not None:
-        base |= {"image": item.content.get(image)}
-    elif "text" not in item.content:
-        base |= {"text": cell_text(item.content.get(column)), COPY_OF: column}
+    if key not in item.content:
+        base[key] = "\n\n".join(cell_text(item.content.get(name)) for name in shown)
+        base[COPIES[key]] = shown
     base["options"] = [{"id": name, "text": name} for name in store.classes]
     base["meta"] = {"id": item.id}
     if predicted is not None:

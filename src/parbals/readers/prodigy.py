@@ -5,10 +5,10 @@ from typing import Any
 
 from parbals.readers.annotated import Annotated, mapping
 
-__all__ = ["COPY_OF", "is_record", "read"]
+__all__ = ["COPIES", "is_record", "read"]
 
-COPY_OF = "_text_from"
-"""In files of ours: the column that ``text`` repeats, because Prodigy shows only that one."""
+COPIES = {"text": "_text_from", "image": "_image_from"}
+"""In files of ours: which columns ``text`` or ``image`` repeats, for Prodigy shows only these."""
 _ANSWERS = ("accept", "reject", "ignore")
 _THEIRS = ("accept", "answer", "label", "meta", "options", "score", "spans", "tokens", "html")
 
@@ -18,7 +18,7 @@ def is_record(record: Mapping[str, Any]) -> bool:
     if "_task_hash" in record or "_input_hash" in record:
         return True
     return isinstance(record.get("options"), list) and (
-        record.get("answer") in _ANSWERS or "accept" in record or COPY_OF in record
+        record.get("answer") in _ANSWERS or "accept" in record or "meta" in record
     )
 
 
@@ -29,7 +29,7 @@ def read(record: Mapping[str, Any]) -> Annotated:
     """
     meta = mapping(record.get("meta"))
     name = record.get("id", meta.get("id", record.get("_input_hash")))
-    left_out = {*_THEIRS, "id"} | ({"text"} if COPY_OF in record else set())
+    left_out = {*_THEIRS, "id"} | {key for key, mark in COPIES.items() if mark in record}
     content = {
         key: value
         for key, value in record.items()

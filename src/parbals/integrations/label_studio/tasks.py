@@ -101,7 +101,7 @@ def place_of(store: Store, item: Item, why: Why | None) -> dict[str, Any]:
     if why is not None:
         place |= {"parbals_batch": why.batch, "parbals_rank": why.rank + 1}
         if why.score is not None:
-            place["parbals_score"] = why.score
+            place["parbals_score"] = float(f"{why.score:.4g}")
     return place
 
 
