@@ -110,6 +110,12 @@ def connect(
         features_of(store)  # before anything starts: without features nothing can be chosen
         key = os.environ.get(key_env) or click.prompt("Label Studio's API key", hide_input=True)
         client, stop = Client(url, key), Stop(max_seconds)
+        if client.is_readable:
+            click.echo(
+                "The connection is not encrypted, so others on the way can read the key; use https "
+                "where the server has it.",
+                err=True,
+            )
         with clean_stop(stop):
             result = keep_supplied(
                 store,

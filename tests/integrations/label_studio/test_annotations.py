@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from parbals.errors import ProjectDamagedError
 from parbals.integrations.label_studio.annotations import (
     Heard,
     forget_annotations,
@@ -142,3 +143,10 @@ def test_whose_task_is_whose(store):
     assert matcher.position({"data": {"message": "never heard"}}) is None
     for data in (None, [], {}, {"message": ["x"]}):
         assert matcher.position({"data": data}) is None
+
+
+@pytest.mark.parametrize("detail", [{}, {"tasks": 3}, {"tasks": [[1]]}, {"tasks": [["x", []]]}])
+def test_damaged_events_are_named(store, detail):
+    store.log("label studio tasks", project=UID, **detail)
+    with pytest.raises(ProjectDamagedError, match="Event 1 of the project"):
+        State(store, UID)

@@ -152,7 +152,8 @@ def test_two_answers_are_wanted(admin, people, folder, supply):
     for task in tasks:
         kim.annotate(task["id"], "ham")
     assert supply(folder, project, n=2).result.created == 0  # they are still open
-    assert lee.call("GET", f"projects/{project}/next")["id"] == tasks[0]["id"]
+    offered = lee.call("GET", f"projects/{project}/next")["id"]
+    assert offered in [task["id"] for task in tasks]
     for task in tasks:
         lee.annotate(task["id"], "spam")
     assert supply(folder, project, n=2).result.created == 2

@@ -57,6 +57,9 @@ class Client:
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise InputError(f"The key of Label Studio is empty or damaged; {_KEY_ADVICE}.")
         self._opener = urllib.request.build_opener(_NoRedirect)
+        local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+        self.is_readable = parts.scheme == "http" and not local
+        """Whether others on the way can read what is sent, the key among it."""
 
     @property
     def _is_exchanged(self) -> bool:

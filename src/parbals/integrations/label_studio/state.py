@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from parbals.errors import ProjectDamagedError
 from parbals.readers.label_studio import annotator_of
 from parbals.store.store import Store
 
@@ -26,14 +27,24 @@ class State:
         self.lost: set[int] = set()
         self.people: dict[int, str] = {}
         for event in store.events():
-            if event.detail.get("project") != uid:
+            if event.kind not in (_TASKS, _LOST, _PEOPLE):
                 continue
-            if event.kind == _TASKS:
-                self._note(event.detail["tasks"])
-            elif event.kind == _LOST:
-                self._drop(event.detail["positions"])
-            elif event.kind == _PEOPLE:
-                self.people |= {int(number): name for number, name in event.detail["people"]}
+            try:
+                if event.detail["project"] == uid:
+                    self._read(event.kind, event.detail)
+            except (KeyError, TypeError, ValueError):
+                raise ProjectDamagedError(
+                    f"Event {event.event} of the project in {store.folder} is damaged; put back a "
+                    "copy of the project."
+                ) from None
+
+    def _read(self, kind: str, detail: Mapping[str, Any]) -> None:
+        if kind == _TASKS:
+            self._note(detail["tasks"])
+        elif kind == _LOST:
+            self._drop(detail["positions"])
+        else:
+            self.people |= {int(number): str(name) for number, name in detail["people"]}
 
     def remember(self, tasks: Mapping[int, int]) -> None:
         """Position → task of tasks that are there."""

@@ -72,7 +72,7 @@ def data_of(
     missing = [name for name in interface.variables if name not in values]
     encoded = [_key(column) for column in store.settings.encoded_columns]
     if len(missing) == 1 and len(encoded) == 1:
-        values[missing[0]] = values[encoded[0]]
+        values[missing[0]] = values.get(encoded[0])
     elif missing:
         raise InputError(
             f"The labelling interface shows ${missing[0]}, and the items have "
