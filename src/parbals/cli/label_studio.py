@@ -108,7 +108,7 @@ def connect(
 
     with Store.open(folder) as store:
         features_of(store)  # before anything starts: without features nothing can be chosen
-        key = os.environ.get(key_env) or click.prompt("Label Studio's API key", hide_input=True)
+        key = os.environ.get(key_env) or _asked(key_env)
         client, stop = Client(url, key), Stop(max_seconds)
         if client.is_readable:
             click.echo(
@@ -133,6 +133,18 @@ def connect(
         f"{_ENDINGS[result.ended]}.",
     )
     context.exit(_INTERRUPTED if result.ended == "interrupted" else 0)
+
+
+def _asked(key_env: str) -> str:
+    """The key from who sits at the terminal; one sentence where nobody does."""
+    from parbals.errors import InputError
+
+    try:
+        return str(click.prompt("Label Studio's API key", hide_input=True))
+    except click.Abort:
+        raise InputError(
+            f"No key was given; put it into the environment variable {key_env}."
+        ) from None
 
 
 @label_studio.command()

@@ -94,6 +94,8 @@ def test_the_command(studio, admin, folder, key):
     assert json.loads(given.stdout)["created"] == 0
     wrong = runner.invoke(parbals, arguments, env={"LABEL_STUDIO_API_KEY": "wrong"})
     assert "does not accept the key" in str(wrong.exception)
+    nobody = runner.invoke(parbals, arguments, input="")
+    assert "put it into the environment variable LABEL_STUDIO_API_KEY" in str(nobody.exception)
 
 
 def test_files_go_round(admin, people, folder, tmp_path):

@@ -8,6 +8,7 @@ created again. Labels are described in :mod:`~parbals.integrations.label_studio.
 """
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,9 @@ from parbals.readers.label_studio import PROJECT
 from parbals.store.store import Store
 
 __all__ = ["Connection", "Result", "Rules"]
+
+_AT_ONCE = 20
+"""Items looked up in one request: servers refuse addresses of more than some thousand letters."""
 
 
 @dataclass(frozen=True)
@@ -242,13 +246,17 @@ class Connection:
             self.store.settings.predictions is None or newer_answers(self.store)
         ):
             refresh(self.store)
+        left_out = set() if self.rules.ask_again else self.state.lost
+        taken = {*self.store.votes(), *self.store.pending(), *self.store.passes(), *left_out}
+        if len(taken) == self.store.n_items:  # seen without a model: this is asked every round
+            return []
         try:
             _, batch = choose_batch(
                 self.store,
                 self.rules.batch_size,
                 fewer=True,
                 annotator=self.state.owner,
-                leave_out=set() if self.rules.ask_again else self.state.lost,
+                leave_out=left_out,
             )
         except NothingFreeError:
             return []
@@ -260,7 +268,9 @@ class Connection:
     def _hand_out(self, interface: Interface, positions: list[int]) -> None:
         """See to it that leased items have a task, best first, with the model's prediction."""
         items = self.store.items(positions)
-        self._adopt(list(self.client.tasks(self.number, [about_item(item.id) for item in items])))
+        for start in range(0, len(items), _AT_ONCE):
+            filters = [about_item(item.id) for item in items[start : start + _AT_ONCE]]
+            self._adopt(list(self.client.tasks(self.number, filters)))
         predictions, new = Predictions(self.store), []
         for item in items:
             known = self.state.tasks.get(item.position)
@@ -271,10 +281,10 @@ class Connection:
             if known is None:
                 data = data_of(self.store, interface, item, why, self._upload)
                 new.append({"data": data, "predictions": [predicted] if predicted else []})
-            else:
-                self.client.change_task(
-                    known, data=self._foreign.pop(known) | place_of(self.store, item, why)
-                )
+                continue
+            data = self._foreign.pop(known) | place_of(self.store, item, why)
+            with suppress(GoneError):  # deleted just now, which the next round notices
+                self.client.change_task(known, data=data)
                 if predicted:
                     self.client.predict(known, predicted)
         wanted = [item.position for item in items if item.position not in self.state.tasks]
