@@ -155,8 +155,8 @@ def _responses(
 
 def _write_dataset(path: Path, store: Store, labelled_only: bool) -> int:
     """By way of a Parquet file beside it, whose columns have one type each."""
-    datasets = need("datasets", "Writing Hugging Face datasets", "parbals[huggingface]")
-    parquet = need("pyarrow.parquet", "Writing Hugging Face datasets", "parbals[huggingface]")
+    datasets = need("datasets", "Writing Hugging Face datasets", "parbals[datasets]")
+    parquet = need("pyarrow.parquet", "Writing Hugging Face datasets", "parbals[datasets]")
     if str(path) == "-" or path.exists():
         raise InputError(f"{path} is there already or is not a folder's name; name a new folder.")
     building = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.absolute().parent))
