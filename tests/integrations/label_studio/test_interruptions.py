@@ -18,17 +18,26 @@ def items_of(tasks):
     return [task["data"]["parbals_item"] for task in tasks]
 
 
-def test_we_stop_between_creating_tasks_and_noting_them(admin, folder, supply, monkeypatch):
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("owner", "call", "n_there"), [(Client, "create_tasks", 0), (State, "remember", 6)]
+)
+def test_we_stop_around_creating_tasks(admin, folder, supply, monkeypatch, owner, call, n_there):
+    """Before they are created, and before it is noted that they are."""
     project = admin.new_project("Killed", CONFIG)
     with monkeypatch.context() as patched:
-        patched.setattr(State, "remember", lambda *_: exec("raise KeyboardInterrupt"))
+        patched.setattr(owner, call, interrupt)
         with pytest.raises(KeyboardInterrupt):
             supply(folder, project)
-    before = items_of(admin.tasks(project))
-    assert len(before) == 6
+    assert len(admin.tasks(project)) == n_there
+    with Store.open(folder) as store:
+        leased = [item.id for item in store.items(store.pending())]
     after = supply(folder, project)
-    assert after.result.created == 0
-    assert items_of(admin.tasks(project)) == before
+    assert after.result.created == 6 - n_there
+    assert items_of(admin.tasks(project)) == leased
 
 
 def test_the_answer_to_creating_tasks_is_lost(studio, admin, folder, supply, monkeypatch):
