@@ -61,11 +61,26 @@ def test_tasks_that_people_imported_are_taken_over(admin, people, folder, supply
     after = admin.tasks(project)
     named = [task["data"].get("parbals_item") for task in after]
     assert taken.labels == {"003": {"kim@example.com": "ham"}}
-    assert len(after) == 40 - 0  # every message has one task, whoever made it
+    assert len(after) == 40  # every message has one task, whoever made it
     assert sorted(task["data"]["message"] for task in after) == sorted(map(message, range(40)))
     assert after[0]["data"]["source"] == "mail"
     assert len(set(filter(None, named))) == 39  # the labelled one was not handed out
     assert supply(folder, project, n=40).result.created == 0
+
+
+def test_imported_tasks_are_still_known_in_a_later_run(admin, people, folder, supply):
+    project = admin.new_project("Imported, later", CONFIG)
+    theirs = [{"data": {"message": message(i)}} for i in range(40)]
+    admin.call("POST", f"projects/{project}/import", json=theirs)
+    supply(folder, project, n=2)
+    handed_out = [t for t in admin.tasks(project) if "parbals_item" in t["data"]]
+    for task in handed_out:
+        people[0].annotate(task["id"], right(task))
+    assert supply(folder, project, n=2).result.created == 0
+    tasks = admin.tasks(project)
+    later = [t for t in tasks if t["data"].get("parbals_batch") == 2]
+    assert (len(tasks), len(handed_out), len(later)) == (40, 2, 2)
+    assert all(task["predictions"] for task in later)
 
 
 def test_items_of_the_audit_come_without_a_prediction(admin, people, folder, supply):

@@ -74,7 +74,9 @@ class Client:
         """Change a project, such as its ``label_config``."""
         self._request("PATCH", f"/api/projects/{number}/", changes)
 
-    def tasks(self, project: int, filters: Sequence[dict[str, Any]] = ()) -> Iterator[Any]:
+    def tasks(
+        self, project: int, filters: Sequence[dict[str, Any]] = ()
+    ) -> Iterator[dict[str, Any]]:
         """All tasks of a project with annotations, by number; or those that match any filter."""
         query = {
             "filters": {"conjunction": "or", "items": list(filters)},
@@ -99,7 +101,7 @@ class Client:
             found = answer.get("tasks")
             if not isinstance(found, list) or not found:
                 return
-            yield from found
+            yield from (task for task in found if isinstance(task, dict))
             n_read, total = n_read + len(found), int(answer.get("total") or 0)
 
     def create_tasks(self, project: int, tasks: Sequence[dict[str, Any]]) -> list[int]:

@@ -194,19 +194,22 @@ class Connection:
         """Remember tasks that are there already: created when nobody could note it, or imported."""
         new: dict[int, int] = {}
         for task in tasks:
-            number = task.get("id")
-            if not isinstance(number, int) or number in self.state.positions:
+            number, data = task.get("id"), task.get("data")
+            if not isinstance(number, int) or not isinstance(data, dict):
                 continue
-            position = self._matcher.position(task)
-            if position is not None and position not in new and position not in self.state.tasks:
+            if number not in self.state.positions:
+                position = self._matcher.position(task)
+                if position is None:
+                    continue
+                if position in new or position in self.state.tasks:
+                    self._once(
+                        f"Task {number} is about an item that has a task already; its labels are "
+                        "taken from the first."
+                    )
+                    continue
                 new[position] = number
-                if PROJECT not in task["data"]:
-                    self._foreign[number] = task["data"]
-            elif position is not None:
-                self._once(
-                    f"Task {number} is about an item that has a task already; its labels are taken "
-                    "from the first."
-                )
+            if PROJECT not in data:
+                self._foreign[number] = data
         if new:
             self.state.remember(new)
 

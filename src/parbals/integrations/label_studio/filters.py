@@ -20,25 +20,16 @@ def about_item(name: str) -> dict[str, Any]:
 
 
 def changed_or_open(since: str, open_tasks: Collection[int]) -> list[dict[str, Any]]:
-    """Tasks that changed, and those that are open: one that does not come back is deleted."""
-    filters: list[dict[str, Any]] = []
-    if since:
+    """Tasks that changed, and those that are open: one that does not come back is deleted.
+
+    ``since`` is when the latest of them changed; none, for all tasks, where that is not known.
+    """
+    try:
         moment = datetime.fromisoformat(since) - timedelta(seconds=_OVERLAP)
-        filters.append(
-            {
-                "filter": "filter:tasks:updated_at",
-                "operator": "greater",
-                "type": "Datetime",
-                "value": moment.isoformat().replace("+00:00", "Z"),
-            }
-        )
-    if open_tasks:
-        filters.append(
-            {
-                "filter": "filter:tasks:id",
-                "operator": "in_list",
-                "type": "Number",
-                "value": sorted(open_tasks),
-            }
-        )
-    return filters
+    except (ValueError, OverflowError):
+        return []
+    changed = {"filter": "filter:tasks:updated_at", "operator": "greater", "type": "Datetime"}
+    changed |= {"value": moment.isoformat().replace("+00:00", "Z")}
+    listed: dict[str, Any] = {"filter": "filter:tasks:id", "operator": "in_list", "type": "Number"}
+    listed |= {"value": sorted(open_tasks)}
+    return [changed, listed] if open_tasks else [changed]
