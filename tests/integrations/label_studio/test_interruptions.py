@@ -18,6 +18,11 @@ def items_of(tasks):
     return [task["data"]["parbals_item"] for task in tasks]
 
 
+def n_labelled(folder):
+    with Store.open(folder, read_only=True) as store:
+        return store.n_labelled
+
+
 def interrupt(*_):
     raise KeyboardInterrupt
 
@@ -82,7 +87,7 @@ def test_a_run_outlives_the_server(studio, admin, people, folder, key):
         until(lambda: any("answers again" in sentence for sentence in said))
         for task in first[1:]:
             people[1].annotate(task["id"], right(task))
-        until(lambda: len(admin.tasks(project)) >= 8)
+        until(lambda: len(admin.tasks(project)) >= 8 and n_labelled(folder) == 4)
     finally:
         stop.ask()
         thread.join(120)
