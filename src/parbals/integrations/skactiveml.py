@@ -186,21 +186,20 @@ class ParbalsQuery(_base.SingleAnnotatorPoolQueryStrategy):
         rows, mapping = self._transform_candidates(candidates, X, y)
         _utils.check_type(fit_clf, "fit_clf", bool)
         seed = int(self.random_state_.randint(2**31 - 1))
-        clf = self._checked(clf)
+        self._check(clf, sample_weight, y)
         known = _utils.is_labeled(y, self.missing_label_)
         if X_target is None:
             order = derive_generator(seed, "target").permutation(len(X))
             X_target = X[np.sort(order[:_MOST_TARGETS])]
-        strategy, labels = strategy_named(self.strategy), None
-        model: Any = _Nothing()
-        if strategy.uses_predictions:
-            fitted = _fitted(clf, X, y, sample_weight) if fit_clf else clf
-            classes = _classes(fitted)
+        strategy = strategy_named(self.strategy)
+        model, labels = None, None
+        if strategy.uses_predictions and self._is_enough(strategy, clf, y[known]):
+            fitted = self._fitted(clf, X, y, sample_weight) if fit_clf else clf
             model = self._samples(strategy, clf, fitted, (X, y, sample_weight), known, seed)
-            if model is not None:
-                numbers = {label: number for number, label in enumerate(classes)}
-                labels = np.array([numbers[label] for label in y[known].tolist()], int)
-        name = self.strategy if model is not None else COLD_START
+        if model is not None:
+            numbers = {label: number for number, label in enumerate(_classes(fitted))}
+            labels = model.classes_[[numbers[label] for label in y[known].tolist()]]
+        name = COLD_START if model is None and strategy.uses_predictions else self.strategy
         shown: list[np.ndarray] = []
         batch = select_batch_from_model(
             model or _Nothing(),
@@ -211,7 +210,7 @@ class ParbalsQuery(_base.SingleAnnotatorPoolQueryStrategy):
             n_universes=self.n_universes,
             random_state=seed,
             X_labelled=X[known] if known.any() else None,
-            y_labelled=labels if known.any() else None,
+            y_labelled=labels,
             loss=cast(Loss, self.loss),
             beta=self.beta,
             n_configurations=self.n_configurations,
@@ -228,40 +227,63 @@ class ParbalsQuery(_base.SingleAnnotatorPoolQueryStrategy):
         everywhere[:, mapping] = utilities
         return places, everywhere
 
-    def _checked(self, clf: Any) -> Any:
+    def _check(self, clf: Any, sample_weight: Any, y: np.ndarray) -> None:
         """A classifier of theirs or a list of them, or TypeError; None is ours."""
+        if sample_weight is not None:
+            weights = _validation.check_array(sample_weight, ensure_2d=False)
+            if weights.shape != y.shape:
+                raise ValueError(
+                    f"sample_weight has shape {weights.shape} and y {y.shape}; give one weight for "
+                    "each row."
+                )
         if clf is None:
-            return BayesianClassifier(missing_label=self.missing_label_, random_state=0)
+            return
         for member in clf if isinstance(clf, list | tuple) and len(clf) else [clf]:
             _utils.check_type(member, "clf", _base.SkactivemlClassifier)
             _utils.check_equal_missing_label(member.missing_label, self.missing_label_)
-        return clf
+
+    @staticmethod
+    def _is_enough(strategy: Strategy, clf: Any, labels: np.ndarray) -> bool:
+        """Whether a model of these labels says anything; ours has a prior."""
+        n_seen = len(set(labels.tolist()))
+        return n_seen >= 2 or (
+            isinstance(clf, BayesianClassifier) and not (strategy.needs_labels and n_seen == 0)
+        )
+
+    def _fitted(self, clf: Any, X: np.ndarray, y: np.ndarray, weights: Any) -> Any:
+        """A fitted copy of the classifier, of every one of a list."""
+        if clf is None:
+            clf = BayesianClassifier(missing_label=self.missing_label_, random_state=0)
+        if isinstance(clf, list | tuple):
+            return [self._fitted(member, X, y, weights) for member in clf]
+        more = () if weights is None else (np.asarray(weights),)
+        return _sklearn.clone(clf).fit(X, y, *more)
 
     def _samples(
         self, strategy: Strategy, clf: Any, fitted: Any, data: Any, known: np.ndarray, seed: int
     ) -> Any:
-        """Something with ``sample_proba`` and ``classes_``; None where labels are too few."""
-        n_classes, y = len(_classes(fitted)), data[1]
-        if n_classes < 2 or (strategy.needs_labels and not known.any()):
+        """Something with ``sample_proba`` and ``classes_``; None where there is one class only."""
+        classes = _classes(fitted)
+        if len(classes) < 2:
             return None
         if isinstance(fitted, BayesianClassifier):
             return fitted.model_
-        if len(set(y[known].tolist())) < 2:
-            return None
-        if isinstance(fitted, list):
+        if isinstance(fitted, list | tuple):
             return _Committee(fitted)
         inner = getattr(fitted, "estimator_", None)
-        if isinstance(inner, LogisticModel) and len(inner.classes_) == n_classes:
+        if isinstance(inner, LogisticModel) and len(inner.classes_) == len(classes):
             return inner
-        ensemble = _ensemble(inner, n_classes)
+        ensemble = _ensemble(inner, classes)
         if ensemble is not None:
             return ensemble
         if strategy.averages:
             return _Committee([fitted])
-        draw = derive_generator(seed, "committee")
-        places = np.flatnonzero(known)
-        drawn = (draw.choice(places, len(places)) for _ in range(self.n_members))
-        return _Committee([_fitted(clf, *data, rows=rows) for rows in drawn])
+        member = _sklearn.clone(clf)
+        member.classes = classes  # whichever of them a draw shows
+        draw, places = derive_generator(seed, "committee"), np.flatnonzero(known)
+        drawn = [draw.choice(places, len(places)) for _ in range(self.n_members)]
+        parts = ((None if x is None else np.asarray(x)[rows] for x in data) for rows in drawn)
+        return _Committee([self._fitted(member, *part) for part in parts])
 
 
 class _Committee:
@@ -283,15 +305,15 @@ class _Nothing(_Committee):
         self.classes_ = np.arange(2)
 
 
-def _ensemble(inner: Any, n_classes: int) -> Any:
+def _ensemble(inner: Any, classes: list[Any]) -> Any:
     """The members of a fitted scikit-learn ensemble as samples; None of anything else."""
     if not hasattr(inner, "estimators_"):
         return None
     try:
-        model: Any = as_sample_model(inner, n_classes)
+        model: Any = as_sample_model(inner, len(classes))
     except InputError:  # boosting and its like, whose members are not samples of the whole
         return None
-    model.classes_ = np.arange(n_classes)
+    model.labels, model.classes_ = classes, np.arange(len(classes))
     return model
 
 
@@ -299,17 +321,6 @@ def _classes(fitted: Any) -> list[Any]:
     first = fitted[0] if isinstance(fitted, list | tuple) else fitted
     _validation.check_is_fitted(first)
     return first.classes_.tolist()
-
-
-def _fitted(clf: Any, X: np.ndarray, y: np.ndarray, weights: Any, rows: Any = slice(None)) -> Any:
-    """A fitted copy, of every one of a list; ``rows`` says on which."""
-    if isinstance(clf, list | tuple):
-        return [_fitted(member, X, y, weights, rows) for member in clf]
-    more = () if weights is None else (np.asarray(weights)[rows],)
-    members = _sklearn.clone(clf)
-    if isinstance(rows, np.ndarray) and members.classes is None:
-        members.classes = _utils.ExtLabelEncoder(missing_label=clf.missing_label).fit(y).classes_
-    return members.fit(X[rows], y[rows], *more)
 
 
 def _utilities(batch: Batch, shown: Sequence[np.ndarray], strategy: Strategy) -> np.ndarray:

@@ -158,9 +158,7 @@ def _mean_scores(members: tuple[Universe, ...], indices: np.ndarray, loss: Loss)
     return shares @ np.stack([_scores(universe, indices, loss) for universe in groups])
 
 
-def _pool_scores(
-    groups: list[Universe], shares: np.ndarray, n_pool: int, loss: Loss
-) -> np.ndarray:
+def _pool_scores(groups: list[Universe], shares: np.ndarray, n_pool: int, loss: Loss) -> np.ndarray:
     """(N,) mean gain over universes of every pool point."""
     return shares @ np.stack(
         [np.asarray(universe.score_pool(loss), np.float64)[:n_pool] for universe in groups]
