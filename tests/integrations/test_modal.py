@@ -24,7 +24,10 @@ from parbals.errors import InputError
 from parbals.integrations.modal import parbals_sampling
 from parbals.strategies.table import STRATEGIES
 
-pytestmark = pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning"),
+    pytest.mark.filterwarnings("ignore:'force_all_finite' was renamed:FutureWarning"),  # theirs
+]
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((60, 3))

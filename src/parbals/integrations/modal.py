@@ -78,7 +78,7 @@ def _samples(classifier: Any, entry: Strategy) -> tuple[Any, Any]:
         first, estimator = estimator[:-1], estimator[-1]
         if len(first):
             prepare = first.transform
-    classes = getattr(estimator, "classes_", ())  # scikit-learn's sign of a fitted classifier
+    classes: Any = getattr(estimator, "classes_", ())  # scikit-learn's sign of a fitted classifier
     if not entry.uses_predictions or len(classes) < 2:
         return (prepare if len(classes) else _as_they_are), None
     if isinstance(estimator, LogisticModel):

@@ -30,10 +30,12 @@ _base, _utils, _sklearn, _validation = need(
     "The query strategies for scikit-activeml",
     "parbals[skactiveml]",
 )
+_Classifier: Any = _base.SkactivemlClassifier
+_Query: Any = _base.SingleAnnotatorPoolQueryStrategy
 _MOST_TARGETS = 1_000
 
 
-class BayesianClassifier(_base.SkactivemlClassifier):
+class BayesianClassifier(_Classifier):
     """:class:`parbals.BayesianLogisticRegression` as a classifier of scikit-activeml.
 
     Its posterior samples are a committee for the strategies over there too:
@@ -107,7 +109,7 @@ class BayesianClassifier(_base.SkactivemlClassifier):
         return X
 
 
-class ParbalsQuery(_base.SingleAnnotatorPoolQueryStrategy):
+class ParbalsQuery(_Query):
     """A strategy of parbals, or of a package that adds one, for a pool of scikit-activeml.
 
     Until labels of two classes are known a classifier of theirs says nothing yet, and ``coreset``
@@ -239,7 +241,7 @@ class ParbalsQuery(_base.SingleAnnotatorPoolQueryStrategy):
         if clf is None:
             return
         for member in clf if isinstance(clf, list | tuple) and len(clf) else [clf]:
-            _utils.check_type(member, "clf", _base.SkactivemlClassifier)
+            _utils.check_type(member, "clf", _Classifier)
             _utils.check_equal_missing_label(member.missing_label, self.missing_label_)
 
     @staticmethod
@@ -250,7 +252,7 @@ class ParbalsQuery(_base.SingleAnnotatorPoolQueryStrategy):
             isinstance(clf, BayesianClassifier) and not (strategy.needs_labels and n_seen == 0)
         )
 
-    def _fitted(self, clf: Any, X: np.ndarray, y: np.ndarray, weights: Any) -> Any:
+    def _fitted(self, clf: Any, X: Any, y: Any, weights: Any) -> Any:
         """A fitted copy of the classifier, of every one of a list."""
         if clf is None:
             clf = BayesianClassifier(missing_label=self.missing_label_, random_state=0)
@@ -282,7 +284,7 @@ class ParbalsQuery(_base.SingleAnnotatorPoolQueryStrategy):
         member.classes = classes  # whichever of them a draw shows
         draw, places = derive_generator(seed, "committee"), np.flatnonzero(known)
         drawn = [draw.choice(places, len(places)) for _ in range(self.n_members)]
-        parts = ((None if x is None else np.asarray(x)[rows] for x in data) for rows in drawn)
+        parts = [[None if x is None else np.asarray(x)[rows] for x in data] for rows in drawn]
         return _Committee([self._fitted(member, *part) for part in parts])
 
 
