@@ -17,6 +17,7 @@ def code(text):
     return "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
 @pytest.mark.filterwarnings("ignore:'force_all_finite' was renamed:FutureWarning")  # modAL's
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda text: text.partition("\n")[0])

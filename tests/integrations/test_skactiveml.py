@@ -57,7 +57,11 @@ def query(name, clf=None, y=Y, **more):
     return chosen, utilities
 
 
-@pytest.mark.parametrize("clf", [forest(), ours(inference="smc")], ids=["theirs", "ours"])
+@pytest.mark.parametrize(
+    "clf",
+    [forest(), pytest.param(ours(inference="smc"), marks=pytest.mark.full)],
+    ids=["theirs", "ours"],
+)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_chooses_for_both_sides_models(name, clf):
     chosen, utilities = query(name, clf, batch_size=4)
@@ -76,12 +80,15 @@ def test_every_strategy_chooses_for_both_sides_models(name, clf):
 @pytest.mark.parametrize(
     "clf",
     [
-        None,
+        pytest.param(None, marks=pytest.mark.full),
         [ParzenWindowClassifier(classes=[0, 1], metric_dict={"gamma": g}) for g in (0.2, 1.0, 5.0)],
         ParzenWindowClassifier(classes=[0, 1], random_state=0),
         wrapped(BaggingClassifier(LogisticRegression(), 5, random_state=0)),
         wrapped(GradientBoostingClassifier(n_estimators=5, random_state=0)),
-        wrapped(parbals.BayesianLogisticRegression(64, inference="ep", random_state=0)),
+        pytest.param(
+            wrapped(parbals.BayesianLogisticRegression(64, inference="ep", random_state=0)),
+            marks=pytest.mark.full,
+        ),
     ],
     ids=["default", "list", "parzen", "bagging", "boosting", "regression"],
 )
@@ -91,8 +98,9 @@ def test_any_classifier_will_do(clf):
         assert len(set(strategy.query(X, Y, clf, batch_size=3).tolist())) == 3
 
 
+@pytest.mark.full
 def test_the_default_model_knows_what_a_linear_rule_is():
-    """The learner of docs/integrations.md: labels by EPIG make the classifier right on the pool."""
+    """Labels by ParBaLS, batch after batch, make the classifier right on the pool."""
     y = np.full(24, MISSING_LABEL)
     y[:2] = TRUTH[:2]
     for _ in range(3):
