@@ -1,4 +1,4 @@
-"""The code of docs/integrations.md where all of its tools are; elsewhere tests/docs runs the rest."""
+"""The code of docs/integrations.md with all of its tools; elsewhere tests/docs runs the rest."""
 
 import pytest
 from pages import blocks_of
