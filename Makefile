@@ -8,10 +8,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 TORCH ?= torch==2.13.0
 LABEL_STUDIO ?= label-studio==1.23.2
+INTEGRATIONS := .venv-integrations
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser test-label-studio \
-	pictures bench clean
+.PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
+	test-label-studio test-integrations pictures bench bench-ecosystem clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,9 @@ test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  #
 	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \
 		$(BIN)/pytest -q -m label_studio tests/integrations/label_studio $(PYTEST_ARGS)
 
+test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
+	$(INTEGRATIONS)/bin/pytest -q -m "not slow" tests/integrations tests/examples $(PYTEST_ARGS)
+
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
 
@@ -62,8 +66,11 @@ bench: $(VENV)/.installed-bench  ## speed, side by side with what people use tod
 	$(BIN)/python benchmarks/strategies.py
 	$(BIN)/python benchmarks/parbals_run.py
 
+bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
+	$(INTEGRATIONS)/bin/python benchmarks/ecosystem.py
+
 clean:  ## remove the environment, caches and demo output
-	rm -rf $(VENV) $(VENV)-label-studio build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-label-studio $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -106,4 +113,13 @@ $(VENV)-label-studio/.installed:
 	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
 	$(PYTHON) -m venv $(VENV)-label-studio
 	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install '$(LABEL_STUDIO)'
+	@touch $@
+
+# --no-deps: baal asks for Jupyter, batchbald_redux for torchvision, modAL for an old skorch; none of these is used.
+$(INTEGRATIONS)/.installed: pyproject.toml
+	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install '$(TORCH)'
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[integrations]'
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps baal batchbald-redux modAL-python
 	@touch $@
