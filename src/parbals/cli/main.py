@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from parbals import __version__
+from parbals.cli.backup import COMMANDS as OPERATIONS
 from parbals.cli.bench import bench
 from parbals.cli.change import COMMANDS as CHANGES
 from parbals.cli.data import data
@@ -44,7 +45,7 @@ def parbals() -> None:
 
 
 for _command in (
-    *(*COMMANDS, *CHANGES, predict, serve, label),
+    *(*COMMANDS, *CHANGES, *OPERATIONS, predict, serve, label),
     *(data, bench, doctor, strategies, demo),
 ):
     parbals.add_command(_command)

@@ -1,0 +1,350 @@
+"""A project in one file, while people label; and back again, from a file that anybody may have sent.
+
+A backup is a plain zip without compression: the database as SQLite copies it while it is in use,
+the journal, the matrices that the settings name, the images that lie in the project's folder, and
+``SHA256SUMS``. So ``unzip`` makes a project of it, and ``sha256sum -c SHA256SUMS`` checks it,
+without parbals. What opens the page (its token) and what can be made again stay behind.
+
+A file to restore is hostile until it is proved: only the names above, plain members, no more bytes
+than the file has; they are written into a new folder that takes its name only when every checksum
+and the project itself are found good. Nothing in it is run.
+"""
+
+import hashlib
+import io
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+from zipfile import ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
+
+from parbals.errors import InputError, ProjectDamagedError, ProjectError
+from parbals.files import TEMPORARY_SUFFIX, sync_folder, whole_file
+from parbals.project.features import load_features
+from parbals.readers.images import IMAGE_SUFFIXES
+from parbals.store.database import FILE_NAME
+from parbals.store.folder import is_project_file
+from parbals.store.journal import Journal
+from parbals.store.settings import ProjectSettings
+from parbals.store.store import Store
+
+__all__ = ["Contents", "check_backup", "check_project", "restore_backup", "write_backup"]
+
+SUMS = "SHA256SUMS"
+_JOURNAL = "project.journal"
+_OURS = re.compile(
+    r"project\.sqlite3|project\.journal|SHA256SUMS|(features|predictions|map)-[0-9a-f]+\.npy"
+)
+_SUM = re.compile(r"([0-9a-f]{64})  (.+)")
+_MATRICES = ("features", "predictions", "map")
+_BLOCK = 1 << 20
+_MOST_LISTED = 32 << 20
+"""Bytes of a zip's list of members, which Python holds in memory: some 300,000 images."""
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a sound project, or its backup, holds."""
+
+    items: int
+    answers: int
+    files: int = 0
+    n_bytes: int = 0
+    images_elsewhere: int = 0
+
+
+def check_project(folder: Path) -> tuple[Contents, list[str]]:
+    """How much there is, and everything that is wrong with it: database, journal and matrices."""
+    with Store.open(folder, read_only=True) as store:
+        faults = store.check()
+        if faults:
+            return Contents(0, 0), faults
+        for name in _MATRICES:
+            faults += _matrix_fault(store, name)
+        return Contents(store.n_items, store.revision()[0]), faults
+
+
+def _matrix_fault(store: Store, name: str) -> list[str]:
+    fault: list[str] = []
+    for _ in range(_TRIES):  # the page's worker replaces predictions and map as labels come
+        settings = store.settings
+        matrix = getattr(settings, name)
+        if matrix is None:
+            return []
+        try:
+            load_features(store.folder, matrix, verify=True, encoder=settings.encoder)
+            return []
+        except ProjectDamagedError as error:
+            fault = [str(error)]
+        if name != "features" and not (store.folder / matrix.file).exists():
+            return []  # it is made again
+        if getattr(store.settings, name) == matrix:
+            return fault
+    return fault
+
+
+def write_backup(folder: Path, file: Path) -> Contents:
+    """Everything that the project owns, in one file; people may label meanwhile.
+
+    It is what it was at one moment: every answer that was confirmed before the command began is in
+    it. A damaged project is refused, so that no good backup is replaced by a bad one.
+    """
+    near = None if str(file) == "-" else Path(os.path.realpath(file)).parent
+    with (
+        tempfile.TemporaryDirectory(prefix=".parbals-", dir=near) as draft,
+        whole_file(file) as out,
+    ):
+        if hasattr(os, "fchmod"):
+            os.fchmod(out.fileno(), 0o600)  # what people wrote is nobody else's
+        for tries_left in reversed(range(_TRIES)):
+            with suppress(FileNotFoundError):
+                out.seek(0)
+                out.truncate()
+                return _write(folder, Path(draft), out, everything=tries_left > 0)
+        raise ProjectError(f"The features of {folder} were replaced meanwhile; try again.")
+
+
+def _write(folder: Path, draft: Path, out: IO[bytes], *, everything: bool) -> Contents:
+    """One try; FileNotFoundError where a matrix was replaced between the copy and its turn."""
+    for path in draft.iterdir():
+        path.unlink()
+    with Store.open(folder, read_only=True) as store:
+        # The journal's length first: it must not know answers that the copy lacks.
+        size = Journal(folder).size()
+        store.copy_database(draft / FILE_NAME)
+    _copy_start(folder / _JOURNAL, draft / _JOURNAL, size)
+    with Store.open(draft, read_only=True) as copy, ZipFile(out, "w", ZIP_STORED) as archive:
+        faults = copy.check()
+        if faults:
+            raise ProjectDamagedError(f"{folder} is damaged: {faults[0]}. Nothing was written.")
+        sums = _Sums(archive)
+        for name in (FILE_NAME, _JOURNAL):
+            sums.add(name, draft / name)
+        for name in _MATRICES:
+            matrix = getattr(copy.settings, name)
+            if matrix is not None and _is_good(folder, name, copy.settings, must=everything):
+                sums.add(matrix.file, folder / matrix.file)
+        elsewhere = 0
+        for value in _images(copy):
+            path = _own_image(folder, value)
+            if path is None:
+                elsewhere += 1
+            elif value not in sums.lines:
+                sums.add(value, path)
+        text = "".join(f"{digest}  {name}\n" for name, digest in sums.lines.items())
+        archive.writestr(_plain(SUMS), text.encode())
+        found = Contents(copy.n_items, copy.revision()[0], len(sums.lines), sums.n_bytes, elsewhere)
+    return found
+
+
+def _is_good(folder: Path, name: str, settings: ProjectSettings, *, must: bool) -> bool:
+    """Whether a matrix is what was written; FileNotFoundError where it ``must`` be and is not."""
+    matrix = getattr(settings, name)
+    try:
+        load_features(folder, matrix, verify=True, encoder=settings.encoder)
+    except ProjectDamagedError:
+        if must and not (folder / matrix.file).exists():
+            raise FileNotFoundError(matrix.file) from None
+        if name == "features":
+            raise
+        return False  # predictions and map are made again
+    return True
+
+
+class _Sums:
+    """Writes members, and remembers what they were."""
+
+    def __init__(self, archive: ZipFile) -> None:
+        self.archive, self.lines, self.n_bytes = archive, dict[str, str](), 0
+
+    def add(self, name: str, path: Path) -> None:
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        with (
+            open(os.open(path, flags), "rb") as source,
+            self.archive.open(_plain(name), "w", force_zip64=True) as target,
+        ):
+            digest = hashlib.sha256()
+            while block := source.read(_BLOCK):
+                digest.update(block)
+                target.write(block)
+                self.n_bytes += len(block)
+        self.lines[name] = digest.hexdigest()
+
+
+def _plain(name: str) -> ZipInfo:
+    member = ZipInfo(name)
+    member.external_attr = 0o100600 << 16
+    return member
+
+
+def _copy_start(source: Path, target: Path, size: int) -> None:
+    with target.open("wb") as file:
+        if size:
+            with source.open("rb") as whole:
+                while size > 0 and (block := whole.read(min(size, _BLOCK))):
+                    file.write(block)
+                    size -= len(block)
+
+
+def _images(store: Store) -> Iterator[str]:
+    """The items' paths of images."""
+    columns = store.settings.encoded_columns
+    if len(columns) == 1:
+        for item in store.iter_items():
+            value = item.content.get(columns[0])
+            if isinstance(value, str) and value.lower().endswith(IMAGE_SUFFIXES):
+                yield value
+
+
+def _own_image(folder: Path, value: str) -> Path | None:
+    """The image's file where it lies in the project's folder; it is found there after a restore."""
+    if not _is_image_name(value):
+        return None
+    path = folder / value
+    with suppress(OSError, RuntimeError):
+        if path.is_file() and path.resolve() == folder.resolve() / value:
+            return path
+    return None
+
+
+def _is_image_name(name: str) -> bool:
+    """A relative path without tricks on any system, which no file of the project can have."""
+    parts = PurePosixPath(name).parts
+    return (
+        name.lower().endswith(IMAGE_SUFFIXES)
+        and name.isprintable()
+        and "/".join(parts) == name
+        and not name.startswith("/")
+        and not any(c in name for c in '\\:*?"<>|')
+        and not any(part.startswith(".") or part.endswith((".", " ")) for part in parts)
+        and not is_project_file(parts[0])
+    )
+
+
+def restore_backup(file: Path, folder: Path) -> Contents:
+    """Make a project of a backup in a folder that is not there yet, or empty."""
+    parent = Path(os.path.abspath(folder)).parent
+    if os.path.lexists(folder) and (
+        folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())
+    ):
+        raise InputError(f"{folder} is there already and not an empty folder; name a new one.")
+    if not parent.is_dir():
+        raise InputError(f"There is no folder {parent} to restore into; make it first.")
+    with _opened(file) as (archive, sums):
+        n_bytes = sum(member.file_size for member in archive.infolist())
+        if shutil.disk_usage(parent).free < n_bytes:
+            raise InputError(f"The disk of {parent} has no room for {n_bytes:,} bytes; free some.")
+        draft = parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+        try:
+            draft.mkdir(mode=0o700)
+            for name, digest in sums.items():
+                _extract(archive, name, digest, draft, file)
+            found, faults = check_project(draft)
+            if faults:
+                raise ProjectDamagedError(f"{file} holds a damaged project: {faults[0]}")
+            if folder.exists():
+                folder.rmdir()
+            os.rename(draft, folder)
+            sync_folder(parent)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be written ({error.strerror}).") from None
+        except (ProjectError, ProjectDamagedError) as error:
+            reason = str(error).replace(str(draft), str(folder))
+            raise InputError(f"{file} was not restored. {reason}") from None
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return Contents(found.items, found.answers, len(sums), n_bytes)
+
+
+def check_backup(file: Path) -> Contents:
+    """Compare every member of a backup with its checksum, without writing anything."""
+    with _opened(file) as (archive, sums):
+        n_bytes = sum(_extract(archive, name, sums[name], None, file) for name in sums)
+    return Contents(0, 0, len(sums), n_bytes)
+
+
+def _extract(archive: ZipFile, name: str, digest: str, folder: Path | None, file: Path) -> int:
+    """Copy a member into a folder of ours, or nowhere; its bytes must be those that were written."""
+    seen, size, target = hashlib.sha256(), 0, None
+    if folder is not None:
+        path = folder / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        target = open(os.open(path, flags, 0o600), "wb")
+    try:
+        with archive.open(name) as source:
+            while block := source.read(_BLOCK):
+                seen.update(block)
+                size += len(block)
+                if target is not None:
+                    target.write(block)
+        if target is not None:
+            target.flush()
+            os.fsync(target.fileno())
+    finally:
+        if target is not None:
+            target.close()
+    if seen.hexdigest() != digest:
+        raise InputError(f"{file} is damaged: {name} is not what was written; use another backup.")
+    return size
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[ZipFile, dict[str, str]]]:
+    """A backup whose members may be read, and their checksums; else one sentence."""
+    if not file.is_file():
+        raise InputError(f"There is no backup {file}.")
+    try:
+        with _Bounded(io.FileIO(file)) as source, ZipFile(source) as archive:
+            _check_members(archive, file)
+            yield archive, _read_sums(archive, file)
+    except (BadZipFile, LargeZipFile, EOFError, NotImplementedError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} is not a backup of parbals, or is damaged ({error}); use another one."
+        ) from None
+
+
+class _Bounded(io.BufferedReader):
+    """A file whose list of members, which zipfile reads at once, cannot fill the memory."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _MOST_LISTED:
+            raise BadZipFile("its list of files is too long")
+        return super().read(_MOST_LISTED if size is None or size < 0 else size)
+
+
+def _check_members(archive: ZipFile, file: Path) -> None:
+    size, names = 0, set[str]()
+    for member in archive.infolist():
+        name = member.filename
+        size += member.file_size
+        is_plain = member.compress_type == ZIP_STORED and not member.flag_bits & 1
+        is_known = _OURS.fullmatch(name) is not None or _is_image_name(name)
+        if not is_known or not is_plain or member.file_size != member.compress_size:
+            raise InputError(
+                f"{file} holds {name[:100]!r}, which `parbals backup` does not write; nothing was "
+                "restored."
+            )
+        if name.casefold() in names:  # some disks do not tell capitals apart
+            raise InputError(f"{file} holds {name!r} twice; nothing was restored.")
+        names.add(name.casefold())
+    if size > file.stat().st_size:
+        raise InputError(f"{file} says it holds more bytes than it has; nothing was restored.")
+
+
+def _read_sums(archive: ZipFile, file: Path) -> dict[str, str]:
+    names = set(archive.namelist())
+    if not {SUMS, FILE_NAME} <= names or archive.getinfo(SUMS).file_size > _MOST_LISTED:
+        raise InputError(f"{file} is not a backup of parbals: it has no list of checksums.")
+    lines = archive.read(SUMS).decode().splitlines()
+    sums = {match[2]: match[1] for match in map(_SUM.fullmatch, lines) if match}
+    if len(lines) != len(sums) or sums.keys() != names - {SUMS}:
+        raise InputError(f"{file} is damaged: its list of checksums is not that of its files.")
+    return sums
