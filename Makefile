@@ -15,8 +15,9 @@ UV := $(TOOLS)/uv
 # One version of a package for every Python and machine; nothing in the files says where packages come from.
 COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-annotate \
 	--custom-compile-command 'make lock' $(UPGRADE)
+# scikit-learn below 1.9 knows the columns of polars 1 alone.
 LOWEST_EXTRAS := $(addprefix --extra ,images parquet data skops cluster slurm)
-LOWEST_TOOLS := beartype hypothesis numpyro pandas polars prometheus-client pytest
+LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client pytest
 LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/test_select.py tests/web
 
 .DEFAULT_GOAL := help

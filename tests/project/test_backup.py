@@ -1,4 +1,4 @@
-"""A backup made while people label is whole; one from anybody touches nothing but its new folder."""
+"""A backup made while people label is whole; one from anybody touches only its new folder."""
 
 import hashlib
 import os
@@ -272,7 +272,7 @@ def test_nothing_is_restored_over_what_is_there(project, saved, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "empty")
     (tmp_path / "empty").mkdir()
     for folder in (*refused_folders, tmp_path / "link"):
-        with pytest.raises(InputError, match="there already|There is no folder"):
+        with pytest.raises(InputError, match=r"there already|There is no folder"):
             restore_backup(saved, folder)
     restore_backup(saved, tmp_path / "empty")
     with pytest.raises(InputError, match="There is no backup"):

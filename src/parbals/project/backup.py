@@ -1,4 +1,4 @@
-"""A project in one file, while people label; and back again, from a file that anybody may have sent.
+"""A project in one file, while people label; and back again, from a file that anybody may send.
 
 A backup is a plain zip without compression: the database as SQLite copies it while it is in use,
 the journal, the matrices that the settings name, the images that lie in the project's folder, and
@@ -133,11 +133,11 @@ def _write(folder: Path, draft: Path, out: IO[bytes], *, everything: bool) -> Co
                 sums.add(matrix.file, folder / matrix.file)
         elsewhere = 0
         for value in _images(copy):
-            path = _own_image(folder, value)
-            if path is None:
+            image = _own_image(folder, value)
+            if image is None:
                 elsewhere += 1
             elif value not in sums.lines:
-                sums.add(value, path)
+                sums.add(value, image)
         text = "".join(f"{digest}  {name}\n" for name, digest in sums.lines.items())
         archive.writestr(_plain(SUMS), text.encode())
         found = Contents(copy.n_items, copy.revision()[0], len(sums.lines), sums.n_bytes, elsewhere)
@@ -271,26 +271,21 @@ def check_backup(file: Path) -> Contents:
 
 
 def _extract(archive: ZipFile, name: str, digest: str, folder: Path | None, file: Path) -> int:
-    """Copy a member into a folder of ours, or nowhere; its bytes must be those that were written."""
-    seen, size, target = hashlib.sha256(), 0, None
+    """Copy a member into a folder of ours, or nowhere; its bytes must be those once written."""
+    seen, size, path = hashlib.sha256(), 0, os.devnull
+    flags = os.O_WRONLY | getattr(os, "O_BINARY", 0)
     if folder is not None:
-        path = folder / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        target = open(os.open(path, flags, 0o600), "wb")
-    try:
-        with archive.open(name) as source:
-            while block := source.read(_BLOCK):
-                seen.update(block)
-                size += len(block)
-                if target is not None:
-                    target.write(block)
-        if target is not None:
-            target.flush()
+        path = str(folder / name)
+        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags |= os.O_CREAT | os.O_EXCL
+    with open(os.open(path, flags, 0o600), "wb") as target, archive.open(name) as source:
+        while block := source.read(_BLOCK):
+            seen.update(block)
+            size += len(block)
+            target.write(block)
+        target.flush()
+        if folder is not None:
             os.fsync(target.fileno())
-    finally:
-        if target is not None:
-            target.close()
     if seen.hexdigest() != digest:
         raise InputError(f"{file} is damaged: {name} is not what was written; use another backup.")
     return size
