@@ -85,7 +85,8 @@ test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versi
 	$(UV) venv --quiet --clear --python $(BIN)/python $(VENV)/lowest
 	$(UV) pip install --quiet --python $(VENV)/lowest --requirement $(VENV)/lowest.txt $(LOWEST_TOOLS)
 	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps --editable . --editable examples/parbals-density
-	$(VENV)/lowest/bin/python -m pytest -q -W ignore::DeprecationWarning --ignore tests/web/test_description.py $(LOWEST_TESTS) $(PYTEST_ARGS)
+	$(VENV)/lowest/bin/python -m pytest -q -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning \
+		--ignore tests/web/test_description.py $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 build: $(VENV)/.installed-dev  ## wheel, source archive and bill of materials (SBOM) in dist/
 	rm -rf dist

@@ -1,4 +1,4 @@
-"""The lock files are those of pyproject.toml: every package once, with hashes, from nowhere named."""
+"""The lock files are those of pyproject.toml: a package once, with hashes, from nowhere named."""
 
 import re
 import tomllib

@@ -55,7 +55,9 @@ class Soak:
     """The project, its server and what is done to both."""
 
     def __init__(self, folder, *, people, items, seed, pause):
-        self.folder = make_project(folder, n_items=items, queued=20, answers_wanted=people)
+        self.folder = make_project(
+            folder, n_items=items, queued=min(20, items), answers_wanted=people
+        )
         self.clock = Path(folder).with_name("clock")
         self.pause, self.chance = pause, random.Random(seed)
         self.people = [Person(f"p{n}", random.Random(f"{seed}-{n}")) for n in range(people)]

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from parbals.errors import ParbalsError
-from parbals.web.logs import REQUEST
+from parbals.web.logs import REQUEST, REQUESTS
 from parbals.web.metrics import CONTENT_TYPE, Requests, render
 from parbals.web.session import Session
 
@@ -64,10 +64,10 @@ class Watch:
         finally:
             seconds = time.perf_counter() - began
             self.requests.add(_route(scope), status, seconds)
-            if _log.isEnabledFor(logging.INFO):
+            if REQUESTS.isEnabledFor(logging.INFO):
                 facts = {"method": scope["method"], "path": scope["path"], "status": status}
                 facts |= {"ms": round(1000 * seconds, 1), "client": (scope.get("client") or "?")[0]}
-                _log.info("request", extra={"facts": facts})
+                REQUESTS.info("request", extra={"facts": facts})
 
     async def _health(self, scope: Scope, send: Send) -> None:
         """200 while the project can be read; how it goes with the worker is for ``/metrics``."""

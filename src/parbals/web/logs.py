@@ -9,12 +9,14 @@ from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-__all__ = ["FORMATS", "LEVELS", "REQUEST", "set_up_logs"]
+__all__ = ["FORMATS", "LEVELS", "REQUEST", "REQUESTS", "set_up_logs"]
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
 """The id of the request that is being answered."""
+REQUESTS = logging.getLogger("parbals.requests")
+"""Has a line for every request, where the level is info."""
 _AT_ONCE = 1000
 _A_SECOND = 20.0
 
@@ -26,11 +28,11 @@ def set_up_logs(fmt: str = "text", level: str = "warning") -> None:
     """
     handler = _ErrorStream()
     handler.setFormatter(_JsonLine() if fmt == "json" else _TextLine())
-    handler.addFilter(_Trickle())
     for name in ("parbals", "uvicorn"):
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(level.upper())
+    REQUESTS.filters = [_Trickle()]
 
 
 class _ErrorStream(logging.Handler):
@@ -76,7 +78,7 @@ class _TextLine(logging.Formatter):
 
 
 class _Trickle(logging.Filter):
-    """A thousand lines at once, then twenty a second: nobody can fill the disk by asking.
+    """A thousand requests at once, then twenty a second: nobody can fill the disk by asking.
 
     The next line that passes says how many were left out.
     """
