@@ -22,7 +22,7 @@ LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/s
 
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
-	pictures bench soak lock test-lowest build sbom clean
+	docs pictures bench soak lock test-lowest build sbom clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browse
 
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
+
+docs: $(VENV)/.installed-dev  ## the site: build/docs/docs/index.html
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 
 bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
 	$(BIN)/python -m benchmarks
