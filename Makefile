@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 TORCH ?= torch==2.13.0
 MINUTES ?= 30
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/parbals/__init__.py)
 UPGRADE ?= --upgrade
 
 TOOLS := $(VENV)/tools/bin
@@ -101,7 +102,8 @@ sbom: requirements.lock $(VENV)/tools/.installed  ## the bill of materials alone
 	mkdir -p dist
 	$(PYTHON) -m venv --clear --without-pip $(VENV)/sbom
 	$(PIP) --python $(VENV)/sbom/bin/python install --require-hashes --requirement requirements.lock
-	$(TOOLS)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+	sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > $(VENV)/sbom/pyproject.toml
+	$(TOOLS)/cyclonedx-py environment --pyproject $(VENV)/sbom/pyproject.toml --mc-type library --output-reproducible \
 		--output-file dist/parbals.cdx.json $(VENV)/sbom/bin/python
 
 clean:  ## remove the environment, caches and demo output

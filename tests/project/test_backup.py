@@ -108,7 +108,8 @@ def test_a_backup_while_people_label_holds_what_was_confirmed_before_it_began(tm
         with Store.open(folder) as store:
             number = 0
             while not stop.is_set():
-                one = Submission(number % 200, "ham" if number % 3 else "spam", f"r{number}")
+                label = ("ham", "spam")[(number + number // 200) % 2]  # another one every time
+                one = Submission(number % 200, label, f"r{number}")
                 store.submit([one], annotator="bob", revise=True)
                 confirmed.append(one.request_id)
                 number += 1

@@ -113,12 +113,14 @@ class Soak:
             path, body, _ = person.chance.choice(list(person.confirmed.values()))
             self.tell(person, path, body, "repeated")
             return
+        if dice > 0.7 and person.labels:  # back to something that was done before
+            position = person.chance.choice(list(person.labels))
         head = {"annotator": person.name, "position": position}
         if dice < 0.1:
             body = head | {"kind": "skip", "request_id": person.request()}
             self.tell(person, "/api/passes", body, "passed")
             return
-        if dice < 0.15 and person.labels.get(position):
+        if dice > 0.9 and person.labels.get(position):
             body = head | {"request_id": person.request()}
             if self.tell(person, "/api/undo", body, "taken back"):
                 person.labels[position] = None
