@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from parbals.errors import InputError, ProjectDamagedError
-from parbals.project import backup as module
-from parbals.project.backup import check_backup, check_project, restore_backup, write_backup
+from parbals.project import restore as module
+from parbals.project.backup import check_project, write_backup
 from parbals.project.features import store_features
+from parbals.project.restore import check_backup, restore_backup
 from parbals.store.records import Submission
 from parbals.store.store import Store
 

@@ -65,7 +65,7 @@ def restore(file: Path, folder: Path, as_json: bool) -> None:
     Example:
       parbals restore spam-monday.zip spam
     """
-    from parbals.project.backup import restore_backup
+    from parbals.project.restore import restore_backup
 
     with progress() as show:
         show("checking")
@@ -88,7 +88,8 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
       parbals check spam
       parbals check spam-monday.zip
     """
-    from parbals.project.backup import check_backup, check_project
+    from parbals.project.backup import check_project
+    from parbals.project.restore import check_backup
 
     faults: list[str] = []
     with progress() as show:
