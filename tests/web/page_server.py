@@ -161,10 +161,10 @@ class Server(Client):
         self.port = int(self.link.split(":")[2].split("/")[0])
         self.token = self.link.split("token=")[1]
 
-    def stop(self):
-        """Ctrl-C."""
+    def stop(self, number=signal.SIGINT):
+        """Ctrl-C, or another signal."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(number)
         out, errors = self.process.communicate(timeout=300)
         return self.process.returncode, out, errors
 

@@ -81,8 +81,7 @@ def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles
 def test_ctrl_c_and_sigterm_end_the_server_and_its_worker(number, project):
     server = Server(project)
     (worker,) = wait_for(lambda: workers_of(server))
-    server.process.send_signal(number)
-    code, out, errors = server.stop()
+    code, out, errors = server.stop(number)
     assert (code, errors) == (0, "")
     assert "every confirmed label is stored" in out
     with pytest.raises(ProcessLookupError):
