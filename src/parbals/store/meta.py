@@ -14,14 +14,17 @@ from parbals.store.records import Event
 from parbals.store.renames import KEY as RENAMES
 from parbals.store.renames import Renames
 from parbals.store.rows import check_text, checksum, from_json, now, to_json
-from parbals.store.schema import RENAMED
 from parbals.store.settings import ProjectSettings, checked_settings
 
-__all__ = ["ADDED", "CHANGED", "RENAMED_CLASS", "TOLD", "Meta", "check_classes", "write_meta"]
+__all__ = [
+    *("ADDED", "CHANGED", "RELEASED", "RENAMED_CLASS", "TOLD"),
+    *("Meta", "check_classes", "write_meta"),
+]
 
 TOLD = ("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes")
 """What people decide: a change of it is remembered."""
 CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
+RELEASED = "items given back"
 """Kinds of events."""
 
 
@@ -95,7 +98,6 @@ class Meta:
                 changes["loss"] = f"f1:{new}"
             write_meta(connection, self._db.project, changes)
             _log(connection, RENAMED_CLASS, {"old": old, "new": new})
-            connection.execute(f"PRAGMA user_version = {RENAMED}")
 
     def settings_mark(self) -> int:
         """A number that changes whenever the settings do; it costs less than reading them."""

@@ -1,6 +1,5 @@
 """The API's routes: each answers with the model that describes it."""
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
@@ -8,14 +7,16 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
+from parbals.project.media import read_image
 from parbals.project.quick import quick_batch
+from parbals.store.clock import moment
+from parbals.store.meta import RELEASED
 from parbals.store.records import Submission
 from parbals.store.store import Store
 from parbals.web.downloads import MEDIA_TYPES, Exporter, Format
 from parbals.web.failures import StrictRoute, errors_of
 from parbals.web.items import list_items, show_item
 from parbals.web.map import show_map
-from parbals.web.media import read_image
 from parbals.web.queries import project
 from parbals.web.schemas import (
     MOST_POSITION,
@@ -29,6 +30,7 @@ from parbals.web.schemas import (
     PassOut,
     PositionsIn,
     ProjectOut,
+    ReleaseAllIn,
     ReleasedOut,
     SettingsIn,
     StoredAnswer,
@@ -76,6 +78,7 @@ def labelling_routes(session: Session) -> APIRouter:
 
         Where too few do, more are chosen at once: nobody waits for the model.
         """
+        session.pace.admit(body.annotator)
 
         def act(store: Store) -> TasksOut:
             tasks = session.tasks(store)
@@ -92,6 +95,7 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/answers", responses=errors_of(409, body=True))
     async def answers(body: AnswersIn) -> StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
+        session.pace.admit(body.annotator)
         labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
@@ -111,6 +115,7 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/passes", responses=errors_of(409, body=True))
     async def pass_over(body: PassIn) -> PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
+        session.pace.admit(body.annotator)
         outcome = await desk.write(
             lambda store: store.pass_over(
                 body.position,
@@ -126,6 +131,7 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/undo", responses=errors_of(409, body=True))
     async def undo(body: UndoIn) -> UndoneOut:
         """Take back the annotator's latest label or pass of an item; it is theirs again."""
+        session.pace.admit(body.annotator)
 
         def act(store: Store) -> UndoneOut:
             tasks = session.tasks(store)
@@ -143,11 +149,12 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/leases", responses=errors_of(body=True))
     async def renew(body: PositionsIn) -> LeasesOut:
         """The annotator is still at work: their items stay theirs."""
+        session.pace.admit(body.annotator)
 
         def act(store: Store) -> LeasesOut:
             seconds = session.tasks(store).lease_seconds
             mine = store.renew(body.annotator, body.positions, seconds)
-            return LeasesOut(mine=mine, expires=time.time() + seconds)
+            return LeasesOut(mine=mine, expires=moment() + seconds)
 
         leases = await desk.write(act)
         session.touch(body.annotator)
@@ -156,8 +163,23 @@ def labelling_routes(session: Session) -> APIRouter:
     @routes.post("/release", responses=errors_of(body=True))
     async def release(body: PositionsIn) -> ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
+        session.pace.admit(body.annotator)
         released = await desk.write(lambda store: store.release(body.annotator, body.positions))
         return ReleasedOut(released=released)
+
+    @routes.post("/release-all", responses=errors_of(body=True))
+    async def release_all(body: ReleaseAllIn) -> ReleasedOut:
+        """For the page's owner: everything that is out with a person, or with anybody, comes back.
+
+        A late answer still counts.
+        """
+
+        def act(store: Store) -> ReleasedOut:
+            released = store.release_all(body.of)
+            store.log(RELEASED, name=body.of, count=released)
+            return ReleasedOut(released=released)
+
+        return await desk.write(act)
 
     return routes
 

@@ -90,6 +90,12 @@ class PositionsIn(_In):
     positions: Positions
 
 
+class ReleaseAllIn(_In):
+    """Whose items are given back; null: everybody's."""
+
+    of: Name | None = None
+
+
 class SettingsIn(_In):
     """Settings to change; what is left out stays."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import logging
 import socket
 import threading
 import webbrowser
@@ -17,11 +18,16 @@ from parbals.errors import InputError, ProjectError
 from parbals.files import locked
 from parbals.store.store import Store
 from parbals.web.app import make_app
+from parbals.web.connections import limited
 from parbals.web.health import Watch
 from parbals.web.session import Session
+from parbals.web.sparing import LOGGERS, SPARING
 from parbals.web.token import page_token
 
 __all__ = ["link_to", "listen", "make_server", "run_server"]
+
+_BACKLOG = 128
+"""Connections that are accepted in one go, before the oldest can make room."""
 
 
 def run_server(
@@ -88,11 +94,15 @@ def make_server(session: Session, *, host: str, port: int, token: str) -> uvicor
         log_config=None,  # see parbals.web.logs
         access_log=False,
         server_header=False,
+        http=limited(),
         ws="none",
+        backlog=_BACKLOG,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=3,
         lifespan="on",
     )
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(SPARING)
     return uvicorn.Server(config)
 
 
@@ -108,7 +118,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(128)
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         raise InputError(
