@@ -27,6 +27,8 @@ COMMANDS = (
     ("salvage", "--out", "answers.csv"),
     ("embed", "--encoder", "tfidf"),
     ("serve", "--no-browser"),
+    ("backup", "backup.zip"),
+    ("check",),
 )
 
 

@@ -23,7 +23,7 @@ from parbals.web.session import Session
 from parbals.web.token import page_token
 
 CLASSES = ("ham", "spam")
-SERVE = "from parbals.cli.serve import serve; serve()"
+SERVE = "import sys; sys.argv.insert(1, 'serve'); from parbals.cli import program; program()"
 
 
 def make_project(
@@ -161,10 +161,10 @@ class Server(Client):
         self.port = int(self.link.split(":")[2].split("/")[0])
         self.token = self.link.split("token=")[1]
 
-    def stop(self):
-        """Ctrl-C."""
+    def stop(self, number=signal.SIGINT):
+        """Ctrl-C, or another signal."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(number)
         out, errors = self.process.communicate(timeout=300)
         return self.process.returncode, out, errors
 
@@ -186,6 +186,19 @@ def serving(folder, *options, **more):
     assert code == 0, (code, errors)
 
 
+def workers_of(server):
+    """Process ids of the server's worker, found by what it was started with."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    return [
+        int(pid)
+        for pid, parent, words in rows
+        if int(parent) == server.process.pid and "web.worker" in words
+    ]
+
+
 class _Local(Client):
     """The same server in a thread of the tests, without the process that chooses items."""
 
@@ -198,7 +211,7 @@ class _Local(Client):
         self.link = link_to(host, self.port, self.token)
         self._server = make_server(self.session, host=host, port=self.port, token=self.token)
         self._server.config.lifespan = "off"
-        self.guard = self._server.config.app
+        self.guard = self._server.config.app.app
         self._thread = threading.Thread(target=self._server.run, args=([self.listener],))
         self._thread.start()
 

@@ -17,7 +17,7 @@ from parbals.cli.options import (
     comma_list,
     goal_options,
 )
-from parbals.cli.output import about, progress, say, ticking
+from parbals.cli.output import about, progress, say, ticking, warn_of_network
 
 if TYPE_CHECKING:
     from parbals.store.store import Store
@@ -156,6 +156,7 @@ def init(
 
     strategy = strategy or DEFAULT
     strategy_named(strategy)
+    warn_of_network(folder)
     with progress() as show:
         made = create_project(
             folder,

@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from parbals.cli.options import goal_options
+from parbals.cli.output import warn_of_network
+from parbals.web.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]
 
@@ -38,6 +40,20 @@ __all__ = ["serve"]
     type=click.IntRange(1, 1440),
     help="How long an item is kept for a person; remembered.",
 )
+@click.option(
+    "--log-format",
+    default="text",
+    show_default=True,
+    type=click.Choice(FORMATS),
+    help="What the lines on the error stream look like.",
+)
+@click.option(
+    "--log-level",
+    default="warning",
+    show_default=True,
+    type=click.Choice(LEVELS),
+    help="The least that is worth a line; info has one for every request.",
+)
 @goal_options
 def serve(
     folder: Path,
@@ -47,6 +63,8 @@ def serve(
     new_token: bool,
     answers_wanted: int | None,
     lease_minutes: int | None,
+    log_format: str,
+    log_level: str,
     goal_labels: int | None,
     goal_error: float | None,
 ) -> None:
@@ -58,7 +76,11 @@ def serve(
       parbals serve spam --answers-wanted 2 --no-browser
       parbals serve spam --goal-labels 200 --goal-error 5%
     """
+    from parbals.web.logs import set_up_logs
     from parbals.web.serve import run_server
+
+    set_up_logs(log_format, log_level)
+    warn_of_network(folder)
 
     settings = {
         "answers_wanted": answers_wanted,

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -158,6 +158,11 @@ class Store(Meta, Items, Answers, Batches, Passes, Queue):
                 "batches), (SELECT coalesce(max(report), 0) FROM reports)"
             ).fetchone()
         return (*rows, self.settings_mark())
+
+    def copy_database(self, file: Path) -> None:
+        """The database as it is at this moment, in a file of its own that is not there yet."""
+        with self._db.reading() as connection, closing(sqlite3.connect(file)) as copy:
+            connection.backup(copy)
 
     def check(self) -> list[str]:
         """Everything that is wrong with the project's files; empty when it is sound.

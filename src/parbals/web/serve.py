@@ -19,6 +19,7 @@ from parbals.files import locked
 from parbals.store.store import Store
 from parbals.web.app import make_app
 from parbals.web.connections import limited
+from parbals.web.health import Watch
 from parbals.web.session import Session
 from parbals.web.sparing import LOGGERS, SPARING
 from parbals.web.token import page_token
@@ -85,8 +86,12 @@ def _show(folder: Path, listener: socket.socket, host: str, token: str, browser:
 def make_server(session: Session, *, host: str, port: int, token: str) -> uvicorn.Server:
     """The server of an open project, which does not listen yet."""
     config = uvicorn.Config(
-        make_app(session, token=token, port=port, names=_names(host)),
-        log_level="warning",
+        Watch(
+            make_app(session, token=token, port=port, names=_names(host)),
+            session,
+            page_token(session.folder, name="page-metrics-token"),
+        ),
+        log_config=None,  # see parbals.web.logs
         access_log=False,
         server_header=False,
         http=limited(),
