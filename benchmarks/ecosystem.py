@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -159,6 +160,7 @@ def compare(name, engines, sizes):
             continue
         finally:
             worker.close()
+        print(f"{name} by {engine}: {found}", file=sys.stderr, flush=True)
         ours = scores if ours is None else ours
         apart = float(np.abs(scores - ours).max())
         rows.append((name, f"{PACKAGES[engine]} {version(PACKAGES[engine])}", found, apart))
