@@ -152,7 +152,7 @@ def compare(name, engines, sizes):
         if importlib.util.find_spec(engine) is None:
             notes.append(f"{PACKAGES[engine]} is not installed: pip install {PACKAGES[engine]}")
             continue
-        worker = Worker()
+        worker = Worker({"TQDM_DISABLE": "1"})  # no bars of theirs between our lines
         try:
             found, scores = worker.call(measure, build, sizes)
         except WorkerError as error:
@@ -198,12 +198,15 @@ def as_markdown(rows, notes, sizes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--only", choices=SCORES, help="one of the scores")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     arguments = parser.parse_args()
     sizes = SMOKE if arguments.smoke else FULL
     notes = pin_cores(2)
     rows = []
     for name, engines in SCORES.items():
+        if arguments.only not in (None, name):
+            continue
         more_rows, more_notes = compare(name, engines, sizes)
         rows += more_rows
         notes += [note for note in more_notes if note not in notes]
