@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -151,7 +152,7 @@ def compare(name, engines, sizes):
         if importlib.util.find_spec(engine) is None:
             notes.append(f"{PACKAGES[engine]} is not installed: pip install {PACKAGES[engine]}")
             continue
-        worker = Worker()
+        worker = Worker({"TQDM_DISABLE": "1"})  # no bars of theirs between our lines
         try:
             found, scores = worker.call(measure, build, sizes)
         except WorkerError as error:
@@ -159,6 +160,7 @@ def compare(name, engines, sizes):
             continue
         finally:
             worker.close()
+        print(f"{name} by {engine}: {found}", file=sys.stderr, flush=True)
         ours = scores if ours is None else ours
         apart = float(np.abs(scores - ours).max())
         rows.append((name, f"{PACKAGES[engine]} {version(PACKAGES[engine])}", found, apart))
@@ -196,12 +198,15 @@ def as_markdown(rows, notes, sizes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--only", choices=SCORES, help="one of the scores")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     arguments = parser.parse_args()
     sizes = SMOKE if arguments.smoke else FULL
     notes = pin_cores(2)
     rows = []
     for name, engines in SCORES.items():
+        if arguments.only not in (None, name):
+            continue
         more_rows, more_notes = compare(name, engines, sizes)
         rows += more_rows
         notes += [note for note in more_notes if note not in notes]
