@@ -71,7 +71,7 @@ test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  #
 		$(BIN)/pytest -q -m label_studio tests/integrations/label_studio $(PYTEST_ARGS)
 
 test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
-	$(INTEGRATIONS)/bin/pytest -q -m "not slow" tests/integrations tests/examples $(PYTEST_ARGS)
+	$(INTEGRATIONS)/bin/pytest -q -m "not slow and not label_studio" tests/integrations tests/examples $(PYTEST_ARGS)
 
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py

@@ -8,8 +8,6 @@ from studio import CONFIG, right, until
 
 from parbals.store.store import Store
 
-pytestmark = pytest.mark.label_studio
-
 
 @pytest.fixture
 def backend(folder, serve_model):
@@ -22,6 +20,7 @@ def labels_of(folder):
         return {store.items([p])[0].id: by for p, by in store.current_labels().items()}
 
 
+@pytest.mark.label_studio
 def test_it_is_accepted_predicts_and_learns(admin, people, folder, supply, backend):
     project = admin.new_project("Model", CONFIG)
     supply(folder, project)
@@ -64,6 +63,7 @@ def test_it_is_accepted_predicts_and_learns(admin, people, folder, supply, backe
     until(predicted)
 
 
+@pytest.mark.full
 def test_strangers_and_bad_requests_are_refused(folder, backend):
     stem = backend.rpartition("/")[0]
     for path in ("health", "wrong/health"):
@@ -79,4 +79,38 @@ def test_strangers_and_bad_requests_are_refused(folder, backend):
     answer = requests.post(f"{backend}/setup", json={"schema": "<View/>"}, timeout=60)
     assert "no <Choices>" in answer.json()["error"]
     assert requests.post(f"{backend}/webhook", json={"action": "x"}, timeout=60).ok
+    assert labels_of(folder) == {}
+
+
+@pytest.mark.full
+def test_events_are_taken_and_tasks_predicted(folder, backend):
+    """As Label Studio 1.23 writes them."""
+    with Store.open(folder, read_only=True) as store:
+        data = {"message": "x", "parbals_item": "004", "parbals_project": store.identity}
+    region = {"from_name": "label", "to_name": "item", "type": "choices"}
+    annotation = {
+        "id": 3,
+        "result": [{**region, "value": {"choices": ["spam"]}}],
+        "completed_by": 7,
+        "updated_at": "2026-11-16T09:06:49.826086Z",
+    }
+    project = {"id": 1, "created_at": "2026-11-16T09:04:20.176947Z", "label_config": CONFIG}
+    event = {"annotation": annotation, "project": project, "task": {"id": 1, "data": data}}
+    created = {"action": "ANNOTATION_CREATED", **event}
+    for expected in (1, 0):
+        answer = requests.post(f"{backend}/webhook", json=created, timeout=60)
+        assert answer.json()["labels"] == expected
+    assert labels_of(folder) == {"004": {"label-studio user 7": "spam"}}
+    asked = {"label_config": CONFIG, "tasks": [{"id": 1, "data": data}, {"id": 2, "data": {}}]}
+
+    def predicted():
+        return requests.post(f"{backend}/predict", json=asked, timeout=60).json()["results"][0]
+
+    until(predicted)  # the model is fitted meanwhile
+    (prediction,), nothing = requests.post(f"{backend}/predict", json=asked).json()["results"]
+    assert (prediction["result"][0]["value"]["choices"], nothing) == (["spam"], [])
+    version = requests.post(f"{backend}/setup", json={"schema": CONFIG}).json()["model_version"]
+    assert version == prediction["model_version"] == "parbals-1"
+    gone = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": 3}], "project": project}
+    assert requests.post(f"{backend}/webhook", json=gone).json()["withdrawn"] == 1
     assert labels_of(folder) == {}
