@@ -119,10 +119,13 @@ def export(
       parbals export spam --format jsonl --out - --labelled-only
       parbals export spam --model spam.skops
     """
+    from parbals.project.log import log_export
+
     if model is not None:
         from parbals.cli.predict import export_model
 
         export_model(folder, model, with_audit=with_audit, as_json=as_json)
+        log_export(folder, "model")
         return
     from parbals.errors import InputError
     from parbals.project.destinations import check_export_destination
@@ -142,6 +145,7 @@ def export(
                 refresh(store, show, with_audit=with_audit)
         newer, latest = newer_answers(store), store.latest_report()
         count = write_export(path, export_records(store, labelled_only), fmt, export_columns(store))
+    log_export(folder, fmt, labelled_only)
     note = None
     if newer:
         n_labels = 0 if latest is None else latest.n_labels

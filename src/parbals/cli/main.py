@@ -20,6 +20,7 @@ from parbals.cli.predict import predict
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
 from parbals.cli.strategies import strategies
+from parbals.cli.team import COMMANDS as TEAM
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 
 __all__ = ["main", "program"]
@@ -44,7 +45,7 @@ def parbals() -> None:
 
 
 for _command in (
-    *(*COMMANDS, *CHANGES, predict, serve, label),
+    *(*COMMANDS, *CHANGES, predict, serve, *TEAM, label),
     *(data, bench, doctor, strategies, demo),
 ):
     parbals.add_command(_command)

@@ -2,8 +2,9 @@
 
 Version n of the schema is what the first n functions of ``MIGRATIONS`` make: a new project runs all
 of them, an older one those it lacks, in one transaction. A later version is one more function at
-the end of the list; released ones never change. Version 3 has the tables of version 2, and says
+the end of the list; released ones never change. Version 3 has the tables of version 2, and said
 that a class was renamed: a parbals that knows nothing of that would call its answers damaged.
+Version 4 knows people, and its events are a log: who did what, from where, never changed.
 """
 
 import sqlite3
@@ -16,7 +17,7 @@ __all__ = [
     "APPLICATION_ID",
     "COLUMNS",
     "MIGRATIONS",
-    "RENAMED",
+    "WITH_PEOPLE",
     "check_version",
     "schema_of",
     "schema_rows",
@@ -117,6 +118,32 @@ _VERSION_2 = (
         BEGIN SELECT RAISE(ABORT, 'passes are kept as they were given; take back instead'); END""",
 )
 
+_VERSION_4 = (
+    # Who did it (a name), and from where (this machine, or the address that a request came from).
+    "ALTER TABLE events ADD COLUMN who TEXT",
+    "ALTER TABLE events ADD COLUMN origin TEXT",
+    """CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    """CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    # A link and a session are kept as hashes: who reads this file cannot open the page with it.
+    """CREATE TABLE people(
+        key TEXT PRIMARY KEY NOT NULL,
+        name TEXT NOT NULL,
+        role TEXT NOT NULL CHECK (role IN ('owner', 'annotator')),
+        link TEXT UNIQUE,
+        created TEXT NOT NULL
+    )""",
+    """CREATE TABLE sessions(
+        session TEXT PRIMARY KEY NOT NULL,
+        key TEXT NOT NULL,
+        link TEXT NOT NULL,
+        place TEXT NOT NULL,
+        created REAL NOT NULL,
+        expires REAL NOT NULL
+    )""",
+)
+
 
 def _to_version_1(connection: sqlite3.Connection) -> None:
     for statement in _VERSION_1:
@@ -128,9 +155,23 @@ def _to_version_2(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_to_version_1, _to_version_2]
-RENAMED = 3
-"""The version of a project whose answers may hold former names of classes."""
+def _to_version_3(connection: sqlite3.Connection) -> None:
+    """The tables stay; see above."""
+
+
+def _to_version_4(connection: sqlite3.Connection) -> None:
+    for statement in _VERSION_4:
+        connection.execute(statement)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
+    _to_version_1,
+    _to_version_2,
+    _to_version_3,
+    _to_version_4,
+]
+WITH_PEOPLE = 4
+"""The version that has people, and says of an event who did it."""
 
 
 def check_version(connection: sqlite3.Connection) -> int:
@@ -139,10 +180,10 @@ def check_version(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise ProjectError("It is an SQLite database of another program, not a parbals project.")
-    if version > RENAMED:
+    if version > len(MIGRATIONS):
         raise ProjectError(
-            f"It was written by a newer parbals (schema {version}; this one knows {RENAMED}); "
-            "upgrade parbals."
+            f"It was written by a newer parbals (schema {version}; this one knows "
+            f"{len(MIGRATIONS)}); upgrade parbals."
         )
     if version < 1:
         raise ProjectError(f"Its schema version is {version}, which no parbals has written.")
