@@ -4,6 +4,7 @@ import http.client
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,8 @@ import numpy as np
 
 from parbals.project.features import store_features
 from parbals.store.store import Store
-from parbals.web.serve import link_to, listen, make_server
+from parbals.web.place import Place
+from parbals.web.serve import listen, make_server
 from parbals.web.session import Session
 from parbals.web.token import page_token
 
@@ -76,6 +78,16 @@ class Answer:
 
 class Client:
     """Somebody with the link of a server: its ``port`` and ``token``."""
+
+    def visit(self, token=None, host=None):
+        """Open a link as a browser does: the headers of the session that it gets."""
+        host = host or f"127.0.0.1:{self.port}"
+        door = self.get(f"/?token={token or self.token}", token=False, headers={"Host": host})
+        assert door.status == 200, door.body
+        cookie = door.headers["set-cookie"].split(";")[0]
+        key = re.search(rb"data-key=([A-Za-z0-9_-]+)", door.body)[1].decode()
+        origin = {"Host": host, "Origin": f"http://{host}"}
+        return {"Cookie": cookie, "X-Parbals-Key": key, **origin}
 
     def call(self, method, path, body=None, headers=None, *, token=True):
         """One request; ``body`` is made JSON unless it is bytes."""
@@ -189,14 +201,15 @@ def serving(folder, *options, **more):
 class _Local(Client):
     """The same server in a thread of the tests, without the process that chooses items."""
 
-    def __init__(self, folder, host="127.0.0.1", new_token=False):
+    def __init__(self, folder, host="127.0.0.1", new_token=False, port=0, **place):
         self.folder, self.token = Path(folder), page_token(Path(folder), new=new_token)
         self.session = Session(self.folder)
         self.session.open()
-        self.listener = listen(host, 0)
+        self.listener = listen(host, port)
         self.port = self.listener.getsockname()[1]
-        self.link = link_to(host, self.port, self.token)
-        self._server = make_server(self.session, host=host, port=self.port, token=self.token)
+        place = Place(host=host, port=self.port, **place)
+        self.link = place.link(self.token)
+        self._server = make_server(self.session, place=place, token=self.token)
         self._server.config.lifespan = "off"
         self.guard = self._server.config.app
         self._thread = threading.Thread(target=self._server.run, args=([self.listener],))

@@ -126,6 +126,10 @@ _VERSION_4 = (
         BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
     """CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
         BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    # INSERT OR REPLACE deletes without asking the trigger above.
+    """CREATE TRIGGER events_are_never_replaced BEFORE INSERT ON events
+        WHEN EXISTS (SELECT 1 FROM events WHERE event = NEW.event)
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
     # A link and a session are kept as hashes: who reads this file cannot open the page with it.
     """CREATE TABLE people(
         key TEXT PRIMARY KEY NOT NULL,

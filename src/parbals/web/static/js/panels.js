@@ -75,6 +75,12 @@ function goalBars(live) {
   );
 }
 
+/** An annotator's own part. */
+function own({ annotators }) {
+  const labels = annotators?.[0]?.answers ?? 0;
+  return [h("p", { class: "quiet" }, `${plural(labels, "label")} of them ${labels === 1 ? "is" : "are"} yours.`)];
+}
+
 export function progressPanel({ full = false } = {}) {
   return livePanel("Progress", (live) => {
     const facts = [
@@ -87,7 +93,7 @@ export function progressPanel({ full = false } = {}) {
       h("p", { class: "figure" }, h("strong", {}, count(live.labelled)), ` of ${count(live.n_items)} labelled`),
       ...goalBars(live),
       facts.length > 0 && h("p", { class: "quiet facts" }, facts.join(" · ")),
-      ...balance(live, full),
+      ...(live.class_balance ? balance(live, full) : own(live)),
     ];
   });
 }
