@@ -153,12 +153,12 @@ def _is_whole(received):
 class Server(Client):
     """`parbals serve` in a process of its own."""
 
-    def __init__(self, folder, *options, port=0, before=""):
+    def __init__(self, folder, *options, port=0, before="", browser=False):
         cache = {"PARBALS_CACHE_DIR": str(Path(folder).parent / "cache")}
         program = [sys.executable, "-c", before + SERVE, str(folder)]
         self.folder = Path(folder)
         self.process = subprocess.Popen(
-            [*program, "--no-browser", "--port", str(port), *options],
+            [*program, *([] if browser else ["--no-browser"]), "--port", str(port), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
