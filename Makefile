@@ -10,7 +10,7 @@ TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
-	pictures bench clean
+	test-deploy pictures bench clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models
 
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
 	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
+
+test-deploy: $(VENV)/.installed-dev  ## nginx, Caddy and systemd with the files under deploy/; installs them
+	@command -v nginx caddy systemd-analyze openssl >/dev/null || { apt-get update -qq && apt-get install -y -qq nginx caddy systemd openssl; }
+	PARBALS_DEPLOY=all $(BIN)/pytest -q tests/deploy $(PYTEST_ARGS)
 
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py

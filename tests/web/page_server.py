@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,34 @@ def make_project(
             batch = [(position, 1.0 - position / 1000, 1.0) for position in range(queued)]
             store.record_batch("parbals-epig", 0, batch, {}, queued=True)
     return Path(folder)
+
+
+def make_certificate(folder, host="localhost"):
+    """A certificate that nobody else has signed, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "cert.pem", folder / "key.pem"
+    files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return files
 
 
 def wait_for(look, patience=300.0):
@@ -166,12 +195,12 @@ class Server(Client):
             start_new_session=True,
         )
         line = self.process.stdout.readline()
-        if "http://" not in line:
+        if "http" not in line:
             _, errors = self.process.communicate()
             raise AssertionError(f"the server did not start: {line}{errors}")
         self.link = line.split()[-1]
-        self.port = int(self.link.split(":")[2].split("/")[0])
-        self.token = self.link.split("token=")[1]
+        self.port = port or int(self.link.split(":")[2].split("/")[0])
+        self.token = (self.folder / "page-token").read_text().strip()
 
     def stop(self):
         """Ctrl-C."""

@@ -3,10 +3,9 @@
 import http.client
 import ssl
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from page_server import make_project, page
+from page_server import make_certificate, make_project, page
 
 from parbals.errors import InputError
 from parbals.store.store import Store
@@ -14,34 +13,6 @@ from parbals.web.place import Place
 
 PUBLIC = "https://label.example"
 HOST = {"Host": "label.example"}
-
-
-def make_certificate(folder):
-    """A certificate for localhost that nobody has signed, and its key."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / "cert.pem", folder / "key.pem"
-    files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return files
 
 
 @pytest.fixture

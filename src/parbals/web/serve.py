@@ -15,6 +15,7 @@ import uvicorn
 
 from parbals.errors import InputError, ProjectError
 from parbals.files import locked
+from parbals.store.people import OWNER
 from parbals.store.store import Store
 from parbals.web.app import make_app
 from parbals.web.place import Place, address_of
@@ -124,19 +125,24 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:
     link = place.link(token)
-    click.echo(f"The labelling page: {link}\nEnd with Ctrl-C.")
     with Store.open(folder, read_only=True) as store:
         invited = [person for person in store.people() if person.invited]
+    if place.public is None:
+        click.echo(f"The labelling page: {link}\nEnd with Ctrl-C.")
+    else:  # what a service says is kept in logs, where no key belongs
+        click.echo(f"The labelling page: {place.origin}\nEnd with Ctrl-C.")
+        if not any(person.role == OWNER for person in invited):
+            click.echo(f"A link for yourself: `parbals invite {folder} YOU --role owner`.")
     if invited:
         names = ", ".join(f"{p.name} ({p.role})" for p in invited[:_FEW])
         more = f" and {len(invited) - _FEW} more" if len(invited) > _FEW else ""
-        click.echo(f"With links of their own: {names}{more}. The link above makes an owner.")
+        click.echo(f"Invited: {names}{more}.")
     address = address_of(place.host)
     is_near = place.host == "localhost" if address is None else address.is_loopback
-    if not is_near and not invited:
+    if not is_near and place.public is None:
         click.echo("Anyone who can reach this machine and has the link can label.")
-    if not is_near and place.public is None and place.certificate is None:
-        click.echo("The connection is not encrypted; see --ssl-cert and --public-url.")
+        if place.certificate is None:
+            click.echo("The connection is not encrypted; see --ssl-cert and --public-url.")
     if browser:
         # The link itself would stand in the list of processes, for every user of this machine.
         page = opening_file(folder, link).absolute().as_uri()
