@@ -1,4 +1,4 @@
-"""A team at the page: an owner invites, somebody labels by their link, and what each of them sees."""
+"""A team at the page: an owner invites, somebody labels by their link, and each sees their own."""
 
 import re
 
