@@ -57,7 +57,7 @@ class Door:
     """Knows the links and sessions of a project.
 
     What the project says is believed for a second, so that not every request asks it: a link that
-    is revoked elsewhere ends within that time.
+    is revoked by a command ends within that time, one that is revoked on the page at once.
     """
 
     def __init__(
@@ -146,8 +146,7 @@ class Door:
         answer = await self._desk.read(look)
         if len(known) >= _MOST_KNOWN:
             known.clear()
-        if answer is not None:
-            known[question] = moment, answer
+        known[question] = moment, answer
         return answer
 
 

@@ -42,7 +42,7 @@ from parbals.web.schemas import (
     UndoneOut,
 )
 from parbals.web.session import Session
-from parbals.web.visitors import Anyone, Owner, only_owners
+from parbals.web.visitors import anyone, owner
 
 __all__ = ["labelling_routes", "viewing_routes"]
 
@@ -61,13 +61,14 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     desk = session.desk
 
     @routes.get("/project", responses=errors_of())
-    async def get_project(visitor: Anyone) -> ProjectOut:
+    async def get_project() -> ProjectOut:
         """What the page needs to know once."""
         return await desk.read(project)
 
     @routes.patch("/settings", responses=errors_of(body=True))
-    async def change_settings(body: SettingsIn, visitor: Owner) -> ProjectOut:
+    async def change_settings(body: SettingsIn, request: Request) -> ProjectOut:
         """Change what annotators see and how items are handed out."""
+        visitor = owner(request)
         changes = body.model_dump(exclude_none=True)
 
         def act(store: Store) -> ProjectOut:
@@ -79,12 +80,12 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return await desk.write(act)
 
     @routes.post("/take", responses=errors_of(body=True))
-    async def take(body: TakeIn, visitor: Anyone) -> TasksOut:
+    async def take(body: TakeIn, request: Request) -> TasksOut:
         """Items for an annotator: first those they have already, then the best that wait.
 
         Where too few do, more are chosen at once: nobody waits for the model.
         """
-        name = await door.label_as(visitor, body.annotator)
+        name = await door.label_as(anyone(request), body.annotator)
 
         def act(store: Store) -> TasksOut:
             tasks = session.tasks(store)
@@ -99,9 +100,9 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return tasks
 
     @routes.post("/answers", responses=errors_of(409, body=True))
-    async def answers(body: AnswersIn, visitor: Anyone) -> StoredOut:
+    async def answers(body: AnswersIn, request: Request) -> StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
-        name = await door.label_as(visitor, body.annotator)
+        name = await door.label_as(anyone(request), body.annotator)
         labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
@@ -119,9 +120,9 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         )
 
     @routes.post("/passes", responses=errors_of(409, body=True))
-    async def pass_over(body: PassIn, visitor: Anyone) -> PassOut:
+    async def pass_over(body: PassIn, request: Request) -> PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
-        name = await door.label_as(visitor, body.annotator)
+        name = await door.label_as(anyone(request), body.annotator)
         outcome = await desk.write(
             lambda store: store.pass_over(
                 body.position,
@@ -135,14 +136,14 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return PassOut(position=body.position, outcome=outcome)
 
     @routes.post("/undo", responses=errors_of(409, body=True))
-    async def undo(body: UndoIn, visitor: Anyone) -> UndoneOut:
+    async def undo(body: UndoIn, request: Request) -> UndoneOut:
         """Take back the annotator's latest label or pass of an item; it is theirs again.
 
         An owner may take back somebody else's.
         """
-        name = body.annotator
+        visitor, name = anyone(request), body.annotator
         if body.as_owner:
-            only_owners(visitor)
+            owner(request)
         else:
             name = await door.label_as(visitor, name)
 
@@ -165,9 +166,9 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return await desk.write(act)
 
     @routes.post("/leases", responses=errors_of(body=True))
-    async def renew(body: PositionsIn, visitor: Anyone) -> LeasesOut:
+    async def renew(body: PositionsIn, request: Request) -> LeasesOut:
         """The annotator is still at work: their items stay theirs."""
-        name = await door.label_as(visitor, body.annotator)
+        name = await door.label_as(anyone(request), body.annotator)
 
         def act(store: Store) -> LeasesOut:
             seconds = session.tasks(store).lease_seconds
@@ -179,9 +180,9 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         return leases
 
     @routes.post("/release", responses=errors_of(body=True))
-    async def release(body: PositionsIn, visitor: Anyone) -> ReleasedOut:
+    async def release(body: PositionsIn, request: Request) -> ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
-        name = await door.label_as(visitor, body.annotator)
+        name = await door.label_as(anyone(request), body.annotator)
         released = await desk.write(lambda store: store.release(name, body.positions))
         return ReleasedOut(released=released)
 
@@ -201,20 +202,22 @@ def viewing_routes(session: Session) -> APIRouter:
 
     @routes.get("/live", response_model_exclude_unset=True, responses=errors_of())
     async def live(
-        visitor: Anyone, since: Annotated[str | None, Query(max_length=200)] = None
+        request: Request, since: Annotated[str | None, Query(max_length=200)] = None
     ) -> LiveOut:
         """How the labelling stands; little is sent if nothing has changed since."""
+        visitor = anyone(request)
         progress = await session.live(since)
         return progress if visitor.is_owner else own_progress(progress, visitor.name)
 
     @routes.get("/map", responses=errors_of())
-    async def get_map(visitor: Owner) -> MapOut:
+    async def get_map(request: Request) -> MapOut:
         """The items in two dimensions."""
+        owner(request)
         return await desk.read_slowly(show_map)
 
     @routes.get("/items", responses=errors_of())
     async def get_items(
-        visitor: Anyone,
+        request: Request,
         state: _States = "all",
         label: Annotated[str | None, Query(max_length=1000)] = None,
         annotator: Annotated[str | None, Query(max_length=100)] = None,
@@ -223,6 +226,7 @@ def viewing_routes(session: Session) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=100)] = 50,
     ) -> ItemsOut:
         """A part of the list of items; of an annotator's own, unless an owner asks."""
+        visitor = anyone(request)
         words = {"label": label or None, "annotator": annotator or None, "query": q or None}
         words |= {"only": None if visitor.is_owner else visitor.name}
         return await desk.read_slowly(
@@ -230,8 +234,9 @@ def viewing_routes(session: Session) -> APIRouter:
         )
 
     @routes.get("/items/{position}", responses=errors_of(404))
-    async def get_item(position: _Place, visitor: Anyone) -> ItemOut:
+    async def get_item(position: _Place, request: Request) -> ItemOut:
         """Everything about an item; what others said of it, unless an owner asks, is left out."""
+        visitor = anyone(request)
         only = None if visitor.is_owner else visitor.name
         return await desk.read(_of_item(partial(show_item, only=only), position, only))
 
@@ -240,8 +245,9 @@ def viewing_routes(session: Session) -> APIRouter:
         response_class=Response,
         responses=errors_of(404, 413, 415) | _files(_IMAGES),
     )
-    async def media(position: _Place, visitor: Anyone) -> Response:
+    async def media(position: _Place, request: Request) -> Response:
         """The image of an item."""
+        visitor = anyone(request)
         only = None if visitor.is_owner else visitor.name
         image = await desk.read(_of_item(read_image, position, only))
         return Response(image.data, media_type=image.kind)
@@ -250,9 +256,10 @@ def viewing_routes(session: Session) -> APIRouter:
         "/export", response_class=Response, responses=errors_of() | _files(MEDIA_TYPES.values())
     )
     async def export(
-        request: Request, visitor: Owner, format: Format = "csv", labelled_only: bool = False
+        request: Request, format: Format = "csv", labelled_only: bool = False
     ) -> Response:
         """Labels and predictions of all items as a file that is safe to open in a spreadsheet."""
+        visitor = owner(request)
         file = await exporter.download(request, format, labelled_only)
 
         def act(store: Store) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from parbals.project.log import log_rows
 from parbals.store.store import Store
@@ -25,7 +25,7 @@ from parbals.web.schemas import (
     RoleIn,
 )
 from parbals.web.session import Session
-from parbals.web.visitors import Anyone, Owner
+from parbals.web.visitors import anyone, owner
 
 __all__ = ["team_routes"]
 
@@ -40,27 +40,30 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
 
     @routes.get("/me", responses=errors_of())
     async def me(
-        visitor: Anyone, name: Annotated[str | None, Query(min_length=1, max_length=100)] = None
+        request: Request, name: Annotated[str | None, Query(min_length=1, max_length=100)] = None
     ) -> MeOut:
         """Who makes this request; with ``name``, how they would be spelt under that name."""
+        visitor = anyone(request)
         spelt = None if name is None else await door.label_as(visitor, name)
         role: Role = "owner" if visitor.is_owner else "annotator"
         return MeOut(name=visitor.name, role=role, spelt=spelt)
 
     @routes.post("/leave", responses=errors_of(body=True))
-    async def leave(visitor: Anyone) -> DoneOut:
+    async def leave(request: Request) -> DoneOut:
         """Sign out: this browser's session ends."""
-        await door.leave(visitor)
+        await door.leave(anyone(request))
         return DoneOut()
 
     @routes.get("/people", responses=errors_of())
-    async def people(visitor: Owner) -> PeopleOut:
+    async def people(request: Request) -> PeopleOut:
         """Everybody who was invited."""
+        owner(request)
         return await desk.read(_people)
 
     @routes.post("/people", responses=errors_of(body=True))
-    async def invite(body: InviteIn, visitor: Owner) -> InvitedOut:
+    async def invite(body: InviteIn, request: Request) -> InvitedOut:
         """Give a person a link of their own; one that they had stops working."""
+        visitor = owner(request)
 
         def act(store: Store) -> InvitedOut:
             with store.acting(visitor.signature, visitor.origin):
@@ -72,20 +75,23 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
         return await _changing(act)
 
     @routes.post("/people/role", responses=errors_of(body=True))
-    async def set_role(body: RoleIn, visitor: Owner) -> PeopleOut:
+    async def set_role(body: RoleIn, request: Request) -> PeopleOut:
         """Make an invited person an owner or an annotator."""
+        visitor = owner(request)
         return await _changing(_as(visitor, lambda store: store.set_role(body.name, body.role)))
 
     @routes.post("/people/revoke", responses=errors_of(body=True))
-    async def revoke(body: NameIn, visitor: Owner) -> PeopleOut:
+    async def revoke(body: NameIn, request: Request) -> PeopleOut:
         """End a person's link and sessions; their labels stay."""
+        visitor = owner(request)
         return await _changing(_as(visitor, lambda store: store.revoke(body.name)))
 
     @routes.get("/log", responses=errors_of())
     async def log(
-        visitor: Owner, before: Annotated[int, Query(ge=0, le=MOST_POSITION)] = MOST_POSITION
+        request: Request, before: Annotated[int, Query(ge=0, le=MOST_POSITION)] = MOST_POSITION
     ) -> LogOut:
         """What was changed, by whom and from where, the newest first."""
+        owner(request)
 
         def look(store: Store) -> LogOut:
             rows = [row for row in log_rows(store) if row["number"] < before]
