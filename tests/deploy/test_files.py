@@ -92,7 +92,7 @@ def test_the_dockerfile_builds_from_what_is_there_and_runs_as_nobody_special():
     lines = instructions()
     known = {
         "FROM", "COPY", "RUN", "USER", "WORKDIR", "ENV", "VOLUME", "EXPOSE", "STOPSIGNAL",
-        "ENTRYPOINT", "CMD",
+        "HEALTHCHECK", "ENTRYPOINT", "CMD",
     }  # fmt: skip
     assert lines[0][0] == "FROM"
     assert {word for word, _ in lines} <= known
