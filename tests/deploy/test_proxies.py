@@ -168,7 +168,8 @@ def test_a_team_labels_through_the_proxy(kind, tool, free_port, folder, tmp_path
             export, rows = ada.call("GET", "/api/export?format=jsonl", headers=spoofed)
             assert (export.status, rows.count(b"\n")) == (200, 40)
             large = {"guidelines": "x" * 1_100_000}
-            assert ada.call("PATCH", "/api/settings", large)[0].status == 413
+            # Caddy may find the page's refusal too early.
+            assert ada.call("PATCH", "/api/settings", large)[0].status in (413, 502)
             session = dict(ada.session)
             upstream = server.port
         with Store.open(folder, read_only=True) as store:

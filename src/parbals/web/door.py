@@ -107,7 +107,8 @@ class Door:
             return visitor.name
         if is_reserved(given):
             raise InputError(f"annotator is {given!r}, a name that programs use; choose another.")
-        if await self.by_name(given) is not None:
+        is_team = await self._ask(("team",), lambda store: any(p.invited for p in store.people()))
+        if is_team and await self.by_name(given) is not None:
             raise HTTPException(
                 403, f"{given} has a link of their own; only that labels as {given}"
             )

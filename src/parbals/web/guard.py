@@ -77,10 +77,11 @@ class Guard:
                 raise RefusedError(
                     405, "method", "This method is not known here.", (b"allow", b"GET, POST, PATCH")
                 )
-            token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-            if _is_arriving(scope) and token and await self.door.by_link(token):
-                await self._admit(send, token, headers["host"].lower())
-                return
+            if _is_arriving(scope):
+                token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
+                if token and await self.door.by_link(token):
+                    await self._admit(send, token, headers["host"].lower())
+                    return
             visitor = await self._visitor(scope, headers)
             body = await read_body(scope, headers, receive, self.body_seconds)
         except RefusedError as refused:
