@@ -44,8 +44,9 @@ def invite(
     from parbals.web.place import Place, public_origin
     from parbals.web.token import known_origin
 
-    origin = public_origin(public_url) if public_url else known_origin(folder)
+    origin = public_origin(public_url) if public_url else None
     with Store.open(folder) as store:
+        origin = origin or known_origin(folder)  # a plain file, now that the folder was looked at
         before = store.person_named(name)
         role = role or (before.role if before else "annotator")
         is_first = not any(person.invited for person in store.people())
