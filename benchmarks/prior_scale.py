@@ -243,13 +243,15 @@ def report(records: list[dict[str, Any]]) -> str:
         "| CPU-ms, mean over the sets | labels | choosing | the fit | a fit alone | added |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for (many, size), rows in sorted(times.items()):
-        choosing, fit, alone = 1e3 * np.mean(rows, axis=0)
+    for many in (False, True):
         kind = "4 and 10 classes" if many else "two classes"
-        lines.append(
-            f"| {kind} | {size} | {choosing:.0f} | {fit:.0f} | {alone:.0f} | "
-            f"{(choosing + fit - alone) / alone:.1f} |"
-        )
+        means = {n: 1e3 * np.mean(rows, axis=0) for (m, n), rows in times.items() if m == many}
+        rows = [*sorted(means.items()), ("all together", sum(means.values()))] if means else []
+        for size, (choosing, fit, alone) in rows:
+            lines.append(
+                f"| {kind} | {size} | {choosing:.0f} | {fit:.0f} | {alone:.0f} | "
+                f"{(choosing + fit - alone) / alone:.2f} |"
+            )
     return "\n".join(lines) + "\n"
 
 

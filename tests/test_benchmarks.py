@@ -227,3 +227,12 @@ def test_a_cold_start_is_measured_once(tmp_path):
     values = {record["run"][2]: record["value"] for record in map(json.loads, lines)}
     assert list(values) == ["Random", "CoreSet", "k-means", "ParBaLS, error", "ParBaLS, log"]
     assert all(0.5 < value < 1.0 for value in values.values())
+
+
+@pytest.mark.full
+def test_engines_that_are_installed_are_compared_and_the_others_are_named(tmp_path):
+    done = run_benchmark("--smoke", "--out", str(tmp_path), script="ecosystem.py")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "ECOSYSTEM.md").read_text(encoding="utf-8")
+    assert all(f"| {score} | parbals" in page for score in ("EPIG", "BALD", "BatchBALD"))
+    assert page.count("scikit-activeml") >= 2

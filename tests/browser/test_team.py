@@ -68,6 +68,10 @@ def test_an_owner_invites_somebody_who_labels_by_their_link(serve, person, brows
     expect(ada.locator("#browse-person")).to_have_count(0)
     ada.locator("#name-button").click()
     expect(ada.locator("#toast")).to_contain_text("This link is Ada Lovelace's")
+    # The owner gives back what she has in hand.
+    overview = olga.go("overview")
+    overview.get_by_role("button", name="Give back the items that Ada Lovelace has").click()
+    olga.says("of Ada Lovelace wait for everybody again")
     # The owner sees her in the list, and takes her answer back; the log says who did what.
     browse = olga.go("browse")
     browse.get_by_label("Show").select_option("labelled")
@@ -95,7 +99,7 @@ def test_an_owner_invites_somebody_who_labels_by_their_link(serve, person, brows
     ada.context.close()
     with Store.open(server.folder, read_only=True) as store:
         assert [event.kind for event in store.events()] == [
-            "invited", "label taken back", "invited", "link revoked",
+            "invited", "items given back", "label taken back", "invited", "link revoked",
         ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from message_projects import ROLES
 from parbals.cli.main import main
 from parbals.errors import InputError, LabelError, ProjectDamagedError, ProjectError
 from parbals.project.features import load_features
+from parbals.store.answers import Pen
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
@@ -312,6 +313,16 @@ class TestRound:
         assert "the project itself" in str(
             run("salvage", project, "--out", file, fails=True).exception
         )
+
+    def test_a_nul_that_an_earlier_parbals_let_in_stops_neither_salvage_nor_history(
+        self, run, project, tmp_path
+    ):
+        with Store.open(project) as store, store._db.transaction() as connection:
+            Pen(store._db, connection, "ann").append(9, 1, "ham", None, "so\0so")
+        assert "7 answers" in run("salvage", project, "--out", "answers.csv")
+        assert "rows in history.csv" in run("history", project, "--out", "history.csv")
+        for name in ("answers.csv", "history.csv"):
+            assert "so\ufffdso" in (tmp_path / name).read_text("utf-8")
 
     def test_an_export_says_that_its_probabilities_are_older_than_its_labels(
         self, run, project, tmp_path

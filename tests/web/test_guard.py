@@ -28,6 +28,7 @@ ROUTES = [
     ("POST", "/api/undo", {"annotator": "eve", "position": 0, "request_id": "evil"}),
     ("POST", "/api/leases", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release", {"annotator": "eve", "positions": [0]}),
+    ("POST", "/api/release-all", {"of": None}),
     ("GET", "/api/live", None),
     ("GET", "/api/map", None),
     ("GET", "/api/items", None),

@@ -13,7 +13,7 @@ from parbals.store.store import Store
 OWNERS_ONLY = {
     ("PATCH", "/api/settings"), ("GET", "/api/map"), ("GET", "/api/export"),
     ("GET", "/api/people"), ("POST", "/api/people"), ("POST", "/api/people/role"),
-    ("POST", "/api/people/revoke"), ("GET", "/api/log"),
+    ("POST", "/api/people/revoke"), ("GET", "/api/log"), ("POST", "/api/release-all"),
 }  # fmt: skip
 THEIR_ITEMS = {("GET", "/api/items/0"), ("GET", "/api/media/0")}
 
@@ -200,15 +200,17 @@ def test_what_owners_do_is_logged_with_who_and_from_where(team):
     link = do("POST", "/api/people", {"name": "Bob"}).json["link"]
     do("POST", "/api/people/role", {"name": "bob", "role": "owner"})
     do("POST", "/api/people/revoke", {"name": "Bob"})
+    assert team.take("Otto", 2)
+    assert do("POST", "/api/release-all", {"of": "Otto"}).json == {"released": 2}
     team.post("/api/people", {"name": "Cleo"})  # by the page's link
     with Store.open(team.folder, read_only=True) as store:
         rows = store.events()[known:]
         assert store.current_labels() == {}
     assert [row.kind for row in rows] == [
         "settings changed", "label taken back", "exported", "invited", "role changed",
-        "link revoked", "invited",
+        "link revoked", "items given back", "invited",
     ]  # fmt: skip
-    assert [row.who for row in rows] == ["Olga"] * 6 + ["the page's link"]
+    assert [row.who for row in rows] == ["Olga"] * 7 + ["the page's link"]
     assert {row.origin for row in rows} == {"127.0.0.1"}
     assert set(rows[0].detail) == {"guidelines", "lease_minutes", "goal_error"}
     assert rows[1].detail == {"name": "Ada", "item": "m000", "was": "spam"}

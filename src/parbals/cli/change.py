@@ -1,4 +1,4 @@
-"""The commands that change a project: edit, add; and history, which tells what was true when."""
+"""The commands that change a project: edit, add, release; and history: what was true when."""
 
 from pathlib import Path
 from typing import Any
@@ -256,4 +256,29 @@ def history(folder: Path, item: str | None, out: Path | None, as_json: bool) -> 
     say(as_json, rows, "\n".join(map(history_text, rows)) or "Nothing has happened yet.")
 
 
-COMMANDS = (edit, add, history)
+@click.command()
+@FOLDER
+@click.option("--annotator", metavar="NAME", help="Only what is out with this person or program.")
+@JSON
+def release(folder: Path, annotator: str | None, as_json: bool) -> None:
+    """Give back the items that are out, so that others get them; also while the page is open.
+
+    Items of the page wait there again; those handed out as a file may be chosen again. Nothing is
+    lost: an answer that still comes is stored.
+
+    \b
+    Examples:
+      parbals release spam
+      parbals release spam --annotator ann
+    """
+    from parbals.store.meta import RELEASED
+    from parbals.store.store import Store
+
+    with Store.open(folder) as store, store.together():
+        count = store.release_all(annotator)
+        store.log(RELEASED, name=annotator, count=count)
+    of = "" if annotator is None else f" that {annotator} had"
+    say(as_json, {"released": count}, f"{count:,} items{of} are free again.")
+
+
+COMMANDS = (edit, add, history, release)

@@ -18,7 +18,7 @@ from parbals.strategies.table import UNIFORM
 if TYPE_CHECKING:
     from parbals.machines.pace import Stop
 
-__all__ = ["label"]
+__all__ = ["clean_stop", "label"]
 
 _INTERRUPTED = 130
 _LONGEST_NAME = 100
@@ -129,7 +129,7 @@ def label(
         features_of(store)  # before anything starts: without features nothing can be chosen
         total = store.n_items - store.n_labelled
         total = total if rules.budget is None else min(total, rules.budget)
-        with _clean_stop(stop), progress() as show:
+        with clean_stop(stop), progress() as show:
             result = label_items(
                 store,
                 annotator,
@@ -178,7 +178,7 @@ def _checked_name(name: str | None, default: str) -> str:
 
 
 @contextmanager
-def _clean_stop(stop: "Stop") -> Iterator[None]:
+def clean_stop(stop: "Stop") -> Iterator[None]:
     """The first Ctrl-C asks to stop, the second one insists."""
 
     def handle(number: int, frame: FrameType | None) -> None:

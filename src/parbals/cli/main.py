@@ -16,6 +16,7 @@ from parbals.cli.data import data
 from parbals.cli.demo import demo
 from parbals.cli.doctor import doctor
 from parbals.cli.label import label
+from parbals.cli.label_studio import label_studio
 from parbals.cli.predict import predict
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
@@ -45,7 +46,7 @@ def parbals() -> None:
 
 
 for _command in (
-    *(*COMMANDS, *CHANGES, predict, serve, *TEAM, label),
+    *(*COMMANDS, *CHANGES, predict, serve, *TEAM, label, label_studio),
     *(data, bench, doctor, strategies, demo),
 ):
     parbals.add_command(_command)

@@ -134,8 +134,8 @@ def init(
 ) -> None:
     """Make a project in the new folder DIR from DATA.
 
-    DATA is CSV, TSV or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, a folder of images, or
-    a Hugging Face dataset folder.
+    DATA is CSV, TSV, JSON or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, a folder of
+    images, a Hugging Face dataset folder, or an export of Label Studio, Argilla or Prodigy.
 
     \b
     Examples:
@@ -363,10 +363,11 @@ def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
 def tell(
     folder: Path, file: Path, annotator: str, revise: bool, no_report: bool, as_json: bool
 ) -> None:
-    """Read labels from a filled-in CSV (also TSV, JSONL).
+    """Read labels from a filled-in CSV (also TSV, JSONL, Parquet, a Hugging Face dataset folder).
 
     It may be partly filled, reordered, or have more columns. All labels are stored or, if one of
-    them is wrong, none.
+    them is wrong, none. Exports of Label Studio, Argilla and Prodigy are read as well; where they
+    name their annotators, labels are stored under these names.
 
     \b
     Examples:
@@ -375,19 +376,25 @@ def tell(
     """
     from parbals.project.batch_files import positions_of_answers
     from parbals.project.summary import goal_of, newer_answers, report_lines
-    from parbals.readers.answers import read_answers
+    from parbals.readers.answers import ToolRow, read_answers, tool_answers
     from parbals.store.records import Submission, SubmitResult
     from parbals.store.store import Store
 
     with Store.open(folder) as store:
-        answers = read_answers(file, store.classes, former=store.former_classes)
+        answers = tool_answers(file, store.classes, store.former_classes)
+        if answers is None:
+            filled = read_answers(file, store.classes, former=store.former_classes)
+            answers = [ToolRow(*row, None) for row in filled]
         positions = positions_of_answers(store, answers, file.name)
-        submissions = [
-            Submission(p, answer.label) for p, answer in zip(positions, answers, strict=True)
-        ]
+        given: dict[str, list[Submission]] = {}
+        for position, answer in zip(positions, answers, strict=True):
+            who = answer.annotator or annotator
+            given.setdefault(who, []).append(Submission(position, answer.label))
         names, counts = ("new", "repeated", "revised"), SubmitResult()
-        if submissions:
-            counts = store.submit(submissions, annotator=annotator, revise=revise)
+        with store.together():
+            for who, submissions in given.items():
+                stored = store.submit(submissions, annotator=who, revise=revise)
+                counts = SubmitResult(*(getattr(counts, n) + getattr(stored, n) for n in names))
         if not as_json:  # confirmed before anything slow begins
             click.echo(
                 f"{counts.new} new labels, {counts.revised} revised, {counts.repeated} known "

@@ -238,6 +238,8 @@ def tells_apart(name: str, cells: _Cells) -> bool:
     guess = guess_reading(cells)
     if guess is not None and guess.reading != "point":
         return False  # dates differ, too
+    if guess is not None:  # as numbers: "€ 1,250.00" is no name, however seldom it repeats
+        return looks_like_id(name, read_cells(cells, guess.reading))
     objects = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
     return looks_like_id(name, objects)
 

@@ -1,7 +1,7 @@
 """Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
 
 import hashlib
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +25,7 @@ from parbals.posterior.prior import PoolMoments
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.scores.losses import Loss, Stakes
 from parbals.strategies.table import DEFAULT, strategy_named
-from parbals.types import Batch
+from parbals.types import Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
@@ -91,6 +91,8 @@ class ActiveLearner(Shown):
         find: a class that is rare, to be found: items likely to be of it are asked for, with some
             random ones in between, and the report says how much of it has been found. See
             :mod:`parbals.learner.find`.
+        on_batch: is called with a :class:`~parbals.types.BatchRecord` whenever ``ask`` has chosen;
+            for trackers. It is not saved: set ``learner.on_batch`` after loading.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
 
@@ -123,6 +125,7 @@ class ActiveLearner(Shown):
         n_targets: int = 1_000,
         audit: int | Sequence[Hashable] = 0,
         find: Hashable | None = None,
+        on_batch: Callable[[BatchRecord], object] | None = None,
         checked: bool = False,
     ) -> None:
         strategy_named(strategy)
@@ -159,6 +162,7 @@ class ActiveLearner(Shown):
         self.audit = self._audit(audit)
         self._fitted: dict[bytes, Any] = {}
         self.last_batch: Batch | None = None
+        self.on_batch = on_batch
         self.reports: list[Report] = []
 
     # -- the loop
@@ -167,8 +171,11 @@ class ActiveLearner(Shown):
         """Choose ``n`` items and mark them pending: an array of positions, or a list of ids."""
         batch = self.choose(n)
         positions = batch.indices.tolist()
+        n_pending = len(self._ledger.pending)
         self._ledger.ask(positions)
         self.last_batch = batch
+        if self.on_batch is not None:
+            self.on_batch(BatchRecord(batch, len(self._ledger.labels), n_pending))
         return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
 
     def choose(

@@ -249,14 +249,14 @@ def _advice(gain: float | None, size: int, log_loss: float) -> tuple[bool, str]:
         return False, "Go on: the model has not seen two classes yet."
     share = gain / log_loss if log_loss > 0 else 0.0
     if share < _NEGLIGIBLE:
+        # Not "you can stop": the model may be bad, and learn little from more labels.
         return True, (
-            f"You can stop: the next {size} labels are expected to lower the log loss by "
-            f"{gain:.2g} nats, {share:.1%} of what is left."
+            f"More labels hardly change the model: the next {size} are expected to lower its log "
+            f"loss by {share:.1%}. Better features may help more."
         )
-    return (
-        False,
-        f"Go on: the next {size} labels are expected to lower the log loss by {gain:.2g} nats "
-        f"({share:.0%}).",
+    return False, (
+        f"Go on: more labels still make the model better; the next {size} are expected to lower "
+        f"its log loss by {share:.0%}."
     )
 
 

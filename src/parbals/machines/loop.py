@@ -6,7 +6,6 @@ machine abstained on. Its items are leased to it by name, so the next run finds 
 killed had out.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +17,7 @@ from parbals.machines.asking import Asked, Asking
 from parbals.machines.json_lines import Reply
 from parbals.machines.pace import Pace, Stop
 from parbals.machines.programs import Program
+from parbals.store.clock import moment
 from parbals.store.records import Item, Submission
 from parbals.store.store import Store
 from parbals.strategies.table import UNIFORM
@@ -199,7 +199,7 @@ class _Run:
                 self._size(),
                 fewer=True,
                 annotator=self.name,
-                expires=time.time() + self.rules.lease_seconds,
+                expires=moment() + self.rules.lease_seconds,
                 strategy=UNIFORM if self.rules.strategy == UNIFORM else None,
                 leave_out=self._passed,
             )

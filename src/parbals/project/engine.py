@@ -93,7 +93,7 @@ def choose_batch(
 
     Args:
         fewer: fewer items where fewer are free; ``NothingFreeError`` where none is.
-        annotator, expires: whose items these are, and until when (as ``time.time()``).
+        annotator, expires: whose items these are, and until when (as ``moment()``).
         queued: the items wait on the labelling page for anybody who asks.
         strategy: stands in for the project's own.
         leave_out: positions that are not chosen, such as those a machine abstained on.

@@ -3,6 +3,7 @@
 from typing import Any
 
 from parbals.learner.metric import metric_of
+from parbals.readers.cells import without_nul
 from parbals.store.meta import ADDED, CHANGED, RENAMED_CLASS
 from parbals.store.store import Store
 
@@ -27,7 +28,7 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
             "label_now": answer.label_now,
             "revision": answer.revision,
             "source": answer.source,
-            "comment": answer.comment,
+            "comment": without_nul(answer.comment),
             "order": (answer.created, 1, answer.answer),
         }
         for position in positions

@@ -140,7 +140,8 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
         lines += _detail_lines(seen)
     report = seen.report
     if report is None:
-        return [*lines, "No report yet: it is made when labels arrive (parbals tell)."]
+        now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
+        return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
     lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
     if seen.labelled != report["n_labels"]:
         lines.append(

@@ -228,7 +228,9 @@ def _pair(stakes: Stakes, first: Any, second: Any, weight: Any, xp: ModuleType) 
     return one + other - against, against
 
 
-def _crossing(mean: Any, variance: Any, pair: tuple[Any, Any] | None, xp: ModuleType) -> Any:
+def _crossing(
+    mean: Any, variance: Any, pair: tuple[Any, Any] | None, xp: ModuleType
+) -> tuple[Any, Any]:
     """How far f ~ N(mean, variance) is from where a decision for σ(f) changes, and the worth of a
     unit beyond; ``pair``: the stakes for and against, by default 1.
     """

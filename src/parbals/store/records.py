@@ -111,7 +111,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An item that is an annotator's until ``expires`` (``time.time()``), and why it was chosen."""
+    """An item that is an annotator's until ``expires`` (``moment()``), and why it was chosen."""
 
     position: int
     expires: float

@@ -2,13 +2,14 @@
 
 Version n of the schema is what the first n functions of ``MIGRATIONS`` make: a new project runs all
 of them, an older one those it lacks, in one transaction. A later version is one more function at
-the end of the list; released ones never change. Version 3 has the tables of version 2, and said
-that a class was renamed: a parbals that knows nothing of that would call its answers damaged.
-Version 4 knows people, and its events are a log: who did what, from where, never changed.
+the end of the list; released ones never change. Version 3 has the tables of version 2: it said that
+a class was renamed, which a parbals that knows nothing of that would have called damage.
+Version 4 remembers requests that repeated, knows people, and its events are a log: who did what,
+from where, never changed.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from parbals.errors import ProjectError
@@ -17,6 +18,7 @@ __all__ = [
     "APPLICATION_ID",
     "COLUMNS",
     "MIGRATIONS",
+    "READABLE",
     "WITH_PEOPLE",
     "check_version",
     "schema_of",
@@ -29,6 +31,7 @@ APPLICATION_ID = 0x70617262
 COLUMNS = {
     "answers": "answer, position, annotator, revision, label, source, request, comment, created",
     "passes": "pass, position, annotator, kind, request, comment, created",
+    "requests": "repeat, position, annotator, kind, number, request, created",
 }
 """What the checksum of a row is taken of, in order."""
 
@@ -119,6 +122,21 @@ _VERSION_2 = (
 )
 
 _VERSION_4 = (
+    # Requests that repeated what was there: ``number`` is the row of the table ``kind``.
+    """CREATE TABLE requests(
+        repeat INTEGER PRIMARY KEY AUTOINCREMENT,
+        position INTEGER NOT NULL REFERENCES items(position),
+        annotator TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('answers', 'passes')),
+        number INTEGER NOT NULL,
+        request TEXT UNIQUE NOT NULL,
+        created TEXT NOT NULL,
+        checksum TEXT NOT NULL
+    )""",
+    """CREATE TRIGGER requests_are_never_changed BEFORE UPDATE ON requests
+        BEGIN SELECT RAISE(ABORT, 'requests are kept as they came'); END""",
+    """CREATE TRIGGER requests_are_never_deleted BEFORE DELETE ON requests
+        BEGIN SELECT RAISE(ABORT, 'requests are kept as they came'); END""",
     # Who did it (a name), and from where (this machine, or the address that a request came from).
     "ALTER TABLE events ADD COLUMN who TEXT",
     "ALTER TABLE events ADD COLUMN origin TEXT",
@@ -149,31 +167,17 @@ _VERSION_4 = (
 )
 
 
-def _to_version_1(connection: sqlite3.Connection) -> None:
-    for statement in _VERSION_1:
-        connection.execute(statement)
+def _running(statements: Sequence[str]) -> Callable[[sqlite3.Connection], None]:
+    def migrate(connection: sqlite3.Connection) -> None:
+        for statement in statements:
+            connection.execute(statement)
+
+    return migrate
 
 
-def _to_version_2(connection: sqlite3.Connection) -> None:
-    for statement in _VERSION_2:
-        connection.execute(statement)
-
-
-def _to_version_3(connection: sqlite3.Connection) -> None:
-    """The tables stay; see above."""
-
-
-def _to_version_4(connection: sqlite3.Connection) -> None:
-    for statement in _VERSION_4:
-        connection.execute(statement)
-
-
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
-    _to_version_1,
-    _to_version_2,
-    _to_version_3,
-    _to_version_4,
-]
+MIGRATIONS = [_running(step) for step in (_VERSION_1, _VERSION_2, (), _VERSION_4)]
+READABLE = 2
+"""The oldest version that can be read as it is: later ones have the same tables, and more."""
 WITH_PEOPLE = 4
 """The version that has people, and says of an event who did it."""
 
@@ -194,11 +198,18 @@ def check_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a new or older project to the newest schema: all the steps it lacks, or none."""
+def upgrade(
+    connection: sqlite3.Connection, copy: Callable[[int], None] = lambda version: None
+) -> None:
+    """Bring a new or older project to the newest schema: all the steps it lacks, or none.
+
+    ``copy`` is called first, with the version there is, while nobody else can write.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if 0 < version < len(MIGRATIONS):
+            copy(version)
         for migration in MIGRATIONS[version:]:
             migration(connection)
         if version < len(MIGRATIONS):

@@ -59,6 +59,7 @@ def _closed_form_batch(problem: Problem, n_universes: int, *, is_map: bool) -> B
     assert view is not None  # the caller has looked
     surface = surface_of(view.channels, view.target, problem.stakes)
     start = start_scores(surface, view.pool)
+    problem.show(lambda: gain_in_closed_form(view, problem.loss, problem.stakes))
     labeller = None if is_map else open_labeller(view.channels, n_universes, problem.seed)
     size, score = problem.batch_size, _score(view, problem.loss)
     last, is_free = start.copy(), problem.candidates()

@@ -72,6 +72,9 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
                 use_bound = use_bound and bound_paid
             else:
                 best = _best_by_loss(universes.members, free, problem.loss)
+            problem.show(
+                lambda: _pool_scores(*_distinct(universes.members), len(free), problem.loss)
+            )
             index = best.winner
             chosen.append(index)
             scores.append(best.score)
@@ -135,10 +138,7 @@ def _best_by_loss(members: tuple[Universe, ...], free: np.ndarray, loss: Loss) -
 def _exhaustive(
     groups: list[Universe], shares: np.ndarray, free: np.ndarray, loss: Loss
 ) -> Certified:
-    scores = shares @ np.stack(
-        [np.asarray(universe.score_pool(loss), np.float64) for universe in groups]
-    )
-    scores = np.where(free, scores[: len(free)], -np.inf)
+    scores = np.where(free, _pool_scores(groups, shares, len(free), loss), -np.inf)
     index, n_free = int(scores.argmax()), int(free.sum())
     return Certified(index, float(scores[index]), n_free, n_free * len(groups))
 
@@ -156,6 +156,13 @@ def _mean_scores(members: tuple[Universe, ...], indices: np.ndarray, loss: Loss)
     """Exact mean gain over universes of the given pool points."""
     groups, shares = _distinct(members)
     return shares @ np.stack([_scores(universe, indices, loss) for universe in groups])
+
+
+def _pool_scores(groups: list[Universe], shares: np.ndarray, n_pool: int, loss: Loss) -> np.ndarray:
+    """(N,) mean gain over universes of every pool point."""
+    return shares @ np.stack(
+        [np.asarray(universe.score_pool(loss), np.float64)[:n_pool] for universe in groups]
+    )
 
 
 def _distinct(members: tuple[Universe, ...]) -> tuple[list[Universe], np.ndarray]:

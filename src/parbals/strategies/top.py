@@ -36,6 +36,7 @@ def select_random(problem: Problem) -> Batch:
     free = np.flatnonzero(problem.candidates())
     generator = derive_generator(problem.seed, "random")
     chosen = generator.choice(free, problem.batch_size, replace=False)
+    problem.show(lambda: np.zeros(problem.n_pool))
     return batch_of(problem, chosen, np.zeros(problem.batch_size))
 
 
@@ -78,6 +79,7 @@ def top_batch(problem: Problem, scores: np.ndarray, ties: np.ndarray | None = No
     ranked = np.where(np.isnan(scores), -np.inf, scores)[free]
     keys = (-ranked,) if ties is None else (-ties[free], -ranked)
     chosen = free[np.lexsort(keys)[: problem.batch_size]]
+    problem.show(scores)
     return batch_of(problem, chosen, scores[chosen])
 
 

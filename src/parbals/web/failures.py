@@ -10,10 +10,11 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from parbals.errors import InputError, MissingDependencyError, ParbalsError, ProjectDamagedError
-from parbals.store.answers import HeldLabelError, RequestUsedError
+from parbals.project.media import MediaError
+from parbals.store.answers import HeldLabelError
+from parbals.store.requests import RequestUsedError
 from parbals.web.desk import BusyError
 from parbals.web.guard import error_body
-from parbals.web.media import MediaError
 from parbals.web.schemas import ErrorOut
 
 __all__ = ["StrictRoute", "errors_of", "handle_failures"]

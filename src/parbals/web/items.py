@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from parbals.project.consensus import combined_labels
+from parbals.project.media import image_address, image_column
 from parbals.store.passes import KINDS
 from parbals.store.records import Answer, Item
 from parbals.store.store import Store
-from parbals.web.media import image_address, image_column
 from parbals.web.queries import Predictions
 from parbals.web.schemas import HistoryRow, ItemOut, ItemRow, ItemsOut
 

@@ -10,12 +10,12 @@ from parbals.errors import ProjectDamagedError
 from parbals.learner.audit import AUDIT
 from parbals.learner.words import advice, certificate, goal_parts, why_words
 from parbals.project.features import COLUMNS, TABLE, load_features
+from parbals.project.media import image_address, image_column
 from parbals.project.quick import START
 from parbals.project.summary import overview
 from parbals.store.records import Lease, Why
 from parbals.store.store import Store
 from parbals.strategies.table import STRATEGIES, UNIFORM
-from parbals.web.media import image_address, image_column
 from parbals.web.schemas import (
     AdviceOut,
     CurvePoint,

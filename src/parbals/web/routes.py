@@ -1,6 +1,5 @@
 """The API's routes: each answers with the model that describes it."""
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
@@ -9,8 +8,10 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
+from parbals.project.media import read_image
 from parbals.project.quick import quick_batch
-from parbals.store.meta import EXPORTED, TAKEN_BACK
+from parbals.store.clock import moment
+from parbals.store.meta import EXPORTED, RELEASED, TAKEN_BACK
 from parbals.store.records import Submission
 from parbals.store.store import Store
 from parbals.web.door import Door
@@ -18,7 +19,6 @@ from parbals.web.downloads import MEDIA_TYPES, Exporter, Format
 from parbals.web.failures import StrictRoute, errors_of
 from parbals.web.items import list_items, show_item
 from parbals.web.map import show_map
-from parbals.web.media import read_image
 from parbals.web.queries import own_progress, project
 from parbals.web.schemas import (
     MOST_POSITION,
@@ -32,6 +32,7 @@ from parbals.web.schemas import (
     PassOut,
     PositionsIn,
     ProjectOut,
+    ReleaseAllIn,
     ReleasedOut,
     SettingsIn,
     StoredAnswer,
@@ -86,6 +87,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         Where too few do, more are chosen at once: nobody waits for the model.
         """
         name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
 
         def act(store: Store) -> TasksOut:
             tasks = session.tasks(store)
@@ -103,6 +105,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     async def answers(body: AnswersIn, request: Request) -> StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
         name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
         labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
@@ -123,6 +126,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     async def pass_over(body: PassIn, request: Request) -> PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
         name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
         outcome = await desk.write(
             lambda store: store.pass_over(
                 body.position,
@@ -146,6 +150,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
             owner(request)
         else:
             name = await door.label_as(visitor, name)
+        session.pace.admit(visitor.name or name)
 
         def act(store: Store) -> UndoneOut:
             tasks = session.tasks(store)
@@ -169,11 +174,12 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     async def renew(body: PositionsIn, request: Request) -> LeasesOut:
         """The annotator is still at work: their items stay theirs."""
         name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
 
         def act(store: Store) -> LeasesOut:
             seconds = session.tasks(store).lease_seconds
             mine = store.renew(name, body.positions, seconds)
-            return LeasesOut(mine=mine, expires=time.time() + seconds)
+            return LeasesOut(mine=mine, expires=moment() + seconds)
 
         leases = await desk.write(act)
         session.touch(name)
@@ -183,8 +189,25 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     async def release(body: PositionsIn, request: Request) -> ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
         name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
         released = await desk.write(lambda store: store.release(name, body.positions))
         return ReleasedOut(released=released)
+
+    @routes.post("/release-all", responses=errors_of(body=True))
+    async def release_all(body: ReleaseAllIn, request: Request) -> ReleasedOut:
+        """For an owner: everything that is out with a person, or with anybody, comes back.
+
+        A late answer still counts.
+        """
+        visitor = owner(request)
+
+        def act(store: Store) -> ReleasedOut:
+            released = store.release_all(body.of)
+            with store.acting(visitor.signature, visitor.origin):
+                store.log(RELEASED, name=body.of, count=released)
+            return ReleasedOut(released=released)
+
+        return await desk.write(act)
 
     return routes
 

@@ -115,6 +115,12 @@ class NameIn(_In):
     name: Name
 
 
+class ReleaseAllIn(_In):
+    """Whose items are given back; null: everybody's."""
+
+    of: Name | None = None
+
+
 class SettingsIn(_In):
     """Settings to change; what is left out stays."""
 

@@ -1,6 +1,7 @@
 """Starting and ending the server."""
 
 import asyncio
+import logging
 import socket
 import threading
 import webbrowser
@@ -18,13 +19,18 @@ from parbals.files import locked
 from parbals.store.people import OWNER
 from parbals.store.store import Store
 from parbals.web.app import make_app
+from parbals.web.connections import limited
 from parbals.web.place import Place, address_of
 from parbals.web.session import Session
+from parbals.web.sparing import LOGGERS, SPARING
 from parbals.web.token import opening_file, page_token, remember_origin
 
 __all__ = ["listen", "make_server", "run_server"]
 
 _FEW = 5
+
+_BACKLOG = 128
+"""Connections that are accepted in one go, before the oldest can make room."""
 
 
 def run_server(
@@ -93,11 +99,15 @@ def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server
         log_level="warning",
         access_log=False,
         server_header=False,
+        http=limited(),
         ws="none",
+        backlog=_BACKLOG,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=3,
         lifespan="on",
     )
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(SPARING)
     return uvicorn.Server(config)
 
 
@@ -113,7 +123,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(128)
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         raise InputError(

@@ -1,8 +1,9 @@
 // What is seen beside the work: progress, class balance, error and advice, who labels.
 
+import { post } from "./api.js";
 import { errorChart, errorTable } from "./chart.js";
-import { ago, count, h, percent, plural } from "./dom.js";
-import { on, state, tone } from "./state.js";
+import { ago, count, h, percent, plural, toast } from "./dom.js";
+import { isOwner, on, state, tone } from "./state.js";
 
 const FEW = 8;
 
@@ -202,6 +203,21 @@ export function modelLine() {
   return node;
 }
 
+/** For owners: what a person has in hand waits for everybody again. An answer that still comes is stored. */
+function giveBack(name) {
+  const button = h("button", { type: "button", class: "text-button" }, "Give back");
+  button.setAttribute("aria-label", `Give back the items that ${name} has`);
+  button.addEventListener("click", async () => {
+    try {
+      const { released } = await post("/api/release-all", { of: name });
+      toast(`${plural(released, "item")} of ${name} wait${released === 1 ? "s" : ""} for everybody again.`);
+    } catch (error) {
+      toast(error.message);
+    }
+  });
+  return button;
+}
+
 export function peoplePanel() {
   return livePanel("Who labels", (live) => {
     if (!live.annotators?.length) return h("p", { class: "quiet" }, "Nobody has answered yet.");
@@ -217,6 +233,7 @@ export function peoplePanel() {
         ),
         h("td", { class: "numeric" }, count(person.answers)),
         h("td", { class: "quiet" }, person.last ? ago(person.last) : ""),
+        isOwner() && h("td", {}, giveBack(person.name)),
       ),
     );
     return h(
@@ -231,6 +248,7 @@ export function peoplePanel() {
           h("th", { scope: "col" }, "Name"),
           h("th", { scope: "col", class: "numeric" }, "Answers"),
           h("th", { scope: "col" }, "Last"),
+          isOwner() && h("td", {}),
         ),
       ),
       h("tbody", {}, rows),
