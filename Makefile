@@ -27,7 +27,7 @@ INTEGRATIONS := .venv-integrations
 
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
-	test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest build sbom clean
+	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest build sbom clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models
 
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
 	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
+
+test-deploy: $(VENV)/.installed-dev  ## nginx, Caddy and systemd with the files under deploy/; installs them
+	@command -v nginx caddy systemd-analyze openssl >/dev/null || { apt-get update -qq && apt-get install -y -qq nginx caddy systemd openssl; }
+	PARBALS_DEPLOY=all $(BIN)/pytest -q tests/deploy $(PYTEST_ARGS)
 
 test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  ## a real Label Studio server; installs it, and Chromium
 	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \

@@ -121,10 +121,13 @@ def export(
       parbals export spam --format label-studio --out tasks.json
       parbals export spam --model spam.skops
     """
+    from parbals.project.log import log_export
+
     if model is not None:
         from parbals.cli.predict import export_model
 
         export_model(folder, model, with_audit=with_audit, as_json=as_json)
+        log_export(folder, "model")
         return
     from parbals.errors import InputError
     from parbals.project.destinations import check_export_destination
@@ -149,6 +152,7 @@ def export(
         else:
             rows = export_records(store, labelled_only)
             count = write_export(path, rows, fmt, export_columns(store))
+    log_export(folder, fmt, labelled_only)
     note = None
     if newer:
         n_labels = 0 if latest is None else latest.n_labels

@@ -23,6 +23,7 @@ from parbals.cli.predict import predict
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
 from parbals.cli.strategies import strategies
+from parbals.cli.team import COMMANDS as TEAM
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 
 __all__ = ["main", "program"]
@@ -52,7 +53,7 @@ def parbals() -> None:
 
 
 for _command in (
-    *(*COMMANDS, *CHANGES, *OPERATIONS, predict, serve, label, label_studio),
+    *(*COMMANDS, *CHANGES, *OPERATIONS, predict, serve, *TEAM, label, label_studio),
     *(data, bench, doctor, strategies, demo),
 ):
     parbals.add_command(_command)

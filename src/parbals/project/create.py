@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from parbals.readers.items import classes_in, id_column_of, plan_items
 from parbals.readers.numbers import feature_blocks
 from parbals.readers.open import open_source
 from parbals.readers.source import Source, check_column
+from parbals.store.folder import FOLDER_MODE
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
@@ -115,7 +117,8 @@ def create_project(
     folder.parent.mkdir(parents=True, exist_ok=True)
     building = folder.with_name(f".{folder.name}.{os.getpid()}.building")
     shutil.rmtree(building, ignore_errors=True)
-    building.mkdir()
+    # A folder that was there, and empty, stays as open as its owner made it.
+    building.mkdir(mode=stat.S_IMODE(folder.stat().st_mode) if folder.exists() else FOLDER_MODE)
     try:
         remembered = {"prior_scale": "auto", "loss": METRICS["accuracy"], **settings}
         remembered |= {"data": str(data.resolve()), "encoder": known}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.files import sync_folder
-from parbals.store.folder import check_folder
+from parbals.store.folder import FOLDER_MODE, check_folder, file_mode
 from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
 from parbals.store.newcomers import Names
@@ -279,7 +279,9 @@ class Database:
 def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     """Make a whole project under another name, then put it in place: never half a project."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # a folder that is there already stays as open as it is
+            folder.mkdir(mode=FOLDER_MODE)
     except OSError as error:
         raise ProjectError(f"The folder {folder} cannot be made ({error.strerror}).") from None
     file = folder / FILE_NAME
@@ -291,6 +293,7 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
             )
     draft = folder / f".{FILE_NAME}-{os.getpid()}-{time.monotonic_ns()}"
     try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_mode(folder)))
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             configure(connection)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from parbals.errors import ProjectError
 from parbals.files import sync_folder
-from parbals.store.folder import check_folder
+from parbals.store.folder import check_folder, file_mode
 from parbals.store.records import Answer
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS
@@ -115,7 +115,7 @@ class Journal:
             flags |= getattr(os, name, 0)
         refusal = ProjectError(f"{self.file} is not a plain file; move it away.")
         try:
-            number = os.open(self.file, flags, 0o666)
+            number = os.open(self.file, flags, file_mode(self.file.parent))
         except OSError:
             if self.file.is_symlink() or self.file.is_dir():
                 raise refusal from None

@@ -4,6 +4,8 @@ Version n of the schema is what the first n functions of ``MIGRATIONS`` make: a 
 of them, an older one those it lacks, in one transaction. A later version is one more function at
 the end of the list; released ones never change. Version 3 has the tables of version 2: it said that
 a class was renamed, which a parbals that knows nothing of that would have called damage.
+Version 4 remembers requests that repeated, knows people, and its events are a log: who did what,
+from where, never changed.
 """
 
 import sqlite3
@@ -17,6 +19,7 @@ __all__ = [
     "COLUMNS",
     "MIGRATIONS",
     "READABLE",
+    "WITH_PEOPLE",
     "check_version",
     "schema_of",
     "schema_rows",
@@ -134,6 +137,33 @@ _VERSION_4 = (
         BEGIN SELECT RAISE(ABORT, 'requests are kept as they came'); END""",
     """CREATE TRIGGER requests_are_never_deleted BEFORE DELETE ON requests
         BEGIN SELECT RAISE(ABORT, 'requests are kept as they came'); END""",
+    # Who did it (a name), and from where (this machine, or the address that a request came from).
+    "ALTER TABLE events ADD COLUMN who TEXT",
+    "ALTER TABLE events ADD COLUMN origin TEXT",
+    """CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    """CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    # INSERT OR REPLACE deletes without asking the trigger above.
+    """CREATE TRIGGER events_are_never_replaced BEFORE INSERT ON events
+        WHEN EXISTS (SELECT 1 FROM events WHERE event = NEW.event)
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    # A link and a session are kept as hashes: who reads this file cannot open the page with it.
+    """CREATE TABLE people(
+        key TEXT PRIMARY KEY NOT NULL,
+        name TEXT NOT NULL,
+        role TEXT NOT NULL CHECK (role IN ('owner', 'annotator')),
+        link TEXT UNIQUE,
+        created TEXT NOT NULL
+    )""",
+    """CREATE TABLE sessions(
+        session TEXT PRIMARY KEY NOT NULL,
+        key TEXT NOT NULL,
+        link TEXT NOT NULL,
+        place TEXT NOT NULL,
+        created REAL NOT NULL,
+        expires REAL NOT NULL
+    )""",
 )
 
 
@@ -148,6 +178,8 @@ def _running(statements: Sequence[str]) -> Callable[[sqlite3.Connection], None]:
 MIGRATIONS = [_running(step) for step in (_VERSION_1, _VERSION_2, (), _VERSION_4)]
 READABLE = 2
 """The oldest version that can be read as it is: later ones have the same tables, and more."""
+WITH_PEOPLE = 4
+"""The version that has people, and says of an event who did it."""
 
 
 def check_version(connection: sqlite3.Connection) -> int:

@@ -16,8 +16,9 @@ from parbals.store.database import FILE_NAME, Database, create_file
 from parbals.store.integrity import compare, problems
 from parbals.store.items import Items
 from parbals.store.journal import old_witness, salvage
-from parbals.store.meta import Meta, check_classes, write_meta
+from parbals.store.meta import check_classes, write_meta
 from parbals.store.passes import Passes
+from parbals.store.people import People
 from parbals.store.queue import Queue
 from parbals.store.records import Answer, Report
 from parbals.store.rows import from_json, now, to_json
@@ -27,7 +28,7 @@ from parbals.store.settings import checked_settings
 __all__ = ["Store"]
 
 
-class Store(Meta, Items, Answers, Batches, Passes, Queue):
+class Store(People, Items, Answers, Batches, Passes, Queue):
     """A labelling project in a folder, used from one thread; many processes may have it open.
 
     What it promises:
