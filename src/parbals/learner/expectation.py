@@ -17,7 +17,7 @@ and predictions stay the model's: the log loss is that of its own p.
 
 Labels that a strategy chose are hard ones, and what they say of p need not hold for the rest. Those
 of an audit are random, and the model has not learnt from them: where there are some, T' is fitted
-to its predictions for them, ln T' ~ N(ln T, ς² + 0.7²) where ln T is known up to ς.
+to its predictions for them, ln T' ~ N(ln T, ς² + 0.5²) where ln T is known up to ς.
 """
 
 from typing import Any, NamedTuple
@@ -32,7 +32,8 @@ __all__ = ["Temperature", "believed_labels", "estimates", "sharpened", "temperat
 
 _DRAWS = 4_000
 _LABELLINGS = 200
-_WIDTH = 0.7  # of ln T, and of how far that of chosen labels is from that of random ones
+_WIDTH = 0.7
+_APART = 0.5  # of ln T: that of chosen labels and that of random ones
 _FARTHEST = 3.0  # that ln T may be from 0
 _STEP = 0.1  # of ln T, for a second difference
 _NODES = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])  # deviations of ln T
@@ -64,7 +65,7 @@ def temperature(
         heat = _fitted(gaussian.left_out(), gaussian.labels, 0.0, _WIDTH)
     if probs is None or labels is None or len(probs) == 0:
         return heat
-    width = float(np.hypot(heat.deviation, _WIDTH))
+    width = _WIDTH if heat is _NONE else float(np.hypot(heat.deviation, _APART))
     return _fitted(probs, labels, float(np.log(heat.degree)), width)
 
 
