@@ -86,7 +86,8 @@ def test_letters_that_differ_make_two_people(store):
     "name",
     [
         "machine:gpt", "Machine:gpt", "ｍachine:x", "machine\u200b:x", "import", "IMPORT",
-        "notebook", "", "  ", "\u200b", "a\x00b", "a\nb\x1b[31m", "abc\u202ecba", "x" * 101, 7,
+        "notebook", "Label-Studio project 3", "", "  ", "\u200b", "a\x00b",
+        "a\nb\x1b[31m", "abc\u202ecba", "x" * 101, 7,
     ],
 )  # fmt: skip
 def test_names_that_programs_use_or_nobody_can_read_are_refused(store, name):

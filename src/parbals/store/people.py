@@ -18,15 +18,26 @@ from parbals.store.rows import check_text, now
 from parbals.store.schema import WITH_PEOPLE
 
 __all__ = [
-    *("ANNOTATOR", "INVITED", "NEW_LINK", "OWNER", "RESERVED", "REVOKED", "ROLE", "ROLES"),
+    *(
+        "ANNOTATOR",
+        "INVITED",
+        "NEW_LINK",
+        "OWNER",
+        "PREFIXES",
+        "RESERVED",
+        "REVOKED",
+        "ROLE",
+        "ROLES",
+    ),
     *("Entry", "People", "check_name", "hashed", "is_reserved", "name_key"),
 ]
 
 OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
 INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
 """Kinds of events."""
-RESERVED = ("machine:", "import", "notebook")
-"""How the names begin, or what they are, under which programs label."""
+RESERVED = ("import", "notebook")
+PREFIXES = ("machine:", "label-studio ")
+"""Names, and beginnings of names, under which programs label and hold items."""
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that let a text be read in another order than it is written."""
 _LONGEST = 100
@@ -63,7 +74,7 @@ def name_key(name: str) -> str:
 def is_reserved(name: str) -> bool:
     """Whether programs label under this name."""
     key = name_key(name)
-    return not key or key.startswith(RESERVED[0]) or key in RESERVED[1:]
+    return not key or key.startswith(PREFIXES) or key in RESERVED
 
 
 def check_name(name: Any) -> str:
