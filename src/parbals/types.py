@@ -6,10 +6,14 @@ B batch, U universes.
 
 import math
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-__all__ = ["Batch", "Estimate"]
+__all__ = ["LOSSES", "Batch", "Estimate", "Loss"]
+
+Loss = Literal["log", "error"]
+LOSSES: tuple[Loss, ...] = ("log", "error")
 
 _TOO_FEW = 50
 """A share of two scores that rest on fewer effective samples than this is noise."""

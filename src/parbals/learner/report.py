@@ -13,7 +13,6 @@ import numpy as np
 
 from parbals.learner.audit import Measurement, measure
 from parbals.learner.choosing import choose_among
-from parbals.learner.expectation import estimates, temperature
 from parbals.learner.find import Recall, estimate_recall
 from parbals.learner.words import certificate, class_lines
 from parbals.randomness import derive_generator
@@ -109,6 +108,8 @@ class Report:
 
 def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
     """The report of a learner as it stands."""
+    from parbals.learner.expectation import estimates, temperature  # loads SciPy's optimisers
+
     targets = learner.target_rows()
     model = learner.fitted() if learner.can_fit else None
     error = log_loss = Estimate(math.nan, math.nan, math.nan)

@@ -22,17 +22,14 @@ Everything is written in the covariance c_ab = P_ab - P_a P_b, so that nothing l
 """
 
 from collections.abc import Callable
-from typing import Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from parbals.numerics import safe_reciprocal
+from parbals.types import LOSSES, Loss
 
 __all__ = ["LOSSES", "Loss", "error_reduction", "gain_of_table"]
-
-Loss = Literal["log", "error"]
-LOSSES: tuple[Loss, ...] = ("log", "error")
 
 
 def gain_of_table(loss: Loss, n_rows: int) -> Callable[[Array, Array, Array], Array]:
