@@ -6,6 +6,7 @@ its programs takes longer than a whole batch.
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -57,7 +58,35 @@ def several_threads() -> Iterator[Workers]:
     Its own threads are for large matrices: they wait for each other by spinning, which on small
     ones, or on a machine that is busy, takes ten times as long as the products themselves.
     """
-    library = ThreadpoolController().select(user_api="blas")
-    n_threads = max([part["num_threads"] for part in library.info()], default=1)
-    with library.limit(limits=1), ThreadPoolExecutor(n_threads) as pool:
-        yield Workers(n_threads, pool)
+    n_threads = _library.enter()
+    try:
+        with ThreadPoolExecutor(n_threads) as pool:
+            yield Workers(n_threads, pool)
+    finally:
+        _library.leave()
+
+
+class _Library:
+    """Its number of threads, which is that of the whole process: the last to leave resets it."""
+
+    def __init__(self) -> None:
+        self._lock, self._n_inside, self._n_threads = threading.Lock(), 0, 1
+        self._limit: Any = None
+
+    def enter(self) -> int:
+        with self._lock:
+            if self._n_inside == 0:
+                library = ThreadpoolController().select(user_api="blas")
+                self._n_threads = max([part["num_threads"] for part in library.info()], default=1)
+                self._limit = library.limit(limits=1)
+            self._n_inside += 1
+            return self._n_threads
+
+    def leave(self) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                self._limit.restore_original_limits()
+
+
+_library = _Library()

@@ -45,8 +45,7 @@ _COARSE = (
 _CENTRE, _VARIANCE = 0.5772, 1.6449  # of the Gumbel distribution
 _BELOW, _ABOVE = 6.0, 5.0  # deviations of a runner that the quadrature covers
 _NODES, _FEW_NODES = 20, 12  # for a label's probability, and for means
-_NOTHING = 16.0  # -ln of a probability that does not count
-_CERTAIN, _SQUARE, _CUBE = 2.2, 0.0842, 0.0291  # -ln Φ(2.2 - u) ≈ 0.0842 u² + 0.0291 u³
+_NOTHING = 1e-7  # a probability that does not count
 _LEAST, _SMALL = 1e-37, 1e-9
 _ROOT = float(np.sqrt(2.0 * np.pi))
 _ROUNDS, _FEW_ROUNDS = 16, 4
@@ -161,20 +160,18 @@ def _ends(
 ) -> tuple[Any, Any]:
     """Where the product of all distribution functions leaves zero, and where it has reached one.
 
-    The more runners, the later it leaves, their best being seldom slow: found by bisection of
-    Σ_a -ln Φ(z_a), for which a cubic that is right to 7 % will do.
+    The more runners, the later it leaves, their best being seldom slow: found by bisection.
     """
     deviation = xp.sqrt(variance + _VARIANCE)
     slope = 1.0 / deviation
-    offset = (mean + _CENTRE) * slope + _CERTAIN
+    offset = (mean + _CENTRE) * slope
     low = (mean + _CENTRE - _BELOW * deviation).max(axis=axis, keepdims=True)
     high = (mean + _CENTRE + _ABOVE * deviation).max(axis=axis, keepdims=True) + later
 
     def halved(ends: tuple[Any, Any]) -> tuple[Any, Any]:
         middle = 0.5 * (ends[0] + ends[1])
-        short = xp.maximum(offset - middle * slope, 0.0)
-        rare = (_SQUARE + _CUBE * short) * (short * short)
-        is_early = rare.sum(axis=axis, keepdims=True) > _NOTHING
+        below, _ = normal(middle * slope - offset, xp)
+        is_early = below.prod(axis=axis, keepdims=True) < _NOTHING
         return xp.where(is_early, middle, ends[0]), xp.where(is_early, ends[1], middle)
 
     return _repeated(8, halved, (low, high), xp)[0], high
