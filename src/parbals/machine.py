@@ -58,35 +58,40 @@ def several_threads() -> Iterator[Workers]:
     Its own threads are for large matrices: they wait for each other by spinning, which on small
     ones, or on a machine that is busy, takes ten times as long as the products themselves.
     """
-    n_threads = _library.enter()
+    library, n_threads = _enter()
     try:
-        with ThreadPoolExecutor(n_threads) as pool:
+        with ThreadPoolExecutor(n_threads, initializer=library.limit) as pool:
             yield Workers(n_threads, pool)
     finally:
-        _library.leave()
+        _leave(library, n_threads)
 
 
 class _Library:
-    """Its number of threads, which is that of the whole process: the last to leave resets it."""
+    """The library's limit holds for a thread or for the process, as it was built."""
 
     def __init__(self) -> None:
-        self._lock, self._n_inside, self._n_threads = threading.Lock(), 0, 1
-        self._limit: Any = None
+        self._controller = ThreadpoolController().select(user_api="blas")
+        numbers = [part["num_threads"] for part in self._controller.info()]
+        self.n_threads = max(numbers, default=1)
 
-    def enter(self) -> int:
-        with self._lock:
-            if self._n_inside == 0:
-                library = ThreadpoolController().select(user_api="blas")
-                self._n_threads = max([part["num_threads"] for part in library.info()], default=1)
-                self._limit = library.limit(limits=1)
-            self._n_inside += 1
-            return self._n_threads
-
-    def leave(self) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
-                self._limit.restore_original_limits()
+    def limit(self, n_threads: int = 1) -> None:
+        self._controller.limit(limits=n_threads)
 
 
-_library = _Library()
+_lock, _inside = threading.Lock(), list[int]()
+
+
+def _enter() -> tuple[_Library, int]:
+    """Limit this thread; what another one that is inside has limited is not the number to use."""
+    with _lock:
+        library = _Library()
+        n_threads = max([library.n_threads, *_inside])
+        _inside.append(n_threads)
+    library.limit()
+    return library, n_threads
+
+
+def _leave(library: _Library, n_threads: int) -> None:
+    with _lock:
+        _inside.remove(n_threads)
+    library.limit(n_threads)

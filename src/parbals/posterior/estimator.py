@@ -264,11 +264,13 @@ class LogisticModel:
                 "laplace", self.n_samples, float(self.n_samples), prior=self._prior.sentence
             )
 
-    def _particles(self, *arguments: Any) -> Population:
+    def _particles(
+        self, rows: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float
+    ) -> Population:
         # Loaded only here, as NUTS is: JAX is not needed for anything else.
         from parbals.posterior.smc import draw_population
 
-        return draw_population(self._seed, *arguments, self.n_samples)
+        return draw_population(self._seed, rows, labels, n_classes, prior_scale, self.n_samples)
 
     def _accept(self, population: Population) -> None:
         self._state = replace(population, whitening=self._prior.whitening)

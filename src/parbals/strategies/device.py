@@ -93,7 +93,7 @@ def search_on_device(
 ) -> Found:
     """What :func:`parbals.strategies.host.search_on_host` chooses, window by window."""
     with working_precision(np.dtype(np.float32)):
-        last, is_free, seen, parts = start.copy(), is_free.copy(), pending, list[Search]()
+        last, is_free, seen, parts = start.copy(), is_free.copy(), pending, list[Found]()
         n_rows = _window_size(surface, len(seen) + batch_size, len(start))
         placed = jax.device_put((surface, labeller))
         while n_left := batch_size + len(pending) - len(seen):
@@ -118,16 +118,17 @@ def search_on_device(
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("chosen", "scores", "n_scored")
     )
-    return Found(chosen, scores, n_scored, sum(int(part.n_cut) for part in parts))
+    return Found(chosen, scores, n_scored, sum(part.n_cut for part in parts))
 
 
-def _host_side(search: Search, positions: np.ndarray) -> Search:
+def _host_side(search: Search, positions: np.ndarray) -> Found:
     """What a window has chosen, as positions in the pool."""
     done = slice(int(search.n_chosen))
-    return search._replace(
-        chosen=positions[np.asarray(search.chosen)[done]],
-        scores=np.asarray(search.scores)[done],
-        n_scored=np.asarray(search.n_scored)[done],
+    return Found(
+        positions[np.asarray(search.chosen)[done]],
+        np.asarray(search.scores)[done],
+        np.asarray(search.n_scored)[done],
+        int(search.n_cut),
     )
 
 

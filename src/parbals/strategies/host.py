@@ -108,8 +108,8 @@ def search_on_host(
             found.append((index, value, n_scored, is_cut))
             is_free[index] = False
             search.condition(index)
-    chosen, scores, n_scored, is_cut = map(np.array, zip(*found, strict=True))
-    return Found(chosen, scores, n_scored, int(is_cut.sum()))
+    chosen, scores, n_rows, cuts = zip(*found, strict=True)
+    return Found(np.array(chosen), np.array(scores), np.array(n_rows), sum(cuts))
 
 
 class _Search:
@@ -206,8 +206,8 @@ class _Search:
         table = seen.covariance((whole, known[number], at_targets))
         here = seen.mean[0, number], seen.variance[0, number]
         moments = self._universes.target_mean, self._universes.target_variance
-        there = (part[0, number] for part in moments)
-        return np.asarray(closed_epig(*here, *there, table, self._surface.share))
+        mean, variance = (part[0, number] for part in moments)
+        return np.asarray(closed_epig(*here, mean, variance, table, self._surface.share))
 
     def _at_targets(self) -> list[tuple[np.ndarray, Decisions]]:
         """Gains and decisions at the targets, of each of the distinct universes."""

@@ -131,7 +131,7 @@ def _at_targets(universes: Universes) -> tuple[Float[Array, "A U M"], Decisions]
     """Gains and decisions at the targets; on a CPU one universe at a time, which stays in cache."""
     each: Any = jax.lax.map if platform() == "cpu" else _together
     moments = tuple(x.swapaxes(0, 1) for x in (universes.target_mean, universes.target_variance))
-    gains, decisions = each(lambda of_one: gains_and_decisions(*of_one, jnp), moments)
+    gains, decisions = each(lambda of_one: gains_and_decisions(of_one[0], of_one[1], jnp), moments)
     marks = (None if x is None else x.swapaxes(0, 1) for x in decisions[2:])
     return gains.swapaxes(0, 1), Decisions(*decisions[:2], *marks)
 
