@@ -36,7 +36,7 @@ _TOLERANCE = 1e-4
 _SETTLED = 1e-2
 _LEAST = 1e-300
 _MOST_APART = 100.0
-_BLOCK = 2_048  # logits at a time: what the quadrature makes of them stays in the cache
+_BLOCK = 1_024  # logits at a time: what the quadrature makes of them stays in the cache
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,16 @@ class ClassesPosterior(SitePosterior):
         return self._probs(lambda rows: (mean[rows], variance[rows]), len(mean))
 
     def _probs(self, moments: Callable[[slice], tuple[np.ndarray, ...]], n_rows: int) -> np.ndarray:
-        """(N, C) from the moments (n, C) of some rows; single precision is plenty."""
+        """(N, C) from the moments (n, C) of some rows."""
         probs = np.empty((n_rows, self.n_classes))
 
         def write(rows: slice) -> None:
-            mean, variance = (np.ascontiguousarray(x.T, np.float32) for x in moments(rows))
+            mean, variance = (np.ascontiguousarray(x.T) for x in moments(rows))
             probs[rows] = class_probs(mean, variance).T
 
         with several_threads() as workers:
             workers.map(write, block_rows(n_rows, max(1, _BLOCK // self.n_classes)))
-        return probs / probs.sum(axis=1, keepdims=True)
+        return probs
 
     def problems(self) -> tuple[str, ...]:
         """Sites that still changed when the sweeps were used up.

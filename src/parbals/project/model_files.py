@@ -33,7 +33,7 @@ from parbals.features.table import TableEncoding
 from parbals.files import need, whole_file
 from parbals.mixture import sigmoid_means
 from parbals.project.fitted import FittedFeatures
-from parbals.race import class_means
+from parbals.race import class_probs
 
 __all__ = ["ExportedModel", "load_model", "pipeline_of", "save_skops"]
 
@@ -137,7 +137,7 @@ class ExportedModel:
         mean = design @ arrays["mean"]
         variance = np.stack([np.square(design @ r).sum(axis=1) for r in arrays["roots"]], axis=1)
         if mean.shape[1] > 1:
-            return np.asarray(class_means(mean, variance)[0])
+            return np.asarray(class_probs(mean.T, variance.T).T)
         (second,) = sigmoid_means(mean[:, 0], variance[:, 0], 0)
         return np.stack([1.0 - second, second], axis=1)
 
