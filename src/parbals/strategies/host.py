@@ -14,7 +14,6 @@ import numpy as np
 
 from parbals.arrays import block_rows, release_pages
 from parbals.machine import Workers, several_threads
-from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import (
     Decisions,
     closed_epig,
@@ -25,14 +24,13 @@ from parbals.scores.gaussian import (
 )
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.gaussian_universes import (
-    Pool,
     Seen,
     begin,
     branched,
     observe,
-    pool_of,
     seen_by,
 )
+from parbals.strategies.kept_rows import KeptRows
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
 from parbals.strategies.surface import Score, Surface, scores_of
 
@@ -55,7 +53,6 @@ ROUNDING = 1e-4
 _CHUNK = 32
 _TABLE_ENTRIES = 2**17  # pairs at a time: half a megabyte
 _GAINS_ENTRIES = 2_048  # channels times targets at a time
-_KEPT_ENTRIES = 2**25  # covariances with the targets that are kept: 128 MB
 
 
 def walk_on_host(surface: Surface, X: np.ndarray, *, score: Score) -> np.ndarray:
@@ -97,7 +94,7 @@ def search_on_host(
     """
     with several_threads() as workers:
         ahead = np.concatenate([pending, _highest(start, is_free, 2 * MOST_SCORED)])
-        rows = _KeptRows(surface, X, ahead)
+        rows = KeptRows(surface, X, ahead)
         search = _Search(surface, labeller, rows, len(pending) + batch_size, score, workers)
         for index in pending.tolist():
             search.condition(index)
@@ -119,7 +116,7 @@ class _Search:
         self,
         surface: Surface,
         labeller: Labeller | None,
-        rows: "_KeptRows",
+        rows: KeptRows,
         rank: int,
         score: Score,
         workers: Workers,
@@ -173,41 +170,36 @@ class _Search:
         return int(short[best]), float(values[best])
 
     def _mean_over_universes(
-        self, indices: np.ndarray, of_one: Callable[[Seen, int], np.ndarray]
+        self, indices: np.ndarray, of_one: Callable[["_Look"], np.ndarray]
     ) -> np.ndarray:
         """(s,) mean of what a function says of rows in each of the distinct universes."""
-        counts = np.bincount(self._member_of)
-        pool = self._rows.at(indices)
-        n_parts = -(-self._workers.n_threads // len(counts))
-        block = -(-len(indices) // n_parts)
-        parts = list(block_rows(len(indices), block))
-        seen = [seen_by(pool, self._universes, part) for part in parts]
-        tasks = [(each, number) for number in range(len(counts)) for each in seen]
-        values = self._workers.map(lambda task: of_one(*task), tasks)
-        table = np.concatenate(values).reshape(len(counts), len(indices))
+        counts, workers = np.bincount(self._member_of), self._workers
+        seen = seen_by(self._rows.at(indices), self._universes, slice(None))
+        # Of many points at once: a small array takes as long as the calls that it passes through.
+        gains = workers.map(
+            lambda some: target_gains(seen.mean[:, some], seen.variance[:, some]),
+            block_rows(len(counts), -(-len(counts) // workers.n_threads)),
+        )
+        looks = _looks(seen, np.concatenate(gains, axis=1), workers.n_threads)
+        table = np.concatenate(workers.map(of_one, looks)).reshape(len(counts), len(indices))
         return np.asarray(counts @ table / counts.sum())
 
-    def _form(self, seen: Seen, number: int) -> np.ndarray:
-        gains, parts = _of_universe(seen, number)
-        there, _ = self._there[number]
-        return np.asarray(
-            quadratic_gain(parts, gains, there, self._surface.share, np, seen.covariance)
-        )
+    def _form(self, look: "_Look") -> np.ndarray:
+        there, _ = self._there[look.number]
+        share = self._surface.share
+        return np.asarray(quadratic_gain(look.parts, look.gains, there, share, np, look.covariance))
 
-    def _decision(self, seen: Seen, number: int) -> np.ndarray:
-        gains, parts = _of_universe(seen, number)
-        _, there = self._there[number]
-        return np.asarray(
-            decision_gain(parts, gains, there, self._surface.share, np, seen.covariance)
-        )
+    def _decision(self, look: "_Look") -> np.ndarray:
+        _, there = self._there[look.number]
+        share = self._surface.share
+        return np.asarray(decision_gain(look.parts, look.gains, there, share, np, look.covariance))
 
-    def _epig(self, seen: Seen, number: int) -> np.ndarray:
-        whole, known, at_targets = (part[0] for part in seen.parts)
-        table = seen.covariance((whole, known[number], at_targets))
-        here = seen.mean[0, number], seen.variance[0, number]
+    def _epig(self, look: "_Look") -> np.ndarray:
         moments = self._universes.target_mean, self._universes.target_variance
-        mean, variance = (part[0, number] for part in moments)
-        return np.asarray(closed_epig(*here, mean, variance, table, self._surface.share))
+        mean, variance = (part[0, look.number] for part in moments)
+        (table,) = (look.covariance(parts) for parts in zip(*look.parts, strict=True))
+        share = self._surface.share
+        return np.asarray(closed_epig(look.mean, look.variance, mean, variance, table, share))
 
     def _at_targets(self) -> list[tuple[np.ndarray, Decisions]]:
         """Gains and decisions at the targets, of each of the distinct universes."""
@@ -223,11 +215,34 @@ class _Search:
         return [_joined(found[number * size :][:size]) for number in range(n_universes)]
 
 
-def _of_universe(seen: Seen, number: int) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Gains (A, s) of rows in one universe, and the parts of their covariances."""
+class _Look(NamedTuple):
+    """Some rows in one universe."""
+
+    number: int
+    mean: np.ndarray  # (s,) of the first channel, as the variance
+    variance: np.ndarray
+    gains: np.ndarray  # (A, s)
+    parts: tuple[np.ndarray, ...]
+    covariance: Callable[..., np.ndarray]
+
+
+def _looks(seen: Seen, gains: np.ndarray, n_threads: int) -> list[_Look]:
+    """The tasks of all threads, universe by universe; gains (A, U, s)."""
     whole, known, at_targets = seen.parts
-    gains = target_gains(seen.mean[:, number], seen.variance[:, number])
-    return np.asarray(gains), (whole, known[:, number], at_targets)
+    _, n_universes, n_rows = gains.shape
+    n_parts = -(-n_threads // n_universes)
+    return [
+        _Look(
+            number,
+            seen.mean[0, number, rows],
+            seen.variance[0, number, rows],
+            gains[:, number, rows],
+            (whole[:, rows], known[:, number, rows], at_targets),
+            seen.covariance,
+        )
+        for number in range(n_universes)
+        for rows in block_rows(n_rows, -(-n_rows // n_parts))
+    ]
 
 
 def _joined(parts: list[tuple[np.ndarray, Decisions]]) -> tuple[np.ndarray, Decisions]:
@@ -248,61 +263,3 @@ def _highest(last: np.ndarray, is_free: np.ndarray, n: int) -> np.ndarray:
         above = values >= np.partition(values, len(free) - n)[len(free) - n]
         free, values = free[above], values[above]
     return free[np.argsort(-values, kind="stable")[:n]]
-
-
-class _KeptRows:
-    """Rows of a pool as the posterior before the batch sees them, kept once they are computed.
-
-    Rows in a cluster are fetched ``ahead``, all at once.
-    """
-
-    def __init__(
-        self, surface: Surface, X: np.ndarray | DistributedRows, ahead: np.ndarray
-    ) -> None:
-        self._surface, self._X = surface, X
-        self._fetched = dict[int, np.ndarray]()
-        if isinstance(X, DistributedRows):
-            self._fetch(ahead)
-        self._most = max(2 * SHORT, _KEPT_ENTRIES // surface.gains.size)
-        self._kept: Pool | None = None
-        self._places = dict[int, int]()
-
-    def design(self, indices: np.ndarray) -> np.ndarray:
-        """Design rows (s, d)."""
-        if isinstance(self._X, DistributedRows):
-            self._fetch(np.array([i for i in indices.tolist() if i not in self._fetched], int))
-            rows = np.stack([self._fetched[i] for i in indices.tolist()])
-        else:
-            rows = self._X[indices]
-        return add_bias(rows, np.float32)
-
-    def _fetch(self, indices: np.ndarray) -> None:
-        if len(indices):
-            self._fetched.update(zip(indices.tolist(), self._X[indices], strict=True))
-
-    def at(self, indices: np.ndarray) -> Pool:
-        """The rows at these positions (s,)."""
-        places = self._places
-        new = [i for i in indices.tolist() if i not in places]
-        if len(places) + len(new) > self._most:
-            places.clear()
-            new = indices.tolist()
-        if new:
-            self._keep(new, pool_of(self._surface, self.design(np.array(new))))
-        assert self._kept is not None
-        at = np.array([places[i] for i in indices.tolist()])
-        across, *others = self._kept
-        return Pool(across[at], *(part[:, at] for part in others))
-
-    def _keep(self, indices: list[int], rows: Pool) -> None:
-        if self._kept is None:  # pages that are not written to take no memory
-            across, *others = rows
-            self._kept = Pool(
-                np.empty((self._most, across.shape[1]), np.float32),
-                *(np.empty((len(x), self._most, *x.shape[2:]), np.float32) for x in others),
-            )
-        first = len(self._places)
-        self._kept.across[first : first + len(indices)] = rows.across
-        for kept, part in zip(self._kept[1:], rows[1:], strict=True):
-            kept[:, first : first + len(indices)] = part
-        self._places.update(zip(indices, range(first, first + len(indices)), strict=True))

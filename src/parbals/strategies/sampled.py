@@ -149,5 +149,5 @@ def _notes(ess: list[float], n_samples: int) -> tuple[str, ...]:
         "a smaller batch, or use select_batch_from_model, which moves the samples of a "
         "BayesianLogisticRegression."
     )
-    warnings.warn(note, SampleCollapseWarning, stacklevel=7)
+    warnings.warn(note, SampleCollapseWarning, stacklevel=8)
     return (note,)
