@@ -1,5 +1,6 @@
 """Closed-form EPIG and BALD against quadrature and against draws of the same Gaussian."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit, softmax, xlogy
@@ -152,7 +153,7 @@ def test_the_quadratic_form_ranks_as_epig_does(pairs):
 
 def test_means_are_the_same_in_jax():
     mean, variance = np.linspace(-3, 3, 7), np.linspace(0.1, 9, 7)
-    in_jax = sigmoid_means(np.asarray(mean), np.asarray(variance), 3, jnp)
+    in_jax = sigmoid_means(jnp.asarray(mean), jnp.asarray(variance), 3, jnp)
     for ours, theirs in zip(sigmoid_means(mean, variance, 3), in_jax, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
