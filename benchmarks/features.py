@@ -123,16 +123,20 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ag-news", type=Path)
     parser.add_argument("--fashion", type=Path)
+    parser.add_argument("--only", choices=("texts", "images"), help="half of the table")
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")
     texts, images = ["tfidf", "words"], ["pixels", "shapes"]
     texts += ["wordllama"] if find_spec("wordllama") and find_spec("tokenizers") else []
     texts += ["sentences"] if sentence_weights() else []
-    sets = {"SMS Spam, 2 classes": (*spam(), texts)}
-    if asked.ag_news:
+    sets = {}
+    if asked.only != "images":
+        sets["SMS Spam, 2 classes"] = (*spam(), texts)
+    if asked.only != "images" and asked.ag_news:
         sets["AG News, 4 classes"] = (*news(asked.ag_news), texts)
-    sets["Digits, 10 classes"] = (*digits(), images)
-    if asked.fashion:
+    if asked.only != "texts":
+        sets["Digits, 10 classes"] = (*digits(), images)
+    if asked.only != "texts" and asked.fashion:
         sets["Fashion-MNIST, 10 classes"] = (*clothes(asked.fashion), images)
     print(HEAD)
     for title, (items, labels, encoders) in sets.items():

@@ -113,8 +113,10 @@ def page(records: list[dict[str, Any]]) -> Iterator[str]:
     )
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for data in dict.fromkeys(run[0] for run in values):
-        of = [r["looks"] for run, r in values.items() if run[:2] == (data, "find")]
+        of = [r["looks"] for run, r in values.items() if run[:2] == (data, "find") and r["looks"]]
         looks = np.array([look for search in of for look in search if look[1]], float)
+        if not len(looks):  # its looks were at an interval that is reported no more
+            continue
         true, mean, low, high = looks[:, 1] / RARE, looks[:, 2], looks[:, 3], looks[:, 4]
         stops = [next((look for look in search if look[6]), None) for search in of]
         then = [look[1] / RARE for look in stops if look]

@@ -1,28 +1,33 @@
 """Is the learnt prior better than a fixed one, and is the error that it expects the real one?
 
-    PARBALS_DATA=... python benchmarks/prior_scale.py run prior.json   # goes on where it was
-    python benchmarks/prior_scale.py report prior.json                   # writes docs/prior.md
+    python benchmarks/prior_scale.py --data FOLDER             all runs that are missing, then docs
+    python benchmarks/prior_scale.py --data FOLDER --seeds 5 --workers 14 --platform cpu
+    python benchmarks/prior_scale.py --tables                  docs/prior.md from what there is
 
 Random labels, expectation propagation, and for each recipe the error, the error that the model
 expects and the log loss on a test set: scale 1; scale alone by evidence; the learnt prior
 (``prior_scale="auto"``); scale by cross-validation (five folds, grid of scales, log score; up to
 100 labels, with more than two classes up to 50); at 100 labels of some sets, scale and power
-sampled together with the weights. Times are CPU-seconds.
+sampled together with the weights, where NumPyro is installed. Times are CPU-seconds. Each run is a
+line of benchmarks/prior_scale.jsonl. FOLDER holds the datasets, or what ``benchmarks/rows.py``
+wrote.
 """
 
 import argparse
-import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from prior_sampled import sampled_predictions
+from resume import Todo, read_records, resumed
+from rows import load
 
-from parbals.datasets.base import one_vs_all
-from parbals.datasets.table import load_dataset
 from parbals.learner.expectation import sharpened, temperature
 from parbals.posterior import prior
 from parbals.posterior.ep import fit_gaussian
@@ -30,10 +35,13 @@ from parbals.posterior.ep_classes import fit_classes
 from parbals.posterior.moments import PoolMoments
 from parbals.posterior.predictive import add_bias
 
+RECORDS = Path(__file__).parent / "prior_scale.jsonl"
+PAGE = Path(__file__).parents[1] / "docs" / "prior.md"
+RAW = "breast-cancer raw"
 SETS = (
-    *("airline", "credit-card", "sms-spam", "breast-cancer", "breast-cancer raw"),
-    *("ag-news 0", "ag-news 2", "cifar10 0", "cifar10 3"),
-    *("ag-news", "cifar10", "digits"),
+    *("airline", "credit-card", "sms-spam", "breast-cancer", RAW),
+    *("ag-news:0", "ag-news:2", "cifar10:0", "cifar10:3"),
+    *("ag-news:*", "cifar10:*", "digits:*"),
 )
 SIZES = (20, 50, 100, 250)
 N_POOL, N_TEST = 4_096, 1_000
@@ -41,63 +49,66 @@ GRID = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 FOLDS = 5
 VALIDATED = "cross-validated scale"
 SAMPLED = "sampled"
-SAMPLED_SETS, SAMPLED_SIZE, SAMPLED_SEEDS = ("airline", "sms-spam", "cifar10 0"), 100, 3
+SAMPLED_SETS, SAMPLED_SIZE, SAMPLED_SEEDS = ("airline", "sms-spam", "cifar10:0"), 100, 3
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("do", choices=["run", "report"])
-    parser.add_argument("file", type=Path)
+    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
-    options = parser.parse_args()
-    records = json.loads(options.file.read_text()) if options.file.exists() else {}
-    if options.do == "report":
-        page = Path(__file__).parents[1] / "docs" / "prior.md"
-        page.write_text(report(records), encoding="utf-8")
-        return 0
-    for name in options.sets:
-        data = None
-        for size in SIZES:
-            for seed in range(options.seeds):
-                key = f"{name}|{size}|{seed}"
-                if key in records:
-                    continue
-                data = load(name) if data is None else data
-                records[key] = measured(data, size, seed)
-                if name in SAMPLED_SETS and size == SAMPLED_SIZE and seed < SAMPLED_SEEDS:
-                    records[key][SAMPLED] = sampled(data, size, seed)
-                options.file.write_text(json.dumps(records))
-                print(key, file=sys.stderr, flush=True)
+    parser.add_argument("--workers", type=int, default=1, help="processes, a core each")
+    parser.add_argument("--platform", help="cpu or cuda; by default what JAX finds")
+    parser.add_argument("--out", type=Path, default=RECORDS)
+    parser.add_argument("--tables", action="store_true", help="only write docs/prior.md")
+    given = parser.parse_args()
+    if given.data is not None:
+        os.environ["PARBALS_DATA"] = str(given.data)
+    if given.platform is not None:
+        os.environ["JAX_PLATFORMS"] = given.platform
+    if not given.tables:
+        resumed(given.out, runs(given.sets, given.seeds), workers=given.workers)
+    text = report(read_records(given.out))
+    if given.out == RECORDS:
+        PAGE.write_text(text, encoding="utf-8")
+    print(text, end="")
     return 0
 
 
-def load(name: str) -> tuple[np.ndarray, ...]:
+def runs(sets: list[str], seeds: int) -> Iterator[Todo]:
+    """Those of many labels take longest, so they come first."""
+    for size in reversed(SIZES):
+        for seed in range(seeds):
+            for name in sets:
+                yield (name, size, seed), partial(measured, name, size, seed)
+    for seed in range(SAMPLED_SEEDS if find_spec("numpyro") else 0):
+        for name in sorted({*sets} & {*SAMPLED_SETS}):
+            yield (name, SAMPLED_SIZE, seed, SAMPLED), partial(sampled, name, SAMPLED_SIZE, seed)
+
+
+def divided(name: str) -> tuple[np.ndarray, ...]:
     """Pool rows and labels, test rows and labels."""
-    if name == "breast-cancer raw":
+    if name == RAW:
         from sklearn.datasets import load_breast_cancer
 
         X, y = load_breast_cancer(return_X_y=True)
         order = np.random.default_rng(0).permutation(len(X))
-        return X[order[:340]], y[order[:340]], X[order[340:]], y[order[340:]]
-    words = name.split()
-    data = load_dataset(words[0])
-    data = one_vs_all(data, int(words[1])) if len(words) == 2 else data
-    generator = np.random.default_rng(0)
-    pool = generator.permutation(len(data.X_pool))[:N_POOL]
-    test = generator.permutation(len(data.X_test))[:N_TEST]
-    parts = data.X_pool[pool], data.y_pool[pool], data.X_test[test], data.y_test[test]
-    return tuple(np.asarray(part, float if part.ndim == 2 else int) for part in parts)
+        X, y = X[order], y[order]
+    else:
+        X, y, _ = load(name)
+        X = X.astype(float)
+    n_pool = min(N_POOL, 3 * len(X) // 4)
+    return X[:n_pool], y[:n_pool], X[n_pool:][:N_TEST], y[n_pool:][:N_TEST]
 
 
-def measured(data: tuple[np.ndarray, ...], size: int, seed: int) -> dict[str, list[float]]:
+def measured(name: str, size: int, seed: int) -> dict[str, list[float]]:
     """Recipe → error, expected error, log loss, CPU-seconds of choosing, of the fit that begins
     with what choosing left and of one that does not, expected error as the report has it."""
-    X_pool, y_pool, X_test, y_test = data
+    X_pool, y_pool, X_test, y_test = divided(name)
     n_classes = int(y_pool.max()) + 1
-    known = drawn(data, size, seed)
+    known = drawn(len(X_pool), size, seed)
     X, y = X_pool[known], y_pool[known]
     pool = PoolMoments.of(X_pool)
     results = {}
@@ -123,15 +134,16 @@ class Fitted(NamedTuple):
     gaussian: Any
 
 
-def sampled(data: tuple[np.ndarray, ...], size: int, seed: int) -> list[float]:
-    X_pool, y_pool, X_test, y_test = data
-    known = drawn(data, size, seed)
+def sampled(name: str, size: int, seed: int) -> dict[str, list[float]]:
+    X_pool, y_pool, X_test, y_test = divided(name)
+    known = drawn(len(X_pool), size, seed)
     pool = PoolMoments.of(X_pool)
-    return judged(sampled_predictions(X_pool[known], y_pool[known], pool, X_test, seed), y_test)
+    probs = sampled_predictions(X_pool[known], y_pool[known], pool, X_test, seed)
+    return {SAMPLED: judged(probs, y_test)}
 
 
-def drawn(data: tuple[np.ndarray, ...], size: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).permutation(len(data[0]))[:size]
+def drawn(n_pool: int, size: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(n_pool)[:size]
 
 
 def judged(probs: np.ndarray, y: np.ndarray) -> list[float]:
@@ -187,7 +199,7 @@ RECIPES: dict[str, Callable[..., prior.Prior]] = {
 }
 
 
-def report(records: dict[str, dict[str, list[float]]]) -> str:
+def report(records: list[dict[str, Any]]) -> str:
     """docs/prior.md."""
     columns = [*RECIPES, SAMPLED]
     lines = [
@@ -199,10 +211,10 @@ def report(records: dict[str, dict[str, list[float]]]) -> str:
     risen, apart = [], []
     for name in SETS:
         for size in SIZES:
-            runs = [v for k, v in records.items() if k.rsplit("|", 1)[0] == f"{name}|{size}"]
-            if not runs:
+            found = [record for record in records if record["run"][:2] == [name, size]]
+            of = {r: np.array([record[r] for record in found if r in record]) for r in columns}
+            if not len(of["learnt"]):
                 continue
-            of = {r: np.array([run[r] for run in runs if r in run]) for r in columns}
             means = {r: values.mean(axis=0) for r, values in of.items() if len(values)}
             cells = [
                 f"{100 * m[0]:.1f} / {100 * m[1]:.1f} / {m[2]:.3f}" if m is not None else "–"
@@ -217,7 +229,7 @@ def report(records: dict[str, dict[str, list[float]]]) -> str:
             if size >= 100 and abs(gap) > 3.0:
                 apart.append(f"{name} at {size} ({gap:+.1f})")
             cells += [f"{100 * shown:.1f}", f"{change:+.0f} ± {spread:.0f} %"]
-            lines.append(f"| {name} | {size} | {len(runs)} | {' | '.join(cells)} |")
+            lines.append(f"| {name} | {size} | {len(of['learnt'])} | {' | '.join(cells)} |")
             times.setdefault((name in SETS[-3:], size), []).append(means["learnt"][3:6])
     lines += [
         "",
@@ -231,13 +243,15 @@ def report(records: dict[str, dict[str, list[float]]]) -> str:
         "| CPU-ms, mean over the sets | labels | choosing | the fit | a fit alone | added |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for (many, size), rows in sorted(times.items()):
-        choosing, fit, alone = 1e3 * np.mean(rows, axis=0)
+    for many in (False, True):
         kind = "4 and 10 classes" if many else "two classes"
-        lines.append(
-            f"| {kind} | {size} | {choosing:.0f} | {fit:.0f} | {alone:.0f} | "
-            f"{(choosing + fit - alone) / alone:.1f} |"
-        )
+        means = {n: 1e3 * np.mean(rows, axis=0) for (m, n), rows in times.items() if m == many}
+        rows = [*sorted(means.items()), ("all together", sum(means.values()))] if means else []
+        for size, (choosing, fit, alone) in rows:
+            lines.append(
+                f"| {kind} | {size} | {choosing:.0f} | {fit:.0f} | {alone:.0f} | "
+                f"{(choosing + fit - alone) / alone:.2f} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -263,7 +277,7 @@ HEAD = (
     "left-out labels (`src/parbals/learner/expectation.py`).",
     "",
     "Random labels, means over seeds: error % / expected error % / log loss; last, the change of",
-    "the log loss with its standard error. `ag-news 2` is class 2 against the rest;",
+    "the log loss with its standard error. `ag-news:2` is class 2 against the rest;",
     "`breast-cancer raw` has columns of very different units.",
     "",
 )

@@ -1,5 +1,6 @@
 """Made-up messages and their true labels, by number."""
 
+import csv
 import random
 
 SPAM = ("win a cash prize now", "claim your free prize", "urgent call this number to claim")
@@ -19,3 +20,12 @@ def message(i):
 
 def truth(i):
     return "spam" if i % 3 == 0 else "ham"
+
+
+def write_messages(path, n=60, labels=None):
+    """A table of n messages; ``labels`` names a column that holds the truth of every fifth."""
+    rows = [["id", "message", *([labels] if labels else [])]]
+    for i in range(n):
+        rows.append([i, message(i), *([truth(i) if i % 5 == 0 else ""] if labels else [])])
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)

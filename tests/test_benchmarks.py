@@ -186,18 +186,14 @@ def test_trust_measures_a_design_once(tmp_path):
 def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
     out = tmp_path / "runs.jsonl"
     arguments = ("--only", "breast-cancer", "--strategies", "random", "--most", "60")
-    for n_seeds in ("1", "2"):
-        done = run_benchmark(
-            *arguments, "--seeds", n_seeds, "--out", str(out), script="audit_coverage.py"
-        )
+    for n_seeds in ("1", "2"):  # the second time two processes compute what is missing
+        more = ("--seeds", n_seeds, "--workers", n_seeds, "--platform", "cpu", "--out", str(out))
+        done = run_benchmark(*arguments, *more, script="audit_coverage.py")
         assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-    assert [(line["audit"], line["seed"]) for line in lines] == [
-        (50, 0),
-        (100, 0),
-        (50, 1),
-        (100, 1),
-    ]
+    runs = [line["run"][2:] for line in lines]
+    assert runs[:2] == [[50, 0], [100, 0]]
+    assert sorted(runs[2:]) == [[50, 1], [100, 1]]
     assert [row["n"] for row in lines[0]["rows"]] == [7, 16]
     assert "| breast cancer | random | 100 | 60 | 2 |" in done.stdout
 
@@ -227,3 +223,12 @@ def test_a_cold_start_is_measured_once(tmp_path):
     values = {record["run"][2]: record["value"] for record in map(json.loads, lines)}
     assert list(values) == ["Random", "CoreSet", "k-means", "ParBaLS, error", "ParBaLS, log"]
     assert all(0.5 < value < 1.0 for value in values.values())
+
+
+@pytest.mark.full
+def test_engines_that_are_installed_are_compared_and_the_others_are_named(tmp_path):
+    done = run_benchmark("--smoke", "--out", str(tmp_path), script="ecosystem.py")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "ECOSYSTEM.md").read_text(encoding="utf-8")
+    assert all(f"| {score} | parbals" in page for score in ("EPIG", "BALD", "BatchBALD"))
+    assert page.count("scikit-activeml") >= 2

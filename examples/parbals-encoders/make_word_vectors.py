@@ -1,10 +1,14 @@
-"""Makes the word vectors that come with parbals, out of all-MiniLM-L6-v2; minutes on one core.
+"""Makes the word vectors that come with parbals, out of all-MiniLM-L6-v2; ten minutes or so on one
+core.
 
     python examples/parbals-encoders/make_word_vectors.py src/parbals/features/data/word_vectors.npz
 
 Every word piece goes through the network by itself. The answers are centred and brought to length
 1, and the 128 directions that hold most of them are kept in eight bits. A piece of rank r in the
 vocabulary, which is sorted by frequency, counts log(1 + r).
+
+What ships was made by a forerunner of this script. Beside the network's own answers it has the same
+pieces and counts, and over 512 pieces products of two of its vectors correlate by 0.98 with theirs.
 """
 
 import sys

@@ -4,7 +4,7 @@ Everything is checked here, once, before anything is computed; the strategies tr
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +56,8 @@ def select_batch(
     beta: float = 1.0,
     n_configurations: int = 4096,
     options: Mapping[str, Any] | None = None,
+    axes: str = "NKC",
+    watch: Callable[[np.ndarray], None] | None = None,
 ) -> Batch:
     """Choose a batch from the predictive samples of ANY model.
 
@@ -87,7 +89,20 @@ def select_batch(
         beta: coldness of the power-, softmax- and softrank- strategies; larger is closer to top-B.
         n_configurations: label configurations BatchBALD sums over before it begins to sample them.
         options: further parameters of strategies from other packages.
+        axes: the order of the axes of all predictive samples: "NCK" is baal's, "KNC" that of
+            scikit-activeml.
+        watch: is called with the scores (N,) of the whole pool at every step of the batch, or once
+            where they stay the same (in closed form: once, before the batch). Many strategies get
+            by without most of these scores, so watching takes longer than choosing.
     """
+    pool_probs, target_probs, labelled_probs = (
+        _in_order(probs, axes, name)
+        for name, probs in (
+            ("pool_probs", pool_probs),
+            ("target_probs", target_probs),
+            ("labelled_probs", labelled_probs),
+        )
+    )
     pool, weights = check_samples(pool_probs, sample_weights)
     terms = check_terms(
         strategy,
@@ -100,7 +115,7 @@ def select_batch(
         beta=beta,
         n_configurations=n_configurations,
         options=options,
-    )
+    ) | {"watch": watch}
     target = None if target_probs is None else check_probs(target_probs, "target_probs")
     if target is not None:
         check_same_samples(pool, target)
@@ -145,6 +160,7 @@ def select_batch_from_model(
     beta: float = 1.0,
     n_configurations: int = 4096,
     options: Mapping[str, Any] | None = None,
+    watch: Callable[[np.ndarray], None] | None = None,
 ) -> Batch:
     """Choose a batch for a fitted model, from features.
 
@@ -189,7 +205,7 @@ def select_batch_from_model(
         beta=beta,
         n_configurations=n_configurations,
         options=options,
-    )
+    ) | {"watch": watch}
     if X_target is None:
         X_target = _sample(X_pool, terms["seed"])
     else:
@@ -216,6 +232,20 @@ def select_batch_from_model(
             X_target,
             Labelled(labels, X_labelled, validation=positions),
         )
+
+
+def _in_order(probs: Any, axes: str, name: str) -> Any:
+    """Predictive samples with their axes in our order, (points, samples, classes)."""
+    if sorted(str(axes)) != ["C", "K", "N"]:
+        raise InputError(
+            f'axes is {axes!r}; name every axis once: N points, K samples, C classes, as in "NKC".'
+        )
+    if probs is None or axes == "NKC":
+        return probs
+    array = np.asarray(probs)
+    if array.ndim != 3:
+        raise ShapeError(f"{name} has shape {array.shape}; pass samples with the axes {axes}.")
+    return array.transpose([axes.index(axis) for axis in "NKC"])
 
 
 def _matrix(X: Any, name: str, n_features: int | None = None) -> np.ndarray:

@@ -5,15 +5,24 @@ B batch, U universes.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["LOSSES", "Batch", "Estimate", "Loss"]
+__all__ = ["LOSSES", "Batch", "BatchRecord", "Estimate", "Loss", "Stakes"]
 
 Loss = Literal["log", "error"]
 LOSSES: tuple[Loss, ...] = ("log", "error")
+
+
+class Stakes(NamedTuple):
+    """What it is worth to be right, for 0-1 losses that do not count all classes alike."""
+
+    values: Any  # w (C,)
+    mark: Any = None  # (C,) 1 at the one class that counts; w is the same at all others
+
 
 _TOO_FEW = 50
 """A share of two scores that rest on fewer effective samples than this is noise."""
@@ -106,3 +115,45 @@ class Batch:
             )
         ]
         return "\n".join([*lines, *self.notes])
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """What ``on_batch`` is told when a batch has been chosen, by the learner and by the bench.
+
+    Attributes:
+        batch: what was chosen, by which strategy, and its scores.
+        n_labels: labels known when it was chosen.
+        n_pending: items that were out for labelling then.
+        metrics: of the model it was chosen by, on the bench's test set; a learner knows none.
+    """
+
+    batch: Batch
+    n_labels: int
+    n_pending: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def numbers(self) -> dict[str, float]:
+        """What a tracker draws over ``n_labels``: finite numbers by name."""
+        scores = self.batch.scores[np.isfinite(self.batch.scores)]  # audit items have none
+        of_scores = (
+            {"score_highest": scores.max(), "score_mean": scores.mean()} if len(scores) else {}
+        )
+        found = {
+            "n_labels": self.n_labels,
+            "n_pending": self.n_pending,
+            "batch_size": len(self.batch),
+            **of_scores,
+            **self.metrics,
+        }
+        return {name: float(value) for name, value in found.items() if math.isfinite(value)}
+
+    def as_json(self) -> dict[str, Any]:
+        """What a file keeps: the numbers, and which items by which strategy."""
+        batch = self.batch
+        return {
+            "strategy": batch.strategy,
+            "indices": batch.indices.tolist(),
+            **self.numbers(),
+            "notes": list(batch.notes),
+        }

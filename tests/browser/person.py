@@ -38,6 +38,7 @@ class Person:
         tab.on("pageerror", lambda error: self.complaints.append(str(error)))
         tab.on("console", self._listen)
         tab.goto(self.served.link)
+        tab.wait_for_url(re.compile(r"/(#\w*)?$"))  # the link's own page goes on by itself
         tab.evaluate(
             "name => localStorage.getItem('parbals:name') ?? localStorage.setItem('parbals:name', "
             "name)",

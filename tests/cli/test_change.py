@@ -147,3 +147,14 @@ class TestTables:
         arguments = ("init", "p", "photos", "--classes", "a,b")
         assert "bad.png" in str(run(*arguments, fails=True).exception)
         assert "1 of 6 items could not be read" in run(*arguments, "--skip-bad")
+
+
+def test_items_that_are_out_are_given_back(run, project):
+    run("next", project, "-n", "3", "--out", "a.csv")
+    with Store.open(project) as store:
+        store.record_batch("random", 0, [(30, None, None), (31, None, None)], {}, queued=True)
+        store.take("ann", 2, 1000.0)
+    assert run("release", project, "--annotator", "ann") == "2 items that ann had are free again.\n"
+    assert json.loads(run("release", project, "--json")) == {"released": 3}
+    with Store.open(project) as store:
+        assert store.pending() == [30, 31]

@@ -15,7 +15,8 @@ from parbals.web.supervisor import Supervisor
 
 FILES = (
     *("project.sqlite3", "project.sqlite3-wal", "project.sqlite3-shm", "project.journal"),
-    *("project.witness", "page-token", "page.lock", "machine-0a.lock", "features"),
+    *("project.witness", "page-token", "page-address", "page-open.html"),
+    *("page.lock", "machine-0a.lock", "features"),
 )
 SHAPES = ("link", "dangling link", "hard link", "pipe", "folder", "socket", "device")
 COMMANDS = (
@@ -27,6 +28,9 @@ COMMANDS = (
     ("salvage", "--out", "answers.csv"),
     ("embed", "--encoder", "tfidf"),
     ("serve", "--no-browser"),
+    ("backup", "backup.zip"),
+    ("check",),
+    ("invite", "ada"),
 )
 
 
@@ -105,7 +109,7 @@ def test_a_setting_cannot_name_a_file_elsewhere(setting, name, run, project, min
         write_meta(connection, store.identity, {setting: record})
     before = seen(mine)
     for command, *arguments in COMMANDS:
-        if command != "salvage":  # which reads no settings
+        if command not in ("salvage", "invite"):  # which read no settings
             refused = run(command, project, *arguments, fails=True)
             assert isinstance(refused.exception, ProjectError), (command, refused.output)
             assert setting in str(refused.exception)

@@ -94,13 +94,14 @@ def test_more_labels_than_messages_are_refused(tmp_path, capsys):
     assert "choose a smaller budget" in capsys.readouterr().err
 
 
-def test_ctrl_c_inside_a_callback_of_the_garbage_collector_ends_the_command():
+@pytest.mark.parametrize(("name", "code_of_end"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_inside_a_callback_of_the_garbage_collector_ends_the_command(name, code_of_end):
     code = (
         "import gc, os, signal, sys, time\n"
         "from parbals.cli import main as cli\n"
         "def press(phase, info):\n"
         "    gc.callbacks.remove(press)\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        f"    os.kill(os.getpid(), signal.{name})\n"
         "    for _ in range(1000): pass\n"
         "@cli.parbals.command()\n"
         "def work():\n"
@@ -112,6 +113,6 @@ def test_ctrl_c_inside_a_callback_of_the_garbage_collector_ends_the_command():
         "cli.program()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 130, (done.stdout, done.stderr)
+    assert done.returncode == code_of_end, (done.stdout, done.stderr)
     assert done.stdout == ""
     assert done.stderr.strip() == "parbals: interrupted; nothing was left half-written."

@@ -16,6 +16,7 @@ from message_projects import ROLES
 from parbals.cli.main import main
 from parbals.errors import InputError, LabelError, ProjectDamagedError, ProjectError
 from parbals.project.features import load_features
+from parbals.store.answers import Pen
 from parbals.store.records import Submission
 from parbals.store.store import Store
 from parbals.strategies.table import DEFAULT
@@ -48,14 +49,17 @@ class TestInit:
             assert np.isfinite(features).all()
             assert store.check() == []
 
-    def test_what_counts_is_named_once_and_remembered(self, run, messages):
-        from parbals.learner.metric import METRICS
-
-        for metric in METRICS:
-            run("init", metric, messages, *ROLES, "--metric", metric)
-            assert f", judged by {metric}\n" in run("status", metric, "--verbose")
-            assert json.loads(run("status", metric, "--json"))["metric"] == metric
-        run("init", "p", messages, *ROLES, "--metric", "f1", fails=True)
+    def test_what_counts_is_named_once_and_remembered(self, run, messages, tmp_path):
+        for place, metric in {"a": "accuracy", "b": "balanced-accuracy", "c": "f1:spam"}.items():
+            run("init", place, messages, *ROLES, "--metric", metric)
+            assert f", judged by {metric}\n" in run("status", place, "--verbose")
+            assert json.loads(run("status", place, "--json"))["metric"] == metric
+        run("edit", "c", "--rename-class", "spam=junk")
+        assert json.loads(run("status", "c", "--json"))["metric"] == "f1:junk"
+        run("edit", "c", "--metric", "f1:spam", fails=True)
+        for metric in ("f1", "f1:eggs"):
+            run("init", "p", messages, *ROLES, "--metric", metric, fails=True)
+            assert not (tmp_path / "p").exists()
 
     def test_numbers_are_features_too(self, run, messages):
         record = json.loads(
@@ -310,6 +314,16 @@ class TestRound:
         assert "the project itself" in str(
             run("salvage", project, "--out", file, fails=True).exception
         )
+
+    def test_a_nul_that_an_earlier_parbals_let_in_stops_neither_salvage_nor_history(
+        self, run, project, tmp_path
+    ):
+        with Store.open(project) as store, store._db.transaction() as connection:
+            Pen(store._db, connection, "ann").append(9, 1, "ham", None, "so\0so")
+        assert "7 answers" in run("salvage", project, "--out", "answers.csv")
+        assert "rows in history.csv" in run("history", project, "--out", "history.csv")
+        for name in ("answers.csv", "history.csv"):
+            assert "so\ufffdso" in (tmp_path / name).read_text("utf-8")
 
     def test_an_export_says_that_its_probabilities_are_older_than_its_labels(
         self, run, project, tmp_path

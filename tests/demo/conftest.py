@@ -10,8 +10,7 @@ from parbals.demo.run import run_demo
 
 @pytest.fixture(scope="session")
 def demo(stages):
-    sizes = {"n_targets": 40, "n_samples": 64, "n_judge_samples": 64}
-    return run_demo(2, "12+1x3", progress=lambda *stage: stages.append(stage), **sizes)
+    return run_demo(2, "12+1x3", n_targets=40, progress=lambda *stage: stages.append(stage))
 
 
 @pytest.fixture(scope="session")

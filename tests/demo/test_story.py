@@ -27,14 +27,14 @@ def test_the_command_writes_the_files_and_says_where_the_report_is(tmp_path, cap
         main(["demo", "--out", str(out)])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    assert "of what they know is said twice" in text
+    assert "of what its messages know is said twice" in text
     assert f"The report: {out / 'report.html'}" in text
     assert {path.name for path in out.iterdir()} == FILES
     numbers = json.loads((out / "results.json").read_text("utf-8"))
     accuracy = 100 * np.array(numbers["metrics"]["epig"]["accuracy"])
     np.testing.assert_allclose(accuracy, demo.values("epig", "accuracy"))
     assert numbers["n_labels"] == [12, 15]
-    assert numbers["first_batch"]["parbals-epig"]["joint_mnat"] > 0
+    assert numbers["first_batch"]["parbals-epig"]["joint_nats"] > 0
 
 
 @pytest.mark.usefixtures("quick_pictures")

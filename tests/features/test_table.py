@@ -137,3 +137,12 @@ class TestEncoding:
         assert again.feature_names == encoding.feature_names
         with pytest.raises(ShapeError, match="no column 'city'"):
             again.transform({"when": [], "price": []})
+
+
+def test_sums_of_money_are_no_names_however_seldom_they_repeat():
+    sums = [f"€ {1_000 + 37.25 * i:,.2f}" for i in range(60)]
+    made = TableEncoding.fit({"spent": sums, "customer": [f"C{i:03d}" for i in range(60)]})
+    assert made.names == ("spent",)
+    assert made.notes == ("'customer' is left out: it only tells the rows apart.",)
+    numbered = TableEncoding.fit({"spent": sums, "row": [str(i) for i in range(60)]})
+    assert numbered.names == ("spent",)

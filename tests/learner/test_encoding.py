@@ -69,12 +69,32 @@ def test_new_rows_need_the_columns_but_not_their_order():
 
 
 def test_the_batch_says_what_was_left_out():
-    notes = [f"customer {i} called us again" for i in range(N)]
-    made = learner(pandas_frame().assign(id=range(N), note=notes))
+    made = learner(pandas_frame().assign(id=range(N), code=[f"x{i}" for i in range(N)]))
     assert made.choose(1).notes[:2] == (
         "'id' is left out: it only tells the rows apart.",
-        "'note' is left out: it is a text: encode it first.",
+        "'code' is left out: it only tells the rows apart.",
     )
+
+
+@pytest.mark.parametrize("beside", [[], ["age", "city"]])
+def test_texts_are_read_by_their_words(beside, tmp_path):
+    city = COLUMNS["city"]
+    notes = [f"caller {i} of {city[i]} asked about the {i % 7} day ticket" for i in range(N)]
+    frame = pandas_frame()[beside].assign(note=notes)
+    made = learner(frame)
+    assert made.choose(1).notes[0] == "'note': read as text, by words, form and meaning."
+    right = [label == guess for label, guess in zip(LABELS, made.predict(frame), strict=True)]
+    assert np.mean(right[20:]) > 0.9, "the note tells the label"
+    rows = made.pool.rows(np.arange(N))
+    lengths = np.sqrt(np.square(rows).sum(axis=1).mean())
+    assert lengths == pytest.approx(3.0 * np.sqrt(1 + bool(beside)), rel=1e-3)
+    made.save(tmp_path / "a.parbals", include_features=False)
+    loaded = parbals.ActiveLearner.load(tmp_path / "a.parbals", X_pool=frame)
+    np.testing.assert_array_equal(loaded.pool.rows(np.arange(N)), rows)
+    gaps = frame.assign(note=[None, *notes[1:]])
+    assert made.predict_proba(gaps).shape == (N, 2)
+    with pytest.raises(ShapeError, match="no column 'note'"):
+        made.predict_proba(frame.drop(columns="note").assign(other=1))
 
 
 def test_a_frame_of_numbers_is_taken_as_it_is():

@@ -89,3 +89,36 @@ def test_a_few_labels_that_happen_to_be_right_prove_little():
     learner = parbals.ActiveLearner(X, [0, 1], random_state=0)
     learner.tell(np.arange(6), y)
     assert learner.report(1).expected_error.mean > 0.005
+
+
+def test_random_items_that_the_model_has_not_learnt_from_have_the_last_word():
+    X, y = drawn(40, 2, 1.5)
+    model = fitted(X, y, 2, 1.5)
+    own = temperature(model)
+    assert temperature(model, np.zeros((0, 2)), np.zeros(0, int)) == own
+    generator = np.random.default_rng(1)
+    probs = generator.dirichlet(np.ones(2), 4_000)
+    labels = (generator.random(4_000) < sharpened(probs, 2.0)[:, 1]).astype(int)
+    few, many = (temperature(model, probs[:n], labels[:n]) for n in (10, 4_000))
+    assert many.degree == pytest.approx(2.0, rel=0.1)
+    assert many.deviation < few.deviation
+    assert min(own.degree, 2.0) <= few.degree <= max(own.degree, 2.0) * 1.3
+    assert temperature(object(), probs, labels).degree == pytest.approx(2.0, rel=0.1)
+
+
+def test_an_audit_corrects_what_chosen_labels_make_the_model_expect():
+    """Near the boundary, where all labels of the model are, every fifth is wrong; no other is."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((600, 3))
+    side = X @ [3.0, 1.0, 0.0]
+    wrong = (np.abs(side) < 1.0) & (generator.random(600) < 0.2)
+    y = ((side > 0) ^ wrong).astype(int)
+    audit = np.random.default_rng(1).permutation(600)[:150]
+    hard = np.setdiff1d(np.argsort(np.abs(side))[:80], audit)
+    expected = []
+    for items in ([], audit.tolist()):
+        learner = parbals.ActiveLearner(X, [0, 1], random_state=0, audit=items)
+        learner.tell([*hard, *items], y[[*hard, *items]])
+        expected.append(learner.report().expected_error.mean)
+    real = np.mean(learner.predict(X) != y)
+    assert abs(expected[1] - real) < 0.3 * abs(expected[0] - real)

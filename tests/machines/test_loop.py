@@ -245,7 +245,26 @@ def test_the_reports_advice_can_end_a_run(label, write, tmp_path):
         store.update_settings(prior_scale=0.01)
     found = label(words, folder=sure, **rules)
     assert (found.result.ended, found.result.stored, found.out) == ("advised", 6, [])
-    assert found.said[-1].startswith("You can stop: the next ")
+    assert found.said[-1].startswith("More labels hardly change the model")
+
+
+@pytest.mark.parametrize(
+    ("goal", "ended", "stored"),
+    [
+        ({"goal_labels": 12}, "advised", 6),
+        ({"goal_labels": 6}, "advised", 0),  # reached before the run began
+        ({"goal_labels": 12, "goal_error": 0.001}, "budget", 12),
+        ({"goal_labels": 12, "goal_error": 0.9}, "advised", 6),
+    ],
+)
+def test_a_goal_is_what_ends_a_run(label, write, tmp_path, goal, ended, stored):
+    """A goal that people set is followed also where the report sees no use in more labels."""
+    folder = make_project(tmp_path / "goal", 24, labelled=6)
+    with Store.open(folder) as store:
+        store.update_settings(prior_scale=0.01, **goal)
+    found = label(write(GOOD), folder=folder, batch_size=6, until_advised=True, budget=12)
+    assert (found.result.ended, found.result.stored) == (ended, stored)
+    assert (ended == "advised") == any("Your goal is reached." in said for said in found.said)
 
 
 def test_a_label_given_under_the_same_name_meanwhile_is_not_overwritten(label, write, project):

@@ -1,9 +1,11 @@
 """What goes out comes back the same, runs in no spreadsheet, and is on disk whole or not at all."""
 
 import csv
+import io
 import json
 import os
 import random
+import re
 import signal
 import stat
 import subprocess
@@ -19,8 +21,11 @@ from parbals.errors import InputError
 from parbals.files import TEMPORARY_SUFFIX
 from parbals.project.batch_files import write_batch_csv
 from parbals.project.exports import write_export
+from parbals.project.summary import export_columns, export_records
 from parbals.readers.cells import raw_cell, safe_cell
 from parbals.readers.open import open_source
+from parbals.store.records import Submission
+from parbals.store.store import Store
 
 # Any text but NUL, which CSV cannot hold and imports refuse, and halves of surrogate pairs, which
 # are no characters.
@@ -49,8 +54,20 @@ def rows_of(path):
 class TestFormulas:
     @pytest.mark.parametrize("text", RISKY)
     def test_what_a_spreadsheet_would_run_gets_an_apostrophe(self, text):
-        assert safe_cell(text) == "'" + text
+        assert safe_cell(text).startswith("'" + text[0])
         assert raw_cell(safe_cell(text)) == text
+
+    @pytest.mark.parametrize("text", ["ann;=1", "ann; =1", "a\t+1", "a\n-1", "a\r@b", 'a;"=1"'])
+    def test_so_does_what_it_would_run_after_splitting_a_cell(self, text):
+        kept = safe_cell(text)
+        assert [part[:1] for part in re.split("[;\t\r\n]", kept)] == ["a", "'"]
+        assert raw_cell(kept) == text
+
+    def test_a_number_at_the_start_of_a_row_cannot_begin_a_formula_with_its_neighbour(self):
+        # One cell where rows are split at semicolons and 5,0 is a number.
+        assert safe_cell("-5", is_first=True) == "'-5"
+        assert raw_cell("'-5") == "-5"
+        assert raw_cell(safe_cell("'-5")) == "'-5"
 
     @pytest.mark.parametrize(
         "text", ["-5", "+5", "-1.5e-3", "-.5", "5", "a=b", "", "'quoted'", "it's"]
@@ -59,9 +76,9 @@ class TestFormulas:
         assert safe_cell(text) == raw_cell(text) == text
 
     @settings(max_examples=300, deadline=None)
-    @given(st.one_of(TEXT, st.text("'=+-@\t1.e")))
-    def test_every_text_survives_and_none_begins_a_formula(self, text):
-        assert raw_cell(safe_cell(text)) == text
+    @given(st.one_of(TEXT, st.text("'=+-@\t1.e;\n\" ")), st.booleans())
+    def test_every_text_survives_and_none_begins_a_formula(self, text, is_first):
+        assert raw_cell(safe_cell(text, is_first=is_first)) == text
         kept = safe_cell(text)
         if kept.startswith(tuple("=+-@\t\r")):
             float(kept)  # only a plain number may begin like that
@@ -77,6 +94,30 @@ class TestFormulas:
             with (tmp_path / name).open(encoding="utf-8-sig", newline="") as file:
                 cells = [cell for record in csv.reader(file) for cell in record]
             assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r\n"))]
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.lists(st.lists(st.text("'=+-@\t1,ce;\n\" "), min_size=3, max_size=3), min_size=1))
+    @example([["-5", "0*cmd|' /C calc'!A0", "x"], ["7", "x;=1", ";'=\n-1"]])
+    def test_no_file_begins_a_formula_wherever_it_is_split(self, tmp_path_factory, rows):
+        file = tmp_path_factory.mktemp("export") / "x.csv"
+        records = [dict(zip("abc", row, strict=True)) for row in rows]
+        write_export(file, records, "csv", ["a", "b", "c"])
+        text = file.read_text("utf-8")
+        parts = re.split("[;\t\r\n]", text)
+        cells = [cell for part in parts for cell in next(csv.reader([part], delimiter="|"), [])]
+        for mark in ";\t":
+            lines = io.StringIO(text, newline="")
+            cells += [cell for row in csv.reader(lines, delimiter=mark) for cell in row]
+        for cell in [*parts, *cells]:
+            assert not cell.startswith(tuple("=+-@")), cell
+
+    def test_names_of_annotators_cannot_make_a_formula_of_their_list(self, tmp_path):
+        with Store.create(tmp_path / "p", classes=["a", "b"], settings={}) as store:
+            store.add_items([("1", {})])
+            for name in ("ann", "=HYPERLINK(0)", "@bob"):
+                store.submit([Submission(0, "a")], annotator=name)
+            write_export(tmp_path / "x.csv", export_records(store), "csv", export_columns(store))
+        assert ";'=HYPERLINK(0);'@bob" in (tmp_path / "x.csv").read_text("utf-8")
 
 
 class TestRoundTrip:
@@ -250,6 +291,7 @@ class TestWholeOrNothing:
 WRITER = """
 import sys
 from parbals.project.exports import write_export
+from parbals.project.summary import export_columns, export_records
 path, fmt, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
 for generation in range(10**9):
     rows = ({"g": generation, "i": i, "t": "x" * 50} for i in range(n))

@@ -6,9 +6,11 @@ import pytest
 from parbals.errors import InputError, LabelError, ProjectError, ShapeError
 from parbals.features.encoders.base import Options
 from parbals.project.create import Roles, create_project
+from parbals.project.engine import refresh
 from parbals.project.features import features_of
 from parbals.project.grow import add_items
 from parbals.project.summary import export_columns, export_records
+from parbals.store.records import Submission
 from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
 
@@ -60,6 +62,40 @@ def test_predictions_of_before_are_not_taken_for_those_of_now(folder, tmp_path):
         assert store.settings.predictions is None
         assert len(list(export_records(store))) == 6
         assert "p_late" not in export_columns(store)
+
+
+@pytest.mark.parametrize("when", ["during", "after"])
+def test_adding_while_predictions_are_made_leaves_no_file_behind(folder, tmp_path, when):
+    """The page's worker predicts for the items there were; both ways round nothing is orphaned."""
+    more = write(tmp_path / "b.csv", MORE)
+
+    def renew(stage, done, total):
+        if stage == "predicting" and when == "after":
+            with Store.open(folder) as other:
+                add_items(other, more)
+
+    with Store.open(folder) as store:
+        store.submit([Submission(1, "other"), Submission(2, "other")], annotator="ada")
+        refresh(store)
+        if when == "after":  # the worker began before the items came, and ends after
+            refresh(store, renew)
+        else:  # predictions are renewed between the beginning and the end of adding
+            store.submit([Submission(3, "late")], annotator="ada")
+            add_items(store, more, progress=_once(lambda: refresh(store)))
+        assert store.n_items == 6
+        assert store.settings.predictions is None
+    assert sorted(path.name for path in folder.glob("predictions-*")) == []
+
+
+def _once(act):
+    done = []
+
+    def progress(*stage):
+        if not done:
+            done.append(stage)
+            act()
+
+    return progress
 
 
 def test_items_that_are_there_are_refused_or_left_out(folder, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from message_data import message
 
 import parbals
+from parbals import npy
 from parbals.errors import InputError, ProjectError
 from parbals.posterior.estimator import LogisticModel
 from parbals.project import fitted as fitted_module
@@ -56,6 +57,14 @@ class TestPredict:
         np.testing.assert_allclose(probs, stored_probabilities(project), atol=2e-6)
         likeliest = np.array(["ham", "spam"])[probs.argmax(axis=1)]
         assert [row["predicted"] for row in rows] == likeliest.tolist()
+
+    def test_a_table_without_a_header_row_has_its_columns_named(self, run, project, tmp_path):
+        lines = [f"{i}\t{message(i)}" for i in range(4)]
+        (tmp_path / "new").write_text("\n".join(lines) + "\n", "utf-8")
+        run("predict", project, "new", "--names", "id,message", "--out", "p.csv")
+        assert [row["id"] for row in table("p.csv")] == ["0", "1", "2", "3"]
+        refused = run("predict", project, "new", "--out", "q.csv", fails=True)
+        assert "--names" in str(refused.exception)
 
     @pytest.mark.parametrize(
         "roles",
@@ -242,6 +251,24 @@ class TestModelFiles:
         assert "pip install 'parbals[skops]'" in str(error)
         with pytest.raises(parbals.errors.MissingDependencyError):
             save_skops(object(), tmp_path / "m.skops")
+
+    def test_a_file_made_to_harm_is_refused_before_it_grows(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(npy, "_BOMB_BYTES", 2**20)
+        head = {"format": np.array("parbals-model"), "version": np.array(1)}
+        zeros = np.zeros(2**18)  # 2 MiB that pack into 2 kB
+        np.savez_compressed(tmp_path / "m.npz", **head, mean=zeros)
+        with pytest.raises(InputError, match=r"array 'mean' would grow .* zip bomb"):
+            load_model(tmp_path / "m.npz")
+        parts = {f"part{n}": zeros[: 2**16] for n in range(4)}
+        np.savez_compressed(tmp_path / "m.npz", **head, **parts)
+        with pytest.raises(InputError, match=r"m\.npz would grow .* zip bomb"):
+            load_model(tmp_path / "m.npz")
+        np.savez(tmp_path / "m.npz", **head, classes=np.array([print], object))
+        with pytest.raises(InputError, match="could run code"):
+            load_model(tmp_path / "m.npz")
+        np.savez(tmp_path / "m.npz", **head)
+        with pytest.raises(InputError, match=r"is damaged .'classes'.; export the model again"):
+            load_model(tmp_path / "m.npz")
 
 
 def test_an_opened_project_is_a_copy_of_its_learner(project):

@@ -6,6 +6,8 @@ from brute_force import linear_probs, random_probs
 
 import parbals
 from parbals.errors import InputError
+from parbals.scores.epig import epig_scores
+from parbals.scores.losses import Stakes
 
 
 def bayes_risk(distribution, loss):
@@ -42,6 +44,39 @@ def test_gains_equal_the_drop_in_bayes_risk(loss, n_classes, sharpness):
     np.testing.assert_allclose(
         parbals.epig(pool, target, w, loss=loss), expected, rtol=1e-9, atol=1e-12
     )
+
+
+def best_worth(distribution, stakes, mark):
+    """The highest expected worth of a decision: of a class, or for or against the marked one."""
+    if mark is None:
+        return max(w * p for w, p in zip(stakes, distribution, strict=True))
+    own = mark.argmax()
+    against = np.delete(stakes, own)[0]
+    return max(stakes[own] * distribution[own], against * (1.0 - distribution[own]))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("is_one", [False, True])
+def test_gains_with_stakes_equal_the_rise_in_expected_worth(n_classes, is_one):
+    pool, target = (random_probs(seed, 9, 7, n_classes, 3.0) for seed in (1, 2))
+    w = np.random.default_rng(0).dirichlet(np.ones(7))
+    mark = (np.arange(n_classes) == 1).astype(float) if is_one else None
+    values = np.where(mark > 0, 1.7, 0.3) if is_one else np.array([0.4, 2.0, 1.1])[:n_classes]
+
+    def gain(p, q):
+        evidence = w @ p
+        after = sum(
+            evidence[a] * best_worth((w * p[:, a]) @ q / evidence[a], values, mark)
+            for a in range(n_classes)
+        )
+        return after - best_worth(w @ q, values, mark)
+
+    expected = [np.mean([gain(p, q) for q in target]) for p in pool]
+    stakes = Stakes(values, mark if n_classes > 2 else None)
+    ours = epig_scores(pool, target, w, "error", stakes)
+    np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-12)
+    even = epig_scores(pool, target, w, "error", Stakes(np.ones(n_classes)))
+    np.testing.assert_allclose(even, epig_scores(pool, target, w, "error"), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

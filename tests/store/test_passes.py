@@ -7,8 +7,9 @@ import pytest
 
 from parbals.errors import InputError, LabelError, ProjectDamagedError
 from parbals.project.consensus import combined_labels
-from parbals.store.answers import HeldLabelError, RequestUsedError
+from parbals.store.answers import HeldLabelError
 from parbals.store.records import Submission
+from parbals.store.requests import RequestUsedError
 from parbals.store.store import Store
 
 

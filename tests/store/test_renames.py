@@ -1,8 +1,5 @@
 """Classes that were renamed: answers keep their names, and mean the class of today."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
 from parbals.errors import InputError, LabelError
@@ -81,16 +78,6 @@ def test_what_cannot_be_renamed_changes_nothing(store, old, new, complaint):
         store.rename_class(old, new)
     assert store.classes == ("ham", "spam")
     assert store.events() == []
-
-
-def test_an_older_parbals_is_told_to_upgrade_and_only_then(store):
-    def version():
-        with closing(sqlite3.connect(store.folder / "project.sqlite3")) as connection:
-            return connection.execute("PRAGMA user_version").fetchone()[0]
-
-    assert version() == 2
-    store.rename_class("spam", "junk")
-    assert version() == 3
 
 
 def test_a_class_that_is_looked_for_keeps_being_looked_for(store):

@@ -263,7 +263,7 @@ def test_a_request_id_used_for_something_else_is_refused(store):
         (Submission(3, "ham", "r1"), "ann"),
         (Submission(2, "ham", "r1"), "bob"),
     ):
-        with pytest.raises(InputError, match=r"request id 'r1' of another answer \(item 'mail-2'"):
+        with pytest.raises(InputError, match=r"'r1' was used for something else \(item 'mail-2'"):
             store.submit([answer], annotator=annotator)
     assert labels(store) == {2: {"ann": "ham"}}
 
@@ -350,7 +350,7 @@ def test_a_request_id_or_comment_that_is_not_text_is_refused(store, wrong):
 
 
 def test_text_of_any_kind_is_kept_as_it_is(store):
-    annotator, comment = "Ω'; DROP TABLE answers; --", "=1+1\x00\r\n<script>🎈" + "x" * 20_000
+    annotator, comment = "Ω'; DROP TABLE answers; --", "=1+1\r\n<script>🎈" + "x" * 20_000
     store.submit([Submission(0, "ham", "r'\"", comment)], annotator=annotator)
     assert labels(store) == {0: {annotator: "ham"}}
     assert store.history(0)[0].comment == comment
@@ -458,3 +458,15 @@ def test_the_journal_of_another_project_is_not_salvaged_as_this_ones(store, fold
         list(Store.salvage(tmp_path / "other"))
     (tmp_path / "other" / "project.sqlite3").unlink()
     assert [answer.label for answer in Store.salvage(tmp_path / "other")] == ["ham"]
+
+
+def test_a_nul_is_refused_at_the_door(tmp_path):
+    with Store.create(tmp_path / "nul", classes=["a", "b"], settings={}) as store:
+        store.add_items([("1", {})])
+        with pytest.raises(InputError, match=r"answers\[0\].comment .* NUL"):
+            store.submit([Submission(0, "a", comment="so\0so")], annotator="ann")
+        with pytest.raises(InputError, match=r"comment .* NUL"):
+            store.pass_over(0, "skip", annotator="ann", comment="so\0so")
+        with pytest.raises(InputError, match="NUL"):
+            store.submit([Submission(0, "a")], annotator="an\0n")
+        assert store.current_labels() == store.passes() == {}

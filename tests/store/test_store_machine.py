@@ -1,8 +1,10 @@
 """Any sequence of calls leaves the store in the state a plain dictionary says."""
 
 import shutil
+import sqlite3
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from parbals.errors import InputError, LabelError
 from parbals.store.records import Submission
+from parbals.store.schema import schema_rows
 from parbals.store.store import Store
 
 CLASSES = ("a", "b", "c")
@@ -20,6 +23,13 @@ positions = st.integers(0, N_ITEMS - 1)
 labels = st.sampled_from(CLASSES)
 people = st.sampled_from(["ann", "bob"])
 comments = st.sampled_from([None, "sure", "not sure"])
+
+
+def everything(folder):
+    """Every row of the project."""
+    with closing(sqlite3.connect(folder / "project.sqlite3")) as connection:
+        tables = [name for kind, name, *_ in schema_rows(connection) if kind == "table"]
+        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -32,7 +42,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = Store.create(self.folder, classes=CLASSES, settings={})
         self.store.add_items((str(n), {}) for n in range(N_ITEMS))
         self.answers = {}  # (position, annotator) → labels in order, None where withdrawn
-        self.requests = {}  # request → (position, annotator, label)
+        self.acknowledged = []  # how to repeat every request that was answered
         self.leases = {}  # position → (batch, rank, annotator, has expired, waits on the page)
         self.batches = 0
         self.places = {}  # position → (batch, rank) of the latest batch it was in
@@ -74,7 +84,7 @@ class StoreMachine(RuleBasedStateMachine):
         comment=comments,
     )
     def submit(self, position, label, annotator, revise, request, comment):
-        request = request and f"id-{len(self.requests)}"
+        request = request and self.new_id()
         before = self.held(position, annotator)
         answer = Submission(position, label, request, comment)
         if before not in (None, label) and not revise:
@@ -87,8 +97,11 @@ class StoreMachine(RuleBasedStateMachine):
             "new" if before is None else "repeated" if before == label and same else "revised"
         )
         assert getattr(result, expected) == result.new + result.repeated + result.revised == 1
-        if request and expected != "repeated":
-            self.requests[request] = (position, annotator, label)
+        if request:
+            again = Submission(position, label, request, "said again")
+            self.acknowledged.append(
+                lambda: self.store.submit([again], annotator=annotator, revise=True).repeated == 1
+            )
         self.accept(position, annotator, label, comment, again=expected == "revised")
 
     @rule(chosen=st.dictionaries(positions, labels, min_size=1), annotator=people)
@@ -105,12 +118,31 @@ class StoreMachine(RuleBasedStateMachine):
                 self.store.submit(answers, annotator=annotator)
 
     @rule(data=st.data())
-    def repeat_a_request(self, data):
-        if self.requests:
-            request = data.draw(st.sampled_from(sorted(self.requests)))
-            position, annotator, label = self.requests[request]
-            answer = Submission(position, label, request, "said again")
-            assert self.store.submit([answer], annotator=annotator, revise=True).repeated == 1
+    def say_the_same_again(self, data):
+        """A label or pass that holds, with an id of its own."""
+        given = [(*key, self.held(*key)) for key in self.answers if self.held(*key) is not None]
+        passed = [(*key, self.passed(*key)) for key in self.passes if self.passed(*key)]
+        passed = [row for row in passed if self.held(*row[:2]) is None]
+        if given + passed:
+            row = data.draw(st.sampled_from(given + passed))
+            position, annotator, said = row
+            if row in given:
+                self.submit(position, said, annotator, False, "id", None)
+            else:
+                self.pass_over(position, annotator, said, None)
+
+    def new_id(self):
+        return f"id-{len(self.acknowledged)}"
+
+    @rule(data=st.data(), times=st.integers(1, 3))
+    def replay(self, data, times):
+        """Any request that was ever answered, of any kind, late and again: nothing changes."""
+        if self.acknowledged:
+            before = everything(self.folder)
+            for _ in range(times):
+                repeat = data.draw(st.sampled_from(range(len(self.acknowledged))))
+                assert self.acknowledged[repeat]()
+            assert everything(self.folder) == before
 
     @rule(position=positions, annotator=people)
     def withdraw(self, position, annotator):
@@ -142,9 +174,9 @@ class StoreMachine(RuleBasedStateMachine):
         before = self.passed(position, annotator)
         same = before == kind and comment in (None, self.pass_comments.get((position, annotator)))
         expected = "new" if before is None else "repeated" if same else "revised"
-        assert (
-            self.store.pass_over(position, kind, annotator=annotator, comment=comment) == expected
-        )
+        said = {"annotator": annotator, "request_id": self.new_id()}
+        assert self.store.pass_over(position, kind, comment=comment, **said) == expected
+        self.acknowledged.append(lambda: self.store.pass_over(position, kind, **said) == "repeated")
         if not same:
             self.passes.setdefault((position, annotator), []).append(kind)
             self.pass_comments[position, annotator] = comment
@@ -164,7 +196,9 @@ class StoreMachine(RuleBasedStateMachine):
             with pytest.raises(InputError, match="neither labelled nor passed"):
                 self.store.undo(position, annotator, lease_seconds=1000.0)
             return
-        undone, _ = self.store.undo(position, annotator, lease_seconds=1000.0)
+        said = {"lease_seconds": 1000.0, "request_id": self.new_id()}
+        undone, _ = self.store.undo(position, annotator, **said)
+        self.acknowledged.append(lambda: self.store.undo(position, annotator, **said)[0] == undone)
         assert (undone.label, undone.kind) == ((label, None) if label is not None else (None, kind))
         if label is not None:
             self.answers[position, annotator].append(None)

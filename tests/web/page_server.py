@@ -4,6 +4,7 @@ import http.client
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,18 +13,20 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 
 from parbals.project.features import store_features
 from parbals.store.store import Store
-from parbals.web.serve import link_to, listen, make_server
+from parbals.web.place import Place
+from parbals.web.serve import listen, make_server
 from parbals.web.session import Session
 from parbals.web.token import page_token
 
 CLASSES = ("ham", "spam")
-SERVE = "from parbals.cli.serve import serve; serve()"
+SERVE = "import sys; sys.argv.insert(1, 'serve'); from parbals.cli import program; program()"
 
 
 def make_project(
@@ -46,6 +49,34 @@ def make_project(
             batch = [(position, 1.0 - position / 1000, 1.0) for position in range(queued)]
             store.record_batch("parbals-epig", 0, batch, {}, queued=True)
     return Path(folder)
+
+
+def make_certificate(folder, host="localhost"):
+    """A certificate that nobody else has signed, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "cert.pem", folder / "key.pem"
+    files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return files
 
 
 def wait_for(look, patience=300.0):
@@ -76,6 +107,16 @@ class Answer:
 
 class Client:
     """Somebody with the link of a server: its ``port`` and ``token``."""
+
+    def visit(self, token=None, host=None):
+        """Open a link as a browser does: the headers of the session that it gets."""
+        host = host or f"127.0.0.1:{self.port}"
+        door = self.get(f"/?token={token or self.token}", token=False, headers={"Host": host})
+        assert door.status == 200, door.body
+        cookie = door.headers["set-cookie"].split(";")[0]
+        key = re.search(rb"data-key=([A-Za-z0-9_-]+)", door.body)[1].decode()
+        origin = {"Host": host, "Origin": f"http://{host}"}
+        return {"Cookie": cookie, "X-Parbals-Key": key, **origin}
 
     def call(self, method, path, body=None, headers=None, *, token=True):
         """One request; ``body`` is made JSON unless it is bytes."""
@@ -141,12 +182,12 @@ def _is_whole(received):
 class Server(Client):
     """`parbals serve` in a process of its own."""
 
-    def __init__(self, folder, *options, port=0, before=""):
+    def __init__(self, folder, *options, port=0, before="", browser=False):
         cache = {"PARBALS_CACHE_DIR": str(Path(folder).parent / "cache")}
         program = [sys.executable, "-c", before + SERVE, str(folder)]
         self.folder = Path(folder)
         self.process = subprocess.Popen(
-            [*program, "--no-browser", "--port", str(port), *options],
+            [*program, *([] if browser else ["--no-browser"]), "--port", str(port), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -154,17 +195,17 @@ class Server(Client):
             start_new_session=True,
         )
         line = self.process.stdout.readline()
-        if "http://" not in line:
+        if "http" not in line:
             _, errors = self.process.communicate()
             raise AssertionError(f"the server did not start: {line}{errors}")
         self.link = line.split()[-1]
-        self.port = int(self.link.split(":")[2].split("/")[0])
-        self.token = self.link.split("token=")[1]
+        self.port = port or int(self.link.split(":")[2].split("/")[0])
+        self.token = (self.folder / "page-token").read_text().strip()
 
-    def stop(self):
-        """Ctrl-C."""
+    def stop(self, number=signal.SIGINT):
+        """Ctrl-C, or another signal."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(number)
         out, errors = self.process.communicate(timeout=300)
         return self.process.returncode, out, errors
 
@@ -186,19 +227,33 @@ def serving(folder, *options, **more):
     assert code == 0, (code, errors)
 
 
+def workers_of(server):
+    """Process ids of the server's worker, found by what it was started with."""
+    listed = subprocess.run(
+        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    return [
+        int(pid)
+        for pid, parent, words in rows
+        if int(parent) == server.process.pid and "web.worker" in words
+    ]
+
+
 class _Local(Client):
     """The same server in a thread of the tests, without the process that chooses items."""
 
-    def __init__(self, folder, host="127.0.0.1", new_token=False):
+    def __init__(self, folder, host="127.0.0.1", new_token=False, port=0, **place):
         self.folder, self.token = Path(folder), page_token(Path(folder), new=new_token)
         self.session = Session(self.folder)
         self.session.open()
-        self.listener = listen(host, 0)
+        self.listener = listen(host, port)
         self.port = self.listener.getsockname()[1]
-        self.link = link_to(host, self.port, self.token)
-        self._server = make_server(self.session, host=host, port=self.port, token=self.token)
+        place = Place(host=host, port=self.port, **place)
+        self.link = place.link(self.token)
+        self._server = make_server(self.session, place=place, token=self.token)
         self._server.config.lifespan = "off"
-        self.guard = self._server.config.app
+        self.guard = self._server.config.app.app
         self._thread = threading.Thread(target=self._server.run, args=([self.listener],))
         self._thread.start()
 

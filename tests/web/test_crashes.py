@@ -4,6 +4,7 @@ import http.client
 import os
 import random
 import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -12,28 +13,16 @@ import time
 from contextlib import closing
 
 import pytest
-from page_server import SERVE, Server, make_project, page, serving, wait_for
+from page_server import SERVE, Server, make_project, page, serving, wait_for, workers_of
 
 from parbals.store.store import Store
+from parbals.web.supervisor import Supervisor
 
 FILE = "project.sqlite3"
 
 
 def doses(small, full):
     return [small, pytest.param(full, marks=pytest.mark.faults, id="full")]
-
-
-def workers_of(server):
-    """Process ids of the server's worker, found by what it was started with."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
-    ).stdout
-    rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
-    return [
-        int(pid)
-        for pid, parent, words in rows
-        if int(parent) == server.process.pid and "web.worker" in words
-    ]
 
 
 @pytest.mark.parametrize("kills", doses(2, 60))
@@ -88,14 +77,27 @@ def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles
         assert server.get("/api/live").json["answers"] == before
 
 
-def test_ctrl_c_ends_the_server_and_its_worker(project):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_end_the_server_and_its_worker(number, project):
     server = Server(project)
     (worker,) = wait_for(lambda: workers_of(server))
-    code, out, errors = server.stop()
+    code, out, errors = server.stop(number)
     assert (code, errors) == (0, "")
     assert "every confirmed label is stored" in out
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
+
+
+def test_a_worker_ends_by_sigterm_as_it_does_when_its_input_ends(project):
+    worker = subprocess.Popen(
+        Supervisor(project, lambda: None).command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    wait_for(lambda: b"idle" in worker.stdout.readline())
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(300) == 0
+    worker.communicate()
+    with Store.open(project) as store:
+        assert store.check() == []
 
 
 def test_a_worker_whose_server_was_killed_ends_by_itself(project):
@@ -176,7 +178,8 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(tmp_path):
     finally:
         folder.chmod(0o755)
     assert done.returncode != 0
-    assert "ProjectError" in done.stderr
+    assert done.stderr.startswith("parbals: ")
+    assert len(done.stderr.splitlines()) == 1
     assert "http://" not in done.stdout
 
 

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from page_server import make_project
 
 from parbals.web import downloads, routes
+from parbals.web.door import Visitor
 from parbals.web.session import Session
 
 
@@ -46,6 +47,7 @@ async def ask(app, path, stays=True):
         "raw_path": path.encode(),
         "query_string": query.encode(),
         "headers": [],
+        "state": {"visitor": Visitor(None, "owner")},
     }
     asked, sent = False, []
 

@@ -28,6 +28,7 @@ ROUTES = [
     ("POST", "/api/undo", {"annotator": "eve", "position": 0, "request_id": "evil"}),
     ("POST", "/api/leases", {"annotator": "eve", "positions": [0]}),
     ("POST", "/api/release", {"annotator": "eve", "positions": [0]}),
+    ("POST", "/api/release-all", {"of": None}),
     ("GET", "/api/live", None),
     ("GET", "/api/map", None),
     ("GET", "/api/items", None),
@@ -35,6 +36,13 @@ ROUTES = [
     ("GET", "/api/media/0", None),
     ("GET", "/api/export", None),
     ("GET", "/api/openapi.json", None),
+    ("GET", "/api/me", None),
+    ("POST", "/api/leave", {}),
+    ("GET", "/api/people", None),
+    ("POST", "/api/people", {"name": "eve", "role": "owner"}),
+    ("POST", "/api/people/role", {"name": "eve", "role": "owner"}),
+    ("POST", "/api/people/revoke", {"name": "eve"}),
+    ("GET", "/api/log", None),
 ]
 
 
@@ -49,6 +57,8 @@ def server(tmp_path_factory):
         assert store.passes() == {}
         assert store.queue_counts().out == 0
         assert store.settings.guidelines == ""
+        assert store.people() == []
+        assert store.events() == []
 
 
 def secret_free(answer):
@@ -70,8 +80,14 @@ def test_the_list_above_names_every_route_there_is(server):
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
 def test_every_route_needs_the_token(server, method, path, body):
     cookie = f"parbals-{server.port}"
+    session = server.visit()
+    value, key = session["Cookie"].partition("=")[2], session["X-Parbals-Key"]
     wrong = [
         {},
+        {"X-Parbals-Key": key},
+        {"Cookie": f"{cookie}={server.token}", "X-Parbals-Key": server.token},
+        {"Cookie": f"{cookie}={value[:-1]}", "X-Parbals-Key": key},
+        {"Cookie": f"parbals-1={value}", "X-Parbals-Key": key},
         {"Authorization": "Bearer "},
         {"Authorization": "Bearer wrong"},
         {"Authorization": f"Bearer {server.token[:-1]}"},
@@ -87,8 +103,12 @@ def test_every_route_needs_the_token(server, method, path, body):
         {"Cookie": f"a={cookie}={server.token}"},
         {"Cookie": ";;;=;\x01"},
         # A bad bearer is not saved by a good cookie.
-        {"Cookie": f"{cookie}={server.token}", "Authorization": "Bearer wrong"},
+        {**session, "Authorization": "Bearer wrong"},
     ]
+    # What a server on another port of this machine sees of the session.
+    if path.startswith("/api"):
+        wrong += [{"Cookie": session["Cookie"]}]
+        wrong += [{"Cookie": session["Cookie"], "X-Parbals-Key": value}]
     for headers in wrong:
         ours = {**headers, "Origin": f"http://127.0.0.1:{server.port}"}
         answer = server.call(method, path, body, ours, token=False)
@@ -105,50 +125,48 @@ def test_every_route_needs_the_token(server, method, path, body):
 def test_an_old_token_is_good_after_a_restart_and_useless_after_a_new_one(tmp_path):
     folder = make_project(tmp_path / "p")
     with page(folder) as server:
-        old = server.token
+        old, port, session = server.token, server.port, server.visit()
         assert (folder / "page-token").stat().st_mode & 0o777 == 0o600
-    with page(folder) as server:
+        assert server.get("/api/project", token=False, headers=session).status == 200
+    with page(folder, port=port) as server:
         assert server.token == old
         assert server.get("/api/project").status == 200
-    with page(folder, new_token=True) as server:
+        assert server.get("/api/project", token=False, headers=session).status == 200
+    with page(folder, new_token=True, port=port) as server:
         assert server.token != old
-        cookie = f"parbals-{server.port}={old}"
-        for headers in ({"Authorization": f"Bearer {old}"}, {"Cookie": cookie}):
+        for headers in ({"Authorization": f"Bearer {old}"}, session):
             for method, path, body in ROUTES:
                 assert server.call(method, path, body, headers, token=False).status == 401
         assert server.get(f"/?token={old}", token=False).status == 401
 
 
-def test_the_link_sets_a_cookie_and_the_cookie_opens_the_page(server):
+def test_the_link_begins_a_session_and_is_in_no_later_address(server):
     typed = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
-    answer = server.get(f"/?token={server.token}", token=False, headers=typed)
-    assert (answer.status, answer.headers["location"], answer.body) == (303, "/", b"")
-    cookie = answer.headers["set-cookie"]
-    assert cookie.startswith(f"parbals-{server.port}={server.token};")
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
-    headers = {"Cookie": f'other=1; {cookie.split(";")[0]}; bad cookie, "x'}
-    assert server.call("GET", "/api/project", headers=headers, token=False).status == 200
-    assert b"<html" in server.call("GET", "/", headers=headers, token=False).body
-
-
-def test_the_link_in_another_sites_page_opens_the_page_as_well(server):
-    """A redirect would still be that site's request, which comes without a strict cookie."""
     clicked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    # The last is a browser that does not say where it was clicked.
-    for headers in (clicked, {**clicked, "Sec-Fetch-Site": "same-site"}, {}):
+    # A redirect would still be another site's request, which comes without a strict cookie. The
+    # last is a browser that does not say where the link was clicked.
+    for headers in (typed, clicked, {**clicked, "Sec-Fetch-Site": "same-site"}, {}):
         answer = server.get(f"/?token={server.token}", token=False, headers=headers)
         assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert answer.headers["cache-control"] == "no-store"
         assert "location" not in answer.headers
-        assert b'<meta http-equiv="refresh" content="0;url=/">' in answer.body
-        assert b'<a href="/">' in answer.body
-        assert b"<script" not in answer.body
-        assert server.token.encode() not in answer.body
+        cookie = answer.headers["set-cookie"]
+        rules = {part.strip() for part in cookie.split(";")}
+        assert {"HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=2592000"} <= rules
+        assert cookie.startswith(f"parbals-{server.port}=")
+        # The browser keeps a session: nothing of the token is in it, nor in anything it is shown.
+        assert server.token not in cookie + answer.body.decode() + str(answer.headers)
         assert secret_free(answer)
         going_on = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
-        cookie = {"Cookie": answer.headers["set-cookie"].split(";")[0]}
-        page = server.get("/", token=False, headers={**going_on, **cookie})
+        mixed = {"Cookie": f'other=1; {cookie.split(";")[0]}; bad cookie, "x'}
+        page = server.get("/", token=False, headers={**going_on, **mixed})
         assert page.status == 200
         assert b"<html" in page.body
+        script = server.get("/static/js/enter.js", token=False, headers=mixed)
+        assert script.status == 200
+        assert b'location.replace("/")' in script.body
+        key = {"X-Parbals-Key": answer.body.split(b"data-key=")[1].split(b">")[0].decode()}
+        assert server.get("/api/project", token=False, headers={**mixed, **key}).status == 200
 
 
 @pytest.mark.parametrize("wildcard", ["0.0.0.0", "::"])
@@ -250,12 +268,12 @@ def origins(port):
 
 
 def test_other_sites_pages_change_nothing_even_with_the_cookie(server):
-    cookie = {"Cookie": f"parbals-{server.port}={server.token}"}
+    session = {k: v for k, v in server.visit().items() if k != "Origin"}
     cases = origins(server.port)
     assert len(cases) >= 40
     for headers, status in cases:
         answer = server.call(
-            "POST", "/api/answers", ANSWER if status else {}, {**cookie, **headers}, token=False
+            "POST", "/api/answers", ANSWER if status else {}, {**session, **headers}, token=False
         )
         # Those that may pass meet the check of their empty body.
         assert answer.status == (status or 422), headers
@@ -263,7 +281,7 @@ def test_other_sites_pages_change_nothing_even_with_the_cookie(server):
 
 
 def test_other_sites_pages_read_nothing_and_a_link_from_them_leads_to_the_door(server):
-    cookie = {"Cookie": f"parbals-{server.port}={server.token}"}
+    cookie = {k: v for k, v in server.visit().items() if k != "Origin"}
     for site in ("cross-site", "same-site"):
         for mode in ("navigate", "no-cors", "cors", "websocket"):
             headers = {**cookie, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}

@@ -223,3 +223,13 @@ def bad_input_server(tmp_path_factory):
         yield server
         with Store.open(server.folder, read_only=True) as store:
             assert store.current_labels() == {}, "nothing of it was stored"
+
+
+def test_a_nul_in_a_comment_is_refused_and_nothing_is_stored(server):
+    (position,) = server.take("ann")
+    for answer in (
+        server.label("ann", position, comment="so\0so"),
+        server.skip("ann", position, comment="so\0so"),
+    ):
+        assert (answer.status, answer.error) == (422, "invalid")
+    assert server.get("/api/live").json["labelled"] == 0

@@ -8,7 +8,8 @@ candidates differ only where their labelled points do.
 
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import chain
 from time import perf_counter
@@ -22,6 +23,7 @@ from parbals.bench.spec import Budget, Run, Settings
 from parbals.errors import InputError, ParbalsWarning, ShapeError
 from parbals.randomness import derive_generator, table_digest
 from parbals.scores.losses import Loss
+from parbals.types import BatchRecord
 from parbals.validate import check_features
 
 __all__ = [
@@ -76,6 +78,7 @@ def run_one(
     loss: str = "log",
     inference: str = "smc",
     prior_scale: float | str = 1.0,
+    on_batch: Callable[[BatchRecord], object] | None = None,
 ) -> RunRecord:
     """Label, fit, measure and choose, round after round.
 
@@ -92,6 +95,8 @@ def run_one(
         n_candidates, n_targets: at most this many pool and target points are looked at in a round.
         n_samples, inference, prior_scale: of the model.
         n_universes, loss: as in :func:`parbals.select_batch`.
+        on_batch: is called after every round with what was chosen (positions in the pool) and the
+            metrics of the model it was chosen by; for trackers.
     """
     # Loaded only here: what a run is can be known without JAX.
     from parbals.posterior.estimator import LogisticModel
@@ -171,6 +176,10 @@ def run_one(
             seconds["select"].append(perf_counter() - begun)
             notes += batch.notes
             chosen.append(candidates[batch.indices])
+            if on_batch is not None:
+                latest = {name: values[-1] for name, values in metrics.items()}
+                in_pool = replace(batch, indices=chosen[-1])
+                on_batch(BatchRecord(in_pool, len(labelled), metrics=latest))
             training = np.concatenate([training, chosen[-1]])
     for warning in caught:
         if issubclass(warning.category, ParbalsWarning):

@@ -280,7 +280,9 @@ def pack(results: Path, file: Path | None, as_json: bool) -> None:
 
 @bench.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--out", type=_PATH, default="bench-results", show_default=True)
+@click.option(
+    "--out", type=_PATH, default="bench-results", show_default=True, help="Folder for the records."
+)
 @JSON
 def unpack(file: Path, out: Path, as_json: bool) -> None:
     """The folder that was packed into a file, for example to go on with its grid.

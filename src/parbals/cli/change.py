@@ -1,4 +1,4 @@
-"""The commands that change a project: edit, add; and history, which tells what was true when."""
+"""The commands that change a project: edit, add, release; and history: what was true when."""
 
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ __all__ = ["COMMANDS"]
 @click.option("--strategy", metavar="NAME", help="Chooses from now on; see `parbals strategies`.")
 @click.option(
     "--metric",
-    type=click.Choice(["accuracy", "log-loss"]),
-    help="What the model is judged by from now on.",
+    metavar="NAME",
+    help="What the model is judged by from now on: accuracy, balanced-accuracy, f1:CLASS or "
+    "log-loss.",
 )
 @click.option(
     "--guidelines",
@@ -69,7 +70,7 @@ def edit(
       parbals edit spam --strategy confidence
     """
     from parbals.errors import InputError
-    from parbals.learner.metric import METRICS, metric_of
+    from parbals.learner.metric import check_metric, metric_of, setting_of
     from parbals.store.store import Store
     from parbals.strategies.table import strategy_named
 
@@ -78,7 +79,7 @@ def edit(
         strategy_named(strategy)
         changes["strategy"] = strategy
     if metric is not None:
-        changes["loss"] = METRICS[metric]
+        changes["loss"] = setting_of(metric)
     if guidelines is not None:
         changes["guidelines"] = _text_of(guidelines)
     if highlight is not None:
@@ -96,6 +97,8 @@ def edit(
                     store.rename_class(old, new)
                 if added:
                     changes["classes"] = [*store.classes, *added]
+                if metric is not None:
+                    check_metric(metric, (*store.classes, *added))
                 if find and find not in (*store.classes, *added):
                     raise InputError(f"{find!r} is to be found, but is not a class of the project.")
                 if changes:
@@ -253,4 +256,29 @@ def history(folder: Path, item: str | None, out: Path | None, as_json: bool) -> 
     say(as_json, rows, "\n".join(map(history_text, rows)) or "Nothing has happened yet.")
 
 
-COMMANDS = (edit, add, history)
+@click.command()
+@FOLDER
+@click.option("--annotator", metavar="NAME", help="Only what is out with this person or program.")
+@JSON
+def release(folder: Path, annotator: str | None, as_json: bool) -> None:
+    """Give back the items that are out, so that others get them; also while the page is open.
+
+    Items of the page wait there again; those handed out as a file may be chosen again. Nothing is
+    lost: an answer that still comes is stored.
+
+    \b
+    Examples:
+      parbals release spam
+      parbals release spam --annotator ann
+    """
+    from parbals.store.meta import RELEASED
+    from parbals.store.store import Store
+
+    with Store.open(folder) as store, store.together():
+        count = store.release_all(annotator)
+        store.log(RELEASED, name=annotator, count=count)
+    of = "" if annotator is None else f" that {annotator} had"
+    say(as_json, {"released": count}, f"{count:,} items{of} are free again.")
+
+
+COMMANDS = (edit, add, history, release)

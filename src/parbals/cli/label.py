@@ -18,7 +18,7 @@ from parbals.strategies.table import UNIFORM
 if TYPE_CHECKING:
     from parbals.machines.pace import Stop
 
-__all__ = ["label"]
+__all__ = ["clean_stop", "label"]
 
 _INTERRUPTED = 130
 _LONGEST_NAME = 100
@@ -78,7 +78,9 @@ _SECONDS = click.FloatRange(0, 1e9, min_open=True)
     help="How items are chosen: as the project does, or at random.",
 )
 @click.option(
-    "--until-advised", is_flag=True, help="Stop when the report says that more labels hardly help."
+    "--until-advised",
+    is_flag=True,
+    help="Stop when the project's goal is reached; without one, when more labels hardly help.",
 )
 @click.option(
     "--ask-again",
@@ -127,7 +129,7 @@ def label(
         features_of(store)  # before anything starts: without features nothing can be chosen
         total = store.n_items - store.n_labelled
         total = total if rules.budget is None else min(total, rules.budget)
-        with _clean_stop(stop), progress() as show:
+        with clean_stop(stop), progress() as show:
             result = label_items(
                 store,
                 annotator,
@@ -176,7 +178,7 @@ def _checked_name(name: str | None, default: str) -> str:
 
 
 @contextmanager
-def _clean_stop(stop: "Stop") -> Iterator[None]:
+def clean_stop(stop: "Stop") -> Iterator[None]:
     """The first Ctrl-C asks to stop, the second one insists."""
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -11,6 +11,7 @@ from parbals.cli.output import progress, say
 __all__ = ["export", "salvage", "status"]
 
 _NOT_YET = 4
+_TOOLS = ("label-studio", "prodigy", "argilla", "huggingface")
 
 
 @click.command()
@@ -75,7 +76,8 @@ def status(
     "fmt",
     default="csv",
     show_default=True,
-    type=click.Choice(["csv", "jsonl", "parquet"]),
+    type=click.Choice(["csv", "jsonl", "parquet", *_TOOLS]),
+    help="A table, or what Label Studio, Prodigy, Argilla or Hugging Face's datasets read.",
 )
 @click.option(
     "--out",
@@ -116,22 +118,27 @@ def export(
       parbals export spam --format csv --out labels.csv
       parbals export spam --renew
       parbals export spam --format jsonl --out - --labelled-only
+      parbals export spam --format label-studio --out tasks.json
       parbals export spam --model spam.skops
     """
+    from parbals.project.log import log_export
+
     if model is not None:
         from parbals.cli.predict import export_model
 
         export_model(folder, model, with_audit=with_audit, as_json=as_json)
+        log_export(folder, "model")
         return
     from parbals.errors import InputError
     from parbals.project.destinations import check_export_destination
     from parbals.project.exports import write_export
     from parbals.project.summary import export_columns, export_records, newer_answers
+    from parbals.project.tool_exports import ending_of, write_tool_export
     from parbals.store.store import Store
 
     if with_audit and not renew:
         raise InputError("--with-audit says how to predict; add --renew or --model.")
-    path = out or folder / f"export.{fmt}"
+    path = out or folder / f"export{ending_of(fmt) if fmt in _TOOLS else f'.{fmt}'}"
     with Store.open(folder, read_only=not renew) as store:
         check_export_destination(store, path, folder)
         if renew and store.n_labelled:
@@ -140,7 +147,12 @@ def export(
             with progress() as show:
                 refresh(store, show, with_audit=with_audit)
         newer, latest = newer_answers(store), store.latest_report()
-        count = write_export(path, export_records(store, labelled_only), fmt, export_columns(store))
+        if fmt in _TOOLS:
+            count = write_tool_export(path, store, fmt, labelled_only=labelled_only)
+        else:
+            rows = export_records(store, labelled_only)
+            count = write_export(path, rows, fmt, export_columns(store))
+    log_export(folder, fmt, labelled_only)
     note = None
     if newer:
         n_labels = 0 if latest is None else latest.n_labels
@@ -173,13 +185,14 @@ def salvage(folder: Path, out: Path, as_json: bool) -> None:
     """
     from parbals.project.destinations import check_destination
     from parbals.project.exports import write_export
+    from parbals.readers.cells import without_nul
     from parbals.store.store import Store
 
     check_destination(folder, out)
     columns = ["id", "position", "label", "annotator", "revision", "source", "comment", "created"]
     answers = list(Store.salvage(folder))
     rows = (
-        {"id": answer.item_id, **{name: getattr(answer, name) for name in columns[1:]}}
+        {"id": answer.item_id, **{name: without_nul(getattr(answer, name)) for name in columns[1:]}}
         for answer in answers
     )
     count = write_export(out, rows, "csv", columns)

@@ -6,20 +6,24 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from types import FrameType
 
 import click
 
 from parbals import __version__
+from parbals.cli.backup import COMMANDS as OPERATIONS
 from parbals.cli.bench import bench
 from parbals.cli.change import COMMANDS as CHANGES
 from parbals.cli.data import data
 from parbals.cli.demo import demo
 from parbals.cli.doctor import doctor
 from parbals.cli.label import label
+from parbals.cli.label_studio import label_studio
 from parbals.cli.predict import predict
 from parbals.cli.project import COMMANDS
 from parbals.cli.serve import serve
 from parbals.cli.strategies import strategies
+from parbals.cli.team import COMMANDS as TEAM
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 
 __all__ = ["main", "program"]
@@ -27,6 +31,11 @@ __all__ = ["main", "program"]
 _REFUSED = 2
 _NO_PROJECT = 3
 _INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
+_TERMINATED = 143  # and by SIGTERM
+
+
+class _TerminatedError(KeyboardInterrupt):
+    """SIGTERM: a command ends as it does by Ctrl-C."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,14 +53,15 @@ def parbals() -> None:
 
 
 for _command in (
-    *(*COMMANDS, *CHANGES, predict, serve, label),
+    *(*COMMANDS, *CHANGES, *OPERATIONS, predict, serve, *TEAM, label, label_studio),
     *(data, bench, doctor, strategies, demo),
 ):
     parbals.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Exit codes: 0 done, 2 refused, 3 no usable project there, 130 Ctrl-C.
+    """Run the command line. Exit codes: 0 done, 2 refused, 3 no usable project there, 130 Ctrl-C,
+    143 SIGTERM.
 
     A command may have others of its own: ``status --until-error`` 4 for "not yet". Our own errors
     are one sentence on the error stream.
@@ -67,9 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ParbalsError as error:
         click.echo(f"parbals: {error}", err=True)
         code = _REFUSED
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as end:
         click.echo("parbals: interrupted; nothing was left half-written.", err=True)
-        code = _INTERRUPTED
+        by_signal = isinstance(end, _TerminatedError) or isinstance(end.__cause__, _TerminatedError)
+        code = _TERMINATED if by_signal else _INTERRUPTED
     sys.exit(code or 0)
 
 
@@ -82,27 +93,33 @@ def _keep_interrupts(ignored: "sys.UnraisableHookArgs") -> None:
     if not isinstance(ignored.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
         return
-    again = threading.Timer(0.02, _interrupt)
+    number = signal.SIGTERM if isinstance(ignored.exc_value, _TerminatedError) else signal.SIGINT
+    again = threading.Timer(0.02, _interrupt, (number,))
     again.daemon = True
     again.start()
 
 
-def _interrupt() -> None:
+def _interrupt(number: int) -> None:
     if sys.platform == "win32":
-        _thread.interrupt_main()
+        _thread.interrupt_main(number)
     else:  # wakes the main thread even where it waits
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise _TerminatedError
 
 
 def program() -> None:
     """What the shell starts."""
     sys.unraisablehook = _keep_interrupts
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         main()
     except SystemExit as end:
-        if end.code == _INTERRUPTED and "jax" in sys.modules:
+        if end.code in (_INTERRUPTED, _TERMINATED) and "jax" in sys.modules:
             # A tidy exit would take the compiler's threads down with a crash of their own.
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(_INTERRUPTED)
+            os._exit(int(end.code))
         raise

@@ -6,11 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import click
 
-__all__ = ["Progress", "about", "progress", "say", "ticking"]
+from parbals.files import network_file_system
+
+__all__ = ["Progress", "about", "progress", "say", "ticking", "warn_of_network"]
 
 
 class Progress(Protocol):
@@ -29,6 +32,18 @@ def say(as_json: bool, record: Any, text: str) -> None:
 def about(seconds: float) -> str:
     """A length of time as people say it."""
     return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+
+
+def warn_of_network(folder: Path) -> None:
+    """Tell people whose project would lie where SQLite's locks may not hold."""
+    kind = network_file_system(folder)
+    if kind is not None:
+        click.echo(
+            f"parbals: {folder} lies on a network file system ({kind}), where two computers that "
+            "use the project at once can damage it; use it from one computer only, or keep it on a "
+            "local disk.",
+            err=True,
+        )
 
 
 @contextmanager

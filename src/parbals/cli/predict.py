@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from parbals.cli.options import ENCODING, FOLDER, JSON, SPLIT
+from parbals.cli.options import ENCODING, FOLDER, JSON, NAMES, SPLIT
 from parbals.cli.output import progress, say
 
 __all__ = ["export_model", "predict"]
@@ -31,6 +31,7 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 )
 @ENCODING
 @SPLIT
+@NAMES
 @click.option(
     "--with-audit",
     is_flag=True,
@@ -45,6 +46,7 @@ def predict(
     id_column: str | None,
     encoding: str | None,
     split: str | None,
+    names: tuple[str, ...],
     with_audit: bool,
     as_json: bool,
 ) -> None:
@@ -72,7 +74,8 @@ def predict(
         check_destination(store.folder, out, str(data))
         show("reading")
         learner = trained_learner(store)
-        new = open_new_items(store, data, id_column=id_column, encoding=encoding, split=split)
+        reading = {"id_column": id_column, "encoding": encoding, "split": split}
+        new = open_new_items(store, data, names=list(names) or None, **reading)
         show("predicting")
         count = write_export(
             out,

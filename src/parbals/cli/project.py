@@ -17,7 +17,7 @@ from parbals.cli.options import (
     comma_list,
     goal_options,
 )
-from parbals.cli.output import about, progress, say, ticking
+from parbals.cli.output import about, progress, say, ticking, warn_of_network
 
 if TYPE_CHECKING:
     from parbals.store.store import Store
@@ -78,8 +78,9 @@ _LONG = 10.0
     "--metric",
     default="accuracy",
     show_default=True,
-    type=click.Choice(["accuracy", "log-loss"]),
-    help="What the model is judged by, and items are chosen for.",
+    metavar="NAME",
+    help="What the model is judged by, and items are chosen for: accuracy, balanced-accuracy, "
+    "f1:CLASS or log-loss.",
 )
 @click.option(
     "--seed",
@@ -133,8 +134,8 @@ def init(
 ) -> None:
     """Make a project in the new folder DIR from DATA.
 
-    DATA is CSV, TSV or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, a folder of images, or
-    a Hugging Face dataset folder.
+    DATA is CSV, TSV, JSON or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, a folder of
+    images, a Hugging Face dataset folder, or an export of Label Studio, Argilla or Prodigy.
 
     \b
     Examples:
@@ -147,7 +148,7 @@ def init(
     """
     from parbals.features.encoders.base import Options
     from parbals.features.encoders.table import better_encoder
-    from parbals.learner.metric import METRICS
+    from parbals.learner.metric import setting_of
     from parbals.project.create import Roles, create_project
     from parbals.project.rare import rare_class_hint
     from parbals.store.store import Store
@@ -155,13 +156,14 @@ def init(
 
     strategy = strategy or DEFAULT
     strategy_named(strategy)
+    warn_of_network(folder)
     with progress() as show:
         made = create_project(
             folder,
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed, "loss": METRICS[metric], "find": find}
+            {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
             | {"goal_labels": goal_labels or 0, "goal_error": goal_error or 0.0},
             audit=audit,
             encoder=encoder,
@@ -362,10 +364,11 @@ def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
 def tell(
     folder: Path, file: Path, annotator: str, revise: bool, no_report: bool, as_json: bool
 ) -> None:
-    """Read labels from a filled-in CSV (also TSV, JSONL).
+    """Read labels from a filled-in CSV (also TSV, JSONL, Parquet, a Hugging Face dataset folder).
 
     It may be partly filled, reordered, or have more columns. All labels are stored or, if one of
-    them is wrong, none.
+    them is wrong, none. Exports of Label Studio, Argilla and Prodigy are read as well; where they
+    name their annotators, labels are stored under these names.
 
     \b
     Examples:
@@ -374,19 +377,25 @@ def tell(
     """
     from parbals.project.batch_files import positions_of_answers
     from parbals.project.summary import goal_of, newer_answers, report_lines
-    from parbals.readers.answers import read_answers
+    from parbals.readers.answers import ToolRow, read_answers, tool_answers
     from parbals.store.records import Submission, SubmitResult
     from parbals.store.store import Store
 
     with Store.open(folder) as store:
-        answers = read_answers(file, store.classes, former=store.former_classes)
+        answers = tool_answers(file, store.classes, store.former_classes)
+        if answers is None:
+            filled = read_answers(file, store.classes, former=store.former_classes)
+            answers = [ToolRow(*row, None) for row in filled]
         positions = positions_of_answers(store, answers, file.name)
-        submissions = [
-            Submission(p, answer.label) for p, answer in zip(positions, answers, strict=True)
-        ]
+        given: dict[str, list[Submission]] = {}
+        for position, answer in zip(positions, answers, strict=True):
+            who = answer.annotator or annotator
+            given.setdefault(who, []).append(Submission(position, answer.label))
         names, counts = ("new", "repeated", "revised"), SubmitResult()
-        if submissions:
-            counts = store.submit(submissions, annotator=annotator, revise=revise)
+        with store.together():
+            for who, submissions in given.items():
+                stored = store.submit(submissions, annotator=who, revise=revise)
+                counts = SubmitResult(*(getattr(counts, n) + getattr(stored, n) for n in names))
         if not as_json:  # confirmed before anything slow begins
             click.echo(
                 f"{counts.new} new labels, {counts.revised} revised, {counts.repeated} known "

@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from parbals.cli.options import goal_options
+from parbals.cli.output import warn_of_network
+from parbals.web.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]
 
@@ -29,6 +31,33 @@ __all__ = ["serve"]
     "--new-token", is_flag=True, help="Make a new link; pages opened with the old one stop working."
 )
 @click.option(
+    "--public-url",
+    metavar="URL",
+    help="What people call the page behind a proxy, as https://label.example.",
+)
+@click.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Where the proxy's requests come from, as 10.0.0.5 or 10.0.0.0/24; by default this "
+    "machine. May be repeated.",
+)
+@click.option(
+    "--trusted-user-header",
+    "user_header",
+    metavar="NAME",
+    help="The header in which the proxy names who has logged in; needs --public-url, and they must "
+    "be invited.",
+)
+@click.option(
+    "--ssl-cert",
+    "certificate",
+    type=click.Path(path_type=Path),
+    help="A certificate (PEM) for encrypted connections without a proxy; with --ssl-key.",
+)
+@click.option("--ssl-key", "key", type=click.Path(path_type=Path), help="Its private key (PEM).")
+@click.option(
     "--answers-wanted",
     type=click.IntRange(1, 100),
     help="How many people label every item; remembered.",
@@ -38,6 +67,20 @@ __all__ = ["serve"]
     type=click.IntRange(1, 1440),
     help="How long an item is kept for a person; remembered.",
 )
+@click.option(
+    "--log-format",
+    default="text",
+    show_default=True,
+    type=click.Choice(FORMATS),
+    help="What the lines on the error stream look like.",
+)
+@click.option(
+    "--log-level",
+    default="warning",
+    show_default=True,
+    type=click.Choice(LEVELS),
+    help="The least that is worth a line; info has one for every request.",
+)
 @goal_options
 def serve(
     folder: Path,
@@ -45,8 +88,15 @@ def serve(
     host: str,
     no_browser: bool,
     new_token: bool,
+    public_url: str | None,
+    proxies: tuple[str, ...],
+    user_header: str | None,
+    certificate: Path | None,
+    key: Path | None,
     answers_wanted: int | None,
     lease_minutes: int | None,
+    log_format: str,
+    log_level: str,
     goal_labels: int | None,
     goal_error: float | None,
 ) -> None:
@@ -57,8 +107,23 @@ def serve(
       parbals serve spam
       parbals serve spam --answers-wanted 2 --no-browser
       parbals serve spam --goal-labels 200 --goal-error 5%
+      parbals serve spam --no-browser --public-url https://label.example
     """
+    from parbals.web.logs import set_up_logs
+    from parbals.web.place import LOOPBACK, Place
     from parbals.web.serve import run_server
+
+    place = Place(
+        host=host,
+        port=port,
+        public=public_url,
+        certificate=certificate,
+        key=key,
+        user_header=user_header,
+        proxies=proxies or LOOPBACK,
+    )
+    set_up_logs(log_format, log_level)
+    warn_of_network(folder)
 
     settings = {
         "answers_wanted": answers_wanted,
@@ -68,8 +133,7 @@ def serve(
     }
     run_server(
         folder,
-        host=host,
-        port=port,
+        place=place,
         browser=not no_browser,
         new_token=new_token,
         settings={name: value for name, value in settings.items() if value is not None},

@@ -74,7 +74,7 @@ def _draw_map(ax: Axes, demo: Demo, places: dict[int, np.ndarray], strategy: str
     ax.scatter(dots[:, 0], dots[:, 1], s=95, color=colour, alpha=0.9, **edge)
     title = strategy_title(strategy)
     ax.set_title(title, loc="left", color=colour, fontweight="bold", fontsize=12, pad=22)
-    line = f"joint information {batch.joint:.0f} mnat, {batch.redundancy:.0%} redundant"
+    line = f"{batch.redundancy:.0%} of what these messages know is said twice"
     ax.text(0, 1.02, line, transform=ax.transAxes, color=_INK, fontsize=9)
     ax.set_xticks([])
     ax.set_yticks([])

@@ -13,21 +13,21 @@ from parbals.bench.report.html import whole_page
 from parbals.bench.report.plots import inline_svg, to_png
 from parbals.bench.report.stats import mean_interval
 from parbals.demo.plots import COLOURS, curves, map_figure
-from parbals.demo.run import SIMILAR, STRATEGIES, Demo
+from parbals.demo.run import SIMILAR, STRATEGIES, Demo, FirstBatch
 from parbals.demo.summary import curve_sentences, worth_sentences
 from parbals.strategies.table import STRATEGIES as TABLE
-from parbals.strategies.table import strategy_title
+from parbals.strategies.table import UNIFORM, strategy_title
 
 __all__ = ["build_report"]
 
 _SHOWN_METRICS = ("accuracy", "f1")
 _LONGEST_TEXT = 190
-_NEXT_STEPS = """import parbals
-
-model = parbals.BayesianLogisticRegression(classes=["ham", "spam"], random_state=0)
-model.fit(X_labelled, y_labelled)
-batch = parbals.select_batch_from_model(model, X_pool, batch_size=20, random_state=0)
-print(batch.explain())        # label X_pool[batch.indices], add them, fit again"""
+_ON_THE_PAGE = """parbals init mine messages.csv --text message --classes ham,spam
+parbals serve mine            # label in the browser"""
+_IN_PYTHON = """learner = parbals.ActiveLearner(frame, classes=["ham", "spam"])
+batch = learner.ask(20)       # positions of the rows to label
+learner.tell(batch, labels)
+print(learner.report())"""
 
 
 def build_report(demo: Demo, places: dict[int, np.ndarray]) -> str:
@@ -50,9 +50,10 @@ def build_report(demo: Demo, places: dict[int, np.ndarray]) -> str:
 def _header(demo: Demo) -> str:
     cards = "".join(
         f'<div class="card" style="--method: {COLOURS[name]}"><h3>{strategy_title(name)}</h3>'
-        f'<div class="number">{batch.joint:.0f} mnat</div>of information in its first batch, '
-        f"<b>{batch.redundancy:.0%}</b> redundant.<br>Accuracy after {demo.budget.total} labels: "
-        f"<b>{demo.values(name, 'accuracy')[:, -1].mean():.1f}%</b></div>\n"
+        f'<div class="number">{demo.values(name, "accuracy")[:, -1].mean():.1f}%</div>'
+        f"of new messages sorted rightly after {demo.budget.total} labels.<br>"
+        f"<b>{batch.redundancy:.0%}</b> of what its first batch knows is said twice."
+        f"{_beside_random(demo, name)}</div>\n"
         for name, batch in demo.first.items()
     )
     return f"""<h1>Which messages should be labelled next?</h1>
@@ -65,6 +66,14 @@ batch in which every message still has something to add. This page shows both on
 """
 
 
+def _beside_random(demo: Demo, strategy: str) -> str:
+    random = demo.first[UNIFORM].joint
+    if strategy == UNIFORM or random <= 0:
+        return ""
+    times = demo.first[strategy].joint / random
+    return f"<br>It teaches <b>{times:.1f}</b> times as much as the random one."
+
+
 def _problem(demo: Demo) -> str:
     budget, run = demo.budget, demo.records[STRATEGIES[0]][0].run
     return f"""<h2>The problem</h2>
@@ -72,14 +81,17 @@ def _problem(demo: Demo) -> str:
 (wanted) or "spam" for a few of them: {budget.initial} drawn at random to begin with, then
 {budget.rounds} batches of {budget.batch}. After each batch the model learns from all labels so far,
 and the next batch is chosen. What should be in it?</p>
-<p>The model is a Bayesian classifier: it holds not one opinion but {run.settings.n_samples}
-plausible ones. A message is worth labelling when those opinions disagree about it in a way that
-also decides <em>other</em> messages. EPIG measures that: the information that a label is expected
-to give about the labels of {run.settings.n_targets} target messages, which stand for what the
-filter is meant for. Its unit is the nat; a thousandth is a mnat.</p>
+<p>The model knows how unsure it is. A message is worth labelling when its label would also settle
+<em>other</em> messages that the model wavers about.</p>
 <p>Accuracy is measured on {demo.n_test:,} further messages that no method ever sees.
 {demo.spam_share:.0%} of messages are spam, so calling everything ham would already be
 {1 - demo.spam_share:.0%} accurate: look at the F1 score of spam too.</p>
+<details><summary>Details: how a message is scored</summary>
+<p>The model is a Bayesian classifier, which holds a whole range of plausible opinions. EPIG and
+ParBaLS choose by how far a label is expected to lower the error on {run.settings.n_targets} target
+messages, which stand for what the filter is meant for. What a batch teaches is measured on this
+page by the information, in nats, that its labels carry about those of the target messages.</p>
+</details>
 """
 
 
@@ -87,14 +99,13 @@ def _choices(demo: Demo) -> str:
     largest = max(float(batch.judged.initial_scores.max()) for batch in demo.first.values())
     cards = "".join(_batch_card(demo, name, max(largest, 1e-12)) for name in STRATEGIES)
     return f"""<h2>What each method chose first</h2>
-<p>All methods start from the same model. The pale bar is what a message would tell by itself, the
-strong bar what it still tells once those above it are labelled. Messages are listed with the most
-informative first; the label is what the person answered. "Repeats" marks near-duplicates: wordings
-with a cosine similarity of at least {SIMILAR}.</p>
+<p>All methods start from the same model. The pale bar is what a message would teach by itself, the
+strong bar what it still teaches once those above it are labelled. Messages that teach most come
+first; the label is what the person answered. "Repeats" marks near-duplicates.</p>
 <div class="grid narrow">
 {cards}</div>
-<p class="soft">All batches are measured in the same way, by a new posterior that had no part in
-choosing them. The messages are real, and some are coarse.</p>
+<p class="soft">All batches are measured in the same way, however they were chosen. The messages are
+real, and some are coarse.</p>
 """
 
 
@@ -103,7 +114,7 @@ def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
     judged = batch.judged
     # The judge orders the batch by information; its positions count within the batch.
     similarity = batch.similarity[np.ix_(judged.indices, judged.indices)]
-    items = []
+    items, rows = [], []
     for rank, position in enumerate(judged.indices):
         row = int(batch.rows[position])
         text, label = demo.pool.texts[row], escape(str(demo.pool.labels[row]))
@@ -111,22 +122,38 @@ def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
         twins = np.flatnonzero(similarity[rank, :rank] >= SIMILAR)
         flag = f' <span class="chip flag">repeats {twins[0] + 1}</span>' if len(twins) else ""
         shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1].rstrip() + "…"
-        amounts = f"{1000 * alone:.1f} mnat alone, {1000 * given:.1f} given those above"
         items.append(
             f'<li><span class="rank">{rank + 1}.</span> {escape(shown)} '
             f'<span class="chip {label}">{label}</span>{flag}'
             f'<div class="worth"><span class="alone" style="width:{_share(alone, largest)}"></span>'
-            f'<span style="width:{_share(given, largest)}"></span></div>'
-            f'<span class="amount">{amounts}</span></li>\n'
+            f'<span style="width:{_share(given, largest)}"></span></div></li>\n'
         )
-    worth = f"together {batch.joint:.0f} mnat"
-    if len(batch.pairs):
-        worth += f" · mean similarity of two wordings {batch.pairs.mean():.2f}"
+        rows.append((str(rank + 1), alone, given))
     return (
         f'<section class="card" style="--method: {COLOURS[strategy]}">'
         f"<h3>{strategy_title(strategy)}</h3>"
         f"<div>Each message was {_rule(strategy)}.</div>"
-        f'<div class="amount">{worth}</div><ol class="items">\n{"".join(items)}</ol></section>\n'
+        f'<ol class="items">\n{"".join(items)}</ol>{_amounts(batch, rows)}</section>\n'
+    )
+
+
+def _amounts(batch: FirstBatch, rows: list[tuple[str, float, float]]) -> str:
+    """The bars in numbers, folded away."""
+    cells = "".join(
+        f"<tr><th>{name}</th><td>{1000 * alone:.1f}</td><td>{1000 * given:.1f}</td></tr>"
+        for name, alone, given in [*rows, ("all", batch.alone, batch.joint)]
+    )
+    like = ""
+    if len(batch.pairs):
+        like = (
+            f"<p>Two wordings have a mean cosine similarity of {batch.pairs.mean():.2f}; from "
+            f"{SIMILAR} on they count as near-duplicates.</p>"
+        )
+    return (
+        "<details><summary>Details</summary><p>Thousandths of a nat that each message tells about "
+        "a target message, alone and given those above.</p><table><thead><tr><th></th>"
+        f"<th>alone</th><th>given those above</th></tr></thead><tbody>{cells}</tbody></table>"
+        f"{like}</details>"
     )
 
 
@@ -146,14 +173,15 @@ def _map(demo: Demo, places: dict[int, np.ndarray]) -> str:
         for name, png in pictures.items()
     )
     return f"""<h2>How much the batches repeat themselves</h2>
-<p>Each dot is a message, and messages that read alike to the model lie together (a t-SNE projection
-of {len(places):,} of them). Darker dots are spam. The large dots are the first batch of each
-method; a line joins two near-duplicates.</p>
+<p>Each dot is a message, and messages that read alike to the model lie together. Darker dots are
+spam. The large dots are the first batch of each method; a line joins two near-duplicates.</p>
 <div class="grid narrow">
 {figures}</div>
 {_list(worth_sentences(demo))}
-<p class="soft">The numbers come from posterior samples, so they carry sampling noise: without
-overlap, "together" can come out slightly above or below "one by one".</p>
+<details><summary>Details</summary>
+<p>The map is a t-SNE projection of {len(places):,} messages. What is said twice is 1 less what the
+messages teach together, as a share of what they would teach one by one. Labels that nobody has
+given yet are drawn from the model, so both carry a little chance.</p></details>
 """
 
 
@@ -196,9 +224,10 @@ def _table(demo: Demo, metric: str) -> str:
 
 def _next() -> str:
     return f"""<h2>What to do next</h2>
-<p>Run it on your own data: any matrix of features will do, for example the embeddings you already
-have.</p>
-<pre><code>{escape(_NEXT_STEPS)}</code></pre>
+<p>Try it on your own data, in the browser:</p>
+<pre><code>{escape(_ON_THE_PAGE)}</code></pre>
+<p>or in Python, with a data frame or any matrix of features:</p>
+<pre><code>{escape(_IN_PYTHON)}</code></pre>
 <p>A few seeds are enough for a picture, not for a verdict: <code>parbals demo --seeds 10</code>
 narrows the intervals. <code>parbals doctor</code> says what is installed and how fast this machine
 is.</p>
@@ -212,13 +241,12 @@ def _footer(demo: Demo) -> str:
     }
     times = ", ".join(f"{strategy_title(name)} {mean:.2f} s" for name, mean in seconds.items())
     notes = "".join(f"<p><b>The model warned:</b> {escape(note)}</p>\n" for note in demo.notes)
-    n_samples = demo.records[STRATEGIES[0]][0].run.settings.n_samples
     return f"""<footer>
-{notes}<p>parbals {escape(__version__)}. {n_samples} posterior samples, {demo.X_pool.shape[1]}
-features (words, how a message is written and what its words mean, as `parbals init` makes them,
-fitted on the pool alone), batches of
-{demo.budget.batch}. Copies of a message never lie on both sides of the split. Mean time to choose
-one batch here: {times}.</p>
+<details><summary>Details: how this was made</summary>
+{notes}<p>parbals {escape(__version__)}. The model and its {demo.X_pool.shape[1]} features (words,
+how a message is written and what its words mean) are those of <code>parbals init</code>, fitted on
+the pool alone; batches of {demo.budget.batch}. Copies of a message never lie on both sides of the
+split. Mean time to choose one batch here, with compiling: {times}.</p></details>
 <p>Data: SMS Spam Collection by Tiago A. Almeida and José María Gómez Hidalgo, UCI Machine Learning
 Repository, <a href="https://doi.org/10.24432/C5CC84">doi.org/10.24432/C5CC84</a>, licensed
 <a href="https://creativecommons.org/licenses/by/4.0/">CC BY 4.0</a>.</p>

@@ -28,7 +28,7 @@ _JUDGE_SEED = 1_000_003
 class FirstBatch:
     """What a strategy chose first under the first seed, and what that tells about the target set.
 
-    Amounts are thousandths of a nat (mnat), averaged over target messages.
+    Amounts are nats, averaged over target messages.
     """
 
     rows: np.ndarray  # (B,) positions in the pool
@@ -38,18 +38,18 @@ class FirstBatch:
     @property
     def alone(self) -> float:
         """The sum of what each item would tell by itself."""
-        return 1_000 * float(self.judged.initial_scores.sum())
+        return float(self.judged.initial_scores.sum())
 
     @property
     def joint(self) -> float:
         """What all of them tell together."""
-        return 1_000 * float(self.judged.scores.sum())
+        return float(self.judged.scores.sum())
 
     @property
     def redundancy(self) -> float:
         """The share of what the items know that they share with each other.
 
-        Estimated from samples, a batch without overlap could come out a little below zero.
+        Pseudo-labels are drawn, so a batch without overlap could come out a little below zero.
         """
         return max(0.0, 1.0 - self.joint / self.alone) if self.alone > 0 else 0.0
 
@@ -94,8 +94,6 @@ def run_demo(
     budget: Budget | str = "20+4x10",
     *,
     n_targets: int = 500,
-    n_samples: int = 400,
-    n_judge_samples: int = 1_000,
     progress: Callable[..., None] = lambda *stage: None,
 ) -> Demo:
     """Run every strategy under every seed, then judge the first batches of the first seed.
@@ -103,10 +101,11 @@ def run_demo(
     ``progress`` is called with a stage, the runs done and the runs in all.
     """
     records: dict[str, list[RunRecord]] = {strategy: [] for strategy in STRATEGIES}
-    run = partial(run_one, n_targets=n_targets, n_samples=n_samples, prior_scale="auto")
+    # Features, model and loss are those that `parbals init` gives a project.
+    run = partial(run_one, n_targets=n_targets, loss="error", inference="auto", prior_scale="auto")
     total = n_seeds * len(STRATEGIES)
     for seed in reversed(range(n_seeds)):  # the data of the first seed are needed afterwards
-        data = load(features="words", seed=seed)  # as `parbals init` would have it
+        data = load(features="words", seed=seed)
         for strategy in STRATEGIES:
             done = sum(map(len, records.values()))
             progress("labelling and learning", done, total, strategy_title(strategy))
@@ -121,9 +120,7 @@ def run_demo(
     for strategy in STRATEGIES:
         known = np.array(records[strategy][0].initial)
         rows = np.array(records[strategy][0].chosen[0])
-        judged = judge_batch(
-            data.X_pool[rows], X_target, data.X_pool[known], data.y_pool[known], n_judge_samples
-        )
+        judged = judge_batch(data.X_pool[rows], X_target, data.X_pool[known], data.y_pool[known])
         similarity = np.asarray((wordings[rows] @ wordings[rows].T).todense())
         first[strategy] = FirstBatch(rows, judged, similarity)
     spam_share = float(np.mean(messages.labels == CLASSES[1]))
@@ -132,20 +129,18 @@ def run_demo(
 
 
 def judge_batch(
-    X_batch: np.ndarray,
-    X_target: np.ndarray,
-    X_known: np.ndarray,
-    y_known: np.ndarray,
-    n_samples: int,
+    X_batch: np.ndarray, X_target: np.ndarray, X_known: np.ndarray, y_known: np.ndarray
 ) -> Batch:
     """How much a batch's labels tell together about the target set, however it was chosen.
 
     By the chain rule the information of the whole batch is the sum of its items' scores, each given
     the items before it, in any order. ParBaLS computes just those, so it is run with the batch as
-    its whole pool. A new posterior with more samples is used: the one that chose the items would
-    flatter its own choice.
+    its whole pool. The posterior is a closed form without draws, so that no choice is flattered by
+    the samples that it was made from.
     """
-    judge = BayesianLogisticRegression(n_samples, classes=[0, 1], random_state=_JUDGE_SEED)
+    judge = BayesianLogisticRegression(
+        inference="ep", prior_scale="auto", classes=[0, 1], random_state=_JUDGE_SEED
+    )
     return select_batch_from_model(
         judge.fit(X_known, y_known, X_target),
         X_batch,

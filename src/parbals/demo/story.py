@@ -65,8 +65,8 @@ def _as_record(demo: Demo) -> dict[str, Any]:
         "chosen": {name: [run.chosen for run in of_seed[name]] for name in STRATEGIES},
         "first_batch": {
             name: {
-                "alone_mnat": batch.alone,
-                "joint_mnat": batch.joint,
+                "alone_nats": batch.alone,
+                "joint_nats": batch.joint,
                 "redundancy": batch.redundancy,
                 "mean_similarity": float(batch.pairs.mean()) if len(batch.pairs) else 0.0,
                 "near_duplicates": int((batch.pairs >= SIMILAR).sum()),

@@ -4,25 +4,28 @@ import numpy as np
 
 from parbals.bench.report.stats import mean_interval
 from parbals.demo.run import STRATEGIES, Demo
-from parbals.strategies.table import DEFAULT, ONE_BY_ONE, strategy_title
+from parbals.strategies.table import DEFAULT, strategy_title
 
 __all__ = ["curve_sentences", "worth_sentences"]
 
 
 def worth_sentences(demo: Demo) -> list[str]:
-    """How redundant each first batch is."""
+    """How much each first batch repeats itself, and what ours teaches beside the others."""
     sentences = [
-        f"{strategy_title(strategy)}: its messages would tell {batch.alone:.0f} mnat one by one, "
-        f"but {batch.joint:.0f} mnat together, so {batch.redundancy:.0%} of what they know is said "
+        f"{strategy_title(strategy)}: {batch.redundancy:.0%} of what its messages know is said "
         "twice."
         for strategy, batch in demo.first.items()
     ]
-    ours, one_by_one = demo.first[DEFAULT], demo.first[ONE_BY_ONE]
-    if one_by_one.joint > 0:
-        titles = strategy_title(DEFAULT), strategy_title(ONE_BY_ONE)
+    ours = demo.first[DEFAULT].joint
+    compared = [
+        f"{ours / batch.joint:.1f} times as much as the {strategy_title(other)} batch"
+        for other, batch in demo.first.items()
+        if other != DEFAULT and batch.joint > 0
+    ]
+    if compared:
         sentences.append(
-            f"The {titles[0]} batch tells {ours.joint / one_by_one.joint:.1f} times as much as the "
-            f"{titles[1]} batch, for the same labelling work."
+            f"The {strategy_title(DEFAULT)} batch teaches {' and '.join(compared)}, for the same "
+            "labelling work."
         )
     return sentences
 

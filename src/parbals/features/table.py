@@ -18,7 +18,7 @@ from parbals.errors import InputError, ShapeError
 from parbals.features.columns import Numbers, is_missing, looks_like_id
 from parbals.features.reading import DATES, guess_reading, read_cells, said_yes, yes_or_no
 
-__all__ = ["TableEncoding", "tells_apart"]
+__all__ = ["TableEncoding", "is_text", "tells_apart"]
 
 _BINS = 10
 _MOST_BINNED = 64
@@ -26,6 +26,9 @@ _MOST_BINNED = 64
 _MOST_VALUES = 50
 _BEYOND = 3.0
 """Standard scores are cut off here: one absurd entry must not outweigh a table."""
+_SEEN = 1_000
+_WORDS = 4
+_DISTINCT = 0.5
 _Cells = Sequence[Any] | np.ndarray
 
 
@@ -235,8 +238,19 @@ def tells_apart(name: str, cells: _Cells) -> bool:
     guess = guess_reading(cells)
     if guess is not None and guess.reading != "point":
         return False  # dates differ, too
+    if guess is not None:  # as numbers: "€ 1,250.00" is no name, however seldom it repeats
+        return looks_like_id(name, read_cells(cells, guess.reading))
     objects = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
     return looks_like_id(name, objects)
+
+
+def is_text(cells: _Cells) -> bool:
+    """Sentences that differ from row to row."""
+    texts = [cell for cell in cells[:_SEEN] if isinstance(cell, str) and cell.strip()]
+    if not texts or guess_reading(texts) is not None:
+        return False
+    n_words = sum(len(text.split()) for text in texts) / len(texts)
+    return n_words >= _WORDS and len(set(texts)) >= _DISTINCT * len(texts)
 
 
 def _has_words(cells: _Cells) -> bool:

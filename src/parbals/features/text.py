@@ -166,6 +166,11 @@ class TextMix:
         """(N, D) float32."""
         return ((np.hstack(self._views(texts)) - self._centre) * self._factor).astype(np.float32)
 
+    @property
+    def width(self) -> int:
+        """D."""
+        return len(self._centre)
+
     def words(self, texts: Sequence[str]) -> csr_matrix:
         """(N, vocabulary) rows of length 1; their products are cosine similarities of wordings."""
         return self._tfidf.words(texts)

@@ -1,7 +1,7 @@
 """Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
 
 import hashlib
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from parbals.learner.encoding import Encoding, learn_encoding
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.fitting import fit_model
 from parbals.learner.ledger import Event, Ledger
-from parbals.learner.metric import loss_for, metric_of
+from parbals.learner.metric import METRICS, check_metric, decided, loss_for, metric_of, stakes_for
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.notebook import Shown
@@ -24,7 +24,7 @@ from parbals.posterior.estimator import INFERENCES, LogisticModel
 from parbals.posterior.prior import PoolMoments
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.strategies.table import DEFAULT, strategy_named
-from parbals.types import Batch, Loss
+from parbals.types import Batch, BatchRecord, Loss, Stakes
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
@@ -68,8 +68,10 @@ class ActiveLearner(Shown):
             not settle "auto" is "smc", particles. ``fitted().diagnostics_`` says which it was;
             docs/trust.md compares both with long chains.
         metric: what the model is judged by, for strategies that ask what a label is worth on the
-            targets (EPIG, ParBaLS): ``"accuracy"``, the default, or ``"log-loss"`` where the
-            probabilities themselves count. It works with models of your own too. ``loss`` says the
+            targets (EPIG, ParBaLS): ``"accuracy"``, the default, ``"balanced-accuracy"``,
+            ``"f1:CLASS"``, or ``"log-loss"`` where the probabilities themselves count. ``predict``
+            decides for its sake, and the report says what it is expected to be
+            (:mod:`parbals.learner.metric`). It works with models of your own too. ``loss`` says the
             same in the words of :func:`parbals.select_batch`, ``"error"`` and ``"log"``.
         n_universes, options: as in :func:`parbals.select_batch`.
         features: "auto" reads a data frame with gaps, categories, dates and yes/no as a table, and
@@ -88,6 +90,8 @@ class ActiveLearner(Shown):
         find: a class that is rare, to be found: items likely to be of it are asked for, with some
             random ones in between, and the report says how much of it has been found. See
             :mod:`parbals.learner.find`.
+        on_batch: is called with a :class:`~parbals.types.BatchRecord` whenever ``ask`` has chosen;
+            for trackers. It is not saved: set ``learner.on_batch`` after loading.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
 
@@ -120,6 +124,7 @@ class ActiveLearner(Shown):
         n_targets: int = 1_000,
         audit: int | Sequence[Hashable] = 0,
         find: Hashable | None = None,
+        on_batch: Callable[[BatchRecord], object] | None = None,
         checked: bool = False,
     ) -> None:
         strategy_named(strategy)
@@ -127,8 +132,9 @@ class ActiveLearner(Shown):
         self.strategy, self.options = strategy, dict(options or {})
         self.find = find
         self.find_number = -1 if find is None else self._classes.numbers(find, 1)[0]
-        self.loss = loss_for(metric, loss)
-        self.metric = metric_of(self.loss)
+        known = None if metric is None else check_metric(metric, self._classes.labels)
+        self.loss = loss_for(known, loss)
+        self.metric = known or metric_of(self.loss)
         self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
         self.prior_scale = check_prior_scale(prior_scale)
         check_choice(inference, INFERENCES, "inference")
@@ -155,6 +161,7 @@ class ActiveLearner(Shown):
         self.audit = self._audit(audit)
         self._fitted: dict[bytes, Any] = {}
         self.last_batch: Batch | None = None
+        self.on_batch = on_batch
         self.reports: list[Report] = []
 
     # -- the loop
@@ -163,8 +170,11 @@ class ActiveLearner(Shown):
         """Choose ``n`` items and mark them pending: an array of positions, or a list of ids."""
         batch = self.choose(n)
         positions = batch.indices.tolist()
+        n_pending = len(self._ledger.pending)
         self._ledger.ask(positions)
         self.last_batch = batch
+        if self.on_batch is not None:
+            self.on_batch(BatchRecord(batch, len(self._ledger.labels), n_pending))
         return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
 
     def choose(
@@ -294,10 +304,11 @@ class ActiveLearner(Shown):
         return np.concatenate(parts)
 
     def predict(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
-        """(N,) the most probable class of every row."""
+        """(N,) the class of every row: the most probable one, or what the metric asks for."""
         probs = self.predict_proba(X, with_audit=with_audit)
+        best = decided(probs, self.stakes(self.fitted(with_audit=with_audit)))
         alike = len({type(label) for label in self.classes}) == 1
-        return np.array(self.classes, None if alike else object)[probs.argmax(axis=1)]
+        return np.array(self.classes, None if alike else object)[best]
 
     def report(self, batch_size: int = 10) -> Report:
         """How good the model is on the target set, what more labels would gain, when to stop."""
@@ -381,6 +392,20 @@ class ActiveLearner(Shown):
         """How the pool's features vary, for the prior; of rows drawn by the seed."""
         rows = self.pool.sample(derive_generator(self.seed, "prior"), _MOMENTS_OF)
         return PoolMoments.of(self.preparation(rows).astype(np.float64))
+
+    def stakes(self, model: Any) -> Stakes | None:
+        """What decisions of a model of this learner are worth; None where all count alike."""
+        if self.metric in METRICS:
+            return None
+        return stakes_for(self.metric, self.mean_proba(model, self._judged_rows), self.classes)
+
+    @cached_property
+    def _judged_rows(self) -> np.ndarray:
+        """Prepared targets that stay the same, so that the decisions of an audit's look do too."""
+        generator = derive_generator(self.seed, "stakes")
+        if self.target is not None:
+            return self.preparation(self.target.sample(generator, self.n_targets))
+        return self.preparation(self.pool.sample(generator, self.n_targets, leave_out=self.audit))
 
     def _audit(self, audit: int | Sequence[Hashable]) -> np.ndarray:
         """Positions of the audit's items, in the order they are asked for."""

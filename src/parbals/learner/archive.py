@@ -5,7 +5,7 @@ No pickle; nothing in it can run.
     learner.json    format, version, settings, classes, ids, and the history of every item
     X_pool.npy      features as the model sees them, unless left out
     X_target.npy
-    encoding.npy    the directions that sparse rows are reduced to, if they are
+    encoding.npy    the directions of sparse rows or of words, if there are any
 
 Written whole or not at all; every member carries the checksum of the zip format, verified on
 loading. Members are stored as they are, so that a file from somebody else takes no more memory than
@@ -24,12 +24,13 @@ from parbals.files import replacing
 from parbals.learner.encoding import restored, stored
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
+from parbals.learner.metric import METRICS
 from parbals.npy import read_header
 from parbals.randomness import table_digest
 
 __all__ = ["load_learner", "save_learner"]
 
-_FORMAT, _VERSION = "parbals-learner", 2
+_FORMAT, _VERSION = "parbals-learner", 3
 _SETTINGS = (
     *("strategy", "loss", "options", "n_samples", "prior_scale", "inference", "n_universes"),
     *("standardise", "pca", "n_candidates", "n_targets", "find"),
@@ -42,11 +43,11 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
     encoding, directions = stored(learner.pool.encoding)
     document = {
         "format": _FORMAT,
-        "version": 1 if encoding is None else _VERSION,  # an older parbals reads the others
+        "version": _version(encoding),
         "seed": learner.seed,
         "classes": list(learner.classes),
         "ids": _plain_ids(learner.ids),
-        "settings": {name: getattr(learner, name) for name in _SETTINGS},
+        "settings": _settings(learner),
         "own_model": None if learner.model is None else type(learner.model).__name__,
         "pool_digest": _digest(learner.pool),
         "columns": None if learner.pool.names is None else list(learner.pool.names),
@@ -75,6 +76,12 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         raise InputError(
             f"{path} cannot be written ({error.strerror or error}); nothing was changed."
         ) from None
+
+
+def _settings(learner: Any) -> dict[str, Any]:
+    settings = {name: getattr(learner, name) for name in _SETTINGS}
+    # Where the loss says it all an older parbals reads the file too.
+    return settings if learner.metric in METRICS else {**settings, "metric": learner.metric}
 
 
 def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) -> Any:
@@ -125,6 +132,13 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
     learner.audit = _audit(document.get("audit", []), learner.pool.n_rows)
     learner._ledger.replay([Event(*event) for event in document["events"]])
     return learner
+
+
+def _version(encoding: dict[str, Any] | None) -> int:
+    """The oldest version that reads this: texts came with 3, other encodings with 2."""
+    if encoding is None:
+        return 1
+    return _VERSION if "texts" in encoding else 2
 
 
 def _check_format(document: Any, path: Path) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.looks import error_limits, latest_look
+from parbals.learner.metric import decided
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
 
@@ -26,6 +27,7 @@ __all__ = [
     "AUDIT",
     "Measurement",
     "audit_batch",
+    "audit_predictions",
     "audit_share",
     "draw_audit",
     "measure",
@@ -131,6 +133,16 @@ def with_audit_items(batch: Batch, positions: np.ndarray) -> Batch:
     )
 
 
+def audit_predictions(learner: "ActiveLearner", model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(n, C) of the audit's items that have a label, and the labels' class numbers (n,)."""
+    labels = learner.labels_by_position
+    audited = np.array([p for p in learner.audit.tolist() if p in labels], np.int64)
+    numbers = np.array([labels[p] for p in audited.tolist()], np.int64)
+    if not len(audited):
+        return np.zeros((0, len(learner.classes))), numbers
+    return learner.mean_proba(model, learner.pool_rows(audited)), numbers
+
+
 def measure(learner: "ActiveLearner") -> Measurement | None:
     """The latest measurement; None without an audit.
 
@@ -149,10 +161,11 @@ def measure(learner: "ActiveLearner") -> Measurement | None:
     model = learner.model_of(np.sort(order[~is_audit]))
     audited = order[is_audit] if model is not None else order[:0]
     given = np.array([labels[p] for p in audited.tolist()], np.int64)
-    decided = given
+    said = given
     if len(audited):
-        decided = learner.mean_proba(model, learner.pool_rows(audited)).argmax(axis=1)
-    wrong = decided != given
+        probs = learner.mean_proba(model, learner.pool_rows(audited))
+        said = decided(probs, learner.stakes(model))
+    wrong = said != given
 
     def share(of: np.ndarray, among: np.ndarray, fewest: int = _FEWEST) -> Estimate | None:
         n, hits = int(among.sum()), int((of & among).sum())
@@ -168,5 +181,5 @@ def measure(learner: "ActiveLearner") -> Measurement | None:
         n_audit=len(learner.audit),
         n_labels=n_labels,
         recall={label: share(~wrong, given == c) for c, label in classes},
-        precision={label: share(~wrong, decided == c) for c, label in classes},
+        precision={label: share(~wrong, said == c) for c, label in classes},
     )

@@ -88,6 +88,7 @@ def choose_among(
         n_universes=learner.n_universes,
         random_state=int.from_bytes(key[:7], "little"),
         loss=loss,
+        stakes=learner.stakes(learner.fitted()) if loss == "error" and learner.can_fit else None,
         options=learner.options if used == learner.strategy else None,
     )
     known, numbers = learner.training_set()

@@ -1,21 +1,28 @@
-"""What turns a pool that is not a plain matrix into one: tables with gaps, wide sparse rows.
+"""What turns a pool that is not a plain matrix into one: frames with gaps and texts, sparse rows.
 
 Fitted on the pool alone; rows that come later go through the same.
 """
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from parbals.errors import InputError
+from parbals.errors import InputError, ShapeError
+from parbals.features.columns import is_missing
 from parbals.features.sparse import WIDE, SparseReduction, is_sparse
-from parbals.features.table import TableEncoding
+from parbals.features.table import TableEncoding, is_text
 from parbals.validate import check_choice
+
+if TYPE_CHECKING:
+    from parbals.features.text import TextMix
 
 __all__ = ["Encoding", "FrameEncoding", "is_frame", "learn_encoding", "restored", "stored"]
 
 _LEARN_FROM = 20_000
+_LENGTH = 3.0
+_LISTED = ("vocabulary", "centre", "factor")
+"""What was learnt of texts and is kept as JSON."""
 _FEATURES = ("auto", "numbers")
 
 
@@ -31,14 +38,53 @@ class Encoding(Protocol):
 
 
 class FrameEncoding:
-    """A data frame through :class:`~parbals.features.table.TableEncoding`."""
+    """A data frame: its texts as in a project, beside them the columns of its table.
 
-    def __init__(self, table: TableEncoding) -> None:
-        self.table, self.notes = table, table.notes
+    Texts of a row are joined by line breaks and read by :class:`~parbals.features.text.TextMix`.
+    Where there are some, the table's rows are centred, and both have a root mean square length of 3
+    over the pool, so that neither drowns the other.
+    """
+
+    def __init__(
+        self,
+        table: TableEncoding | None,
+        texts: tuple[str, ...] = (),
+        mix: "TextMix | None" = None,
+        shift: Sequence[float] = (),
+        factor: float = 1.0,
+    ) -> None:
+        self.table, self.texts, self.mix, self.factor = table, texts, mix, factor
+        self.shift = np.array(shift, np.float32)
+        named = " and ".join(map(repr, texts))
+        notes = (f"{named}: read as text, by words, form and meaning.",) if texts else ()
+        self.notes = (*notes, *(() if table is None else table.notes))
+
+    @classmethod
+    def fit(cls, columns: Mapping[str, Any]) -> "FrameEncoding":
+        """Learn from columns of equal length."""
+        texts = tuple(name for name, cells in columns.items() if is_text(cells))
+        if not texts:
+            return cls(TableEncoding.fit(columns))
+        from parbals.features.text import TextMix
+
+        try:
+            mix = TextMix().fit(_joined(columns, texts))
+        except ValueError:  # signs alone, without a word
+            return cls(TableEncoding.fit(columns))
+        others = {name: cells for name, cells in columns.items() if name not in texts}
+        try:
+            table = TableEncoding.fit(others)
+        except InputError:  # nothing but texts tells the rows apart
+            return cls(None, texts, mix)
+        rows = table.transform(others)
+        shift = rows.mean(axis=0)
+        length = float(np.sqrt(np.square(rows - shift).sum(axis=1).mean()))
+        return cls(table, texts, mix, shift.tolist(), _LENGTH / length if length else 1.0)
 
     @property
     def width(self) -> int:
-        return self.table.width
+        beside = 0 if self.table is None else self.table.width
+        return beside + (0 if self.mix is None else self.mix.width)
 
     def transform(self, X: Any, name: str = "X") -> np.ndarray:
         if not is_frame(X):
@@ -46,7 +92,49 @@ class FrameEncoding:
                 f"{name} is not a data frame, but the pool is one with columns other than numbers; "
                 "pass a frame with the same columns."
             )
-        return self.table.transform(_columns(X, name), name)
+        columns = _columns(X, name)
+        if self.mix is None:
+            assert self.table is not None
+            return self.table.transform(columns, name)
+        for column in self.texts:
+            if column not in columns:
+                raise ShapeError(f"{name} has no column {column!r}, which the pool has.")
+        rows = _LENGTH * self.mix.transform(_joined(columns, self.texts))
+        if self.table is None:
+            return rows
+        table = (self.table.transform(columns, name) - self.shift) * np.float32(self.factor)
+        return np.hstack([rows, table])
+
+    def stored(self) -> tuple[dict[str, Any], np.ndarray | None]:
+        """As plain JSON and, where there are texts, the directions (d, V) above their idf (V,)."""
+        record: dict[str, Any] = {"kind": "table"}
+        record |= {"columns": None} if self.table is None else self.table.as_json()
+        if self.mix is None:
+            return record, None
+        arrays = self.mix.as_arrays()
+        record |= {"texts": self.texts, "shift": self.shift.tolist(), "factor": self.factor}
+        record["words"] = {name: arrays[name].tolist() for name in _LISTED}
+        return record, np.vstack([arrays["directions"], arrays["idf"]])
+
+    @classmethod
+    def restored(cls, record: Mapping[str, Any], array: np.ndarray | None) -> "FrameEncoding":
+        """What ``stored`` gave."""
+        table = None if record["columns"] is None else TableEncoding.from_json(record)
+        if "texts" not in record:
+            return cls(table)
+        if array is None:
+            raise ValueError("the words' directions are missing")
+        from parbals.features.text import TextMix
+
+        arrays = {name: np.array(record["words"][name]) for name in _LISTED}
+        mix = TextMix.from_arrays({**arrays, "directions": array[:-1], "idf": array[-1]})
+        return cls(table, tuple(record["texts"]), mix, record["shift"], record["factor"])
+
+
+def _joined(columns: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """The texts of each row."""
+    rows = zip(*(columns[name] for name in names), strict=True)
+    return ["\n".join("" if is_missing(c) else str(c) for c in cells) for cells in rows]
 
 
 def is_frame(X: Any) -> bool:
@@ -72,13 +160,13 @@ def learn_encoding(X: Any, name: str, features: str, seed: int) -> Encoding | No
         return None
     n_rows = len(next(iter(columns.values())))
     step = max(1, -(-n_rows // _LEARN_FROM))
-    return FrameEncoding(TableEncoding.fit({key: cells[::step] for key, cells in columns.items()}))
+    return FrameEncoding.fit({key: cells[::step] for key, cells in columns.items()})
 
 
 def stored(encoding: Encoding | None) -> tuple[dict[str, Any] | None, np.ndarray | None]:
     """An encoding as plain JSON and at most one array."""
     if isinstance(encoding, FrameEncoding):
-        return {"kind": "table", **encoding.table.as_json()}, None
+        return encoding.stored()
     if isinstance(encoding, SparseReduction):
         return {"kind": "sparse", "kept": encoding.kept}, encoding.directions
     return None, None
@@ -89,7 +177,7 @@ def restored(record: Mapping[str, Any] | None, array: np.ndarray | None) -> Enco
     if record is None:
         return None
     if record["kind"] == "table":
-        return FrameEncoding(TableEncoding.from_json(record))
+        return FrameEncoding.restored(record, array)
     if array is None:
         raise ValueError("the directions are missing")
     return SparseReduction(array, record["kept"])

@@ -14,6 +14,10 @@ labels tell. With p_-i the prediction for label i by all others, the *temperatur
 
 and labels are expected as p^(1/T) has them; the interval is over ln T as well. Decisions, choices
 and predictions stay the model's: the log loss is that of its own p.
+
+Labels that a strategy chose are hard ones, and what they say of p need not hold for the rest. Those
+of an audit are random, and the model has not learnt from them: where there are some, T' is fitted
+to its predictions for them, ln T' ~ N(ln T, ς² + 0.7²) where ln T is known up to ς.
 """
 
 from typing import Any, NamedTuple
@@ -24,10 +28,11 @@ from scipy.optimize import minimize_scalar
 from parbals.arrays import mean_prediction
 from parbals.types import Estimate
 
-__all__ = ["Temperature", "estimates", "sharpened", "temperature"]
+__all__ = ["Temperature", "believed_labels", "estimates", "sharpened", "temperature"]
 
 _DRAWS = 4_000
-_WIDTH = 0.7
+_LABELLINGS = 200
+_WIDTH = 0.7  # of ln T, and of how far that of chosen labels is from that of random ones
 _FARTHEST = 3.0  # that ln T may be from 0
 _STEP = 0.1  # of ln T, for a second difference
 _NODES = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])  # deviations of ln T
@@ -44,21 +49,36 @@ class Temperature(NamedTuple):
 _NONE = Temperature()
 
 
-def temperature(model: Any) -> Temperature:
-    """By the labels of a fitted model; 1 without labels, and for models that leave none out."""
+def temperature(
+    model: Any, probs: np.ndarray | None = None, labels: np.ndarray | None = None
+) -> Temperature:
+    """By the labels of a fitted model; 1 without labels, and for models that leave none out.
+
+    Args:
+        probs, labels: its predictions (n, C) for random items that it has not learnt from, and
+            their class numbers.
+    """
     gaussian = getattr(model, "gaussian", None)
-    if gaussian is None or len(gaussian.X) == 0:
-        return _NONE
-    log_probs = np.log(np.maximum(gaussian.left_out(), _LEAST))
-    own = np.arange(len(log_probs)), gaussian.labels
+    heat = _NONE
+    if gaussian is not None and len(gaussian.X):
+        heat = _fitted(gaussian.left_out(), gaussian.labels, 0.0, _WIDTH)
+    if probs is None or labels is None or len(probs) == 0:
+        return heat
+    width = float(np.hypot(heat.deviation, _WIDTH))
+    return _fitted(probs, labels, float(np.log(heat.degree)), width)
+
+
+def _fitted(probs: np.ndarray, labels: np.ndarray, centre: float, width: float) -> Temperature:
+    """T of predictions (n, C), ln T ~ N(centre, width²)."""
+    log_probs, own = np.log(np.maximum(probs, _LEAST)), (np.arange(len(labels)), labels)
 
     def loss(log_degree: float) -> float:
         log_q = _cooled(log_probs, np.exp(log_degree))
-        return float(0.5 * (log_degree / _WIDTH) ** 2 - log_q[own].sum())
+        return float(0.5 * ((log_degree - centre) / width) ** 2 - log_q[own].sum())
 
     best = float(minimize_scalar(loss, bounds=(-_FARTHEST, _FARTHEST), method="bounded").x)
     bend = (loss(best - _STEP) - 2.0 * loss(best) + loss(best + _STEP)) / _STEP**2
-    return Temperature(float(np.exp(best)), float(max(bend, _WIDTH**-2) ** -0.5))
+    return Temperature(float(np.exp(best)), float(max(bend, width**-2) ** -0.5))
 
 
 def sharpened(probs: np.ndarray, degree: float) -> np.ndarray:
@@ -78,15 +98,17 @@ def estimates(
     weights: np.ndarray,
     generator: np.random.Generator,
     heat: Temperature = _NONE,
+    decisions: np.ndarray | None = None,
 ) -> tuple[Estimate, Estimate]:
     """Error and log loss as somebody who labelled the target set (M, K, C) would find them.
 
     Every sample's probabilities are changed by the factor that makes their mean the sharpened one.
+    ``decisions`` (M,) are class numbers, by default the most probable ones.
     """
     plain = mean_prediction(samples, weights)
     mean = sharpened(plain, heat.degree)
     n_targets = len(mean)
-    decided = np.arange(n_targets), plain.argmax(axis=1)
+    decided = np.arange(n_targets), plain.argmax(axis=1) if decisions is None else decisions
     factor = (1.0 - mean[decided]) / np.maximum(1.0 - plain[decided], _LEAST)
     wrong = factor[:, None] * (1.0 - samples[decided[0], :, decided[1]].astype(np.float64))
     wrong = np.minimum(wrong, 1.0)  # (M, K)
@@ -109,6 +131,27 @@ def estimates(
         low, high = np.quantile(measured, [0.05, 0.95])
         results.append(Estimate(float(weights @ of_sample), float(low), float(high)))
     return results[0], results[1]
+
+
+def believed_labels(
+    samples: np.ndarray, weights: np.ndarray, generator: np.random.Generator, heat: Temperature
+) -> np.ndarray:
+    """(K', M) labellings of the target set (M, K, C) as likely as the report has them.
+
+    One each of so many draws from the posterior, at a temperature that is drawn as well.
+    """
+    plain = mean_prediction(samples, weights)
+    drawn = generator.choice(len(weights), _LABELLINGS, p=weights)
+    labels = np.empty((_LABELLINGS, len(plain)), np.int64)
+    for row, (k, noise) in enumerate(
+        zip(drawn, generator.standard_normal(len(drawn)), strict=True)
+    ):
+        mean = sharpened(plain, heat.degree * np.exp(heat.deviation * noise))
+        probs = samples[:, k].astype(np.float64) * (mean / np.maximum(plain, _LEAST))
+        totals = probs.cumsum(axis=1)
+        at = generator.random((len(plain), 1)) * totals[:, -1:]
+        labels[row] = (at > totals[:, :-1]).sum(axis=1)
+    return labels
 
 
 def _by_temperature(

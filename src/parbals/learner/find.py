@@ -15,9 +15,11 @@ nothing), and
 
     R ~ Poisson(ρ Σ_i p_k(x_i)).
 
-The interval is 90 % of that. Its lower end of the recall is careful, its upper end less so:
-benchmarks/FIND.md has both beside the truth. With an audit the class is also counted among random
-items, which assumes nothing of the model and says little unless the audit is large.
+The 5 % of that with the largest R end the interval below. Most of R lies with many items of small
+p, and what the model says of those no label has checked: for the recall's upper end only the twenty
+likeliest items are counted, in place of all, the kind that the model is held to its word by.
+benchmarks/FIND.md has both ends beside the truth. With an audit the class is also counted among
+random items, which assumes nothing of the model and says little unless the audit is large.
 """
 
 from dataclasses import dataclass
@@ -135,11 +137,13 @@ def estimate_recall(learner: "ActiveLearner") -> Recall | None:
     expected = _expected(learner, model, open_items, chances, generator)
     shares = _believed(learner, generator) if found >= _FEWEST else np.ones(_DRAWS)
     left = generator.poisson(expected * shares)
-    low, high = np.quantile(left, [0.05, 0.95])
-    spread = found / np.maximum(found + left, 1)
-    recall = Estimate(float(spread.mean()), *(float(x) for x in np.quantile(spread, [0.05, 0.95])))
-    estimate = Estimate(float((expected * shares).mean()), float(low), float(high))
-    next_finds = float(np.sort(chances)[-20:].sum() * shares.mean())
+    likeliest = np.sort(chances)[-_LATEST:].sum()
+    least = np.quantile(generator.poisson(likeliest * shares), 0.05)
+    low, high = float(min(least, np.quantile(left, 0.05))), float(np.quantile(left, 0.95))
+    estimate = Estimate(float((expected * shares).mean()), low, high)
+    mean = float((found / np.maximum(found + left, 1)).mean())
+    recall = Estimate(mean, *(found / max(found + end, 1.0) for end in (high, low)))
+    next_finds = float(likeliest * shares.mean())
     measured = _measured(learner, found)
     stop = found >= _FEWEST and (recall.low >= _GOAL or next_finds < _HARDLY)
     advice = _advice(learner.find, found, len(open_items), estimate, recall, next_finds, stop)

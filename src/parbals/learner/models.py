@@ -16,6 +16,7 @@ is fitted itself, with a warning.
 
 import copy
 import warnings
+from collections.abc import Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -47,22 +48,26 @@ class SampleModel(Protocol):
 class EnsembleModel:
     """The members of a scikit-learn ensemble (forest, extra trees, bagging, voting) as samples.
 
-    A member that has not seen a class gives it probability zero.
+    A member that has not seen a class gives it probability zero. ``labels``: what the classes are
+    called, in order, where the ensemble was not fitted on class numbers.
     """
 
-    def __init__(self, ensemble: Any, n_classes: int) -> None:
+    def __init__(self, ensemble: Any, n_classes: int, labels: Sequence[Any] | None = None) -> None:
         self.ensemble = ensemble
         self.n_classes = n_classes
+        self.labels = range(n_classes) if labels is None else list(labels)
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Fit the ensemble to features (n, D) and class numbers (n,)."""
         self.ensemble.fit(X, y)
         return self
 
     def sample_proba(self, X: np.ndarray) -> np.ndarray:
+        """(N, K, C) class probabilities, one sample for each of the K members."""
         members = list(self.ensemble.estimators_)
         columns = getattr(self.ensemble, "estimators_features_", [slice(None)] * len(members))
         # Ensembles number the classes they saw and fit their members on those numbers.
-        seen = np.asarray(self.ensemble.classes_).astype(int)
+        seen = np.array([self.labels.index(y) for y in self.ensemble.classes_.tolist()])
         probs = np.zeros((len(X), len(members), self.n_classes))
         for k, (member, used) in enumerate(zip(members, columns, strict=True)):
             known = seen[np.asarray(member.classes_).astype(int)]

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parbals.learner.audit import Measurement, measure
+from parbals.arrays import mean_prediction
+from parbals.learner.audit import Measurement, audit_predictions, measure
 from parbals.learner.choosing import choose_among
+from parbals.learner.expectation import Temperature, believed_labels, estimates, temperature
 from parbals.learner.find import Recall, estimate_recall
-from parbals.learner.words import certificate, class_lines
+from parbals.learner.metric import METRICS, decide_from, decided, metric_values
+from parbals.learner.words import certificate, class_lines, metric_line
 from parbals.randomness import derive_generator
 from parbals.strategies.lookahead import expected_gain
 from parbals.strategies.table import DEFAULT
@@ -48,6 +51,10 @@ class Report:
         measured: what the audit says; None without one.
         recall: how much of the class that the learner is to find has been found; None where it is
             to find none. ``stop`` and ``advice`` are then about that.
+        metric: what the model is judged by.
+        expected_metric: balanced accuracy or F1 on the target set, as the model expects it; None
+            where the metric is the error or the log loss, which are there already.
+        decide_from: then the probability from which a class is decided, where one number says it.
     """
 
     n_items: int
@@ -64,6 +71,9 @@ class Report:
     warnings: tuple[str, ...] = ()
     measured: Measurement | None = None
     recall: Recall | None = None
+    metric: str = "accuracy"
+    expected_metric: Estimate | None = None
+    decide_from: dict[Any, float] | None = None
 
     @property
     def measured_error(self) -> Estimate | None:
@@ -83,6 +93,8 @@ class Report:
             for name in ("recall", "precision"):
                 shares = plain["measured"][name]
                 plain["measured"][name] = {str(c): share for c, share in shares.items()}
+        if self.decide_from is not None:
+            plain["decide_from"] = {str(c): share for c, share in self.decide_from.items()}
         for name in ("expected_error", "expected_log_loss"):
             if not getattr(self, name).known:
                 plain[name] = None
@@ -99,6 +111,7 @@ class Report:
                 f"expected error on {self.n_targets} target points: "
                 f"{_percent(self.expected_error)}",
                 f"expected log loss: {self.expected_log_loss} nats",
+                *metric_line(self.as_dict()),
             ]
         measured = self.as_dict()["measured"]
         if self.expected_error.known or measured is not None:
@@ -108,17 +121,21 @@ class Report:
 
 def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
     """The report of a learner as it stands."""
-    from parbals.learner.expectation import estimates, temperature  # loads SciPy's optimisers
-
     targets = learner.target_rows()
     model = learner.fitted() if learner.can_fit else None
     error = log_loss = Estimate(math.nan, math.nan, math.nan)
+    judged, threshold = None, None
     gain, size = None, min(batch_size, len(learner.choosable_positions()))
     if model is not None:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
         generator = derive_generator(learner.seed, "report")
-        error, log_loss = estimates(samples, weights, generator, temperature(model))
+        heat = temperature(model, *audit_predictions(learner, model))
+        stakes = learner.stakes(model)
+        decisions = decided(mean_prediction(samples, weights), stakes)
+        error, log_loss = estimates(samples, weights, generator, heat, decisions)
+        judged = _judged(learner, samples, weights, heat, decisions)
+        threshold = decide_from(stakes, learner.classes)
         if learner.find is None:
             gain, size = _next_gain(learner, model, samples, weights, batch_size)
     recall = estimate_recall(learner)
@@ -145,7 +162,27 @@ def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
         warnings=tuple(getattr(diagnostics, "problems", ())),
         measured=measure(learner),
         recall=recall,
+        metric=learner.metric,
+        expected_metric=judged,
+        decide_from=threshold,
     )
+
+
+def _judged(
+    learner: "ActiveLearner",
+    samples: np.ndarray,
+    weights: np.ndarray,
+    heat: Temperature,
+    decisions: np.ndarray,
+) -> Estimate | None:
+    """The learner's metric of decisions (M,) over labellings that the model believes in."""
+    if learner.metric in METRICS:
+        return None
+    generator = derive_generator(learner.seed, "metric")
+    labels = believed_labels(samples, weights, generator, heat)
+    values = metric_values(learner.metric, decisions, labels, learner.classes)
+    low, high = np.quantile(values, [0.05, 0.95])
+    return Estimate(float(values.mean()), float(low), float(high))
 
 
 def _next_gain(
@@ -212,14 +249,14 @@ def _advice(gain: float | None, size: int, log_loss: float) -> tuple[bool, str]:
         return False, "Go on: the model has not seen two classes yet."
     share = gain / log_loss if log_loss > 0 else 0.0
     if share < _NEGLIGIBLE:
+        # Not "you can stop": the model may be bad, and learn little from more labels.
         return True, (
-            f"You can stop: the next {size} labels are expected to lower the log loss by "
-            f"{gain:.2g} nats, {share:.1%} of what is left."
+            f"More labels hardly change the model: the next {size} are expected to lower its log "
+            f"loss by {share:.1%}. Better features may help more."
         )
-    return (
-        False,
-        f"Go on: the next {size} labels are expected to lower the log loss by {gain:.2g} nats "
-        f"({share:.0%}).",
+    return False, (
+        f"Go on: more labels still make the model better; the next {size} are expected to lower "
+        f"its log loss by {share:.0%}."
     )
 
 

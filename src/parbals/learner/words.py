@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Goal", "GoalPart", "advice", "certificate", "class_lines", "error_line", "may_stop"]
-__all__ += ["goal_parts", "why_words"]
+__all__ += ["goal_parts", "metric_line", "why_words"]
 
 _HARDLY = 0.01
 """Ten labels that are expected to lower the log loss by a smaller share hardly help."""
@@ -102,6 +102,21 @@ def error_line(report: Mapping[str, Any]) -> str:
         f"expected error on {report['n_targets']:,} target points: {error['mean']:.1%} "
         f"(90 % interval {error['low']:.1%} to {error['high']:.1%})"
     )
+
+
+def metric_line(report: Mapping[str, Any]) -> list[str]:
+    """What the model is judged by, where that is neither the error nor the log loss."""
+    value = report.get("expected_metric")
+    if value is None:
+        return []
+    name, _, label = str(report["metric"]).partition(":")
+    words = f"F1 of {label}" if label else name.replace("-", " ")
+    shares = (report.get("decide_from") or {}).items()
+    decided = "".join(f"; {c} is decided from a probability of {p:.2f} on" for c, p in shares)
+    return [
+        f"expected {words}: {value['mean']:.1%} (90 % interval {value['low']:.1%} to "
+        f"{value['high']:.1%}){decided}"
+    ]
 
 
 def why_words(

@@ -6,7 +6,6 @@ machine abstained on. Its items are leased to it by name, so the next run finds 
 killed had out.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +17,7 @@ from parbals.machines.asking import Asked, Asking
 from parbals.machines.json_lines import Reply
 from parbals.machines.pace import Pace, Stop
 from parbals.machines.programs import Program
+from parbals.store.clock import moment
 from parbals.store.records import Item, Submission
 from parbals.store.store import Store
 from parbals.strategies.table import UNIFORM
@@ -199,7 +199,7 @@ class _Run:
                 self._size(),
                 fewer=True,
                 annotator=self.name,
-                expires=time.time() + self.rules.lease_seconds,
+                expires=moment() + self.rules.lease_seconds,
                 strategy=UNIFORM if self.rules.strategy == UNIFORM else None,
                 leave_out=self._passed,
             )
@@ -220,18 +220,30 @@ class _Run:
             return self.stop.reason
         if self._size() <= 0:
             return "budget"
-        if self.rules.until_advised and self.result.batches:
-            from parbals.project.engine import learner_of
-
-            self._show("reporting")
-            learner = learner_of(self.store)
-            report = learner.report(self.rules.batch_size)
-            self.store.save_report(report.as_dict(), len(learner.labelled))
-            # Without a gain there is no advice, only the remark that nothing is free.
-            if report.stop and report.next_gain is not None:
-                self.say(report.advice)
-                return "advised"
+        if self.rules.until_advised and self.store.n_labelled:
+            return self._advised()
         return None
+
+    def _advised(self) -> str | None:
+        """By the project's goal. Without one: when more labels hardly help, after a batch."""
+        from parbals.learner.words import Goal, advice
+        from parbals.project.engine import learner_of
+        from parbals.project.summary import goal_of
+
+        goal = goal_of(self.store)
+        if goal == Goal() and not self.result.batches:
+            return None
+        self._show("reporting")
+        learner = learner_of(self.store)
+        report = learner.report(self.rules.batch_size)
+        self.store.save_report(report.as_dict(), len(learner.labelled))
+        stop, sentence = advice(goal, len(learner.labelled), report.as_dict())
+        # Without a gain nothing is known, only that nothing is free.
+        stop |= goal == Goal() and report.stop and report.next_gain is not None
+        if not stop:
+            return None
+        self.say(sentence)
+        return "advised"
 
     def _keep(self, replies: list[tuple[Item, Reply]]) -> None:
         given = [(item, reply) for item, reply in replies if reply.label is not None]

@@ -65,8 +65,9 @@ class LogisticModel:
         prior_scale_: the deviation of a class's logit over the pool under the prior that was
             chosen, or the number that was given.
         prior_shape_: the shape that was chosen, or "given".
-        coef_samples_: (K, C, D) and intercept_samples_: (K, C), weights that sum to zero over the
-            classes (the part of the prior that no data can inform is left out).
+        coef_samples_: (K, C, D), weights that sum to zero over the classes (the part of the prior
+            that no data can inform is left out).
+        intercept_samples_: (K, C), likewise.
     """
 
     def __init__(

@@ -11,9 +11,11 @@ Where the sites have settled, the evidence of expectation propagation does not d
 first order: its slope in ln s is that of this formula, and so is the place of its maximum.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from parbals.posterior.ep import cavities, renewed_sites
 from parbals.posterior.sites import Sites, settle
@@ -61,13 +63,15 @@ def settled_sites(
     Labels of 0, which pad, say nothing.
     """
     turned, present = factors.swapaxes(-1, -2), np.square(signs)
+    stack, unit = turned.reshape(-1, *turned.shape[-2:]), np.eye(factors.shape[-1])
 
     def renew(sites: Sites) -> Sites:
-        precision = (turned * sites.precisions[..., None, :]) @ factors
-        covariance = np.linalg.inv(precision + np.eye(factors.shape[-1]))
-        spread = factors @ covariance
-        mean = (spread @ (turned @ sites.shifts[..., None]))[..., 0]
-        variance = (spread * factors).sum(axis=-1)
+        precision = (turned * sites.precisions[..., None, :]) @ factors + unit
+        lowers = np.linalg.cholesky(precision).reshape(-1, *unit.shape)
+        halves = map(partial(solve_triangular, lower=True, check_finite=False), lowers, stack)
+        spread = np.reshape(list(halves), turned.shape)  # its square is FᵀΣF
+        mean = ((spread @ sites.shifts[..., None]).swapaxes(-1, -2) @ spread)[..., 0, :]
+        variance = np.square(spread).sum(axis=-2)
         renewed = renewed_sites(*cavities(mean, variance, sites), signs)
         return Sites(present * renewed.precisions, present * renewed.shifts)
 

@@ -15,10 +15,10 @@ part: those that a strategy chose may be taken as they come only together with t
 by. A part of them is a sample of hard items, and its evidence finds scales that are too small.
 """
 
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from parbals.posterior.evidence import profile, settled_sites
 from parbals.posterior.moments import INTERCEPT, POWERS, PoolMoments
@@ -35,7 +35,9 @@ _MOST_PAIRS, _WORK = 66, 4e8  # pairs times rows times squared columns
 _MOST_ROUNDS = 4
 _MOST_SWEEPS, _TOLERANCE = 5, 2e-2  # of a round: the next begins with its sites
 _LONGEST = 4.0
+_ROUNDING = 1e-12
 _CLOSE = 0.1  # of ln s: no prediction notices
+_BEHIND = 6.0  # nats: a shape that far behind is not looked at again
 
 
 class Prior(NamedTuple):
@@ -97,7 +99,9 @@ class _Shapes(NamedTuple):
         n_powers = len(self.powers)
         before = _Shapes.of(self.pool, self.powers, by_columns=len(log_scales) > n_powers)
         log_shares = before.log_shares + log_evidence
-        win = len(log_shares) > n_powers and log_shares[-1] > logsumexp(log_shares[:n_powers])
+        win = len(log_shares) > n_powers and log_shares[-1] > np.logaddexp.reduce(
+            log_shares[:n_powers]
+        )
         return self._replace(log_scales=log_scales, log_shares=log_shares, columns_win=bool(win))
 
     @property
@@ -112,7 +116,8 @@ class _Shapes(NamedTuple):
         """s² of every power times its share in the average."""
         n_powers = len(self.powers)
         shares = self.log_shares[:n_powers]
-        return np.asarray(np.exp(shares - logsumexp(shares) + 2.0 * self.log_scales[:n_powers]))
+        shares = shares - np.logaddexp.reduce(shares)
+        return np.asarray(np.exp(shares + 2.0 * self.log_scales[:n_powers]))
 
     @property
     def whitening(self) -> Whitening:
@@ -133,7 +138,8 @@ def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: np.ndarray) -> tuple[_Shape
     # Sites favour the prior that they come from, and where there are units columns deserve that.
     shapes = shapes._replace(columns_win=has_columns)
     sites: Sites | None = None
-    wanted = taken = np.zeros(len(factors))
+    wanted = taken = log_evidence = np.zeros(len(factors))
+    near = np.ones(len(factors), bool)
     for _ in range(_MOST_ROUNDS):
         whitened = (
             shapes.scale * by_columns[0]
@@ -148,10 +154,15 @@ def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: np.ndarray) -> tuple[_Shape
             most_sweeps=_MOST_SWEEPS,
         )
         before = shapes.scale
-        best, log_evidence = _best_scales(factors, pairs, sites)
-        wanted, last = best - shapes.log_scales, wanted
+        best, found = _best_scales(list(compress(factors, near)), pairs, sites)
+        # The sites' own part of the evidence changes; how far a shape is behind hardly does.
+        log_evidence = log_evidence - log_evidence[near].max() + found.max()
+        log_evidence[near] = found
+        wanted, last = np.zeros(len(factors)), wanted
+        wanted[near] = best - shapes.log_scales[near]
         taken = wanted * _stride(taken, last - wanted)
         shapes = shapes.weighed(shapes.log_scales + taken, log_evidence)
+        near = near & (shapes.log_shares > shapes.log_shares.max() - _BEHIND)
         if abs(np.log(shapes.scale / before)) < _CLOSE:
             break
     assert sites is not None
@@ -240,9 +251,12 @@ class _Pairs(NamedTuple):
     def factors(self, whitened: np.ndarray) -> np.ndarray:
         """F (P, n, r) of f_a - f_b, without intercepts, at whitened rows (n, D).
 
-        Of wide rows only the coordinates in their own space matter, r ≤ n.
+        Of wide rows only their products matter: a root of those, r = n.
         """
         rows = np.sqrt(2.0) * whitened[self.rows] * np.square(self.signs)[:, :, None]
-        if rows.shape[-1] > rows.shape[-2]:
-            return np.asarray(np.linalg.qr(rows.swapaxes(-1, -2), mode="r")).swapaxes(-1, -2)
-        return rows
+        n_rows, n_columns = rows.shape[1:]
+        if n_columns <= n_rows:
+            return rows
+        products = rows @ rows.swapaxes(-1, -2)
+        products += _ROUNDING * np.trace(products, axis1=1, axis2=2).max() * np.eye(n_rows)
+        return np.asarray(np.linalg.cholesky(products))

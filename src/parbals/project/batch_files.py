@@ -6,7 +6,7 @@ from typing import Any
 
 from parbals.errors import InputError
 from parbals.project.exports import write_export
-from parbals.readers.answers import FilledRow
+from parbals.readers.answers import FilledRow, ToolRow
 from parbals.store.store import Store
 
 __all__ = ["batch_header", "positions_of_answers", "positions_of_ids", "write_batch_csv"]
@@ -41,7 +41,9 @@ def write_batch_csv(
     return write_export(path, records, "csv", header, bom=True)
 
 
-def positions_of_answers(store: Store, answers: Sequence[FilledRow], name: str) -> list[int]:
+def positions_of_answers(
+    store: Store, answers: Sequence[FilledRow | ToolRow], name: str
+) -> list[int]:
     """The item of every row.
 
     A spreadsheet turns 007 into 7 and 1 into 1.0: that is understood if it is unambiguous.

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from parbals.features.encoders.base import Kind, Options
 from parbals.features.encoders.embedding import Progress
 from parbals.features.encoders.table import AUTO, default_encoder
 from parbals.learner.audit import draw_audit
-from parbals.learner.metric import METRICS
+from parbals.learner.metric import METRICS, check_metric, metric_of
 from parbals.project.embedding import Made, make_features
 from parbals.project.features import COLUMNS, GIVEN, TABLE, open_encoder, store_features
 from parbals.project.table import all_numbers, holds_classes, reads_as_numbers, sort_columns
@@ -21,6 +22,7 @@ from parbals.readers.items import classes_in, id_column_of, plan_items
 from parbals.readers.numbers import feature_blocks
 from parbals.readers.open import open_source
 from parbals.readers.source import Source, check_column
+from parbals.store.folder import FOLDER_MODE
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
@@ -101,6 +103,7 @@ def create_project(
                 "column)."
             )
         classes = classes_in(source, roles.label)
+    check_metric(metric_of(settings.get("loss", METRICS["accuracy"])), classes)
     if settings.get("find") not in (None, *classes):
         raise InputError(
             f"{settings['find']!r}, which is to be found, is not one of the classes: "
@@ -114,7 +117,8 @@ def create_project(
     folder.parent.mkdir(parents=True, exist_ok=True)
     building = folder.with_name(f".{folder.name}.{os.getpid()}.building")
     shutil.rmtree(building, ignore_errors=True)
-    building.mkdir()
+    # A folder that was there, and empty, stays as open as its owner made it.
+    building.mkdir(mode=stat.S_IMODE(folder.stat().st_mode) if folder.exists() else FOLDER_MODE)
     try:
         remembered = {"prior_scale": "auto", "loss": METRICS["accuracy"], **settings}
         remembered |= {"data": str(data.resolve()), "encoder": known}

@@ -10,12 +10,10 @@ from parbals.project.batch_files import batch_header, positions_of_ids
 from parbals.readers.answers import Classes, open_answers
 from parbals.readers.cells import as_text, is_missing, raw_cell
 from parbals.readers.source import Source
+from parbals.store.folder import is_project_file
 from parbals.store.store import Store
 
 __all__ = ["check_batch_destination", "check_destination", "check_export_destination"]
-
-_STARTS = ("project.", "page-", "page.", ".")
-_ENDS = (".npy", ".lock")
 
 
 def check_destination(folder: Path, path: Path, data: str | None = None) -> None:
@@ -46,7 +44,7 @@ def check_destination(folder: Path, path: Path, data: str | None = None) -> None
         raise InputError(
             f"{path} is a link that leads out of the project's folder; name a file with --out."
         )
-    is_reserved = _same(parent, folder) and _has_reserved_name(destination)
+    is_reserved = _same(parent, folder) and is_project_file(destination.name)
     if is_reserved or any(_same(destination, file) for file in _files(folder)):
         raise InputError(f"{path} is a file of the project itself; name another with --out.")
     if data is not None and _same(destination, Path(data)):
@@ -124,12 +122,8 @@ def _has_batch_columns(store: Store, source: Source) -> bool:
 
 def _files(folder: Path) -> Iterator[Path]:
     """The files of the project that are there now."""
-    return filter(_has_reserved_name, folder.iterdir() if folder.is_dir() else ())
-
-
-def _has_reserved_name(path: Path) -> bool:
-    name = path.name.casefold()  # some disks do not tell capitals apart
-    return name.startswith(_STARTS) or name.endswith(_ENDS)
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return (path for path in paths if is_project_file(path.name))
 
 
 def _same(one: Path, other: Path) -> bool:

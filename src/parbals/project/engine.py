@@ -8,6 +8,7 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
+from parbals.learner.metric import metric_of
 from parbals.learner.report import Report
 from parbals.project.consensus import combined_labels
 from parbals.project.features import features_of, store_features
@@ -45,7 +46,7 @@ def learner_of(
         random_state=settings.seed,
         n_samples=settings.n_samples,
         prior_scale=settings.prior_scale,
-        loss=settings.loss,
+        metric=metric_of(settings.loss),
         checked=True,
         n_candidates=n_candidates,
         audit=settings.audit,
@@ -92,7 +93,7 @@ def choose_batch(
 
     Args:
         fewer: fewer items where fewer are free; ``NothingFreeError`` where none is.
-        annotator, expires: whose items these are, and until when (as ``time.time()``).
+        annotator, expires: whose items these are, and until when (as ``moment()``).
         queued: the items wait on the labelling page for anybody who asks.
         strategy: stands in for the project's own.
         leave_out: positions that are not chosen, such as those a machine abstained on.
@@ -178,10 +179,13 @@ def refresh(
     for rows, block in learner.pool.blocks(_ROWS):
         predictions[rows] = learner.predict_proba(block, with_audit=with_audit)
         progress("predicting", rows.stop, learner.pool.n_rows)
-    old = store.settings.predictions
     written = store_features(store.folder, predictions, name="predictions")
     # Last: where it stops in between, the predictions still say that they are older.
-    store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
-    if old is not None and old.file != written.file:
-        (store.folder / old.file).unlink(missing_ok=True)
+    with store.together():
+        old = store.settings.predictions
+        store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
+        kept = store.settings.predictions  # the old ones or none, where items were added meanwhile
+    for file in (old, written):
+        if file is not None and (kept is None or file.file != kept.file):
+            (store.folder / file.file).unlink(missing_ok=True)
     return report

@@ -31,8 +31,9 @@ def write_export(
 ) -> int:
     """Write records as 'csv', 'jsonl' or 'parquet'; how many. What a record lacks is empty.
 
-    CSV: text that a spreadsheet would run gets an apostrophe in front (:func:`safe_cell`); missing
-    is an empty cell; lists and objects are JSON. ``bom`` adds the mark by which Excel knows UTF-8.
+    CSV: text that a spreadsheet would run gets an apostrophe in front (:func:`safe_cell`), also
+    inside a cell where a spreadsheet might split it; missing is an empty cell; lists and objects
+    are JSON. ``bom`` adds the mark by which Excel knows UTF-8.
     JSONL: missing is null. Parquet: a column is boolean, integer, number or text, whichever fits
     all its values.
     """
@@ -65,6 +66,10 @@ def _safe_text(value: Any) -> str:
     return safe_cell(cell_text(value))
 
 
+def _first_text(value: Any) -> str:
+    return safe_cell(cell_text(value), is_first=True)
+
+
 def _write_csv(
     file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str], bom: bool
 ) -> int:
@@ -73,9 +78,10 @@ def _write_csv(
     try:
         # With this line end a lone \r in a cell is quoted, too.
         writer = csv.writer(text, lineterminator="\r\n")
-        writer.writerow([safe_cell(column) for column in columns])
+        cells = [(_safe_text if place else _first_text, name) for place, name in enumerate(columns)]
+        writer.writerow([convert(name) for convert, name in cells])
         for count, record in enumerate(records, start=1):
-            writer.writerow([_value(_safe_text, record, column, count) for column in columns])
+            writer.writerow([_value(convert, record, name, count) for convert, name in cells])
         text.flush()
     finally:
         text.detach()

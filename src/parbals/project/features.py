@@ -26,6 +26,7 @@ from parbals.features.encoders.row_file import sidecar_path
 from parbals.features.encoders.table import load_encoder
 from parbals.features.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals.files import TEMPORARY_SUFFIX, cache_folder
+from parbals.store.folder import file_mode
 from parbals.store.settings import MatrixFile
 from parbals.store.store import Store
 
@@ -214,6 +215,7 @@ def store_features(folder: Path, features: np.ndarray, name: str = "features") -
     temporary = folder / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     try:
         with open(temporary, "xb") as file:
+            os.chmod(temporary, file_mode(folder))
             header = {"descr": "<f4", "fortran_order": False, "shape": features.shape}
             np.lib.format.write_array_header_1_0(file, header)
             for start in range(0, len(features), ROWS):

@@ -114,6 +114,7 @@ def add_items(
                 f"{store.folder} was changed by another program meanwhile; nothing was added, run "
                 "it again."
             )
+        predictions = store.settings.predictions  # may have been renewed since the beginning
         store.log(ADDED, file=data.name, first=n_before, count=n_new, labels=len(labels))
         store.add_items((name, content) for name, content, _ in new())
         if labels:
@@ -121,7 +122,7 @@ def add_items(
         unreadable = list(encoded.unreadable)
         store.update_settings(features=written, predictions=None, unreadable=unreadable)
     encoded.forget()
-    for file in (old, settings.predictions):
+    for file in (old, predictions):
         if file is not None and file.file != written.file:
             (store.folder / file.file).unlink(missing_ok=True)
     if settings.audit:

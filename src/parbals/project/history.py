@@ -3,10 +3,11 @@
 from typing import Any
 
 from parbals.learner.metric import metric_of
+from parbals.readers.cells import without_nul
 from parbals.store.meta import ADDED, CHANGED, RENAMED_CLASS
 from parbals.store.store import Store
 
-__all__ = ["COLUMNS", "history_rows", "history_text"]
+__all__ = ["COLUMNS", "change_words", "history_rows", "history_text"]
 
 COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
 
@@ -27,7 +28,7 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
             "label_now": answer.label_now,
             "revision": answer.revision,
             "source": answer.source,
-            "comment": answer.comment,
+            "comment": without_nul(answer.comment),
             "order": (answer.created, 1, answer.answer),
         }
         for position in positions
@@ -36,13 +37,14 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
     for event in store.events() if item is None else ():
         if event.kind in (CHANGED, RENAMED_CLASS, ADDED):
             row = {"created": event.created, "what": event.kind}
-            row |= {"comment": _said(event.kind, event.detail)}
+            row |= {"comment": change_words(event.kind, event.detail)}
             rows.append({**row, "order": (event.created, 0, event.event)})
     rows.sort(key=lambda row: row["order"])
     return [{name: row.get(name) for name in COLUMNS} for row in rows]
 
 
-def _said(kind: str, detail: dict[str, Any]) -> str:
+def change_words(kind: str, detail: dict[str, Any]) -> str:
+    """What was changed, in words; ``kind`` is one of those that ``history_rows`` knows."""
     if kind == RENAMED_CLASS:
         return f"{detail['old']} is now {detail['new']}"
     if kind == ADDED:

@@ -32,6 +32,7 @@ from parbals.errors import InputError
 from parbals.features.table import TableEncoding
 from parbals.files import need, whole_file
 from parbals.mixture import sigmoid_means
+from parbals.npy import DAMAGED_ZIP, members_of, read_member
 from parbals.project.fitted import FittedFeatures
 from parbals.race import class_probs
 
@@ -144,19 +145,30 @@ class ExportedModel:
 
 def load_model(path: str | Path) -> ExportedModel:
     """A model that ``parbals export --model FILE.npz`` wrote: ``predict_proba(items)`` (N, C)."""
+    path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with zipfile.ZipFile(path) as archive:
+            arrays = {
+                name: read_member(archive, info, f"{path.name}, array {name!r}")
+                for name, info in members_of(archive, path).items()
+            }
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
-    except (ValueError, OSError, EOFError) as error:
+    except (*DAMAGED_ZIP, OSError) as error:
         raise InputError(f"{path} is not a model of parbals ({error}).") from None
-    if str(arrays.pop("format", "")) != _FORMAT:
-        raise InputError(f"{path} is not a model of parbals; `parbals export --model` writes one.")
-    if int(arrays.pop("version")) > _VERSION:
-        raise InputError(f"{path} was written by a newer parbals; upgrade to read it.")
-    head = arrays.pop("classes"), str(arrays.pop("encoder")), arrays.pop("columns")
-    return ExportedModel(tuple(head[0].tolist()), head[1], tuple(head[2].tolist()), arrays)
+    try:
+        if str(arrays.pop("format", "")) != _FORMAT:
+            raise InputError(
+                f"{path} is not a model of parbals; `parbals export --model` writes one."
+            )
+        if int(arrays.pop("version")) > _VERSION:
+            raise InputError(f"{path} was written by a newer parbals; upgrade to read it.")
+        head = arrays.pop("classes"), str(arrays.pop("encoder")), arrays.pop("columns")
+        return ExportedModel(tuple(head[0].tolist()), head[1], tuple(head[2].tolist()), arrays)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, SystemError) as error:
+        raise InputError(f"{path} is damaged ({error}); export the model again.") from None
 
 
 def pipeline_of(exported: ExportedModel) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from parbals.errors import InputError, ProjectError
 from parbals.learner.active import ActiveLearner
+from parbals.learner.metric import decided
 from parbals.project.engine import learner_of
 from parbals.project.features import GIVEN
 from parbals.project.fitted import FittedFeatures
@@ -50,12 +51,13 @@ def open_new_items(
     id_column: str | None = None,
     encoding: str | None = None,
     split: str | None = None,
+    names: list[str] | None = None,
 ) -> NewItems:
     """New data, if they hold what the project's features are made of; else one sentence why not.
 
     Items are named by ``id_column``, by default by a column ``id``, else by their numbers.
     """
-    source = open_source(data, encoding=encoding, split=split)
+    source = open_source(data, encoding=encoding, split=split, names=names)
     settings = store.settings
     if (settings.encoder or GIVEN) == GIVEN:
         width = settings.features.shape[1] if settings.features else 0
@@ -69,7 +71,8 @@ def open_new_items(
         if column not in source.columns:
             raise InputError(
                 f"{source.name} has no column {column!r}, which the project's features are made "
-                f"of; it has {', '.join(source.columns) or 'none'}."
+                f"of; it has {', '.join(source.columns) or 'none'}. Without a header row, name its "
+                "columns: --names."
             )
     base = (data if data.is_dir() else data.parent).resolve()
     name = id_column_of(source) if id_column is None else id_column
@@ -77,7 +80,7 @@ def open_new_items(
 
 
 def predicted_columns(classes: tuple[str, ...]) -> list[str]:
-    """id, the most probable class, and one probability for each class."""
+    """id, the class that is decided, and one probability for each class."""
     return ["id", "predicted", *(f"p_{label}" for label in classes)]
 
 
@@ -86,6 +89,7 @@ def predictions(
 ) -> Iterator[dict[str, Any]]:
     """One record for every new item, in order."""
     walk, done = plan_items(new.source, id_column=new.id_column), 0
+    stakes = learner.stakes(learner.fitted(with_audit=with_audit))
     while items := [(name, content) for name, content, _ in islice(walk, _AT_ONCE)]:
         given = new.source.features
         if new.fitted.name == GIVEN and given is not None:
@@ -93,9 +97,10 @@ def predictions(
         else:
             rows = new.fitted.encoded(items, new.base)
         probs = learner.predict_proba(new.fitted.features(rows), with_audit=with_audit)
-        for (name, _), row in zip(items, probs, strict=True):
+        best = decided(probs, stakes)
+        for (name, _), row, number in zip(items, probs, best.tolist(), strict=True):
             shares = {
                 f"p_{c}": round(float(p), 6) for c, p in zip(learner.classes, row, strict=True)
             }
-            yield {"id": name, "predicted": learner.classes[int(row.argmax())], **shares}
+            yield {"id": name, "predicted": learner.classes[number], **shares}
         done += len(items)

@@ -31,7 +31,8 @@ _NOTE = "Chosen at once, so that nobody waits."
 def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> int | None:
     """Choose and record at most ``n`` free items; the batch's number, None where none is free.
 
-    Items of the audit have their share of them, as in any other batch.
+    On the page there are never more than can be labelled (``Queue.room``). Items of the audit have
+    their share of them, as in any other batch.
     """
     is_free = np.ones(store.n_items, bool)
     is_free[[*store.votes(), *store.pending(), *store.passes()]] = False
@@ -40,7 +41,7 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     waiting = audit[is_free[audit]]
     is_free[audit] = False
     free = np.flatnonzero(is_free)
-    n = min(n, len(free) + len(waiting))
+    n = min(n, len(free) + len(waiting), store.room() if queued else n)
     if n == 0:
         return None
     n_audit = audit_share(n, n_audit_out, n_out - n_audit_out, len(waiting), len(free))

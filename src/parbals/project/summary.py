@@ -13,6 +13,7 @@ from parbals.learner.words import (
     class_lines,
     error_line,
     goal_parts,
+    metric_line,
 )
 from parbals.project.consensus import Agreement, agreement, combined_labels
 from parbals.project.features import load_features
@@ -139,7 +140,8 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
         lines += _detail_lines(seen)
     report = seen.report
     if report is None:
-        return [*lines, "No report yet: it is made when labels arrive (parbals tell)."]
+        now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
+        return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
     lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
     if seen.labelled != report["n_labels"]:
         lines.append(
@@ -153,7 +155,7 @@ def report_lines(
     report: Mapping[str, Any], goal: Goal, n_labelled: int, *, verbose: bool = False
 ) -> list[str]:
     """How good the model is and what to do next; ``verbose`` with losses in nats."""
-    lines = [error_line(report)]
+    lines = [error_line(report), *metric_line(report)]
     loss, gain = report["expected_log_loss"], report.get("next_gain")
     if verbose and loss is not None:
         lines.append(

@@ -12,7 +12,7 @@ from parbals.errors import InputError
 from parbals.features.encoders.embedding import Progress
 from parbals.features.reading import guess_reading
 from parbals.features.scratch import ROWS, scratch
-from parbals.features.table import TableEncoding, tells_apart
+from parbals.features.table import TableEncoding, is_text, tells_apart
 from parbals.project.features import Items
 from parbals.readers.numbers import feature_blocks
 from parbals.readers.source import Source
@@ -32,8 +32,6 @@ _LEARN_FROM = 20_000
 _LENGTH = 3.0
 """As long as the rows of encoded texts and images are, so that neither drowns the other."""
 _SEEN = 1_000
-_WORDS = 4
-_DISTINCT = 0.5
 
 
 def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncoding:
@@ -103,18 +101,9 @@ def holds_classes(source: Source, column: str, classes: Sequence[str]) -> bool:
 def sort_columns(source: Source, columns: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
     """Columns nobody asked for: those of a table, sentences, and those that only name the rows."""
     seen = columns_of((row.values for row in islice(source.rows(), _SEEN)), columns)
-    texts = [name for name in columns if _is_text(seen[name])]
+    texts = [name for name in columns if is_text(seen[name])]
     names = [name for name in columns if name not in texts and tells_apart(name, seen[name])]
     return [name for name in columns if name not in {*texts, *names}], texts, names
-
-
-def _is_text(cells: list[Any]) -> bool:
-    """Sentences that differ from row to row."""
-    texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
-    if not texts or guess_reading(texts) is not None:
-        return False
-    n_words = sum(len(text.split()) for text in texts) / len(texts)
-    return n_words >= _WORDS and len(set(texts)) >= _DISTINCT * len(texts)
 
 
 def columns_of(contents: Iterable[dict[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:

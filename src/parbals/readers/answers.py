@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
+from parbals.readers.arrow import is_dataset_folder, open_dataset_folder, open_parquet
 from parbals.readers.cells import as_text, is_missing, raw_cell
-from parbals.readers.jsonl import open_jsonl
+from parbals.readers.jsonl import open_jsonl, tool_records
 from parbals.readers.source import Source, short, where
 from parbals.readers.text import open_delimited
 
-__all__ = ["Classes", "FilledRow", "open_answers", "read_answers"]
+__all__ = ["Classes", "FilledRow", "ToolRow", "open_answers", "read_answers", "tool_answers"]
+
+_JSON = (".jsonl", ".ndjson", ".json")
 
 
 class FilledRow(NamedTuple):
@@ -23,6 +26,15 @@ class FilledRow(NamedTuple):
     row: int
     id: str
     label: str
+
+
+class ToolRow(NamedTuple):
+    """A label in another tool's file, and who gave it, where the file says so."""
+
+    row: int
+    id: str
+    label: str
+    annotator: str | None
 
 
 def read_answers(
@@ -37,6 +49,7 @@ def read_answers(
 
     Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
     JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
+    Parquet files and Hugging Face dataset folders are read as well.
     Blanks around a label do not count, nor do small and capital letters unless two classes differ
     by nothing else; ``former`` names of classes stand for those of today. The apostrophe that kept
     an id from being a formula is taken off. A row that says the same as an earlier one is left out.
@@ -67,13 +80,48 @@ def read_answers(
     return list(rows.values())
 
 
+def tool_answers(
+    path: Path, classes: Sequence[str], former: Mapping[str, str] | None = None
+) -> list[ToolRow] | None:
+    """Every label in another labelling tool's file (:mod:`parbals.readers.tools`).
+
+    None where the file is something else, for :func:`read_answers`.
+    """
+    known = Classes(classes, former)
+    if path.suffix.lower() not in _JSON or not path.is_file():
+        return None
+    records = tool_records(path)
+    if records is None:
+        return None
+    rows: dict[tuple[str, str | None], ToolRow] = {}
+    for number, record in records:
+        for annotator, given in record.labels:
+            place = where(path.name, number)
+            if record.id is None:
+                raise InputError(f"{place} has a label, but no id that says which item it is.")
+            label = known.match(given, place)
+            key = (record.id, annotator)
+            earlier = rows.setdefault(key, ToolRow(number, record.id, label, annotator))
+            if earlier.label != label:
+                by = f" by {short(annotator)}" if annotator else ""
+                raise LabelError(
+                    f"{place}: the item {short(record.id)} is {short(label)} here{by} and "
+                    f"{short(earlier.label)} in row {earlier.row}; keep one of them."
+                )
+    return list(rows.values())
+
+
 def open_answers(path: Path, *, any_ending: bool = False) -> Source:
     """A file that people fill in; with ``any_ending`` one of another name is read as CSV."""
+    if path.is_dir() and is_dataset_folder(path):
+        return open_dataset_folder(path)
     if not path.is_file():
         raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}.")
     suffix = path.suffix.lower()
-    if suffix in (".jsonl", ".ndjson"):
+    if suffix in _JSON:
         return open_jsonl(path)
+    if suffix == ".parquet":
+        return open_parquet(path)
     if any_ending or suffix in (".csv", ".txt", ".tsv"):
         return open_delimited(path, "tsv" if suffix == ".tsv" else "csv", forgiving=True)
     raise InputError(f"{path.name} cannot be read as answers; save it as CSV.")

@@ -18,29 +18,36 @@ __all__ = [
     "plain_value",
     "raw_cell",
     "safe_cell",
+    "without_nul",
 ]
 
 # Spreadsheets start a formula at these; Excel also at the wide forms of East Asian keyboards.
-_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+_SIGNS = "=+-@＝＋－＠"
+_STARTS = (*_SIGNS, "\t", "\r", "\n")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# Where lists are separated by semicolons, spreadsheets split a row of ours at these, inside quotes
+# as well: a quote counts only at the beginning of a cell.
+_INNER = re.compile(rf"(?<=[;\t\r\n])(?=['\" ]*[{re.escape(_SIGNS)}])")
+_ADDED = re.compile(rf"(?<=[;\t\r\n])'(?=['\" ]*[{re.escape(_SIGNS)}])")
 
 
-def _would_run(text: str) -> bool:
-    return text.startswith(_FORMULA) and _NUMBER.fullmatch(text) is None
+def safe_cell(text: str, *, is_first: bool = False) -> str:
+    """Text that no spreadsheet takes for a formula, whatever it splits rows at.
 
-
-def safe_cell(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: an apostrophe stands before what could be one.
-
-    A text that already begins with apostrophes and a formula gets one more, so that
-    :func:`raw_cell` undoes every case.
+    An apostrophe stands before what could be one: at the beginning, or after a semicolon, tab or
+    line end. Plain numbers are left alone, but for the ``is_first`` cell of a row: a row that is
+    not split begins a formula with it. A text that already begins with apostrophes and a formula
+    gets one more, so that :func:`raw_cell` undoes every case.
     """
-    return f"'{text}" if _would_run(text.lstrip("'")) else text
+    is_number = not is_first and _NUMBER.fullmatch(text) is not None
+    apostrophe = "'" if text.lstrip("'").startswith(_STARTS) and not is_number else ""
+    return apostrophe + _INNER.sub("'", text)
 
 
 def raw_cell(text: str) -> str:
     """Undo :func:`safe_cell`; text that it never changes is returned as it is."""
-    return text[1:] if text.startswith("'") and _would_run(text.lstrip("'")) else text
+    has_more = text.startswith("'") and text.lstrip("'").startswith(_STARTS)
+    return _ADDED.sub("", text[has_more:])
 
 
 def is_missing(value: Any) -> bool:
@@ -64,6 +71,11 @@ def plain_text(text: str) -> str:
         except UnicodeEncodeError:
             raise ValueError("contains half a surrogate pair, which is not a character") from None
     return text
+
+
+def without_nul(value: Any) -> Any:
+    """A value as a file can hold it, if an earlier parbals has let a NUL into a comment."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 
 def plain_value(value: Any) -> Any:

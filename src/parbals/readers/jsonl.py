@@ -1,24 +1,34 @@
-"""JSONL: one JSON object a line, read as a stream."""
+"""JSON objects, one a line (JSONL) or in one list (JSON), read as a stream.
+
+Those of another labelling tool (:mod:`parbals.readers.tools`) are read as it meant them.
+"""
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError
+from parbals.readers.annotated import Annotated
 from parbals.readers.encoding import LIMIT, NUL, encoding_of, lines_of, open_text, undecodable
+from parbals.readers.json_list import list_items
 from parbals.readers.source import MAX_COLUMNS, Row, Source, check_columns, short, where
+from parbals.readers.tools import Tool, flat, tool_of
 
-__all__ = ["open_jsonl"]
+__all__ = ["open_jsonl", "tool_records"]
+
+_Numbered = tuple[int, dict[str, Any]]
 
 
 def open_jsonl(path: Path, encoding: str | None = None) -> Source:
-    """One JSON object a line; it is walked once for the keys, and one that a line lacks is None."""
+    """JSON objects; they are walked once for the keys, and one that an object lacks is None."""
     encoding = encoding_of(path, encoding)
     columns: dict[str, None] = {}
     n_rows = 0
-    for row, values in _objects(path, encoding):
+    tool, objects = _tool(path, encoding)
+    for row, values in objects():
         n_rows += 1
         for key in values.keys() - columns.keys():
             if not key.strip() or len(columns) == MAX_COLUMNS:
@@ -31,13 +41,68 @@ def open_jsonl(path: Path, encoding: str | None = None) -> Source:
     names = check_columns(list(columns), path.name)
 
     def rows() -> Iterator[Row]:
-        for row, values in _objects(path, encoding):
+        for row, values in objects():
             yield Row(row, {name: values.get(name) for name in names})
 
-    return Source(names, n_rows, rows, "jsonl", path.name, encoding=encoding)
+    notes = () if tool is None else (f"{path.name} is read as records of {tool.title}.",)
+    return Source(names, n_rows, rows, "jsonl", path.name, encoding=encoding, notes=notes)
 
 
-def _objects(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def tool_records(path: Path) -> Iterator[tuple[int, Annotated]] | None:
+    """The records of another labelling tool with their rows; None where the file is a plain one."""
+    encoding = encoding_of(path, None)
+    tool, _ = _tool(path, encoding)
+    if tool is None:
+        return None
+    read = tool.read
+    return ((row, read(record)) for row, record in _objects(path, encoding))
+
+
+def _tool(path: Path, encoding: str) -> tuple[Tool | None, Callable[[], Iterator[_Numbered]]]:
+    """Which tool wrote the file, by its first object, and its objects as plain ones."""
+    first = next(_objects(path, encoding), None)
+    tool = None if first is None else tool_of(first[1])
+    if tool is None:
+        return None, lambda: _objects(path, encoding)
+    return tool, lambda: _flat_objects(tool, path, encoding)
+
+
+def _flat_objects(tool: Tool, path: Path, encoding: str) -> Iterator[_Numbered]:
+    """Each item once, with everybody's labels: some tools write a record for each annotator."""
+    labels: dict[str, list[tuple[str | None, str]]] = {}
+    first: dict[str, tuple[int, bytes]] = {}
+    for row, record in _objects(path, encoding):
+        if not tool.is_record(record):
+            raise InputError(
+                f"{where(path.name, row)} is not a record of {tool.title} as the first one is."
+            )
+        name, content, given = tool.read(record)
+        if name is None:
+            continue
+        labels.setdefault(name, []).extend(given)
+        earlier, mark = first.setdefault(name, (row, digest := _digest(content)))
+        if mark != digest:
+            raise InputError(
+                f"{where(path.name, row)}: the id {short(name)} is also that of row {earlier}, "
+                "which is about something else; give every item its own id."
+            )
+    for row, record in _objects(path, encoding):
+        name, content, given = tool.read(record)
+        if name is None:
+            yield row, flat(name, content, given)
+        elif first[name][0] == row:
+            yield row, flat(name, content, labels[name])
+
+
+def _digest(content: dict[str, Any]) -> bytes:
+    return blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+
+
+def _objects(path: Path, encoding: str) -> Iterator[_Numbered]:
+    if Path(path.name.removesuffix(".gz")).suffix.lower() == ".json":
+        for row, text in list_items(path, encoding):
+            yield row, _one_object(text, where(path.name, row))
+        return
     row = 0
     with open_text(path, encoding) as file:
         try:
@@ -68,7 +133,7 @@ def _one_object(line: str, place: str) -> dict[str, Any]:
         raise
     except ValueError as error:
         raise InputError(
-            f"{place} is not valid JSON ({getattr(error, 'msg', error)}); each line must be one "
+            f"{place} is not valid JSON ({getattr(error, 'msg', error)}); each row must be one "
             "object."
         ) from None
     if not isinstance(values, dict):

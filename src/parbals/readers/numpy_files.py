@@ -2,7 +2,6 @@
 
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.npy import NpyHeader, read_header
+from parbals.npy import DAMAGED_ZIP, NpyHeader, members_of, read_header, read_member
 from parbals.readers.source import Row, Source, short
 
 __all__ = ["open_npy", "open_npz"]
 
 _TEXT_ARRAYS = ("id", "text")
 _CHUNK = 1 << 20
-# Deflate does no better than about 1,032 to 1. Features reach 10 to 1, one-hot columns perhaps 50.
-_DEFLATE_LIMIT = 1_040
-_BOMB_RATIO, _BOMB_BYTES = 100, 1 << 28
 
 
 def _check_features(header: NpyHeader, name: str) -> None:
@@ -61,16 +57,12 @@ def open_npz(path: Path, label: str | None = None) -> Source:
     named = (*_TEXT_ARRAYS, label or "label")
     try:
         with zipfile.ZipFile(path) as archive:
-            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            if len(members) != len(archive.infolist()):
-                raise InputError(f"{path.name} holds two arrays of the same name; save it again.")
+            members = members_of(archive, path)
             if label is not None and label not in members:
                 raise InputError(
                     f"{path.name} has no array {short(label)} with the labels; name the one that "
                     f"has them; there are: {', '.join(map(short, list(members)[:10])) or 'none'}."
                 )
-            for key, info in members.items():
-                _check_member(info, path.stat().st_size, f"{path.name}, array {key!r}")
             texts = {
                 key: _texts(archive, members[key], f"{path.name}, array {key!r}")
                 for key in dict.fromkeys(named)
@@ -86,49 +78,13 @@ def open_npz(path: Path, label: str | None = None) -> Source:
             features = None
             for key in others:
                 features = _numbers(archive, members[key], path, f"{path.name}, array {key!r}")
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except DAMAGED_ZIP as error:
         raise InputError(
             f"{path.name} is damaged or is not an .npz file ({error}); save it again."
         ) from None
     if not texts and features is None:
         raise InputError(f"{path.name} holds no arrays.")
     return _source(texts, features, "npz", path.name)
-
-
-def _check_member(info: zipfile.ZipInfo, file_size: int, name: str) -> None:
-    """Refuse what claims more than its compressed bytes can hold, and what only a bomb holds."""
-    stored = info.compress_type == zipfile.ZIP_STORED
-    if info.flag_bits & 1 or (not stored and info.compress_type != zipfile.ZIP_DEFLATED):
-        raise InputError(
-            f"{name} is encrypted or compressed in an unknown way; save it with numpy.savez."
-        )
-    most = info.compress_size if stored else info.compress_size * _DEFLATE_LIMIT
-    if info.compress_size > file_size or info.file_size > most:
-        raise InputError(
-            f"{name} claims {info.file_size:,} bytes, more than the file can hold; it is damaged "
-            "or made to harm."
-        )
-    if info.file_size > max(_BOMB_BYTES, info.compress_size * _BOMB_RATIO):
-        raise InputError(
-            f"{name} would grow from {info.compress_size:,} to {info.file_size:,} bytes, which "
-            "looks like a zip bomb; if the data is real, save it as .npy."
-        )
-
-
-def _read(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str
-) -> tuple[NpyHeader, np.ndarray]:
-    """Unpack one array; zipfile checks its checksum when the last byte is read."""
-    with archive.open(info) as file:
-        header = read_header(file, info.file_size, name)
-        data = np.empty(header.n_bytes, np.uint8)
-        view, filled = data.data, 0
-        while chunk := file.read(_CHUNK):
-            view[filled : filled + len(chunk)] = chunk
-            filled += len(chunk)
-    if filled != header.n_bytes:
-        raise InputError(f"{name} is cut short; save it again.")
-    return header, data
 
 
 def _numbers(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, name: str) -> np.ndarray:
@@ -139,8 +95,7 @@ def _numbers(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, name: 
             while file.read(_CHUNK):
                 pass  # walks the bytes once for the checksum, then they are mapped where they lie
             return _mapped(path, header, _data_offset(path, info))
-    header, data = _read(archive, info, name)
-    return data.view(header.dtype).reshape(header.shape, order="F" if header.column_major else "C")
+    return read_member(archive, info, name)
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
@@ -152,16 +107,16 @@ def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
 
 
 def _texts(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> list[Any]:
-    header, data = _read(archive, info, name)
-    if header.dtype.kind not in "USiub" or len(header.shape) != 1:
+    array = read_member(archive, info, name)
+    if array.dtype.kind not in "USiub" or array.ndim != 1:
         raise InputError(
-            f"{name} has {len(header.shape)} axes and type {header.dtype}; it must be one axis of "
-            "strings or integers."
+            f"{name} has {array.ndim} axes and type {array.dtype}; it must be one axis of strings "
+            "or integers."
         )
-    if 0 in (header.shape[0], header.dtype.itemsize):
+    if 0 in (len(array), array.dtype.itemsize):
         raise InputError(f"{name} is empty; it needs one value an item.")
     try:
-        return data.view(header.dtype).tolist()
+        return list(array.tolist())
     except (ValueError, SystemError):
         raise InputError(f"{name} holds numbers that are not characters; save it again.") from None
 

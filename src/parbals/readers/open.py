@@ -16,7 +16,7 @@ from parbals.readers.text import open_delimited
 
 __all__ = ["open_source"]
 
-_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
+_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _MAYBE_TABS = (".txt", "")
 _NOT_TEXT = {
     b"PAR1": "is a Parquet file: give it the ending .parquet",
@@ -29,7 +29,6 @@ _ADVICE = {
     ".xlsx .xls .ods": "save the sheet as CSV",
     ".pkl .pickle .pt .pth .joblib": "it could run code when read; save .npy or .parquet",
     ".gz .zip .bz2 .xz .zst .tar": "unpack it first",
-    ".json": "write one object a line and give it the ending .jsonl",
     ".txt": "its lines do not all have the same number of tabs; give it the ending .csv or .tsv",
     ".arrow": "save it as .parquet, or name the folder it is in",
 }

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from parbals.numerics import working_precision
-from parbals.scores.losses import LOSSES, Loss, gain_of_table
+from parbals.scores.losses import LOSSES, Loss, Stakes, gain_of_table
 from parbals.scores.rows import pool_block, pool_blocks, target_chunk, target_rows
 from parbals.validate import check_choice, check_probs, check_same_samples, check_samples
 
@@ -36,6 +36,7 @@ class TargetStats(NamedTuple):
     weighted: Float[Array, "M A K"]  # w_k (q_k - q̄)
     mean: Float[Array, "M A"]  # q̄
     n_targets: Float[Array, ""]  # M without padding
+    stakes: Stakes | None = None
 
 
 def epig(
@@ -59,13 +60,18 @@ def epig(
 
 
 def epig_scores(
-    pool: np.ndarray, target: np.ndarray, weights: np.ndarray, loss: Loss = "log"
+    pool: np.ndarray,
+    target: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss = "log",
+    stakes: Stakes | None = None,
 ) -> np.ndarray:
     """:func:`epig` of samples and weights that have been checked."""
     dtype = np.result_type(pool, target)
     with working_precision(dtype):
         small = weights.astype(dtype)
-        stats = target_stats(target_rows(target.astype(dtype, copy=False)), small, len(target))
+        rows = target_rows(target.astype(dtype, copy=False))
+        stats = target_stats(rows, small, len(target), stakes)
         block = pool_block(len(pool), len(target), stats.mean.shape[1])
         # Dispatched without waiting: the next block is laid out while this one is scored.
         parts = [
@@ -77,13 +83,16 @@ def epig_scores(
 
 @jax.jit
 def target_stats(
-    rows: Float[Array, "M A K"], weights: Float[Array, " K"], n_targets: Any
+    rows: Float[Array, "M A K"],
+    weights: Float[Array, " K"],
+    n_targets: Any,
+    stakes: Stakes | None = None,
 ) -> TargetStats:
     """Centre the target rows under the weights, once for all candidates."""
     mean = row_means(rows, weights)
-    return TargetStats(
-        weights * (rows - mean[:, :, None]), mean, jnp.asarray(n_targets, rows.dtype)
-    )
+    centred = weights * (rows - mean[:, :, None])
+    stakes = jax.tree.map(lambda part: jnp.asarray(part, rows.dtype), stakes)
+    return TargetStats(centred, mean, jnp.asarray(n_targets, rows.dtype), stakes)
 
 
 def row_means(rows: Float[Array, "N A K"], weights: Float[Array, " K"]) -> Float[Array, "N A"]:
@@ -104,7 +113,7 @@ def epig_of_block(
     mean = row_means(rows, weights)
     centred = (rows - mean[:, :, None]).reshape(n_points * n_rows, n_samples)
     chunk = target_chunk(stats.weighted.shape[0], n_rows)
-    gain = gain_of_table(loss, n_rows)
+    gain = gain_of_table(loss, n_rows, stats.stakes)
 
     def add_chunk(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
         weighted, target_mean = part

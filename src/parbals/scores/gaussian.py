@@ -40,6 +40,10 @@ the shift taken as normal the expected gain in accuracy is (as of a knowledge gr
 
     2 (p_a + p_b) E[σ'] (τ φ(z) - |m_d| Φ(-z)),      z = |m_d| / τ.
 
+With stakes w_a and w_b (:mod:`parbals.scores.losses`) the decision changes where E[σ(d')] passes
+w_b / (w_a + w_b): the mean is counted from there, σ' is taken there, and w_a + w_b stands for 2.
+Where one class counts it is a, b is the most probable other, and p_a = E[σ(d')] (p_a + p_b).
+
 A single label has few values and its own shift is not normal, but a batch's is nearly so: the form
 is smooth, and is not zero for all points that are one label short of changing a decision.
 
@@ -54,6 +58,7 @@ import numpy as np
 
 from parbals.mixture import normal, sigmoid_means
 from parbals.race import balanced, class_slopes
+from parbals.types import Stakes
 
 __all__ = [
     "Decisions",
@@ -70,7 +75,9 @@ __all__ = [
 ]
 
 _ORDER = 5
+_NEWTON = 2
 _LEAST = 1e-30
+_FAR = 1e3  # deviations; its square is a number in float32
 _PEAK = float(1.0 / np.sqrt(2.0 * np.pi))
 # H(σ(f)) = Σ_i a_i exp(-f² / (2 t_i²)), largest error 4.3e-7: a minimax fit.
 _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
@@ -157,7 +164,7 @@ def closed_bald(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
 class Decisions(NamedTuple):
     """What a label may change at the targets; marks are None with two classes."""
 
-    margin: Any  # |m_d| (*U, M)
+    margin: Any  # |m_d| (*U, M), from where the decision changes
     worth: Any  # 2 (p_a + p_b) E[σ'] (*U, M), of a unit beyond
     first: Any  # 1 at the most probable class (A, *U, M)
     second: Any
@@ -179,24 +186,59 @@ def _class_gains(p: Any, slope: Any, xp: ModuleType) -> Any:
     return balanced(xp.maximum(diagonal, _LEAST), xp, axis=0)
 
 
-def decisions_at(mean: Any, variance: Any, xp: ModuleType = np) -> Decisions:
+def decisions_at(
+    mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
+) -> Decisions:
     """The decisions at target points, from mean and variance (A, M)."""
-    return gains_and_decisions(mean, variance, xp)[1]
+    return gains_and_decisions(mean, variance, xp, stakes)[1]
 
 
-def gains_and_decisions(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Decisions]:
+def gains_and_decisions(
+    mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
+) -> tuple[Any, Decisions]:
     """Gains (A, M) and decisions of target points, from one look at the softmax."""
     if len(mean) == 1:
-        worth = 2.0 * sigmoid_means(xp.zeros_like(mean[0]), variance[0], 1, xp)[1]
-        return gain_factor(mean, variance, xp), Decisions(xp.abs(mean[0]), worth, None, None)
+        pair = None if stakes is None else (stakes.values[1], stakes.values[0])
+        crossing = _crossing(mean[0], variance[0], pair, xp)
+        return gain_factor(mean, variance, xp), Decisions(*crossing, None, None)
     p, slope = class_slopes(mean, variance, xp)
     classes = xp.arange(len(p))[:, None]
-    first = (classes == p.argmax(axis=0)).astype(p.dtype)
-    second = (classes == (p - 2.0 * first).argmax(axis=0)).astype(p.dtype)
-    margin = xp.abs(((first - second) * mean).sum(axis=0))
+    worth = p if stakes is None else p * stakes.values[:, None]
+    if stakes is not None and stakes.mark is not None:
+        worth = worth + len(p) * stakes.values.max() * stakes.mark[:, None]  # it comes first
+    first = (classes == worth.argmax(axis=0)).astype(p.dtype)
+    second = (classes == xp.where(first > 0, -1.0, worth).argmax(axis=0)).astype(p.dtype)
     spread, weight = (((first + second) * x).sum(axis=0) for x in (variance, p))
-    worth = 2.0 * weight * sigmoid_means(xp.zeros_like(spread), spread, 1, xp)[1]
-    return _class_gains(p, slope, xp), Decisions(margin, worth, first, second)
+    pair = None if stakes is None else _pair(stakes, first, second, weight, xp)
+    margin, unit = _crossing(((first - second) * mean).sum(axis=0), spread, pair, xp)
+    return _class_gains(p, slope, xp), Decisions(margin, weight * unit, first, second)
+
+
+def _pair(stakes: Stakes, first: Any, second: Any, weight: Any, xp: ModuleType) -> tuple[Any, Any]:
+    """Stakes of two classes as if there were no others; ``weight`` is p_a + p_b."""
+    one, other = stakes.values @ first, stakes.values @ second
+    if stakes.mark is None:
+        return one, other
+    against = xp.minimum(other / xp.maximum(weight, _LEAST), 0.999 * (one + other))
+    return one + other - against, against
+
+
+def _crossing(
+    mean: Any, variance: Any, pair: tuple[Any, Any] | None, xp: ModuleType
+) -> tuple[Any, Any]:
+    """How far f ~ N(mean, variance) is from where a decision for σ(f) changes, and the worth of a
+    unit beyond; ``pair``: the stakes for and against, by default 1.
+    """
+    if pair is None:
+        return xp.abs(mean), 2.0 * sigmoid_means(xp.zeros_like(mean), variance, 1, xp)[1]
+    even = xp.log(pair[1]) - xp.log(pair[0])  # log odds at which both decisions are worth the same
+    place = even * xp.sqrt(1.0 + 0.125 * np.pi * variance)
+    for _ in range(_NEWTON):
+        p, slope = sigmoid_means(place, variance, 1, xp)
+        p = xp.clip(p, 1e-6, 1.0 - 1e-6)
+        place = place - (xp.log(p / (1.0 - p)) - even) * p * (1.0 - p) / xp.maximum(slope, 1e-9)
+    worth = (pair[0] + pair[1]) * sigmoid_means(place, variance, 1, xp)[1]
+    return xp.abs(mean - place), worth
 
 
 Table = Callable[..., Any]
@@ -270,7 +312,7 @@ def decision_gain(
         shift = xp.abs(table(_each_channel(covariance)[0])) * xp.sqrt(gains[0])[..., None]
     else:
         shift = _contrast_shift(covariance, gains, decisions, xp, table)
-    z = margin / xp.maximum(shift, _LEAST)
+    z = xp.minimum(margin / xp.maximum(shift, _LEAST), _FAR)
     beyond, bell = normal(-z, xp)
     gain = shift * (_PEAK * bell) - margin * beyond
     return (xp.maximum(gain, 0.0) @ (decisions.worth * share)[..., None])[..., 0]

@@ -10,11 +10,12 @@ from parbals.store.integrity import read_meta
 from parbals.store.items import count_items, read_item
 from parbals.store.records import Annotator, Answer, Submission, SubmitResult
 from parbals.store.renames import Renames
+from parbals.store.requests import Known, RequestUsedError, known_request, remember_request
 from parbals.store.rows import check_position, check_text, now
 from parbals.store.schema import COLUMNS
 from parbals.store.settings import ProjectSettings
 
-__all__ = ["SOURCES", "Answers", "HeldLabelError", "Pen", "RequestUsedError"]
+__all__ = ["SOURCES", "Answers", "HeldLabelError", "Pen"]
 
 SOURCES = ("person", "import", "machine")
 """Who can have given an answer."""
@@ -28,22 +29,24 @@ class HeldLabelError(LabelError):
         self.held = held
 
 
-class RequestUsedError(InputError):
-    """The request id was used for something else."""
-
-
 class Pen:
     """Writes the answers of one call inside its transaction."""
 
     def __init__(
-        self, database: Database, connection: sqlite3.Connection, annotator: str, source: str
+        self,
+        database: Database,
+        connection: sqlite3.Connection,
+        annotator: str,
+        source: str = "person",
+        renames: Renames | None = None,
     ) -> None:
         self.database, self.connection = database, connection
         self.annotator, self.source = annotator, source
-        self.n_items = count_items(connection)
-        (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
-        self.next = 1 + int(last)
-        self.renames = Renames.read(connection)
+        self.n_items, self.next = connection.execute(
+            "SELECT (SELECT coalesce(max(position) + 1, 0) FROM items), (SELECT coalesce(max("
+            "answer), 0) + 1 FROM answers)"
+        ).fetchone()
+        self.renames = Renames.read(connection) if renames is None else renames
 
     def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
         """Number, revision, label and comment of the annotator's last answer; zeros if none.
@@ -73,19 +76,50 @@ class Pen:
         self.next += 1
         return self.next - 1
 
+    def known(
+        self, request: str | None, name: str, *expected: tuple[str, int, str | None]
+    ) -> Known | None:
+        """What this request was answered with before, which must be one of the expected.
+
+        Each is a table, a position, and what was said.
+        """
+        if request is None:
+            return None
+        known = known_request(self.connection, check_text(request, name))
+        if known is None:
+            return None
+        said = known.said
+        if known.table == "answers":
+            said = self.renames.now(said, known.number)
+        if (known.table, known.position, said) not in expected or known.annotator != self.annotator:
+            raise RequestUsedError(
+                f"{name} {request!r} was used for something else (item "
+                f"{self.name(known.position)!r}, {known.said!r} by {known.annotator!r}); give "
+                "every request its own id."
+            )
+        return known
+
+    def remember(
+        self, request: str | None, table: str, number: int, position: int, said: str
+    ) -> None:
+        """A request that said what the annotator had said before, in that row."""
+        known = Known(table, number, position, self.annotator, said)
+        remember_request(self.database, self.connection, request, known)
+
     def name(self, position: int) -> str:
         return read_item(self.connection, self.database.project, position).id
 
     def end_lease(self, position: int, wanted: int) -> None:
         """The annotator is done with an item; on the page it may wait for more answers."""
         mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
-        if count_labels(self.connection, position) < wanted:
+        statements = [f"DELETE FROM leases WHERE {mine}"]
+        # Where one person's answer is wanted and this is one, nobody need be counted.
+        is_enough = wanted == 1 and self.source != "machine"
+        if not is_enough and count_labels(self.connection, position) < wanted:
             statements = [
                 f"DELETE FROM leases WHERE {mine} AND NOT queued",
                 f"UPDATE leases SET annotator = NULL, expires = NULL WHERE {mine}",
             ]
-        else:
-            statements = [f"DELETE FROM leases WHERE {mine}"]
         for statement in statements:
             self.connection.execute(statement, (position, self.annotator))
 
@@ -118,8 +152,8 @@ class Answers:
             raise InputError(f"source is {source!r}; choose one of: {', '.join(SOURCES)}.")
         stored = []
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator, source)
             meta = read_meta(connection)[0]
+            pen = Pen(self._db, connection, annotator, source, Renames.of(meta))
             classes, wanted = meta["classes"], ProjectSettings.of(meta).answers_wanted
             for row, submission in enumerate(answers):
                 where, may_revise = f"answers[{row}]", revise or submission.revise
@@ -137,7 +171,7 @@ class Answers:
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator, "person")
+            pen = Pen(self._db, connection, annotator)
             first = pen.next
             for row, given in enumerate(positions):
                 position = check_position(given, pen.n_items, f"positions[{row}]")
@@ -243,20 +277,9 @@ def _store(
         )
     if comment is not None and comment != "":
         check_text(comment, f"{where}.comment")
-    if request is not None:
-        check_text(request, f"{where}.request_id")
-        before = pen.connection.execute(
-            "SELECT answer, position, annotator, label FROM answers WHERE request = ?", (request,)
-        ).fetchone()
-        if before is not None:
-            held = pen.renames.now(before[3], before[0])
-            if (*before[1:3], held) != (position, pen.annotator, label):
-                raise RequestUsedError(
-                    f"{where} has the request id {request!r} of another answer (item "
-                    f"{pen.name(before[1])!r}, {before[3]!r} by {before[2]!r}); give every answer "
-                    "its own request id."
-                )
-            return "repeated", before[0]
+    known = pen.known(request, f"{where}.request_id", ("answers", position, label))
+    if known is not None:
+        return "repeated", known.number
     answer, revision, held, remark = pen.latest(position)
     if held is not None and held != label and not revise:
         raise HeldLabelError(
@@ -266,7 +289,9 @@ def _store(
             held,
         )
     repeated = held == label and not (revise and comment and comment != remark)
-    if not repeated:
+    if repeated:
+        pen.remember(request, "answers", answer, position, label)
+    else:
         answer = pen.append(position, revision + 1, label, request, comment or None)
     pen.end_lease(position, wanted)
     return "repeated" if repeated else "new" if held is None else "revised", answer

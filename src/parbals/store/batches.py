@@ -1,11 +1,11 @@
 """Batches that were handed out, and the leases that say which items are out now."""
 
 import sqlite3
-import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from parbals.errors import InputError
+from parbals.store.clock import moment
 from parbals.store.current import CURRENT, UNSEEN, labels_of
 from parbals.store.database import Database
 from parbals.store.items import count_items, read_item
@@ -41,7 +41,7 @@ class Batches:
         """Store a batch of (position, score, initial score), best first; its number.
 
         Its items are leased; those that have a label or are out already are refused. ``expires`` is
-        a time as ``time.time()`` gives it; without one an item is out until it is answered or given
+        a time as ``moment()`` gives it; without one an item is out until it is answered or given
         back. A ``queued`` batch waits on the labelling page for anybody; items that were answered
         or handed out while it was being chosen are left out of it, and the ranks of the others
         count without them. With ``renew`` it takes the place of the items that wait there unseen:
@@ -61,7 +61,7 @@ class Batches:
             connection.execute(
                 "INSERT INTO batches VALUES (?, ?, ?, ?, ?)", (batch, now(), strategy, seed, body)
             )
-            moment = time.time()
+            at = moment()
             rank = 0
             for position, chosen_in in connection.execute(UNSEEN).fetchall() if renew else ():
                 connection.execute("DELETE FROM leases WHERE position = ?", (position,))
@@ -71,7 +71,7 @@ class Batches:
                 )
             for row, (given, score, initial) in enumerate(items):
                 position = check_position(given, n_items, f"items[{row}]")
-                reason = _taken(connection, position, batch, moment)
+                reason = _taken(connection, position, batch, at)
                 if reason and queued and (rank or row + 1 < len(items)):
                     continue
                 if reason:
@@ -100,7 +100,7 @@ class Batches:
             rows = connection.execute(
                 "SELECT position FROM leases JOIN batch_items USING (batch, position) WHERE "
                 f"(queued OR expires IS NULL OR expires > :now) {theirs}ORDER BY batch, rank",
-                {"now": time.time() if now is None else now, "who": annotator},
+                {"now": moment() if now is None else now, "who": annotator},
             )
             return [position for (position,) in rows]
 
@@ -175,14 +175,14 @@ class Batches:
         return records
 
 
-def _taken(connection: sqlite3.Connection, position: int, batch: int, moment: float) -> str | None:
+def _taken(connection: sqlite3.Connection, position: int, batch: int, at: float) -> str | None:
     """Why an item cannot be handed out."""
     lease = connection.execute(
         "SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)
     ).fetchone()
     if lease is not None and lease[0] == batch:
         return _TWICE
-    if lease is not None and (lease[2] or lease[1] is None or lease[1] > moment):
+    if lease is not None and (lease[2] or lease[1] is None or lease[1] > at):
         return f"is already out in batch {lease[0]}"
     for annotator, label, _ in labels_of(connection, position):
         return f"already has the label {label!r} from {annotator!r}"

@@ -9,12 +9,20 @@ from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.files import sync_folder
-from parbals.store.folder import check_folder
+from parbals.store.folder import FOLDER_MODE, check_folder, file_mode
 from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
+from parbals.store.newcomers import Names
 from parbals.store.rows import checksum
-from parbals.store.schema import COLUMNS, MIGRATIONS, check_version, upgrade
-from parbals.store.sqlite import configure, damaged, explained, patiently, primary_code
+from parbals.store.schema import COLUMNS, MIGRATIONS, READABLE, check_version, upgrade
+from parbals.store.sqlite import (
+    configure,
+    damaged,
+    explained,
+    keep_copy,
+    patiently,
+    primary_code,
+)
 
 __all__ = ["FILE_NAME", "Database", "create_file"]
 
@@ -37,6 +45,7 @@ class Database:
         self.project = ""
         self.version = 0
         self.index_checked = False
+        self._names = Names()
         self._closed = False
         self._connection: sqlite3.Connection | None = None
         self._lines: list[bytes] | None = None
@@ -108,7 +117,7 @@ class Database:
         connection.execute("RELEASE part")
 
     def insert(self, table: str, fields: Sequence[object]) -> None:
-        """Append a proved row to ``answers`` or ``passes``, inside a transaction."""
+        """Append a proved row to one of the tables of ``COLUMNS``, inside a transaction."""
         assert self._connection is not None
         assert self._lines is not None
         proof, marks = checksum(self.project, table, fields), ", ?" * len(fields)
@@ -117,6 +126,10 @@ class Database:
         )
         name = proved_id(self._connection, self.project, int(str(fields[1])))
         self._lines.append(entry(self.project, table, fields, proof, name))
+
+    def known_names(self, connection: sqlite3.Connection) -> set[str]:
+        """Everybody who has ever labelled something; inside a transaction or outside."""
+        return self._names.read(connection, len(self._lines or ()))
 
     def settle(self) -> None:
         """Fold what the -wal file holds into the project's file, as far as nobody is in the way."""
@@ -161,7 +174,7 @@ class Database:
         except UnicodeDecodeError:  # SQLite quotes damaged text, which Python cannot read
             problem = "its tables are not those of a project"
             raise ProjectDamagedError(damaged(self.file, problem)) from None
-        if self.read_only and self.version < len(MIGRATIONS):
+        if self.read_only and self.version < READABLE:
             reader.close()
             raise ProjectError(
                 f"{self.file} was written by an older parbals; open it once for writing to upgrade "
@@ -173,8 +186,10 @@ class Database:
             with closing(reader):
                 self._connection = connection = self._connect("mode=rw")
                 if self.version < len(MIGRATIONS):
-                    upgrade(connection)
+                    upgrade(connection, lambda version: keep_copy(reader, self.file, version))
                 patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
+                # A copy that was put back has no -wal file before the first read.
+                patiently(lambda: connection.execute("SELECT 1 FROM sqlite_master").fetchone())
                 self.version = len(MIGRATIONS)
         self._files = self._identity()
         self.index_checked = False
@@ -264,7 +279,9 @@ class Database:
 def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     """Make a whole project under another name, then put it in place: never half a project."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # a folder that is there already stays as open as it is
+            folder.mkdir(mode=FOLDER_MODE)
     except OSError as error:
         raise ProjectError(f"The folder {folder} cannot be made ({error.strerror}).") from None
     file = folder / FILE_NAME
@@ -276,6 +293,7 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
             )
     draft = folder / f".{FILE_NAME}-{os.getpid()}-{time.monotonic_ns()}"
     try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_mode(folder)))
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             configure(connection)

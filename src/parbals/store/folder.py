@@ -12,7 +12,10 @@ from pathlib import Path
 
 from parbals.errors import ProjectError
 
-__all__ = ["check_folder", "is_project_file"]
+__all__ = ["FOLDER_MODE", "check_folder", "file_mode", "is_project_file"]
+
+FOLDER_MODE = 0o700
+"""Of a new project: it is nobody else's."""
 
 _OURS = re.compile(
     r"project\..*|page-.*|page\..*|machine-.*\.lock|(features|predictions|map)-.*\.npy", re.DOTALL
@@ -47,3 +50,11 @@ def check_folder(folder: Path) -> None:
                 f"{folder / name} {what}, so using it could change something outside the project; "
                 "put a plain copy in its place, or move it away."
             )
+
+
+def file_mode(folder: Path) -> int:
+    """Who may read and write the project's files: those who may the database, and nobody new."""
+    try:
+        return stat.S_IMODE((folder / "project.sqlite3").lstat().st_mode) & 0o666
+    except OSError:
+        return 0o600

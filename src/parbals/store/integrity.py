@@ -14,6 +14,10 @@ from parbals.store.schema import COLUMNS, schema_of, schema_rows
 __all__ = ["compare", "problems", "read_meta"]
 
 
+_SINCE = {"answers": 1, "passes": 2, "requests": 4}
+"""Tables whose rows are proved, and the version of the schema that brought them."""
+
+
 def problems(
     connection: sqlite3.Connection, version: int, *, thorough: bool = False
 ) -> Iterator[str]:
@@ -27,7 +31,7 @@ def problems(
         yield "its tables are not those of a project"
         return
     # quick_check does not compare indexes with their tables; a wrong one could hide a label.
-    kept = ("answers", "passes") if version > 1 else ("answers",)
+    kept = [table for table, since in _SINCE.items() if version >= since]
     checks = (
         ["integrity_check"]
         if thorough
@@ -51,8 +55,8 @@ def problems(
     if bad:
         return
     yield from _answer_problems(connection, meta["project"], set(meta["classes"]), Renames.of(meta))
-    if "passes" in kept:
-        yield from _pass_problems(connection, meta["project"])
+    for table in kept[1:]:
+        yield from _row_problems(connection, meta["project"], table)
     if thorough:
         yield from _item_problems(connection, meta["project"])
         for table, row, *_ in connection.execute("PRAGMA foreign_key_check"):
@@ -106,19 +110,20 @@ def _answer_problems(
     yield from _uncounted(connection, "answers", n_answers)
 
 
-def _pass_problems(connection: sqlite3.Connection, project: str) -> Iterator[str]:
-    """Passes are numbered 1, 2, ... without a gap."""
-    n_passes = 0
+def _row_problems(connection: sqlite3.Connection, project: str, table: str) -> Iterator[str]:
+    """Passes and requests are numbered 1, 2, ... without a gap."""
+    n_rows = 0
+    name = COLUMNS[table].partition(",")[0]
     for *fields, proof in connection.execute(
-        f"SELECT {COLUMNS['passes']}, checksum FROM passes ORDER BY pass"
+        f"SELECT {COLUMNS[table]}, checksum FROM {table} ORDER BY rowid"
     ):
-        n_passes += 1
-        if checksum(project, "passes", fields) != proof:
-            yield f"pass {fields[0]} does not pass its checksum"
-        elif fields[0] != n_passes:
-            yield f"pass {n_passes} is missing"
-            n_passes = fields[0]
-    yield from _uncounted(connection, "passes", n_passes)
+        n_rows += 1
+        if checksum(project, table, fields) != proof:
+            yield f"{name} {fields[0]} does not pass its checksum"
+        elif fields[0] != n_rows:
+            yield f"{name} {n_rows} is missing"
+            n_rows = fields[0]
+    yield from _uncounted(connection, table, n_rows)
 
 
 def _uncounted(connection: sqlite3.Connection, table: str, n_rows: int) -> Iterator[str]:
@@ -153,7 +158,7 @@ def compare(
     """
     names = {name for _, name, _, _ in schema_rows(connection)}
     rows = {table: array("Q") for table in COLUMNS}
-    for table in names.intersection(rows):  # schema 1 had no passes
+    for table in names.intersection(rows):  # earlier schemas had fewer
         query = f"SELECT checksum FROM {table} ORDER BY rowid"
         rows[table].extend(int(proof, 16) for (proof,) in connection.execute(query))
     seen = {table: bytearray(len(marks)) for table, marks in rows.items()}

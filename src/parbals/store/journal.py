@@ -1,8 +1,9 @@
 """The journal: every answer and pass as a line of JSON in ``project.journal``, beside the database.
 
-It is witness, back-up and rescue in one. SQLite cannot tell that its -wal file was lost, cut short
-or swapped: it opens the project as it was some answers ago. The journal knows what was confirmed,
-so that is noticed on opening; and any editor can read it when SQLite cannot read the database.
+So is every request that only repeated what was there. The journal is witness, back-up and rescue in
+one. SQLite cannot tell that its -wal file was lost, cut short or swapped: it opens the project as
+it was some answers ago. The journal knows what was confirmed, so that is noticed on opening; and
+any editor can read it when SQLite cannot read the database.
 
 A line is appended, and flushed to disk, after SQLite has committed its row and before the call
 returns: the journal never holds what was not stored. A process that dies in between leaves it
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 from parbals.errors import ProjectError
 from parbals.files import sync_folder
-from parbals.store.folder import check_folder
+from parbals.store.folder import check_folder, file_mode
 from parbals.store.records import Answer
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS
@@ -40,8 +41,9 @@ __all__ = [
 ]
 
 _START = re.compile(
-    rb'\{"(answer|pass)":([1-9]\d{0,14}),"checksum":"([0-9a-f]{16})","project":"([0-9a-f]{32})",'
+    rb'\{"(answer|pass|repeat)":([1-9]\d{0,14}),"checksum":"([0-9a-f]{16})","project":"([0-9a-f]{32})",'
 )
+_TABLES = {names.partition(",")[0].encode(): table for table, names in COLUMNS.items()}
 _PROOF = len('"proof":"0123456789abcdef"}')
 
 
@@ -113,7 +115,7 @@ class Journal:
             flags |= getattr(os, name, 0)
         refusal = ProjectError(f"{self.file} is not a plain file; move it away.")
         try:
-            number = os.open(self.file, flags, 0o666)
+            number = os.open(self.file, flags, file_mode(self.file.parent))
         except OSError:
             if self.file.is_symlink() or self.file.is_dir():
                 raise refusal from None
@@ -127,7 +129,7 @@ class Journal:
 def entry(
     project: str, table: str, fields: Sequence[Any], row_checksum: str, item_id: str | None
 ) -> bytes:
-    """The line of a row of ``answers`` or ``passes``."""
+    """The line of a row of one of the tables of ``COLUMNS``."""
     number, position, *names = COLUMNS[table].split(", ")
     record = {number: fields[0], "checksum": row_checksum, "project": project}
     record |= {position: fields[1], "id": item_id}
@@ -146,8 +148,7 @@ def proved_start(line: bytes) -> Start | None:
     match = _START.match(line)
     if match is None or line[-_PROOF:] != _proof(match[4].decode(), line[:-_PROOF]):
         return None
-    table = "answers" if match[1] == b"answer" else "passes"
-    return Start(table, int(match[2]), int(match[3], 16), match[4].decode())
+    return Start(_TABLES[match[1]], int(match[2]), int(match[3], 16), match[4].decode())
 
 
 def old_witness(folder: Path) -> tuple[str, bytes] | None:

@@ -1,7 +1,10 @@
 """Settings and classes of a project, and the record of what was decided when."""
 
+import getpass
+import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 from zlib import crc32
@@ -14,21 +17,31 @@ from parbals.store.records import Event
 from parbals.store.renames import KEY as RENAMES
 from parbals.store.renames import Renames
 from parbals.store.rows import check_text, checksum, from_json, now, to_json
-from parbals.store.schema import RENAMED
+from parbals.store.schema import WITH_PEOPLE
 from parbals.store.settings import ProjectSettings, checked_settings
 
-__all__ = ["ADDED", "CHANGED", "RENAMED_CLASS", "TOLD", "Meta", "check_classes", "write_meta"]
+__all__ = [
+    *("ADDED", "CHANGED", "EXPORTED", "HERE", "RELEASED", "RENAMED_CLASS", "TAKEN_BACK", "TOLD"),
+    *("Meta", "check_classes", "write_meta"),
+]
 
-TOLD = ("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes")
+TOLD = (
+    *("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes"),
+    *("lease_minutes", "goal_labels", "goal_error"),
+)
 """What people decide: a change of it is remembered."""
 CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
+EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given back"
 """Kinds of events."""
+HERE = "this machine"
+"""Where commands come from."""
 
 
 class Meta:
     """The part of the store that holds settings, classes and events."""
 
     _db: Database
+    _actor: tuple[str, str] | None = None
 
     @property
     def settings(self) -> ProjectSettings:
@@ -68,7 +81,7 @@ class Meta:
             if predictions is not None and predictions["shape"][0] != count_items(connection):
                 del changes["predictions"]
             if told := _told(before, changes):
-                _log(connection, CHANGED, told)
+                self._log(connection, CHANGED, told)
             write_meta(connection, self._db.project, changes)
 
     def rename_class(self, old: str, new: str) -> None:
@@ -91,9 +104,10 @@ class Meta:
             }
             if meta.get("find") == old:
                 changes["find"] = new
+            if meta.get("loss") == f"f1:{old}":
+                changes["loss"] = f"f1:{new}"
             write_meta(connection, self._db.project, changes)
-            _log(connection, RENAMED_CLASS, {"old": old, "new": new})
-            connection.execute(f"PRAGMA user_version = {RENAMED}")
+            self._log(connection, RENAMED_CLASS, {"old": old, "new": new})
 
     def settings_mark(self) -> int:
         """A number that changes whenever the settings do; it costs less than reading them."""
@@ -105,29 +119,49 @@ class Meta:
         """Remember an event; returns its number."""
         check_text(kind, "kind")
         with self._db.transaction() as connection:
-            return _log(connection, kind, detail)
+            return self._log(connection, kind, detail)
 
     def events(self) -> list[Event]:
         """Every event, oldest first."""
+        # A project of an older parbals that is only looked at.
+        who = "who, origin" if self._db.version >= WITH_PEOPLE else "NULL, NULL"
         with self._db.reading() as connection:
             rows = connection.execute(
-                "SELECT event, created, kind, detail FROM events ORDER BY event"
+                f"SELECT event, created, kind, detail, {who} FROM events ORDER BY event"
             ).fetchall()
         return [
-            Event(event, created, kind, from_json(detail)) for event, created, kind, detail in rows
+            Event(event, created, kind, from_json(detail), who, origin)
+            for event, created, kind, detail, who, origin in rows
         ]
+
+    @contextmanager
+    def acting(self, who: str, origin: str) -> Iterator[None]:
+        """Inside the block events are somebody else's, from elsewhere: the page's visitors."""
+        before, self._actor = self._actor, (who, origin)
+        try:
+            yield
+        finally:
+            self._actor = before
 
     def _meta(self) -> dict[str, Any]:
         with self._db.reading() as connection:
             return read_meta(connection)[0]
 
+    def _log(self, connection: sqlite3.Connection, kind: str, detail: dict[str, Any]) -> int:
+        who, origin = self._actor or (_user(), HERE)
+        cursor = connection.execute(
+            "INSERT INTO events (created, kind, detail, who, origin) VALUES (?, ?, ?, ?, ?)",
+            (now(), kind, to_json(detail, "detail"), who, origin),
+        )
+        return int(cursor.lastrowid or 0)
 
-def _log(connection: sqlite3.Connection, kind: str, detail: dict[str, Any]) -> int:
-    cursor = connection.execute(
-        "INSERT INTO events (created, kind, detail) VALUES (?, ?, ?)",
-        (now(), kind, to_json(detail, "detail")),
-    )
-    return int(cursor.lastrowid or 0)
+
+def _user() -> str:
+    """The user of this machine who runs the command; a container's may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return f"user {getattr(os, 'getuid', int)()}"
 
 
 def _told(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, list[Any]]:

@@ -4,13 +4,15 @@ Kept like answers: appended, never changed, proved by a checksum.
 """
 
 import sqlite3
-import time
 
 from parbals.errors import InputError
-from parbals.store.answers import HeldLabelError, Pen, RequestUsedError
+from parbals.store.answers import HeldLabelError, Pen
+from parbals.store.clock import moment
 from parbals.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals.store.database import Database
+from parbals.store.leases import held_lease, lease_to
 from parbals.store.records import Lease, Pass, Undone
+from parbals.store.requests import Known
 from parbals.store.rows import check_position, check_text, now
 from parbals.store.schema import COLUMNS
 
@@ -44,17 +46,10 @@ class Passes:
             raise InputError(f"kind is {kind!r}; choose one of: {', '.join(KINDS)}.")
         if comment is not None and comment != "":
             check_text(comment, "comment")
-        if request_id is not None:
-            check_text(request_id, "request_id")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator, "person")
+            pen = Pen(self._db, connection, annotator)
             position = check_position(position, pen.n_items, "position")
-            before = _by_request(connection, request_id)
-            if before is not None:
-                if before != (position, annotator, kind):
-                    raise RequestUsedError(
-                        f"The request id {request_id!r} was used for something else; use a new one."
-                    )
+            if pen.known(request_id, "request_id", ("passes", position, kind)) is not None:
                 return "repeated"
             _, _, held, _ = pen.latest(position)
             if held is not None:
@@ -63,9 +58,11 @@ class Passes:
                     f"{annotator!r}; take it back before passing the item.",
                     held,
                 )
-            earlier, remark = _latest(connection, position, annotator)
+            number, earlier, remark = _latest(connection, position, annotator)
             repeated = earlier == kind and (not comment or comment == remark)
-            if not repeated:
+            if repeated:
+                pen.remember(request_id, "passes", number, position, kind)
+            else:
                 _append(pen, position, kind, request_id, comment or None)
             connection.execute(
                 "UPDATE leases SET annotator = NULL, expires = NULL WHERE position = ? AND "
@@ -79,20 +76,19 @@ class Passes:
     ) -> tuple[Undone, Lease]:
         """Take back an annotator's label of an item, or else their pass, and lease it to them.
 
-        History keeps both. The same ``request_id`` again takes back nothing more.
+        History keeps both. The same ``request_id`` again takes back nothing more, nor does it lease
+        the item again.
         """
-        from parbals.store.queue import lease_to
-
         check_text(annotator, "annotator")
-        if request_id is not None:
-            check_text(request_id, "request_id")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator, "person")
+            pen = Pen(self._db, connection, annotator)
             position = check_position(position, pen.n_items, "position")
-            undone = _undone_before(connection, pen, position, request_id)
-            if undone is None:
-                undone = _take_back(connection, pen, position, request_id)
-            lease = lease_to(connection, position, annotator, time.time() + lease_seconds)
+            taken_back = (("answers", position, None), ("passes", position, TAKEN_BACK))
+            known = pen.known(request_id, "request_id", *taken_back)
+            if known is not None:
+                return _undone(connection, pen, known), held_lease(connection, position, annotator)
+            undone = _take_back(connection, pen, position, request_id)
+            lease = lease_to(connection, position, annotator, moment() + lease_seconds)
         return undone, lease
 
     def passes(self) -> dict[int, dict[str, str]]:
@@ -119,21 +115,14 @@ class Passes:
 
 def _latest(
     connection: sqlite3.Connection, position: int, annotator: str
-) -> tuple[str | None, str | None]:
-    """Kind and comment of an annotator's pass of an item; None if there is none now."""
+) -> tuple[int, str | None, str | None]:
+    """Number, kind and comment of an annotator's pass of an item; 0 and None if there is none."""
     row = connection.execute(
-        "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? ORDER BY pass DESC "
-        "LIMIT 1",
+        "SELECT pass, kind, comment FROM passes WHERE position = ? AND annotator = ? ORDER BY pass "
+        "DESC LIMIT 1",
         (position, annotator),
     ).fetchone()
-    return (None, None) if row is None or row[0] == TAKEN_BACK else row
-
-
-def _by_request(connection: sqlite3.Connection, request: str | None) -> tuple[int, str, str] | None:
-    row: tuple[int, str, str] | None = connection.execute(
-        "SELECT position, annotator, kind FROM passes WHERE request = ?", (request,)
-    ).fetchone()
-    return row
+    return (0, None, None) if row is None or row[1] == TAKEN_BACK else row
 
 
 def _append(pen: Pen, position: int, kind: str, request: str | None, comment: str | None) -> None:
@@ -149,7 +138,7 @@ def _take_back(
     if held is not None:
         pen.append(position, revision + 1, None, request, None)
         return Undone(held, None, comment)
-    kind, comment = _latest(connection, position, pen.annotator)
+    _, kind, comment = _latest(connection, position, pen.annotator)
     if kind is None:
         raise InputError(
             f"{pen.annotator!r} has neither labelled nor passed item {pen.name(position)!r}."
@@ -158,31 +147,19 @@ def _take_back(
     return Undone(None, kind, comment)
 
 
-def _undone_before(
-    connection: sqlite3.Connection, pen: Pen, position: int, request: str | None
-) -> Undone | None:
-    """What this very request took back earlier."""
-    answer = connection.execute(
-        "SELECT position, annotator, label, revision FROM answers WHERE request = ?", (request,)
-    ).fetchone()
-    passed = _by_request(connection, request)
-    if answer is None and passed is None:
-        return None
-    mine = (position, pen.annotator)
-    if answer is not None and (*answer[:2], answer[2]) == (*mine, None):
-        row = connection.execute(
+def _undone(connection: sqlite3.Connection, pen: Pen, known: Known) -> Undone:
+    """What an earlier request took back: the annotator's row before its own."""
+    mine = (known.position, known.annotator, known.number)
+    if known.table == "answers":
+        label, comment, answer = connection.execute(
             "SELECT label, comment, answer FROM answers WHERE position = ? AND annotator = ? AND "
-            "revision = ?",
-            (*mine, answer[3] - 1),
+            "answer < ? ORDER BY answer DESC LIMIT 1",
+            mine,
         ).fetchone()
-        return Undone(pen.renames.now(row[0], row[2]), None, row[1])
-    if passed == (*mine, TAKEN_BACK):
-        row = connection.execute(
-            "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? AND pass < "
-            "(SELECT pass FROM passes WHERE request = ?) ORDER BY pass DESC LIMIT 1",
-            (*mine, request),
-        ).fetchone()
-        return Undone(None, row[0], row[1])
-    raise RequestUsedError(
-        f"The request id {request!r} was used for something else; use a new one."
-    )
+        return Undone(pen.renames.now(label, answer), None, comment)
+    kind, comment = connection.execute(
+        "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? AND pass < ? ORDER "
+        "BY pass DESC LIMIT 1",
+        mine,
+    ).fetchone()
+    return Undone(None, kind, comment)

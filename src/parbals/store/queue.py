@@ -4,34 +4,20 @@ A lease only keeps two people from doing the same work. An answer is stored with
 a lease that has run out puts its item back into the queue.
 """
 
-import sqlite3
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 
-from parbals.store.current import (
-    CURRENT,
-    CURRENT_PASSES,
-    PASSED,
-    UNSEEN,
-    count_labels,
-    has_label,
-    has_passed,
-)
+from parbals.store.clock import moment
+from parbals.store.current import CURRENT, CURRENT_PASSES, PASSED, UNSEEN
 from parbals.store.database import Database
 from parbals.store.integrity import read_meta
 from parbals.store.items import count_items
+from parbals.store.leases import FREE, NOBODYS, Hand, give, room_for_newcomers, why_of
+from parbals.store.newcomers import MOST_LEASES, most_queued
 from parbals.store.records import Lease, QueueCounts, Why
-from parbals.store.rows import check_position, check_text, from_json
+from parbals.store.rows import check_position, check_text
 from parbals.store.settings import ProjectSettings
 
-__all__ = ["Queue", "lease_to", "why_of"]
-
-_NOBODYS = "queued AND (annotator IS NULL OR expires <= :now)"
-# Free for :who: in nobody's hands, neither answered nor passed by them.
-_WHO = ("leases.position", ":who")
-_FREE = f"{_NOBODYS} AND NOT {has_label(*_WHO)} AND NOT {has_passed(*_WHO)}"
-_FREE_ONE = f"SELECT 1 FROM leases WHERE position = :position AND {_FREE}"
+__all__ = ["Queue"]
 
 
 class Queue:
@@ -40,40 +26,29 @@ class Queue:
     _db: Database
 
     def take(self, annotator: str, n: int, lease_seconds: float) -> list[Lease]:
-        """At most ``n`` items for an annotator, on leases that start now.
+        """At most ``n`` items for an annotator, on leases that start now; never more than 20.
 
         First those the annotator has already (a reload shows the same items), then free ones in
         order of batch and rank that they have neither answered nor passed. Items in nobody's hands
-        that have as many answers as are wanted leave the queue when they are met.
+        that have as many answers as are wanted leave the queue when they are met. Where newcomers
+        have as many items as they may, theirs come next, those whose time ends first.
         """
         check_text(annotator, "annotator")
-        moment = time.time()
+        now, n = moment(), min(n, MOST_LEASES)
         with self._db.transaction() as connection:
             wanted = ProjectSettings.of(read_meta(connection)[0]).answers_wanted
-            given: list[int] = []
-            for free in ("queued AND annotator = :who", f"{_NOBODYS} AND annotator IS NOT :who"):
-                rows = connection.execute(
-                    "SELECT leases.position, annotator FROM leases JOIN batch_items USING (batch, "
-                    f"position) WHERE {free} ORDER BY batch, rank",
-                    {"who": annotator, "now": moment},
-                ).fetchall()
-                for position, holder in rows:
-                    if len(given) >= n:
-                        break
-                    # Asked of one row after the other: most are never reached.
-                    mine = {"who": annotator, "now": moment, "position": position}
-                    if holder != annotator and count_labels(connection, position) >= wanted:
-                        # Answered by others while it was somebody's, who then left it; or fewer are
-                        # wanted now.
-                        connection.execute("DELETE FROM leases WHERE position = ?", (position,))
-                    elif (
-                        holder == annotator
-                        or connection.execute(_FREE_ONE, mine).fetchone() is not None
-                    ):
-                        given.append(position)
+            hand = Hand(connection, annotator, now, wanted)
+            hand.keep(n)
+            known = self._db.known_names(connection)
+            room = n
+            if annotator not in known:
+                room = len(hand.given) + room_for_newcomers(connection, known, now)
+            hand.draw(min(n, room))
+            if len(hand.given) < n and room_for_newcomers(connection, known, now) <= 0:
+                hand.take_over(n, known)
             return [
-                _lease(connection, position, annotator, moment + lease_seconds)
-                for position in given
+                give(connection, position, annotator, now + lease_seconds)
+                for position in hand.given
             ]
 
     def renew(self, annotator: str, positions: Sequence[int], lease_seconds: float) -> list[int]:
@@ -83,7 +58,7 @@ class Queue:
             checked = [
                 check_position(p, n_items, f"positions[{row}]") for row, p in enumerate(positions)
             ]
-            expires = time.time() + lease_seconds
+            expires = moment() + lease_seconds
             return [
                 position
                 for position in dict.fromkeys(checked)
@@ -109,22 +84,55 @@ class Queue:
                 for position in dict.fromkeys(checked)
             )
 
+    def release_all(self, annotator: str | None = None) -> int:
+        """Give back every item that is out with the annotator, or with anybody; how many.
+
+        Those of the page wait there again; those that are out as a file or with a program may be
+        chosen again. An answer that still comes counts as ever.
+        """
+        theirs = "" if annotator is None else " AND annotator = :who"
+        with self._db.transaction() as connection:
+            return sum(
+                connection.execute(statement + theirs, {"who": annotator}).rowcount
+                for statement in (
+                    "DELETE FROM leases WHERE NOT queued",
+                    "UPDATE leases SET annotator = NULL, expires = NULL WHERE queued AND annotator "
+                    "IS NOT NULL",
+                )
+            )
+
+    def restart_leases(self, lease_seconds: float) -> None:
+        """Every lease of the page starts again: a clock may have jumped since it was given."""
+        with self._db.transaction() as connection:
+            connection.execute(
+                "UPDATE leases SET expires = ? WHERE queued AND annotator IS NOT NULL",
+                (moment() + lease_seconds,),
+            )
+
+    def room(self) -> int:
+        """How many more items may be chosen for the page before somebody labels one."""
+        with self._db.reading() as connection:
+            known = self._db.known_names(connection)
+            (n,) = connection.execute("SELECT count(*) FROM leases WHERE queued").fetchone()
+            (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
+        return max(0, most_queued(last, len(known)) - n)
+
     def queue_counts(self, annotator: str | None = None) -> QueueCounts:
         """How many items wait, and how many are out, on the page."""
         with self._db.reading() as connection:
-            moment = {"who": annotator, "now": time.time()}
+            asked = {"who": annotator, "now": moment()}
             (free,) = connection.execute(
-                f"SELECT count(*) FROM leases WHERE {_NOBODYS}", moment
+                f"SELECT count(*) FROM leases WHERE {NOBODYS}", asked
             ).fetchone()
             (out,) = connection.execute(
                 "SELECT count(*) FROM leases WHERE queued AND annotator IS NOT NULL AND expires > "
                 ":now",
-                moment,
+                asked,
             ).fetchone()
             ready = free
             if annotator is not None:
                 (ready,) = connection.execute(
-                    f"SELECT count(*) FROM leases WHERE {_FREE}", moment
+                    f"SELECT count(*) FROM leases WHERE {FREE}", asked
                 ).fetchone()
         return QueueCounts(ready, free, out)
 
@@ -143,16 +151,16 @@ class Queue:
 
     def queued(self) -> tuple[list[int], list[int]]:
         """Positions that wait on the page, and positions that are out: on the page or as a file."""
-        moment = time.time()
+        now = moment()
         with self._db.reading() as connection:
             rows = connection.execute(
                 "SELECT position, annotator, expires, queued FROM leases ORDER BY position"
             )
             waiting, out = [], []
             for position, annotator, expires, queued in rows:
-                if queued and (annotator is None or expires <= moment):
+                if queued and (annotator is None or expires <= now):
                     waiting.append(position)
-                elif queued or expires is None or expires > moment:
+                elif queued or expires is None or expires > now:
                     out.append(position)
         return waiting, out
 
@@ -170,41 +178,3 @@ class Queue:
         """The item's place in the batch that chose it last; None if none did."""
         with self._db.reading() as connection:
             return why_of(connection, check_position(position, count_items(connection), "position"))
-
-
-def lease_to(
-    connection: sqlite3.Connection, position: int, annotator: str, expires: float
-) -> Lease:
-    """Give an item to an annotator, unless it is with somebody else or was never in a batch."""
-    why = why_of(connection, position)
-    if why is not None:
-        connection.execute(
-            "INSERT INTO leases (position, batch, annotator, expires, queued) VALUES (?, ?, ?, ?, "
-            "1) ON CONFLICT (position) DO UPDATE SET annotator = excluded.annotator, expires = "
-            "excluded.expires, queued = 1 WHERE queued AND (annotator IS NULL OR annotator = "
-            "excluded.annotator OR leases.expires <= ?)",
-            (position, why.batch, annotator, expires, time.time()),
-        )
-    return Lease(position, expires, why)
-
-
-def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
-    """As ``Queue.why``, inside a transaction."""
-    row = connection.execute(
-        "SELECT batch, rank, (SELECT count(*) FROM batch_items AS b WHERE b.batch = i.batch), "
-        "score, initial_score, strategy, settings FROM batch_items AS i JOIN batches USING (batch) "
-        "WHERE position = ? ORDER BY batch DESC LIMIT 1",
-        (position,),
-    ).fetchone()
-    if row is None:
-        return None
-    similar = from_json(row[-1]).get("similar", {}).get(str(position))
-    return replace(Why(*row[:-1]), similar=similar)
-
-
-def _lease(connection: sqlite3.Connection, position: int, annotator: str, expires: float) -> Lease:
-    connection.execute(
-        "UPDATE leases SET annotator = ?, expires = ? WHERE position = ?",
-        (annotator, expires, position),
-    )
-    return Lease(position, expires, why_of(connection, position))

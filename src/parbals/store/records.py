@@ -12,6 +12,7 @@ __all__ = [
     "Item",
     "Lease",
     "Pass",
+    "Person",
     "QueueCounts",
     "Report",
     "Submission",
@@ -110,7 +111,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """An item that is an annotator's until ``expires`` (``time.time()``), and why it was chosen."""
+    """An item that is an annotator's until ``expires`` (``moment()``), and why it was chosen."""
 
     position: int
     expires: float
@@ -166,12 +167,27 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth remembering that happened to the project."""
+    """Something worth remembering that happened to the project.
+
+    ``who`` did it and from where; None for what an older parbals wrote down.
+    """
 
     event: int
     created: str
     kind: str
     detail: dict[str, Any]
+    who: str | None = None
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody with a link of their own; ``invited`` is False once it was revoked."""
+
+    name: str
+    role: str
+    invited: bool
+    created: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def from_json(text: str) -> Any:
 
 
 def check_text(value: Any, name: str) -> str:
-    """Text that is not blank and can be stored as UTF-8."""
+    """Text that is not blank and that every file can hold."""
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{name} is {value!r}; it must be text that is not blank.")
     try:
@@ -67,6 +67,8 @@ def check_text(value: Any, name: str) -> str:
             f"{name} is {value!r}, which is not valid Unicode; read its file with the right "
             "encoding."
         ) from None
+    if "\0" in value:
+        raise InputError(f"{name} is {value!r}, which holds a NUL character; leave it out.")
     return value
 
 

@@ -2,12 +2,14 @@
 
 Version n of the schema is what the first n functions of ``MIGRATIONS`` make: a new project runs all
 of them, an older one those it lacks, in one transaction. A later version is one more function at
-the end of the list; released ones never change. Version 3 has the tables of version 2, and says
-that a class was renamed: a parbals that knows nothing of that would call its answers damaged.
+the end of the list; released ones never change. Version 3 has the tables of version 2: it said that
+a class was renamed, which a parbals that knows nothing of that would have called damage.
+Version 4 remembers requests that repeated, knows people, and its events are a log: who did what,
+from where, never changed.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from parbals.errors import ProjectError
@@ -16,7 +18,8 @@ __all__ = [
     "APPLICATION_ID",
     "COLUMNS",
     "MIGRATIONS",
-    "RENAMED",
+    "READABLE",
+    "WITH_PEOPLE",
     "check_version",
     "schema_of",
     "schema_rows",
@@ -28,6 +31,7 @@ APPLICATION_ID = 0x70617262
 COLUMNS = {
     "answers": "answer, position, annotator, revision, label, source, request, comment, created",
     "passes": "pass, position, annotator, kind, request, comment, created",
+    "requests": "repeat, position, annotator, kind, number, request, created",
 }
 """What the checksum of a row is taken of, in order."""
 
@@ -117,20 +121,65 @@ _VERSION_2 = (
         BEGIN SELECT RAISE(ABORT, 'passes are kept as they were given; take back instead'); END""",
 )
 
+_VERSION_4 = (
+    # Requests that repeated what was there: ``number`` is the row of the table ``kind``.
+    """CREATE TABLE requests(
+        repeat INTEGER PRIMARY KEY AUTOINCREMENT,
+        position INTEGER NOT NULL REFERENCES items(position),
+        annotator TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('answers', 'passes')),
+        number INTEGER NOT NULL,
+        request TEXT UNIQUE NOT NULL,
+        created TEXT NOT NULL,
+        checksum TEXT NOT NULL
+    )""",
+    """CREATE TRIGGER requests_are_never_changed BEFORE UPDATE ON requests
+        BEGIN SELECT RAISE(ABORT, 'requests are kept as they came'); END""",
+    """CREATE TRIGGER requests_are_never_deleted BEFORE DELETE ON requests
+        BEGIN SELECT RAISE(ABORT, 'requests are kept as they came'); END""",
+    # Who did it (a name), and from where (this machine, or the address that a request came from).
+    "ALTER TABLE events ADD COLUMN who TEXT",
+    "ALTER TABLE events ADD COLUMN origin TEXT",
+    """CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    """CREATE TRIGGER events_are_never_deleted BEFORE DELETE ON events
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    # INSERT OR REPLACE deletes without asking the trigger above.
+    """CREATE TRIGGER events_are_never_replaced BEFORE INSERT ON events
+        WHEN EXISTS (SELECT 1 FROM events WHERE event = NEW.event)
+        BEGIN SELECT RAISE(ABORT, 'the log is kept as it was written'); END""",
+    # A link and a session are kept as hashes: who reads this file cannot open the page with it.
+    """CREATE TABLE people(
+        key TEXT PRIMARY KEY NOT NULL,
+        name TEXT NOT NULL,
+        role TEXT NOT NULL CHECK (role IN ('owner', 'annotator')),
+        link TEXT UNIQUE,
+        created TEXT NOT NULL
+    )""",
+    """CREATE TABLE sessions(
+        session TEXT PRIMARY KEY NOT NULL,
+        key TEXT NOT NULL,
+        link TEXT NOT NULL,
+        place TEXT NOT NULL,
+        created REAL NOT NULL,
+        expires REAL NOT NULL
+    )""",
+)
 
-def _to_version_1(connection: sqlite3.Connection) -> None:
-    for statement in _VERSION_1:
-        connection.execute(statement)
+
+def _running(statements: Sequence[str]) -> Callable[[sqlite3.Connection], None]:
+    def migrate(connection: sqlite3.Connection) -> None:
+        for statement in statements:
+            connection.execute(statement)
+
+    return migrate
 
 
-def _to_version_2(connection: sqlite3.Connection) -> None:
-    for statement in _VERSION_2:
-        connection.execute(statement)
-
-
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [_to_version_1, _to_version_2]
-RENAMED = 3
-"""The version of a project whose answers may hold former names of classes."""
+MIGRATIONS = [_running(step) for step in (_VERSION_1, _VERSION_2, (), _VERSION_4)]
+READABLE = 2
+"""The oldest version that can be read as it is: later ones have the same tables, and more."""
+WITH_PEOPLE = 4
+"""The version that has people, and says of an event who did it."""
 
 
 def check_version(connection: sqlite3.Connection) -> int:
@@ -139,21 +188,28 @@ def check_version(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise ProjectError("It is an SQLite database of another program, not a parbals project.")
-    if version > RENAMED:
+    if version > len(MIGRATIONS):
         raise ProjectError(
-            f"It was written by a newer parbals (schema {version}; this one knows {RENAMED}); "
-            "upgrade parbals."
+            f"It was written by a newer parbals (schema {version}; this one knows "
+            f"{len(MIGRATIONS)}); upgrade parbals."
         )
     if version < 1:
         raise ProjectError(f"Its schema version is {version}, which no parbals has written.")
     return int(version)
 
 
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring a new or older project to the newest schema: all the steps it lacks, or none."""
+def upgrade(
+    connection: sqlite3.Connection, copy: Callable[[int], None] = lambda version: None
+) -> None:
+    """Bring a new or older project to the newest schema: all the steps it lacks, or none.
+
+    ``copy`` is called first, with the version there is, while nobody else can write.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if 0 < version < len(MIGRATIONS):
+            copy(version)
         for migration in MIGRATIONS[version:]:
             migration(connection)
         if version < len(MIGRATIONS):

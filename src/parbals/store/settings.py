@@ -43,7 +43,8 @@ class ProjectSettings:
     """What a project remembers besides items and answers.
 
     Attributes:
-        strategy, seed, n_samples, prior_scale, loss: of the learner.
+        strategy, seed, n_samples, prior_scale, loss: of the learner; the loss is "log" or "error",
+            or the name of a metric that needs more than one of them.
         data, media: what the project was made from, and the folder that image paths start from.
         columns: what people see of an item.
         encoder, encoded_columns, encoded_kind: how features are made, and from which columns;
@@ -64,7 +65,7 @@ class ProjectSettings:
     seed: int = 0
     n_samples: int = 400
     prior_scale: float | Literal["auto"] = 1.0  # projects that name none were made with this
-    loss: Literal["log", "error"] = "log"  # likewise
+    loss: str = "log"  # likewise
     data: str | None = None
     media: str | None = None
     columns: tuple[str, ...] = ()
@@ -164,6 +165,12 @@ def _one_of(*choices: str) -> Callable[[Any], str]:
     return check
 
 
+def _loss(value: Any) -> str:
+    if value not in ("log", "error", "balanced-accuracy") and not str(value).startswith("f1:"):
+        raise ValueError("one of: log, error, balanced-accuracy, f1:CLASS")
+    return _text(value)
+
+
 def _list_of(check_one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     def check(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
@@ -196,7 +203,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "seed": _whole(0),
     "n_samples": _whole(2),
     "prior_scale": _scale,
-    "loss": _one_of("log", "error"),
+    "loss": _loss,
     "data": _text,
     "media": _text,
     "columns": _list_of(_text),

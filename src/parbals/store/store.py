@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -16,8 +16,9 @@ from parbals.store.database import FILE_NAME, Database, create_file
 from parbals.store.integrity import compare, problems
 from parbals.store.items import Items
 from parbals.store.journal import old_witness, salvage
-from parbals.store.meta import Meta, check_classes, write_meta
+from parbals.store.meta import check_classes, write_meta
 from parbals.store.passes import Passes
+from parbals.store.people import People
 from parbals.store.queue import Queue
 from parbals.store.records import Answer, Report
 from parbals.store.rows import from_json, now, to_json
@@ -27,7 +28,7 @@ from parbals.store.settings import checked_settings
 __all__ = ["Store"]
 
 
-class Store(Meta, Items, Answers, Batches, Passes, Queue):
+class Store(People, Items, Answers, Batches, Passes, Queue):
     """A labelling project in a folder, used from one thread; many processes may have it open.
 
     What it promises:
@@ -158,6 +159,11 @@ class Store(Meta, Items, Answers, Batches, Passes, Queue):
                 "batches), (SELECT coalesce(max(report), 0) FROM reports)"
             ).fetchone()
         return (*rows, self.settings_mark())
+
+    def copy_database(self, file: Path) -> None:
+        """The database as it is at this moment, in a file of its own that is not there yet."""
+        with self._db.reading() as connection, closing(sqlite3.connect(file)) as copy:
+            connection.backup(copy)
 
     def check(self) -> list[str]:
         """Everything that is wrong with the project's files; empty when it is sound.

@@ -43,6 +43,7 @@ def select_badge(problem: Problem) -> Batch:
     for _ in range(problem.batch_size):
         chances = np.where(free & np.isfinite(nearest), nearest, 0.0)
         total = chances.sum()
+        problem.show(np.where(np.isfinite(nearest), nearest, lengths))
         # At the start, and when only duplicates of chosen points are left, all free ones are alike.
         chances = chances / total if total > 0 else free / free.sum()
         index = int(generator.choice(problem.n_pool, p=chances))

@@ -94,6 +94,7 @@ def select_batchbald(problem: Problem) -> Batch:
         start = configurations.probability, configurations.weights
         for step in range(problem.batch_size):
             gains, n_scored = _scored(table, configurations, bounds, free)
+            problem.show(lambda: _all_gains(table, configurations))
             index = int(np.where(free, gains, -np.inf).argmax())
             bounds = np.minimum(bounds, gains) if configurations.exact else bounds
             chosen.append(index)
@@ -133,6 +134,11 @@ def _scored(
     rest = order[done:]
     gains[rest] = bounds[rest]
     return gains, done
+
+
+def _all_gains(table: "_GainTable", configurations: Configurations) -> np.ndarray:
+    every = np.arange(len(table.bald))
+    return table.gains(every, configurations.probability, configurations.weights)
 
 
 class _GainTable:

@@ -21,7 +21,7 @@ from parbals.strategies.host import MOST_SCORED, Found, search_on_host, walk_on_
 from parbals.strategies.labeller import Labeller, open_labeller
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import Score, Surface, covariance_between, surface_of
-from parbals.types import Batch, Loss
+from parbals.types import Batch, Loss, Stakes
 
 __all__ = ["bald_in_closed_form", "closed_form_batch", "gain_in_closed_form", "start_scores"]
 
@@ -34,8 +34,9 @@ def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool
     """
     view = problem.gaussian
     assert view is not None  # the caller has looked
-    surface = surface_of(view.channels, view.target)
+    surface = surface_of(view.channels, view.target, problem.stakes)
     start = start_scores(surface, view.pool)
+    problem.show(lambda: gain_in_closed_form(view, problem.loss, problem.stakes))
     labeller = None if most_probable else open_labeller(view.channels, n_universes, problem.seed)
     found = _search(problem, view, surface, labeller, start)
     return batch_of(
@@ -94,14 +95,14 @@ def _alone(
         slice(len(chosen)),
         surface.target,
     )
-    decisions = decisions_at(there.mean, there.variance)
+    decisions = decisions_at(there.mean, there.variance, np, surface.stakes)
     covariance = covariance_between(few, surface, rows)
     return np.asarray(decision_gain(covariance, few.gains[:, rows], decisions, surface.share))
 
 
-def gain_in_closed_form(view: GaussianView, loss: Loss) -> np.ndarray:
+def gain_in_closed_form(view: GaussianView, loss: Loss, stakes: Stakes | None = None) -> np.ndarray:
     """(N,) of every pool point: EPIG (first order with more than two classes), or accuracy."""
-    surface = surface_of(view.channels, view.target)
+    surface = surface_of(view.channels, view.target, stakes)
     return start_scores(surface, view.pool, _score(view, loss))
 
 

@@ -19,7 +19,7 @@ from parbals.arrays import pad_rows
 from parbals.posterior.contrasts import class_probs
 from parbals.scores.bound import BoundStats, bound_of_block, bound_stats
 from parbals.scores.epig import TargetStats, epig_of_block, target_stats
-from parbals.scores.losses import Loss
+from parbals.scores.losses import Loss, Stakes
 from parbals.scores.rows import class_rows, pool_block, target_rows
 
 __all__ = [
@@ -55,9 +55,10 @@ class Cloud(NamedTuple):
     target: Float[Array, "M A K"]
     n_targets: int
     n_classes: int
+    stakes: Stakes | None = None
 
     def statistics(self, weights: np.ndarray) -> TargetStats:
-        return target_stats(self.target, weights, self.n_targets)
+        return target_stats(self.target, weights, self.n_targets, self.stakes)
 
     def score_pool(self, weights: np.ndarray, stats: TargetStats, loss: Loss) -> Array:
         """Exact EPIG (or error reduction) of every pool point (padded), (blocks·n,)."""
@@ -85,7 +86,9 @@ class Cloud(NamedTuple):
         )
 
 
-def held_cloud(pool_probs: np.ndarray, target_probs: np.ndarray) -> Cloud:
+def held_cloud(
+    pool_probs: np.ndarray, target_probs: np.ndarray, stakes: Stakes | None = None
+) -> Cloud:
     """A cloud of the user's own predictive samples (N, K, C) and (M, K, C)."""
     dtype = np.result_type(pool_probs, target_probs)
     rows = class_rows(pool_probs).astype(dtype, copy=False)
@@ -97,6 +100,7 @@ def held_cloud(pool_probs: np.ndarray, target_probs: np.ndarray) -> Cloud:
         jax.device_put(target),
         len(target_probs),
         pool_probs.shape[2],
+        stakes,
     )
 
 

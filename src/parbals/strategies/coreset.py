@@ -36,10 +36,12 @@ def select_coreset(problem: Problem) -> Batch:
     if len(centres) == 0:
         chosen.append(points.nearest_to_mean())
         scores.append(np.inf)
+        problem.show(points.nearness_to_mean)
         free[chosen[0]] = False
         centres = features[chosen]
     start = distance = points.distances_to(centres)
     while len(chosen) < problem.batch_size:
+        problem.show(distance)
         index = int(np.where(free, distance, -np.inf).argmax())
         chosen.append(index)
         scores.append(float(distance[index]))
@@ -79,7 +81,11 @@ class _PoolPoints:
 
     def nearest_to_mean(self) -> int:
         """The point nearest to the mean of the pool."""
-        return int(self.distances_to(self._shift[None]).argmin())
+        return int(self.nearness_to_mean().argmax())
+
+    def nearness_to_mean(self) -> np.ndarray:
+        """(N,) minus the distance to the mean of the pool."""
+        return -self.distances_to(self._shift[None])
 
     def _prepared(self, rows: np.ndarray) -> np.ndarray:
         return ((rows - self._shift) / self._scale).astype(np.float32)

@@ -81,6 +81,7 @@ def select_galaxy(problem: Problem) -> Batch:
         if len(inside) and free[inside].all():
             take(int(inside[(len(inside) - 1) // 2]), -float(stretch.length))
     distance, place = _distance_to_middles(paths, stretches, problem.n_pool)
+    problem.show(-distance)
     for index in np.lexsort((place, distance)):
         if len(chosen) == problem.batch_size:
             break

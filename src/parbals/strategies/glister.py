@@ -78,6 +78,7 @@ def select_glister(problem: Problem) -> Batch:
     scores: list[float] = []
     start = gain = gains()
     for _ in range(problem.batch_size):
+        problem.show(gain)
         index = int(np.where(free, gain, -np.inf).argmax())
         chosen.append(index)
         scores.append(float(gain[index]))

@@ -209,7 +209,10 @@ class _Search:
         blocks = list(block_rows(n_targets, block))
         tasks = [(number, rows) for number in range(n_universes) for rows in blocks]
         found = self._workers.map(
-            lambda task: gains_and_decisions(mean[:, *task], variance[:, *task]), tasks
+            lambda task: gains_and_decisions(
+                mean[:, *task], variance[:, *task], np, self._surface.stakes
+            ),
+            tasks,
         )
         size = len(blocks)
         return [_joined(found[number * size :][:size]) for number in range(n_universes)]

@@ -28,6 +28,7 @@ from parbals.posterior.relax import SHORT_SHARE, Refusals, jax_key, systematic_r
 from parbals.posterior.row_space import row_space
 from parbals.posterior.smc import condition
 from parbals.randomness import derive_generator
+from parbals.scores.losses import Stakes
 from parbals.scores.rows import padded_targets, pool_block
 from parbals.strategies.clouds import Cloud, block_of_rows, hold_rows, whitened_rows
 from parbals.strategies.problem import ModelView
@@ -57,9 +58,16 @@ class ParticleUniverse(Universe):
 class ParticleUniverses:
     """They keep the reference of the model, so that the pool is whitened once for all of them."""
 
-    def __init__(self, model: ModelView, n_universes: int, n_more: int, seed: int) -> None:
+    def __init__(
+        self,
+        model: ModelView,
+        n_universes: int,
+        n_more: int,
+        seed: int,
+        stakes: Stakes | None = None,
+    ) -> None:
         """``n_more`` points will be observed at most; rows are padded for them once."""
-        population = model.population
+        population, self._stakes = model.population, stakes
         reference, self._n_classes = population.reference, population.n_classes
         self._generator = derive_generator(seed, "universes")
         self._pool = model.pool
@@ -187,8 +195,10 @@ class ParticleUniverses:
         target = block_of_rows(self._target, particles, n_classes=self._n_classes)
         if self._hold:
             points = hold_rows(self._points, particles, n_classes=self._n_classes)
-            return Cloud(points, None, target, self._n_targets, self._n_classes)
-        return Cloud(self._points, particles, target, self._n_targets, self._n_classes)
+            return Cloud(points, None, target, self._n_targets, self._n_classes, self._stakes)
+        return Cloud(
+            self._points, particles, target, self._n_targets, self._n_classes, self._stakes
+        )
 
 
 def _origins(worn: Population, ancestors: np.ndarray, n_accepted: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """What a strategy is given: one frozen record, checked before, the same for every strategy."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from parbals.posterior.ep_classes import ClassesPosterior
 from parbals.posterior.population import Population
 from parbals.posterior.predictive import mean_proba
 from parbals.strategies.distributed import DistributedRows
-from parbals.types import Batch, Loss
+from parbals.types import Batch, Loss, Stakes
 
 __all__ = ["GaussianView", "Labelled", "ModelView", "Problem", "batch_of"]
 
@@ -83,14 +83,24 @@ class Problem:
     gaussian: GaussianView | None = None  # in place of samples, for strategies in closed form
     beta: float = 1.0
     loss: Loss = "log"
+    stakes: Stakes | None = None
     n_configurations: int = 4096
     options: Mapping[str, Any] = field(default_factory=dict)  # of strategies that are not ours
+    watch: Callable[[np.ndarray], None] | None = None  # is told what each step chose by
 
     def candidates(self) -> np.ndarray:
         """(N,) True where a point may still be chosen."""
         free = np.ones(self.n_pool, bool)
         free[self.pending] = False
         return free
+
+    def show(self, scores: np.ndarray | Callable[[], np.ndarray]) -> None:
+        """Give the scores (N,) of one step to ``watch``, if there is one.
+
+        A function is called only then. Scores that hold for the whole batch are shown once.
+        """
+        if self.watch is not None:
+            self.watch(np.array(scores() if callable(scores) else scores, np.float64))
 
     @cached_property
     def mean_probs(self) -> np.ndarray:

@@ -48,6 +48,9 @@ def sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) ->
                 use_bound = use_bound and bound_paid
             else:
                 best = _best_by_loss(universes.members, free, problem.loss)
+            problem.show(
+                lambda: _pool_scores(*_distinct(universes.members), len(free), problem.loss)
+            )
             index = best.winner
             chosen.append(index)
             scores.append(best.score)
@@ -70,8 +73,10 @@ def sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) ->
 def _open_universes(problem: Problem, n_universes: int) -> Universes:
     if problem.model is not None:
         n_more = problem.batch_size + len(problem.pending)
-        return ParticleUniverses(problem.model, n_universes, n_more, problem.seed)
-    return ReweightedUniverses(*problem.samples(), problem.weights, n_universes, problem.seed)
+        return ParticleUniverses(problem.model, n_universes, n_more, problem.seed, problem.stakes)
+    return ReweightedUniverses(
+        *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
+    )
 
 
 def _best(
@@ -109,12 +114,16 @@ def _best_by_loss(members: tuple[Universe, ...], free: np.ndarray, loss: Loss) -
 def _exhaustive(
     groups: list[Universe], shares: np.ndarray, free: np.ndarray, loss: Loss
 ) -> Certified:
-    scores = shares @ np.stack(
-        [np.asarray(universe.score_pool(loss), np.float64) for universe in groups]
-    )
-    scores = np.where(free, scores[: len(free)], -np.inf)
+    scores = np.where(free, _pool_scores(groups, shares, len(free), loss), -np.inf)
     index, n_free = int(scores.argmax()), int(free.sum())
     return Certified(index, float(scores[index]), n_free, n_free * len(groups))
+
+
+def _pool_scores(groups: list[Universe], shares: np.ndarray, n_pool: int, loss: Loss) -> np.ndarray:
+    """(N,) mean gain over universes of every pool point."""
+    return shares @ np.stack(
+        [np.asarray(universe.score_pool(loss), np.float64)[:n_pool] for universe in groups]
+    )
 
 
 def _scores(universe: Universe, indices: np.ndarray, loss: Loss) -> np.ndarray:

@@ -36,6 +36,7 @@ from parbals.strategies.gaussian_universes import Pool, Universes, begin, observ
 from parbals.strategies.host import MARGIN, MOST_SCORED, ROUNDING, SHORT
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
 from parbals.strategies.surface import Score, Surface
+from parbals.types import Stakes
 
 __all__ = ["Search", "greedy_search"]
 
@@ -85,7 +86,7 @@ def greedy_search(
     pool = pool_of(surface, design, jnp)
 
     def choose(universes: Universes, search: Search) -> tuple[Search, Array]:
-        at_targets = _at_targets(universes)
+        at_targets = _at_targets(universes, surface.stakes)
         known = _Known(pool, universes, *at_targets, surface.share, jnp.asarray(outside))
         search = _rescore(known, search, score)
         index, value = _best(known, search, score)
@@ -127,11 +128,13 @@ def greedy_search(
     return jax.lax.while_loop(goes_on, step, state)[3]
 
 
-def _at_targets(universes: Universes) -> tuple[Float[Array, "A U M"], Decisions]:
+def _at_targets(
+    universes: Universes, stakes: Stakes | None
+) -> tuple[Float[Array, "A U M"], Decisions]:
     """Gains and decisions at the targets; on a CPU one universe at a time, which stays in cache."""
     each: Any = jax.lax.map if platform() == "cpu" else _together
     moments = tuple(x.swapaxes(0, 1) for x in (universes.target_mean, universes.target_variance))
-    gains, decisions = each(lambda of_one: gains_and_decisions(of_one[0], of_one[1], jnp), moments)
+    gains, decisions = each(lambda m: gains_and_decisions(m[0], m[1], jnp, stakes), moments)
     marks = (None if x is None else x.swapaxes(0, 1) for x in decisions[2:])
     return gains.swapaxes(0, 1), Decisions(*decisions[:2], *marks)
 

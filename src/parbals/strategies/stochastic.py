@@ -69,6 +69,7 @@ def noisy_batch(
     # Two keys: where the values are finite the perturbed ones decide, elsewhere the noise alone.
     perturbed = np.where(drawable, np.where(drawable, values, 0.0) + noise / problem.beta, noise)
     chosen = free[np.lexsort((-perturbed, ~drawable))[: problem.batch_size]]
+    problem.show(scores)
     return batch_of(problem, chosen, scores[chosen])
 
 

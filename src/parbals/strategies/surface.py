@@ -25,6 +25,7 @@ from parbals.scores.gaussian import (
     quadratic_gain,
     target_gains,
 )
+from parbals.types import Stakes
 
 __all__ = [
     "Rows",
@@ -65,6 +66,7 @@ class Surface(NamedTuple):
     gains: Any  # (A, M)
     factor: Any  # (A, r, M): (z R_a)ᵀ of the targets
     share: Any  # (M,) 1 / number of targets, 0 for padding
+    stakes: Stakes | None = None
 
 
 def affordable_rows(channels: Channels, n_targets: int) -> int:
@@ -75,7 +77,7 @@ def affordable_rows(channels: Channels, n_targets: int) -> int:
     return int(_AFFORDABLE // max(operations, 1))
 
 
-def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
+def surface_of(channels: Channels, X_target: np.ndarray, stakes: Stakes | None = None) -> Surface:
     """The surface of a posterior over target features (M, D), in NumPy.
 
     The targets are few, and loading a program for them would take longer than the work.
@@ -88,13 +90,15 @@ def surface_of(channels: Channels, X_target: np.ndarray) -> Surface:
     blocks = block_rows(size, max(16, _GAINS_ENTRIES // len(channels.roots)))
     parts = [target_gains(target.mean[:, b], target.variance[:, b], np) for b in blocks]
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size)
-    whole = *seen, target, np.concatenate(parts, axis=1), factor.swapaxes(1, 2), share
+    whole = *seen, target, np.concatenate(parts, axis=1), factor.swapaxes(1, 2), share, stakes
     return Surface(*_single(whole))
 
 
 def _single(parts: Any) -> Any:
     """Arrays, or tuples of them, in single precision."""
-    if isinstance(parts, np.ndarray):
+    if parts is None:
+        return None
+    if not isinstance(parts, tuple):
         return np.ascontiguousarray(parts, np.float32)
     singles = map(_single, parts)
     return type(parts)(*singles) if hasattr(parts, "_fields") else tuple(singles)
@@ -158,6 +162,6 @@ def scores_of(surface: Surface, features: Any, score: Score, xp: ModuleType = np
         return closed_epig(*here, there.mean[0], there.variance[0], table, surface.share, xp)
     gains, parts = target_gains(rows.mean, rows.variance, xp), (factor, surface.factor)
     if score == "decision":
-        decisions = decisions_at(there.mean, there.variance, xp)
+        decisions = decisions_at(there.mean, there.variance, xp, surface.stakes)
         return decision_gain(parts, gains, decisions, surface.share, xp, covariance)
     return quadratic_gain(parts, gains, surface.gains, surface.share, xp, covariance)

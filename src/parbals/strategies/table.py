@@ -61,6 +61,7 @@ class Strategy:
         batch_aware: a point's chance depends on the points chosen before it.
         stochastic: other seeds give other batches by design.
         uses_predictions: what the model predicts matters at all.
+        averages: looks at averaged predictions alone, so that a single sample will do.
         conditions_model: given our own model, its posterior is conditioned during the batch.
         closed_form: given a Gaussian posterior it needs no samples (without a target set: given two
             classes as well).
@@ -81,6 +82,7 @@ class Strategy:
     batch_aware: bool = False
     stochastic: bool = False
     uses_predictions: bool = True
+    averages: bool = False
     conditions_model: bool = False
     closed_form: bool = False
     options: tuple[str, ...] = ()
@@ -126,15 +128,15 @@ STRATEGIES: dict[str, Strategy] = {
         tables=_BOTH, style=(_BLACK, ":", "o", 1.6)),
     "confidence": Strategy(
         _at("top:select_confidence"), "Confidence", _UNSURE,
-        cost="N·K·C", reference="Lewis and Gale 1994",
+        averages=True, cost="N·K·C", reference="Lewis and Gale 1994",
         tables=_HEURISTICS, style=(_ORANGE, "-", "s", 1.6)),
     "margin": Strategy(
         _at("top:select_margin"), "Margin", "chosen because two classes are nearly equally likely",
-        cost="N·K·C", reference="Scheffer et al. 2001",
+        averages=True, cost="N·K·C", reference="Scheffer et al. 2001",
         tables=_HEURISTICS, style=(_ORANGE, "--", "h", 1.6)),
     "entropy": Strategy(
         _at("top:select_entropy"), "Entropy", _UNSURE,
-        cost="N·K·C", reference="Settles 2009",
+        averages=True, cost="N·K·C", reference="Settles 2009",
         tables=_HEURISTICS, style=(_ORANGE, ":", "p", 1.6)),
     "coreset": Strategy(
         _at("coreset:select_coreset"), "CoreSet",
@@ -146,19 +148,19 @@ STRATEGIES: dict[str, Strategy] = {
         _at("badge:select_badge"), "BADGE",
         "chosen because the model is unsure of it and it differs from the others of its batch",
         needs_features=True, batch_aware=True, stochastic=True,
-        cost="N·(K·C + B·D)", reference="Ash et al. 2020",
+        averages=True, cost="N·(K·C + B·D)", reference="Ash et al. 2020",
         tables=_HEURISTICS, style=(_GREEN, "-.", "P", 1.6)),
     "galaxy": Strategy(
         _at("galaxy:select_galaxy"), "GALAXY",
         "chosen because it lies between items with different labels",
         needs_labels=True, batch_aware=True,
-        cost="N·(K·C + C·ln N)", reference="Zhang et al. 2022",
+        averages=True, cost="N·(K·C + C·ln N)", reference="Zhang et al. 2022",
         tables=_HEURISTICS, style=(_RED, "-.", "*", 1.6)),
     "glister": Strategy(
         _at("glister:select_glister"), "GLISTER",
         "chosen because learning from it would help on labels that are known",
         needs_features=True, needs_labels=True, holds_out=True, batch_aware=True,
-        cost="N·L·(D + B·C)", reference="Killamsetty et al. 2021",
+        averages=True, cost="N·L·(D + B·C)", reference="Killamsetty et al. 2021",
         tables=_HEURISTICS, style=(_GREY, "--", "X", 1.6)),
     "bald": Strategy(
         _at("top:select_bald"), "BALD", _INFORMS,

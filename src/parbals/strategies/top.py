@@ -35,6 +35,7 @@ def select_random(problem: Problem) -> Batch:
     free = np.flatnonzero(problem.candidates())
     generator = derive_generator(problem.seed, "random")
     chosen = generator.choice(free, problem.batch_size, replace=False)
+    problem.show(lambda: np.zeros(problem.n_pool))
     return batch_of(problem, chosen, np.zeros(problem.batch_size))
 
 
@@ -77,6 +78,7 @@ def top_batch(problem: Problem, scores: np.ndarray, ties: np.ndarray | None = No
     ranked = np.where(np.isnan(scores), -np.inf, scores)[free]
     keys = (-ranked,) if ties is None else (-ties[free], -ranked)
     chosen = free[np.lexsort(keys)[: problem.batch_size]]
+    problem.show(scores)
     return batch_of(problem, chosen, scores[chosen])
 
 
@@ -90,5 +92,5 @@ def parameter_scores(problem: Problem) -> np.ndarray:
 def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     """(N,) expected gain on the target set under a loss, by default the problem's."""
     if problem.gaussian is not None:
-        return gain_in_closed_form(problem.gaussian, loss or problem.loss)
-    return epig_scores(*problem.samples(), problem.weights, loss or problem.loss)
+        return gain_in_closed_form(problem.gaussian, loss or problem.loss, problem.stakes)
+    return epig_scores(*problem.samples(), problem.weights, loss or problem.loss, problem.stakes)

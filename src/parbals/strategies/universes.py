@@ -21,7 +21,7 @@ from jax import Array
 from parbals.arrays import effective_sample_size, normalise_log_weights
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.scores.epig import TargetStats
-from parbals.scores.losses import Loss
+from parbals.scores.losses import Loss, Stakes
 from parbals.strategies.clouds import Cloud, held_cloud
 
 __all__ = ["PseudoLabels", "ReweightedUniverses", "Universe", "Universes", "branch"]
@@ -115,10 +115,11 @@ class ReweightedUniverses:
         weights: np.ndarray,
         n_universes: int,
         seed: int,
+        stakes: Stakes | None = None,
     ) -> None:
         self._probs = pool_probs
         with np.errstate(divide="ignore"):
-            start = Universe(held_cloud(pool_probs, target_probs), np.log(weights))
+            start = Universe(held_cloud(pool_probs, target_probs, stakes), np.log(weights))
         self.members: tuple[Universe, ...] = (start,) * n_universes
         self._drawn = derive_generator(seed, "universes").choice(
             len(weights), n_universes, p=weights

@@ -10,10 +10,13 @@ from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from parbals import __version__
+from parbals.web.door import Door
 from parbals.web.failures import handle_failures
 from parbals.web.guard import Guard
+from parbals.web.place import Place
 from parbals.web.routes import labelling_routes, viewing_routes
 from parbals.web.session import Session
+from parbals.web.team import team_routes
 
 __all__ = ["make_app"]
 
@@ -31,8 +34,9 @@ _TYPES = {
 }
 
 
-def make_app(session: Session, *, token: str, port: int, names: tuple[str, ...] = ()) -> Guard:
-    """The guarded application of an open project."""
+def make_app(session: Session, *, token: str, place: Place) -> Guard:
+    """The guarded application of an open project, found at a place; ``token`` opens it."""
+    door = Door(session.desk, token)
 
     @asynccontextmanager
     async def alive(app: FastAPI) -> AsyncIterator[None]:
@@ -53,10 +57,11 @@ def make_app(session: Session, *, token: str, port: int, names: tuple[str, ...] 
         lifespan=alive,
     )
     handle_failures(app)
-    app.include_router(labelling_routes(session))
+    app.include_router(labelling_routes(session, door))
     app.include_router(viewing_routes(session))
+    app.include_router(team_routes(session, door, place))
     add_static(app)
-    return Guard(app, token=token, port=port, names=names)
+    return Guard(app, door=door, place=place)
 
 
 def add_static(app: Any, folder: Path = _STATIC) -> None:

@@ -46,7 +46,11 @@ class Download(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._file.close()
+            self.close()
+
+    def close(self) -> None:
+        """Nobody wants it any more."""
+        self._file.close()
 
 
 class Exporter:

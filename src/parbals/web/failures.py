@@ -10,10 +10,11 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from parbals.errors import InputError, MissingDependencyError, ParbalsError, ProjectDamagedError
-from parbals.store.answers import HeldLabelError, RequestUsedError
+from parbals.project.media import MediaError
+from parbals.store.answers import HeldLabelError
+from parbals.store.requests import RequestUsedError
 from parbals.web.desk import BusyError
 from parbals.web.guard import error_body
-from parbals.web.media import MediaError
 from parbals.web.schemas import ErrorOut
 
 __all__ = ["StrictRoute", "errors_of", "handle_failures"]
@@ -23,7 +24,7 @@ _log = logging.getLogger("parbals.web")
 _MEANING = {
     400: "Not HTTP or JSON as it should be",
     401: "The token is missing or no longer good",
-    403: "The request comes from another site's page",
+    403: "The request comes from another site's page, or its visitor may not do that",
     404: "There is no such item or page",
     405: "The method is not known here",
     408: "The body took too long to arrive",
@@ -85,7 +86,8 @@ def handle_failures(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        code = {400: "json", 404: "missing", 405: "method"}.get(error.status_code, "refused")
+        words = {400: "json", 403: "role", 404: "missing", 405: "method"}
+        code = words.get(error.status_code, "refused")
         sentence = str(error.detail).rstrip(".")
         return _answer(error.status_code, code, f"{sentence}.", error.headers)
 

@@ -2,32 +2,30 @@
 
 The server listens on this machine, but so do web pages from everywhere that are open in its
 browsers. A request must name the server by one of its own names (DNS rebinding), must not come from
-another site's page (request forgery), and must carry the token (other users and programs of the
-machine). The browser keeps the token as a cookie, and cookies do not know ports: another server of
-this machine that is opened in the same browser could read it.
+another site's page (request forgery), and must show who makes it (other users and programs of the
+machine): by a link's token, by a session, or, behind a proxy that logs people in, by that proxy's
+word. What each of them may do is decided by the routes.
 """
 
-import asyncio
-import secrets
-import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
-from parbals.web.schemas import ErrorDetail, ErrorOut
+from parbals.errors import ParbalsError
+from parbals.web.bodies import BODY_SECONDS, MOST_BYTES, read_body
+from parbals.web.desk import BusyError
+from parbals.web.door import Door, Visitor
+from parbals.web.place import Place, address_of
+from parbals.web.refusal import Receive, RefusedError, Scope, Send, error_body, refuse
 
-__all__ = ["MOST_BYTES", "Guard", "error_body"]
+__all__ = ["KEY", "MOST_BYTES", "Guard", "error_body"]
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-MOST_BYTES = 1_000_000
-"""Longest body of a request."""
-_BODY_SECONDS = 10.0
+KEY = "x-parbals-key"
+"""The header with the half of a session that the page keeps."""
 _CHANGING = ("POST", "PATCH")
 _ONCE = (
-    "host", "origin", "sec-fetch-site", "sec-fetch-mode", "authorization", "content-type",
+    "host", "origin", "sec-fetch-site", "sec-fetch-mode", "authorization", "content-type", KEY,
 )  # fmt: skip
 _SITES = ("same-origin", "none", "same-site", "cross-site")
 
@@ -43,49 +41,24 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 ]
-_LOCKED = (
-    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
-    "content='width=device-width'><title>parbals</title><body><h1>This page needs its "
-    "link</h1><p>Open the link that <code>parbals serve</code> printed; it ends in "
-    "<code>?token=</code> and a long word.</p></body></html>"
-)
-
+# A page of our own that goes on: where the link was clicked on another site, a redirect would still
+# count as that site's, and come without the cookie. Its script keeps the key first.
 _GO_ON = (
-    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
-    "content='width=device-width'>"
-    '<meta http-equiv="refresh" content="0;url=/"><link rel=icon href="data:,">'
-    '<title>parbals</title><body><p><a href="/">Go on to the labelling page</a></p></body></html>'
+    "<!doctype html><html lang=en data-key={key}><meta charset=utf-8><meta name=viewport "
+    "content='width=device-width'><link rel=icon href='data:,'><title>parbals</title>"
+    "<script src=/static/js/enter.js></script>"
+    "<body><noscript><p>This page needs JavaScript.</p></noscript></body></html>"
 )
-
-
-class _RefusedError(Exception):
-    def __init__(self, status: int, code: str, message: str, *headers: tuple[bytes, bytes]) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.headers = status, code, message, headers
-
-
-def error_body(code: str, message: str, **more: Any) -> bytes:
-    """The JSON of an error, the same from every part of the server."""
-    refusal = ErrorOut(error=ErrorDetail(code=code, message=message, **more))
-    return refusal.model_dump_json(exclude_unset=True).encode()
 
 
 class Guard:
-    """Pure ASGI middleware; ``names`` are further host names that the server may be called by."""
+    """Pure ASGI middleware in front of an application at a place, with its door."""
 
     def __init__(
-        self,
-        app: Any,
-        *,
-        token: str,
-        port: int,
-        names: Iterable[str] = (),
-        body_seconds: float = _BODY_SECONDS,
+        self, app: Any, *, door: Door, place: Place, body_seconds: float = BODY_SECONDS
     ) -> None:
-        self.app, self.token, self.port, self.body_seconds = app, token.encode(), port, body_seconds
-        ours = ("127.0.0.1", "localhost", "::1")
-        self.names = {_bracketed(name.lower()) for name in (*ours, *names)}
-        self.cookie = f"parbals-{port}"
+        self.app, self.door, self.place, self.body_seconds = app, door, place, body_seconds
+        self._once = {*_ONCE, place.user_header}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -98,183 +71,127 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            headers = _single(scope["headers"])
+            headers = self._single(scope["headers"])
             self._check_place(scope, headers)
             if scope["method"] not in ("GET", *_CHANGING):
-                raise _RefusedError(
+                raise RefusedError(
                     405, "method", "This method is not known here.", (b"allow", b"GET, POST, PATCH")
                 )
-            arriving = scope["method"] == "GET" and scope["path"] == "/"
-            if arriving and self._is_token(
-                parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-            ):
-                await self._admit(send, headers.get("sec-fetch-site"))
-                return
-            self._check_token(scope, headers, arriving)
-            body = await self._body(scope, headers, receive)
-        except _RefusedError as refused:
-            await _answer(scope, send, refused)
+            if _is_arriving(scope):
+                token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
+                if token and await self.door.by_link(token):
+                    await self._admit(send, token, headers["host"].lower())
+                    return
+            visitor = await self._visitor(scope, headers)
+            body = await read_body(scope, headers, receive, self.body_seconds)
+        except RefusedError as refused:
+            await refuse(scope, send, refused)
+            return
+        except ParbalsError as error:  # the project cannot be asked who this is
+            status, code = (429, "busy") if isinstance(error, BusyError) else (503, "project")
+            retry = (b"retry-after", b"5")
+            await refuse(scope, send, RefusedError(status, code, str(error), retry))
             return
         if body is not None:
+            scope["state"] = {**scope.get("state", {}), "visitor": visitor}
             await self.app(scope, body, send)
 
     def _check_place(self, scope: Scope, headers: dict[str, str]) -> None:
         """The right name, and no other site behind it."""
-        host = headers.get("host", "")
-        if not self._is_ours(host, scope):
-            raise _RefusedError(
+        local = str((scope.get("server") or ("",))[0])
+        if not self.place.is_host(headers.get("host", ""), local):
+            raise RefusedError(
                 421, "host", "This server is not called by that name; use the link it printed."
             )
         origin = headers.get("origin")
-        if origin is not None and not (
-            origin.startswith("http://") and self._is_ours(origin.removeprefix("http://"), scope)
-        ):
-            raise _RefusedError(403, "origin", "Requests from other sites' pages are refused.")
+        if origin is not None and not self.place.is_origin(origin, local):
+            raise RefusedError(403, "origin", "Requests from other sites' pages are refused.")
         site = headers.get("sec-fetch-site")
         foreign = site is not None and site not in ("same-origin", "none")
-        opening = (
-            scope["method"] == "GET"
-            and scope["path"] == "/"
-            and headers.get("sec-fetch-mode", "navigate") == "navigate"
-        )
+        opening = _is_arriving(scope) and headers.get("sec-fetch-mode", "navigate") == "navigate"
         # A link in another page may lead here, to the door: without the token there is nothing to
         # see.
         if site is not None and (site not in _SITES or (foreign and not opening)):
-            raise _RefusedError(403, "origin", "Requests from other sites' pages are refused.")
+            raise RefusedError(403, "origin", "Requests from other sites' pages are refused.")
 
-    def _is_ours(self, host: str, scope: Scope) -> bool:
-        name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
-        if not colon:
-            name, port = host, "80"
-        if port != str(self.port):
-            return False
-        # A socket for IPv6 that takes IPv4 as well calls an address ::ffff:10.0.0.1 where the
-        # browser says 10.0.0.1.
-        local = str((scope.get("server") or ("",))[0]).removeprefix("::ffff:")
-        return name.lower() in self.names or name == _bracketed(local)
-
-    def _is_token(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode("utf-8", "surrogatepass"), self.token)
-
-    def _check_token(self, scope: Scope, headers: dict[str, str], arriving: bool) -> None:
-        bearer = headers.get("authorization")
-        site = headers.get("sec-fetch-site")
-        if bearer is not None:
-            scheme, _, given = bearer.partition(" ")
-            good = scheme.lower() == "bearer" and self._is_token(given.strip())
+    async def _visitor(self, scope: Scope, headers: dict[str, str]) -> Visitor:
+        """Who this is; what a browser sends by itself changes something only from the page."""
+        peer = str((scope.get("client") or ("",))[0])
+        is_proxy = self.place.is_proxy(peer)
+        named = headers.get(self.place.user_header or "", "").strip()
+        if named:
+            if not is_proxy:
+                raise RefusedError(
+                    403,
+                    "header",
+                    f"{self.place.user_header} is believed from the proxy alone, and {peer} is not "
+                    "its address (--proxy).",
+                )
+            visitor = await self.door.by_name(named.encode("latin-1").decode("utf-8", "replace"))
+            if visitor is None:
+                raise RefusedError(403, "person", "Nobody has invited you; ask an owner to.")
+        elif "authorization" in headers:
+            scheme, _, given = headers["authorization"].partition(" ")
+            visitor = await self.door.by_link(given.strip()) if scheme.lower() == "bearer" else None
         else:
-            good = self._is_token(self._cookie(headers.get("cookie", "")))
-            if arriving and site in ("same-site", "cross-site"):
-                good = False  # another site's link opens the door only with the token in it
-            if (
-                good
-                and scope["method"] in _CHANGING
-                and "origin" not in headers
-                and site != "same-origin"
-            ):
-                raise _RefusedError(403, "origin", "A change must come from the page itself.")
-        if not good:
-            raise _RefusedError(
+            visitor = await self._by_cookie(scope, headers)
+        if visitor is None:
+            raise RefusedError(
                 401,
                 "token",
-                "The token is missing or no longer good; open the link that `parbals serve` "
-                "printed.",
+                "The link is missing or no longer good; open the one that `parbals serve` printed, "
+                "or your own.",
                 (b"www-authenticate", b"Bearer"),
             )
+        is_ambient = named or visitor.session is not None
+        is_ours = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
+        if is_ambient and scope["method"] in _CHANGING and not is_ours:
+            raise RefusedError(403, "origin", "A change must come from the page itself.")
+        forwarded = headers.get("x-forwarded-for", "").replace(";", ",").rpartition(",")[2].strip()
+        return replace(visitor, origin=forwarded if is_proxy and address_of(forwarded) else peer)
 
-    def _cookie(self, header: str) -> str:
+    async def _by_cookie(self, scope: Scope, headers: dict[str, str]) -> Visitor | None:
+        if _is_arriving(scope) and headers.get("sec-fetch-site") in ("same-site", "cross-site"):
+            return None  # another site's link opens the door only with the token in it
+        host = headers["host"].lower()
+        name = self.place.cookie(host)
         # By hand: cookies of other servers on this machine come along, and a parser may stumble
         # over them.
-        for part in header.split(";"):
-            name, _, value = part.strip().partition("=")
-            if name == self.cookie:
-                return value
-        return ""
+        parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+        cookie = next((value for key, _, value in parts if key == name), "")
+        if not cookie:
+            return None
+        key = headers.get(KEY, "") if scope["path"].startswith("/api") else None
+        return await self.door.by_session(cookie, key, host)
 
-    async def _admit(self, send: Send, site: str | None) -> None:
-        """Hand over the cookie and go on to the page.
-
-        Where the link was clicked on another site (or the browser does not say where), a redirect
-        would still count as that site's and come without the cookie; a page of our own that goes on
-        does not.
-        """
-        rules = "Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
-        cookie = f"{self.cookie}={self.token.decode()}; {rules}"
-        headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
-        status, body = 200, _GO_ON.encode()
-        if site in ("none", "same-origin"):
-            status, body = 303, b""
-            headers.append((b"location", b"/"))
-        else:
-            headers.append((b"content-type", b"text/html; charset=utf-8"))
-        headers.append((b"content-length", str(len(body)).encode()))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+    async def _admit(self, send: Send, token: str, host: str) -> None:
+        """Begin a session, and go on to the page: the token is in no address after this one."""
+        session, key = await self.door.admit(token, host)
+        rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
+        secure = "; Secure" if self.place.is_private(host) else ""
+        body = _GO_ON.format(key=key).encode()
+        headers = [
+            (b"set-cookie", f"{self.place.cookie(host)}={session}; {rules}{secure}".encode()),
+            (b"cache-control", b"no-store"),
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _body(
-        self, scope: Scope, headers: dict[str, str], receive: Receive
-    ) -> Receive | None:
-        """The whole body, within limits of size and time; None if the client left too early."""
-        length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit():
-            raise _RefusedError(400, "length", "Content-Length is not a number.")
-        if int(length) > MOST_BYTES:
-            raise _RefusedError(413, "size", f"A request may have at most {MOST_BYTES:,} bytes.")
-        if scope["method"] == "GET":
-            if int(length) or "transfer-encoding" in headers:
-                raise _RefusedError(400, "body", "A GET request takes no body.")
-        else:
-            kind, _, parameters = headers.get("content-type", "").partition(";")
-            charset = parameters.strip().lower().replace('"', "")
-            if (
-                kind.strip().lower() != "application/json"
-                or charset not in ("", "charset=utf-8")
-                or "content-encoding" in headers
-            ):
-                raise _RefusedError(415, "type", "The body must be application/json in UTF-8.")
-        parts, size, end = [], 0, time.monotonic() + self.body_seconds
-        more = True
-        while more:
-            try:
-                message = await asyncio.wait_for(receive(), end - time.monotonic())
-            except TimeoutError:
-                raise _RefusedError(
-                    408, "slow", "The body took too long to arrive; try again."
-                ) from None
-            if message["type"] == "http.disconnect":
-                return None
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            more = message.get("more_body", False)
-            if size > MOST_BYTES:
-                raise _RefusedError(
-                    413, "size", f"A request may have at most {MOST_BYTES:,} bytes."
-                )
-        whole: bytes | None = b"".join(parts)
-
-        async def replay() -> MutableMapping[str, Any]:
-            nonlocal whole
-            if whole is None:
-                return await receive()
-            body, whole = whole, None
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        return replay
+    def _single(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+        """Headers by name; those that decide anything may come once only."""
+        values: dict[str, str] = {}
+        for raw_name, raw_value in headers:
+            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+            if name in values and name in self._once:
+                raise RefusedError(400, "header", f"The header {name} came twice.")
+            values[name] = f"{values[name]}; {value}" if name in values else value
+        return values
 
 
-def _single(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name; those that decide anything may come once only."""
-    values: dict[str, str] = {}
-    for raw_name, raw_value in headers:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        if name in values and name in _ONCE:
-            raise _RefusedError(400, "header", f"The header {name} came twice.")
-        values[name] = f"{values[name]}; {value}" if name in values else value
-    return values
-
-
-def _bracketed(name: str) -> str:
-    return f"[{name}]" if ":" in name and not name.startswith("[") else name
+def _is_arriving(scope: Scope) -> bool:
+    return bool(scope["method"] == "GET" and scope["path"] == "/")
 
 
 def _hardened(scope: Scope, send: Send) -> Send:
@@ -292,18 +209,3 @@ def _hardened(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return wrapped
-
-
-async def _answer(scope: Scope, send: Send, refused: _RefusedError) -> None:
-    as_page = refused.status == 401 and not scope["path"].startswith("/api")
-    body = _LOCKED.encode() if as_page else error_body(refused.code, refused.message)
-    kind = b"text/html; charset=utf-8" if as_page else b"application/json"
-    headers = [
-        (b"content-type", kind),
-        (b"content-length", str(len(body)).encode()),
-        *refused.headers,
-    ]
-    if scope["method"] != "GET":
-        headers.append((b"connection", b"close"))  # the rest of a body that nobody reads
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from parbals.project.consensus import combined_labels
+from parbals.project.media import image_address, image_column
 from parbals.store.passes import KINDS
 from parbals.store.records import Answer, Item
 from parbals.store.store import Store
-from parbals.web.media import image_address, image_column
 from parbals.web.queries import Predictions
 from parbals.web.schemas import HistoryRow, ItemOut, ItemRow, ItemsOut
 
@@ -28,10 +28,14 @@ def list_items(
     query: str | None,
     after: int,
     limit: int,
+    only: str | None = None,
 ) -> ItemsOut:
-    """A part of the list, in order; a search may find nothing in a part and still go on."""
-    rows = _Rows(store)
-    positions = rows.positions(state, label, annotator)
+    """A part of the list, in order; a search may find nothing in a part and still go on.
+
+    ``only`` leaves nothing but one person's own answers and passes.
+    """
+    rows = _Rows(store, only)
+    positions = rows.positions(state, label, only or annotator)
     first = (
         after + 1
         if isinstance(positions, range)
@@ -54,11 +58,15 @@ def list_items(
 class _Rows:
     """What the rows of a list are made of, read once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, only: str | None) -> None:
         self.store = store
         self.answers = store.current_labels()
-        self.labels = combined_labels(store.votes())
         self.passes = store.passes()
+        if only is None:
+            self.labels = combined_labels(store.votes())
+        else:
+            self.answers, self.passes = _of(only, self.answers), _of(only, self.passes)
+            self.labels = {position: by[only] for position, by in self.answers.items()}
         self.predictions = Predictions(store)
         self.image = image_column(store)
         self.columns = store.settings.encoded_columns
@@ -102,10 +110,15 @@ class _Rows:
         return everything
 
 
-def show_item(store: Store, position: int) -> ItemOut:
-    """Everything about an item, at the cost of one item."""
+def _of(name: str, said: dict[int, dict[str, str]]) -> dict[int, dict[str, str]]:
+    """What one person said, of what everybody did."""
+    return {position: {name: by[name]} for position, by in said.items() if name in by}
+
+
+def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
+    """Everything about an item, at the cost of one item; or what one person said of it."""
     (item,) = store.items([position])
-    history = store.history(position)
+    history = [a for a in store.history(position) if only in (None, a.annotator)]
     # The latest of each annotator, in the order in which they came to their labels.
     now: dict[str, Answer] = {}
     for answer in history:
@@ -115,7 +128,11 @@ def show_item(store: Store, position: int) -> ItemOut:
     held = [answer for answer in now.values() if answer.label is not None]
     answers = {answer.annotator: str(answer.label_now) for answer in held}
     people = {a.annotator: str(a.label_now) for a in held if a.source != "machine"}
-    passes = {entry.annotator: entry.kind for entry in store.pass_history(position)}
+    passes = {
+        entry.annotator: entry.kind
+        for entry in store.pass_history(position)
+        if only in (None, entry.annotator)
+    }
     return ItemOut(
         position=position,
         id=item.id,

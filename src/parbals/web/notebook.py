@@ -18,9 +18,11 @@ import numpy as np
 
 from parbals.errors import InputError, ProjectError
 from parbals.learner.active import ActiveLearner
+from parbals.learner.metric import setting_of
 from parbals.project.consensus import combined_labels
 from parbals.project.features import GIVEN, store_features
 from parbals.readers.cells import plain_value
+from parbals.store.folder import FOLDER_MODE
 from parbals.store.records import Submission
 from parbals.store.store import Store
 
@@ -120,7 +122,7 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
     if len(set(classes)) < len(classes):
         raise InputError("Two classes are written alike, so nobody could tell them apart.")
     contents = list(_contents(learner, items))
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
     features = np.concatenate(
         [learner.preparation(rows).astype(np.float32) for _, rows in learner.pool.blocks(_BLOCK)]
     )
@@ -129,7 +131,7 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
         "seed": learner.seed,
         "n_samples": learner.n_samples,
         "prior_scale": learner.prior_scale,
-        "loss": learner.loss,
+        "loss": setting_of(learner.metric),
         "audit": learner.audit.tolist(),
         "encoder": GIVEN,
         "columns": list(contents[0]),

@@ -10,12 +10,12 @@ from parbals.errors import ProjectDamagedError
 from parbals.learner.audit import AUDIT
 from parbals.learner.words import advice, certificate, goal_parts, why_words
 from parbals.project.features import COLUMNS, TABLE, load_features
+from parbals.project.media import image_address, image_column
 from parbals.project.quick import START
 from parbals.project.summary import overview
 from parbals.store.records import Lease, Why
 from parbals.store.store import Store
 from parbals.strategies.table import STRATEGIES, UNIFORM
-from parbals.web.media import image_address, image_column
 from parbals.web.schemas import (
     AdviceOut,
     CurvePoint,
@@ -34,6 +34,7 @@ __all__ = [
     "Predictions",
     "Tasks",
     "live",
+    "own_progress",
     "project",
     "revision",
 ]
@@ -239,3 +240,12 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
         server=server,
     )
+
+
+def own_progress(progress: LiveOut, name: str | None) -> LiveOut:
+    """What an annotator sees of it: how far everybody is together, and their own part."""
+    shown = {"revision", "queue", "unchanged", "labelled", "n_items", "goal", "server"}
+    parts = {field: getattr(progress, field) for field in shown & progress.model_fields_set}
+    if progress.annotators is not None:
+        parts["annotators"] = [one for one in progress.annotators if one.name == name]
+    return LiveOut(**parts)

@@ -1,22 +1,25 @@
 """The API's routes: each answers with the model that describes it."""
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
+from parbals.project.media import read_image
 from parbals.project.quick import quick_batch
+from parbals.store.clock import moment
+from parbals.store.meta import EXPORTED, RELEASED, TAKEN_BACK
 from parbals.store.records import Submission
 from parbals.store.store import Store
+from parbals.web.door import Door
 from parbals.web.downloads import MEDIA_TYPES, Exporter, Format
 from parbals.web.failures import StrictRoute, errors_of
 from parbals.web.items import list_items, show_item
 from parbals.web.map import show_map
-from parbals.web.media import read_image
-from parbals.web.queries import project
+from parbals.web.queries import own_progress, project
 from parbals.web.schemas import (
     MOST_POSITION,
     AnswersIn,
@@ -29,6 +32,7 @@ from parbals.web.schemas import (
     PassOut,
     PositionsIn,
     ProjectOut,
+    ReleaseAllIn,
     ReleasedOut,
     SettingsIn,
     StoredAnswer,
@@ -39,6 +43,7 @@ from parbals.web.schemas import (
     UndoneOut,
 )
 from parbals.web.session import Session
+from parbals.web.visitors import anyone, owner
 
 __all__ = ["labelling_routes", "viewing_routes"]
 
@@ -48,8 +53,11 @@ _Place = Annotated[int, Path(ge=0, le=MOST_POSITION)]
 _States = Literal["all", "labelled", "unlabelled", "queued", "out", "unsure", "skipped", "disagree"]
 
 
-def labelling_routes(session: Session) -> APIRouter:
-    """What annotators do: settings, items to take, answers, passes, undo, leases."""
+def labelling_routes(session: Session, door: Door) -> APIRouter:
+    """What annotators do: items to take, answers, passes, undo, leases; and settings, for owners.
+
+    ``door`` says under which name a visitor labels.
+    """
     routes = APIRouter(prefix="/api", route_class=StrictRoute)
     desk = session.desk
 
@@ -59,45 +67,51 @@ def labelling_routes(session: Session) -> APIRouter:
         return await desk.read(project)
 
     @routes.patch("/settings", responses=errors_of(body=True))
-    async def change_settings(body: SettingsIn) -> ProjectOut:
+    async def change_settings(body: SettingsIn, request: Request) -> ProjectOut:
         """Change what annotators see and how items are handed out."""
+        visitor = owner(request)
         changes = body.model_dump(exclude_none=True)
 
         def act(store: Store) -> ProjectOut:
             if changes:
-                store.update_settings(**changes)
+                with store.acting(visitor.signature, visitor.origin):
+                    store.update_settings(**changes)
             return project(store)
 
         return await desk.write(act)
 
     @routes.post("/take", responses=errors_of(body=True))
-    async def take(body: TakeIn) -> TasksOut:
+    async def take(body: TakeIn, request: Request) -> TasksOut:
         """Items for an annotator: first those they have already, then the best that wait.
 
         Where too few do, more are chosen at once: nobody waits for the model.
         """
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
 
         def act(store: Store) -> TasksOut:
             tasks = session.tasks(store)
-            leases = store.take(body.annotator, body.n, tasks.lease_seconds)
+            leases = store.take(name, body.n, tasks.lease_seconds)
             if len(leases) < body.n and quick_batch(store) is not None:
-                leases = store.take(body.annotator, body.n, tasks.lease_seconds)
+                leases = store.take(name, body.n, tasks.lease_seconds)
             items = [tasks.task(store, lease) for lease in leases]
-            return TasksOut(items=items, queue=session.queue(store.queue_counts(body.annotator)))
+            return TasksOut(items=items, queue=session.queue(store.queue_counts(name)))
 
         tasks = await desk.write(act)
-        session.touch(body.annotator, tasks.queue.ready)
+        session.touch(name, tasks.queue.ready)
         return tasks
 
     @routes.post("/answers", responses=errors_of(409, body=True))
-    async def answers(body: AnswersIn) -> StoredOut:
+    async def answers(body: AnswersIn, request: Request) -> StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
         labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
         ]
-        result = await desk.write(lambda store: store.submit(labels, annotator=body.annotator))
-        session.touch(body.annotator, done=len(body.answers))
+        result = await desk.write(lambda store: store.submit(labels, annotator=name))
+        session.touch(name, done=len(body.answers))
         rows = zip(body.answers, result.answers, result.outcomes, strict=True)
         return StoredOut(
             stored=[
@@ -109,55 +123,91 @@ def labelling_routes(session: Session) -> APIRouter:
         )
 
     @routes.post("/passes", responses=errors_of(409, body=True))
-    async def pass_over(body: PassIn) -> PassOut:
+    async def pass_over(body: PassIn, request: Request) -> PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
         outcome = await desk.write(
             lambda store: store.pass_over(
                 body.position,
                 body.kind,
-                annotator=body.annotator,
+                annotator=name,
                 request_id=body.request_id,
                 comment=_words(body.comment),
             )
         )
-        session.touch(body.annotator, done=1)
+        session.touch(name, done=1)
         return PassOut(position=body.position, outcome=outcome)
 
     @routes.post("/undo", responses=errors_of(409, body=True))
-    async def undo(body: UndoIn) -> UndoneOut:
-        """Take back the annotator's latest label or pass of an item; it is theirs again."""
+    async def undo(body: UndoIn, request: Request) -> UndoneOut:
+        """Take back the annotator's latest label or pass of an item; it is theirs again.
+
+        An owner may take back somebody else's.
+        """
+        visitor, name = anyone(request), body.annotator
+        if body.as_owner:
+            owner(request)
+        else:
+            name = await door.label_as(visitor, name)
+        session.pace.admit(visitor.name or name)
 
         def act(store: Store) -> UndoneOut:
             tasks = session.tasks(store)
+            before = store.revision()[:2]
             undone, lease = store.undo(
                 body.position,
-                body.annotator,
+                name,
                 lease_seconds=tasks.lease_seconds,
                 request_id=body.request_id,
             )
+            task = tasks.task(store, lease)
             was = {name: value for name, value in asdict(undone).items() if value is not None}
-            return UndoneOut(item=tasks.task(store, lease), was=was)
+            if body.as_owner and store.revision()[:2] != before:  # a retry takes back nothing
+                with store.acting(visitor.signature, visitor.origin):
+                    store.log(TAKEN_BACK, name=name, item=task.id, was=undone.label or undone.kind)
+            return UndoneOut(item=task, was=was)
 
         return await desk.write(act)
 
     @routes.post("/leases", responses=errors_of(body=True))
-    async def renew(body: PositionsIn) -> LeasesOut:
+    async def renew(body: PositionsIn, request: Request) -> LeasesOut:
         """The annotator is still at work: their items stay theirs."""
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
 
         def act(store: Store) -> LeasesOut:
             seconds = session.tasks(store).lease_seconds
-            mine = store.renew(body.annotator, body.positions, seconds)
-            return LeasesOut(mine=mine, expires=time.time() + seconds)
+            mine = store.renew(name, body.positions, seconds)
+            return LeasesOut(mine=mine, expires=moment() + seconds)
 
         leases = await desk.write(act)
-        session.touch(body.annotator)
+        session.touch(name)
         return leases
 
     @routes.post("/release", responses=errors_of(body=True))
-    async def release(body: PositionsIn) -> ReleasedOut:
+    async def release(body: PositionsIn, request: Request) -> ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
-        released = await desk.write(lambda store: store.release(body.annotator, body.positions))
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
+        released = await desk.write(lambda store: store.release(name, body.positions))
         return ReleasedOut(released=released)
+
+    @routes.post("/release-all", responses=errors_of(body=True))
+    async def release_all(body: ReleaseAllIn, request: Request) -> ReleasedOut:
+        """For an owner: everything that is out with a person, or with anybody, comes back.
+
+        A late answer still counts.
+        """
+        visitor = owner(request)
+
+        def act(store: Store) -> ReleasedOut:
+            released = store.release_all(body.of)
+            with store.acting(visitor.signature, visitor.origin):
+                store.log(RELEASED, name=body.of, count=released)
+            return ReleasedOut(released=released)
+
+        return await desk.write(act)
 
     return routes
 
@@ -168,23 +218,29 @@ def _words(comment: str | None) -> str | None:
 
 
 def viewing_routes(session: Session) -> APIRouter:
-    """What annotators see: progress, the map, lists of items, images, downloads."""
+    """What there is to see: for annotators their own work, for owners everything."""
     routes = APIRouter(prefix="/api")
     desk = session.desk
     exporter = Exporter(session.folder)
 
     @routes.get("/live", response_model_exclude_unset=True, responses=errors_of())
-    async def live(since: Annotated[str | None, Query(max_length=200)] = None) -> LiveOut:
+    async def live(
+        request: Request, since: Annotated[str | None, Query(max_length=200)] = None
+    ) -> LiveOut:
         """How the labelling stands; little is sent if nothing has changed since."""
-        return await session.live(since)
+        visitor = anyone(request)
+        progress = await session.live(since)
+        return progress if visitor.is_owner else own_progress(progress, visitor.name)
 
     @routes.get("/map", responses=errors_of())
-    async def get_map() -> MapOut:
+    async def get_map(request: Request) -> MapOut:
         """The items in two dimensions."""
+        owner(request)
         return await desk.read_slowly(show_map)
 
     @routes.get("/items", responses=errors_of())
     async def get_items(
+        request: Request,
         state: _States = "all",
         label: Annotated[str | None, Query(max_length=1000)] = None,
         annotator: Annotated[str | None, Query(max_length=100)] = None,
@@ -192,25 +248,31 @@ def viewing_routes(session: Session) -> APIRouter:
         after: Annotated[int, Query(ge=-1, le=MOST_POSITION)] = -1,
         limit: Annotated[int, Query(ge=1, le=100)] = 50,
     ) -> ItemsOut:
-        """A part of the list of items."""
+        """A part of the list of items; of an annotator's own, unless an owner asks."""
+        visitor = anyone(request)
         words = {"label": label or None, "annotator": annotator or None, "query": q or None}
+        words |= {"only": None if visitor.is_owner else visitor.name}
         return await desk.read_slowly(
             lambda store: list_items(store, state=state, after=after, limit=limit, **words)
         )
 
     @routes.get("/items/{position}", responses=errors_of(404))
-    async def get_item(position: _Place) -> ItemOut:
-        """Everything about an item."""
-        return await desk.read(_of_item(show_item, position))
+    async def get_item(position: _Place, request: Request) -> ItemOut:
+        """Everything about an item; what others said of it, unless an owner asks, is left out."""
+        visitor = anyone(request)
+        only = None if visitor.is_owner else visitor.name
+        return await desk.read(_of_item(partial(show_item, only=only), position, only))
 
     @routes.get(
         "/media/{position}",
         response_class=Response,
         responses=errors_of(404, 413, 415) | _files(_IMAGES),
     )
-    async def media(position: _Place) -> Response:
+    async def media(position: _Place, request: Request) -> Response:
         """The image of an item."""
-        image = await desk.read(_of_item(read_image, position))
+        visitor = anyone(request)
+        only = None if visitor.is_owner else visitor.name
+        image = await desk.read(_of_item(read_image, position, only))
         return Response(image.data, media_type=image.kind)
 
     @routes.get(
@@ -220,19 +282,38 @@ def viewing_routes(session: Session) -> APIRouter:
         request: Request, format: Format = "csv", labelled_only: bool = False
     ) -> Response:
         """Labels and predictions of all items as a file that is safe to open in a spreadsheet."""
-        return await exporter.download(request, format, labelled_only)
+        visitor = owner(request)
+        file = await exporter.download(request, format, labelled_only)
+
+        def act(store: Store) -> None:
+            with store.acting(visitor.signature, visitor.origin):
+                store.log(EXPORTED, format=format, labelled_only=labelled_only)
+
+        try:
+            await desk.write(act)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     return routes
 
 
-def _of_item(read: Callable[[Store, int], T], position: int) -> Callable[[Store], T]:
-    """Read an item that must be there: an address that names none is not found."""
+def _of_item(
+    read: Callable[[Store, int], T], position: int, only: str | None
+) -> Callable[[Store], T]:
+    """Read an item that must be there: an address that names none is not found.
+
+    ``only`` names an annotator, who sees the items that they have had.
+    """
 
     def act(store: Store) -> T:
         if position >= store.n_items:
             raise HTTPException(
                 404, f"There is no item {position}; the project has {store.n_items}"
             )
+        if only is not None and not store.concerns(position, only):
+            raise HTTPException(403, "Annotators see the items that they were given")
         return read(store, position)
 
     return act

@@ -35,6 +35,7 @@ Kind = Literal["skip", "unsure"]
 Outcome = Annotated[str, Field(json_schema_extra={"enum": ["new", "repeated", "revised"]})]
 State = Literal["idle", "choosing", "starting", "failed", "finished"]
 Probabilities = dict[str, float] | None
+Role = Literal["owner", "annotator"]
 
 
 class _In(BaseModel):
@@ -76,11 +77,15 @@ class PassIn(_In):
 
 
 class UndoIn(_In):
-    """Take back the annotator's latest label or pass of an item."""
+    """Take back the annotator's latest label or pass of an item.
+
+    ``as_owner``: somebody else's, which only an owner may, and which the log keeps.
+    """
 
     annotator: Name
     position: Position
     request_id: RequestId
+    as_owner: bool = False
 
 
 class PositionsIn(_In):
@@ -88,6 +93,32 @@ class PositionsIn(_In):
 
     annotator: Name
     positions: Positions
+
+
+class InviteIn(_In):
+    """A person to give a link of their own, or a new one."""
+
+    name: Name
+    role: Role = "annotator"
+
+
+class RoleIn(_In):
+    """What an invited person may do from now on."""
+
+    name: Name
+    role: Role
+
+
+class NameIn(_In):
+    """A person."""
+
+    name: Name
+
+
+class ReleaseAllIn(_In):
+    """Whose items are given back; null: everybody's."""
+
+    of: Name | None = None
 
 
 class SettingsIn(_In):
@@ -113,6 +144,65 @@ class ErrorOut(BaseModel):
     """Why a request was refused."""
 
     error: ErrorDetail
+
+
+class MeOut(BaseModel):
+    """Who makes the request; ``name`` is null with the page's own link, where one says a name.
+
+    ``spelt`` is the name that was asked about, as the project spells it.
+    """
+
+    name: str | None
+    role: Role
+    spelt: str | None = None
+
+
+class PersonOut(BaseModel):
+    """Somebody who was invited; ``invited`` is false once their link was revoked."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    role: Role
+    invited: bool
+    created: str
+
+
+class PeopleOut(BaseModel):
+    """Everybody who was ever invited, by name."""
+
+    people: list[PersonOut]
+
+
+class InvitedOut(BaseModel):
+    """The link, shown this once: the project keeps only a hash of it."""
+
+    name: str
+    role: Role
+    link: str
+
+
+class LogRow(BaseModel):
+    """One change: who made it, when, from where, and what it was in words."""
+
+    number: int
+    created: str
+    what: str
+    who: str | None
+    origin: str | None
+    sentence: str
+
+
+class LogOut(BaseModel):
+    """Changes, the newest first; ask for those ``before`` the last number until there are none."""
+
+    rows: list[LogRow]
+
+
+class DoneOut(BaseModel):
+    """It is done."""
+
+    done: bool = True
 
 
 class ProjectOut(BaseModel):

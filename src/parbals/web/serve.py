@@ -1,12 +1,13 @@
 """Starting and ending the server."""
 
 import asyncio
-import ipaddress
+import logging
 import socket
 import threading
 import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,29 @@ import uvicorn
 
 from parbals.errors import InputError, ProjectError
 from parbals.files import locked
+from parbals.store.people import OWNER
 from parbals.store.store import Store
 from parbals.web.app import make_app
+from parbals.web.connections import limited
+from parbals.web.health import Watch
+from parbals.web.place import Place, address_of
 from parbals.web.session import Session
-from parbals.web.token import page_token
+from parbals.web.sparing import LOGGERS, SPARING
+from parbals.web.token import opening_file, page_token, remember_origin
 
-__all__ = ["link_to", "listen", "make_server", "run_server"]
+__all__ = ["listen", "make_server", "run_server"]
+
+_FEW = 5
+
+_BACKLOG = 128
+"""Connections that are accepted in one go, before the oldest can make room."""
 
 
 def run_server(
-    folder: Path, *, host: str, port: int, browser: bool, new_token: bool, settings: dict[str, Any]
+    folder: Path, *, place: Place, browser: bool, new_token: bool, settings: dict[str, Any]
 ) -> None:
     """Show the project until Ctrl-C."""
+    place.check()
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
         _ = store.settings  # refused where somebody has made them to harm
         if not store.n_items:
@@ -37,12 +49,14 @@ def run_server(
     with ExitStack() as held, suppress(KeyboardInterrupt):
         with _writing(folder):
             held.enter_context(locked(folder / "page.lock", busy))
-        listener = held.enter_context(listen(host, port))
+        listener = held.enter_context(listen(place.host, place.port))
+        place = replace(place, port=listener.getsockname()[1])
         with Store.open(folder) as store:
             store.update_settings(**settings)
         with _writing(folder):
             token = page_token(folder, new=new_token)
-        _show(folder, listener, host, token, browser)
+            remember_origin(folder, place.origin)
+        _show(folder, listener, place, token, browser)
     click.echo("Stopped; every confirmed label is stored.")
 
 
@@ -57,37 +71,48 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _show(folder: Path, listener: socket.socket, host: str, token: str, browser: bool) -> None:
-    port = listener.getsockname()[1]
+def _show(folder: Path, listener: socket.socket, place: Place, token: str, browser: bool) -> None:
     session = Session(folder)
     session.open()
     try:
-        server = make_server(session, host=host, port=port, token=token)
+        server = make_server(session, place=place, token=token)
         begin = server.startup
 
         async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
             await begin(sockets=sockets)
             # The link works from here on, and so does Ctrl-C.
-            _announce(link_to(host, port, token), browser, host)
+            _announce(folder, place, token, browser)
 
         server.startup = begin_and_announce  # type: ignore[method-assign]
         asyncio.run(server.serve(sockets=[listener]))
     finally:
         session.close()
+        (folder / "page-open.html").unlink(missing_ok=True)
 
 
-def make_server(session: Session, *, host: str, port: int, token: str) -> uvicorn.Server:
+def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server:
     """The server of an open project, which does not listen yet."""
     config = uvicorn.Config(
-        make_app(session, token=token, port=port, names=_names(host)),
-        log_level="warning",
+        Watch(
+            make_app(session, token=token, place=place),
+            session,
+            page_token(session.folder, name="page-metrics-token"),
+        ),
+        proxy_headers=False,  # the guard decides whom to believe
+        ssl_certfile=place.certificate,
+        ssl_keyfile=place.key,
+        log_config=None,  # see parbals.web.logs
         access_log=False,
         server_header=False,
+        http=limited(),
         ws="none",
+        backlog=_BACKLOG,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=3,
         lifespan="on",
     )
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(SPARING)
     return uvicorn.Server(config)
 
 
@@ -103,7 +128,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(128)
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         raise InputError(
@@ -113,35 +138,27 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _names(host: str) -> tuple[str, ...]:
-    """Names, besides localhost and its addresses, that requests may use; the link uses the first.
-
-    A server on every address is called by the machine's name, or by the address a request came to.
-    """
-    address = _address(host)
-    return (socket.gethostname(),) if not host or (address and address.is_unspecified) else (host,)
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
-def link_to(host: str, port: int, token: str) -> str:
-    """The address that opens the page."""
-    shown = _names(host)[0]
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
-
-
-def _announce(link: str, browser: bool, host: str) -> None:
-    click.echo(f"The labelling page: {link}\nEnd with Ctrl-C.")
-    address = _address(host)
-    if not (host == "localhost" if address is None else address.is_loopback):
-        click.echo(
-            "Anyone who can reach this machine and has the link can label; the connection is not "
-            "encrypted."
-        )
+def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:
+    link = place.link(token)
+    with Store.open(folder, read_only=True) as store:
+        invited = [person for person in store.people() if person.invited]
+    if place.public is None:
+        click.echo(f"The labelling page: {link}\nEnd with Ctrl-C.")
+    else:  # what a service says is kept in logs, where no key belongs
+        click.echo(f"The labelling page: {place.origin}\nEnd with Ctrl-C.")
+        if not any(person.role == OWNER for person in invited):
+            click.echo(f"A link for yourself: `parbals invite {folder} YOU --role owner`.")
+    if invited:
+        names = ", ".join(f"{p.name} ({p.role})" for p in invited[:_FEW])
+        more = f" and {len(invited) - _FEW} more" if len(invited) > _FEW else ""
+        click.echo(f"Invited: {names}{more}.")
+    address = address_of(place.host)
+    is_near = place.host == "localhost" if address is None else address.is_loopback
+    if not is_near and place.public is None:
+        click.echo("Anyone who can reach this machine and has the link can label.")
+        if place.certificate is None:
+            click.echo("The connection is not encrypted; see --ssl-cert and --public-url.")
     if browser:
-        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+        # The link itself would stand in the list of processes, for every user of this machine.
+        page = opening_file(folder, link).absolute().as_uri()
+        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()

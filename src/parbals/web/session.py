@@ -12,6 +12,7 @@ from parbals.store.records import QueueCounts
 from parbals.store.store import Store
 from parbals.strategies.table import QUICK, UNIFORM
 from parbals.web.desk import Desk
+from parbals.web.pace import Pace
 from parbals.web.queries import Curve, Tasks, live, revision
 from parbals.web.schemas import LiveOut, QueueOut, ServerOut
 from parbals.web.supervisor import Supervisor
@@ -43,6 +44,7 @@ class Session:
         self.finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
+        self.pace = Pace()
         self._seen: dict[str, float] = {}
         self._ready: dict[str, int] = {}
         self._done: deque[float] = deque(maxlen=10_000)
@@ -58,6 +60,7 @@ class Session:
         """Open the project, where something waits from now on; raises what opening it raises."""
         self.desk.start()
         with Store.open(self.folder) as store:
+            store.restart_leases(60.0 * store.settings.lease_minutes)
             if not store.queue_counts().free:
                 quick_batch(store)
             _, chosen_by, done = _waiting(store)
@@ -87,11 +90,15 @@ class Session:
         return self._tasks
 
     def touch(self, annotator: str, ready: int | None = None, done: int = 0) -> None:
-        """Somebody is at work: ``ready`` items wait for them, or they have just ``done`` some."""
-        self._seen[annotator] = time.monotonic()
+        """Somebody is at work: ``ready`` items wait for them, or they have just ``done`` some.
+
+        A name counts from its first answer: anybody can invent one.
+        """
+        if done or annotator in self._seen:
+            self._seen[annotator] = time.monotonic()
+            if ready is not None:
+                self._ready[annotator] = ready
         self._done.extend([time.monotonic()] * done)
-        if ready is not None:
-            self._ready[annotator] = ready
         self._wake.set()
 
     def queue(self, counts: QueueCounts) -> QueueOut:
@@ -152,11 +159,13 @@ class Session:
 
         The queue holds three for everybody at work, at least ten, and four times what people do in
         the time that a batch takes, as far as that fits into twenty seconds and into the smallest
-        program that the engine compiles. It is filled when half are gone. What was chosen without
+        program that the engine compiles, and never more than can be labelled (``Queue.room``). It
+        is filled when half are gone. What was chosen without
         the model is replaced: once it has learnt something new, and the very first items once five
         are answered.
         """
         free, chosen_by, done = await self.desk.read(_waiting)
+        room = await self.desk.read(lambda store: store.room())
         moment = time.monotonic()
         self._seen = {
             name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
@@ -176,10 +185,10 @@ class Session:
         if self.supervisor.state in ("starting", "choosing"):
             return 0, False  # asked again when the worker says that it is idle
         renew = bool(chosen_by & _HASTY) or (START in chosen_by and 2 * newer >= _BATCH)
-        if self.finished or not newer or not (renew or is_low):
+        if self.finished or not newer or not (renew or (is_low and room)):
             return 0, False
         self._chosen_at = done
-        return (wanted, True) if renew else (wanted - low, False)
+        return (wanted, True) if renew else (min(wanted - low, room), False)
 
 
 def _waiting(store: Store) -> tuple[int, set[str], int]:

@@ -1,7 +1,9 @@
 """Keeps the worker process alive, tells it what is needed, and remembers what it says."""
 
 import json
+import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +17,8 @@ from typing import Any
 from parbals.web.schemas import State
 
 __all__ = ["Supervisor", "worker_environment"]
+
+_log = logging.getLogger("parbals.web")
 
 _PATIENCE = 30.0
 _MANY_DEATHS = 3
@@ -34,8 +38,9 @@ class Supervisor:
     """Runs ``python -m parbals.web.worker``; starts it again when it ends, after a growing pause.
 
     ``deaths`` counts those that followed each other within a minute: one that chooses items and
-    then dies in every report has failed as well. ``seconds_to_choose`` is how long the latest batch
-    of ``n_chosen`` items took, without compiling; ``n_batches`` how many there were.
+    then dies in every report has failed as well; ``ends`` counts all. ``seconds_to_choose`` is how
+    long the latest batch of ``n_chosen`` items took, without compiling; ``n_batches`` how many
+    there were.
     """
 
     def __init__(self, folder: Path, changed: Callable[[], None], first_pause: float = 0.5) -> None:
@@ -44,7 +49,7 @@ class Supervisor:
         self._changed, self._first_pause = changed, first_pause
         self.state: State = "starting"
         self.message: str | None = None
-        self.deaths = 0
+        self.deaths = self.ends = 0
         self.seconds_to_choose, self.n_chosen, self.n_batches = 0.0, 0, 0
         self._process: subprocess.Popen[str] | None = None
         self._wanted: dict[str, Any] | None = None
@@ -96,9 +101,17 @@ class Supervisor:
             code, words = self._run()
             if self._ending.is_set():
                 return
-            self.deaths = 1 if time.monotonic() - began > 2 * _PATIENCE else self.deaths + 1
+            seconds, last = time.monotonic() - began, words[-1][:200] if words else ""
+            self.ends += 1
+            self.deaths = 1 if seconds > 2 * _PATIENCE else self.deaths + 1
+            facts = {"code": code, "reason": _reason(code, last), "after_seconds": round(seconds)}
+            facts |= {"times": self.deaths, "last_words": words}
+            _log.warning(
+                "The process that chooses items has ended; it is started again",
+                extra={"facts": facts},
+            )
             if self.deaths >= _MANY_DEATHS:
-                said = f" ({words})" if words else ""
+                said = f" ({last})" if last else ""
                 self._note(
                     "failed",
                     f"The program that chooses items has ended {self.deaths} times, last with code "
@@ -108,8 +121,8 @@ class Supervisor:
                 self._note("starting", None)
             self._ending.wait(min(self._first_pause * 2.0 ** (self.deaths - 1), _PATIENCE))
 
-    def _run(self) -> tuple[int, str]:
-        """One life of the worker: its exit code and last words."""
+    def _run(self) -> tuple[int, list[str]]:
+        """One life of the worker: its exit code and last lines."""
         words: deque[str] = deque(maxlen=20)
         try:
             process = subprocess.Popen(
@@ -124,7 +137,7 @@ class Supervisor:
                 start_new_session=True,  # Ctrl-C in the terminal is the server's to handle
             )
         except OSError as error:
-            return -1, str(error)
+            return 1, [str(error)]
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
@@ -142,8 +155,7 @@ class Supervisor:
                 if stream is not None:
                     stream.close()
         self._process = None
-        last = next((line.strip() for line in reversed(words) if line.strip()), "")
-        return code, last[:200]
+        return code, [line.strip() for line in words if line.strip()]
 
     def _hear(self, line: str) -> None:
         try:
@@ -162,3 +174,14 @@ class Supervisor:
     def _note(self, state: State, message: str | None) -> None:
         self.state, self.message = state, message
         self._changed()
+
+
+def _reason(code: int, last: str) -> str:
+    """Why a process has ended, as far as can be seen from outside."""
+    if code >= 0:
+        return last or f"it ended by itself with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"{name}: perhaps out of memory" if name == "SIGKILL" else name

@@ -11,6 +11,7 @@ be cut off at any time: nobody waits for it, since the server hands out quick it
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -225,6 +226,7 @@ def main(folder: Path) -> None:
     sys.stdout = sys.stderr  # a library that prints must not be taken for us
     inbox: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda number, frame: _end(inbox))
 
     def say(**words: Any) -> None:
         with speaking:
@@ -266,9 +268,18 @@ def _listen(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
     for line in sys.stdin:
         with suppress(ValueError):
             inbox.put(json.loads(line))
+    _end(inbox)
+
+
+def _end(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
+    """End soon: at the next order, or in the middle of a long computation.
+
+    Nothing that was stored is half-written.
+    """
     inbox.put(None)
-    time.sleep(2.0)
-    os._exit(0)  # in the middle of a long computation; nothing it had stored is half-written
+    late = threading.Timer(2.0, os._exit, (0,))
+    late.daemon = True
+    late.start()
 
 
 def _clear_drafts(folder: Path) -> None:

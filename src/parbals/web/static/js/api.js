@@ -1,6 +1,6 @@
 // Talking to the server. Every failure becomes one ApiError that says whether waiting can help.
 
-import { emit } from "./state.js";
+import { emit, memory } from "./state.js";
 
 const PATIENCE_MS = 20_000;
 const TEMPORARY = new Set([408, 425, 429, 500, 502, 503, 504]);
@@ -30,17 +30,25 @@ function connected(next) {
   emit("connection", { state: next, before });
 }
 
+/** A request with the half of the session that no other port of this machine sees; another tab may have renewed it. */
+function ask(method, path, body, more = {}) {
+  const key = memory.get("key");
+  const headers = key === null ? {} : { "X-Parbals-Key": key };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  return fetch(path, {
+    method,
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    credentials: "same-origin",
+    cache: "no-store",
+    ...more,
+  });
+}
+
 async function call(method, path, { body, patience = PATIENCE_MS } = {}) {
   let response;
   try {
-    response = await fetch(path, {
-      method,
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
-      credentials: "same-origin",
-      cache: "no-store",
-      signal: patience ? AbortSignal.timeout(patience) : undefined,
-    });
+    response = await ask(method, path, body, { signal: patience ? AbortSignal.timeout(patience) : undefined });
   } catch {
     connected("lost");
     throw new ApiError("The server cannot be reached.");
@@ -102,10 +110,37 @@ export async function download(path, fallbackName, arriving) {
 
 /** Said while the page is being left, when no answer can be waited for. */
 export function farewell(path, body) {
-  navigator.sendBeacon(path, new Blob([JSON.stringify(body)], { type: "application/json" }));
+  ask("POST", path, body, { keepalive: true }).catch(() => {});
 }
 
 /** Only our own pictures are ever shown. */
 export function imageAddress(image) {
   return typeof image === "string" && image.startsWith("/api/media/") ? image : null;
+}
+
+/** Fills an image element: the address alone would come without the key. */
+export async function loadPicture(picture, address) {
+  try {
+    const kept = URL.createObjectURL(await (await call("GET", address, { patience: 0 })).blob());
+    picture.addEventListener("load", () => URL.revokeObjectURL(kept), { once: true });
+    picture.src = kept;
+  } catch {
+    picture.dataset.failed = "yes";
+    picture.dispatchEvent(new Event("error"));
+  }
+}
+
+const seen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    seen.unobserve(target);
+    loadPicture(target, target.dataset.address);
+  }
+});
+
+/** The same, once it is about to be seen. */
+export function loadWhenSeen(picture, address) {
+  picture.dataset.address = address;
+  seen.observe(picture);
+  return picture;
 }

@@ -1,10 +1,10 @@
 // Looking through all items: filter, search, open one to correct it.
 
-import { get, imageAddress } from "./api.js";
+import { get, imageAddress, loadWhenSeen } from "./api.js";
 import { announce, count, h, plural } from "./dom.js";
 import { labelChip, openItem } from "./detail.js";
 import { highlighted } from "./item.js";
-import { on, state } from "./state.js";
+import { isOwner, on, state } from "./state.js";
 
 const PAGE = 40;
 const TYPING_MS = 250;
@@ -18,6 +18,8 @@ const STATES = {
   queued: "Queued",
   out: "Out",
 };
+
+const OWN = ["all", "labelled", "unsure", "skipped"]; // of an annotator, who sees their own answers
 
 /** A row of the list; also used where annotators disagree. */
 export function itemRow(item, changed) {
@@ -42,7 +44,7 @@ export function itemRow(item, changed) {
     h(
       "button",
       { class: "row", type: "button", onclick: () => openItem(item.position, changed) },
-      address && h("img", { class: "thumb", src: address, alt: "", loading: "lazy", width: "56", height: "56" }),
+      address && loadWhenSeen(h("img", { class: "thumb", alt: "", width: "56", height: "56" }), address),
       h(
         "span",
         { class: "row-text" },
@@ -60,7 +62,9 @@ export function browseView() {
   const stateBox = select(
     "browse-state",
     "Show",
-    Object.entries(STATES).map(([value, name]) => h("option", { value }, name)),
+    Object.entries(STATES)
+      .filter(([value]) => isOwner() || OWN.includes(value))
+      .map(([value, name]) => h("option", { value }, name)),
   );
   const labelBox = select("browse-label", "Label", [
     h("option", { value: "" }, "Any"),
@@ -74,7 +78,14 @@ export function browseView() {
     placeholder: "Words in the item",
   });
   const searchBox = h("div", { class: "field grow" }, h("label", { for: "browse-search" }, "Search"), search);
-  const form = h("form", { class: "filters", role: "search" }, searchBox, stateBox, labelBox, personBox);
+  const form = h(
+    "form",
+    { class: "filters", role: "search" },
+    searchBox,
+    stateBox,
+    labelBox,
+    isOwner() && personBox,
+  );
   const summary = h("p", { class: "quiet summary", role: "status" });
   const list = h("ul", { class: "rows" });
   const more = h("button", { type: "button", class: "more", hidden: true, onclick: () => load(true) }, "Show more");

@@ -1,10 +1,10 @@
 // One item in full: its history, what the model thinks, and a way to correct its label.
 
-import { get, imageAddress } from "./api.js";
-import { ago, h, openDialog, toast } from "./dom.js";
+import { get, imageAddress, loadPicture, post } from "./api.js";
+import { ago, h, openDialog, randomId, toast } from "./dom.js";
 import { gist, itemNode } from "./item.js";
 import * as outbox from "./outbox.js";
-import { on, state, tone } from "./state.js";
+import { emit, isOwner, on, state, tone } from "./state.js";
 import { probabilityBars } from "./why.js";
 
 export function labelChip(label) {
@@ -47,7 +47,7 @@ export async function openItem(position, changed = () => {}) {
 function fill(body, item) {
   const address = imageAddress(item.image);
   const picture = address ? new Image() : null;
-  if (picture) picture.src = address;
+  if (picture) loadPicture(picture, address);
   const model =
     item.predicted &&
     h("details", { class: "model-thinks" }, h("summary", {}, "What the model thinks"), probabilityBars(item.predicted));
@@ -105,10 +105,30 @@ function correction(item) {
   return form;
 }
 
+/** An owner may take back what others said; it stays in the history, and the log says who did it. */
+function takeBack(item, name) {
+  const button = h("button", { type: "button", class: "text-button" }, "Take back");
+  button.setAttribute("aria-label", `Take back the answer of ${name}`);
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    const { position } = item;
+    try {
+      await post("/api/undo", { annotator: name, position, request_id: randomId(), as_owner: true });
+      emit("stored", { entry: { kind: "undo", annotator: name, position }, reply: null });
+      toast(`The answer of ${name} was taken back.`);
+    } catch (error) {
+      button.disabled = false;
+      toast(error.message);
+    }
+  });
+  return button;
+}
+
 function history(item) {
   const steps = item.history ?? [];
   const passes = Object.entries(item.passes ?? {});
   if (!steps.length && !passes.length) return h("p", { class: "quiet" }, "Nobody has answered this item yet.");
+  const open = new Set(isOwner() ? Object.keys(item.answers ?? {}).filter((name) => name !== state.name) : []);
   const rows = steps
     .toReversed()
     .map((step) =>
@@ -122,6 +142,7 @@ function history(item) {
         step.source && step.source !== "person" && h("span", { class: "chip" }, step.source),
         h("time", { class: "quiet" }, ago(step.created)),
         step.comment && h("q", { dir: "auto" }, step.comment),
+        open.delete(step.annotator) && takeBack(item, step.annotator), // beside the latest
       ),
     );
   const passed = passes.map(([name, kind]) =>

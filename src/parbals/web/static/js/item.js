@@ -77,7 +77,7 @@ function pictureNode(task, picture) {
     place.replaceChildren(
       h("p", { class: "sorry" }, `The picture of item ${task.id} cannot be shown; skip the item or look at the file.`),
     );
-  if (picture.complete && picture.src && picture.naturalWidth === 0) sorry();
+  if (picture.dataset.failed || (picture.complete && picture.src && picture.naturalWidth === 0)) sorry();
   picture.addEventListener("error", sorry);
   return place;
 }

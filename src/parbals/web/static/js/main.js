@@ -13,9 +13,10 @@ import { startOutbox } from "./outbox.js";
 import { errorPanel, modelLine, peoplePanel, progressPanel } from "./panels.js";
 import { askName, startPerson } from "./person.js";
 import { settingsView } from "./settings.js";
-import { emit, state } from "./state.js";
+import { emit, isOwner, state } from "./state.js";
 
 const PAGES = ["label", "overview", "browse", "agreement", "export", "settings"];
+const FOR_OWNERS = ["agreement", "export"];
 const views = {};
 
 function overviewView() {
@@ -23,7 +24,7 @@ function overviewView() {
     "div",
     { class: "overview" },
     h("div", { class: "column" }, progressPanel({ full: true }), peoplePanel(), modelLine()),
-    h("div", { class: "column" }, errorPanel({ full: true }), mapPanel({ full: true })),
+    isOwner() && h("div", { class: "column" }, errorPanel({ full: true }), mapPanel({ full: true })),
   );
   return { node: grid };
 }
@@ -34,8 +35,7 @@ function aside() {
     "aside",
     { class: "side", "aria-label": "Progress" },
     progressPanel(),
-    errorPanel(),
-    mapPanel(),
+    isOwner() && [errorPanel(), mapPanel()],
     modelLine(),
   );
 }
@@ -52,7 +52,7 @@ const makers = {
 function turnTo(moved) {
   const asked = location.hash.slice(1);
   if (asked === "main") return; // the skip link
-  const page = PAGES.includes(asked) ? asked : "label";
+  const page = PAGES.includes(asked) && (isOwner() || !FOR_OWNERS.includes(asked)) ? asked : "label";
   for (const name of PAGES) byId(`view-${name}`).hidden = name !== page;
   for (const link of document.querySelectorAll(".tabs a")) {
     if (link.hash === `#${page}`) link.setAttribute("aria-current", "page");
@@ -72,10 +72,11 @@ function turnTo(moved) {
   emit("page", page);
 }
 
-async function firstProject() {
+/** The project, and who this is in it. */
+async function firstAnswers() {
   for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
     try {
-      return await get("/api/project");
+      return await Promise.all([get("/api/project"), get("/api/me")]);
     } catch (error) {
       const words = error instanceof ApiError ? error.message : "The page could not be started.";
       const section = byId("view-label");
@@ -88,8 +89,9 @@ async function firstProject() {
 }
 
 async function start() {
+  [state.project, state.me] = await firstAnswers();
   startPerson();
-  state.project = await firstProject();
+  for (const name of FOR_OWNERS) document.querySelector(`.tabs a[href="#${name}"]`).hidden = !isOwner();
   byId("view-label").querySelector(".empty")?.remove();
   byId("project-name").textContent = state.project.name;
   startNotices();

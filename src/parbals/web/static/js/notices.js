@@ -22,7 +22,7 @@ function drawSign(box) {
     sign(
       "problem",
       box.waiting ? `${box.waiting} kept here` : "Link not valid",
-      "Open the link that parbals serve printed.",
+      "Open your link again.",
     );
   else if (connection.state === "lost")
     sign(
@@ -107,7 +107,7 @@ function draw(box = outbox.summary()) {
       notice(
         box.waiting ? "locked-kept" : "locked",
         "problem",
-        `This page's link is no longer valid: the server was started with a new one. Open the link it printed.${kept}`,
+        `This page's link is no longer valid, or its session has ended. Open your link again, or the one that parbals serve printed.${kept}`,
       ),
     );
   if (trouble) list.push(notice("trouble", "problem", `The server reports: ${trouble}`));
@@ -133,7 +133,7 @@ function draw(box = outbox.summary()) {
       notice(
         "elsewhere",
         "calm",
-        `${plural(outbox.elsewhere(), "answer waits", "answers wait")} in this browser for another project that was served at this address. They are sent when it is served here again.`,
+        `${plural(outbox.elsewhere(), "answer waits", "answers wait")} in this browser for another project that was served at this address, or for another person's link. They are sent when that is opened here again.`,
       ),
     );
   if (other) list.unshift(otherNotice());

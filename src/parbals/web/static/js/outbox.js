@@ -8,7 +8,7 @@
 import { connection, post } from "./api.js";
 import { randomId } from "./dom.js";
 import { sameProject } from "./identity.js";
-import { emit, memory, on, projectKey } from "./state.js";
+import { emit, memory, on, projectKey, state } from "./state.js";
 
 const PREFIX = "parbals:out:";
 const ASIDE = "parbals:unreadable:";
@@ -86,13 +86,14 @@ function drop(entry) {
   }
 }
 
-/** Entries of this project, oldest first. */
+/** Entries of this project and, where the link is a name, of this person, oldest first. */
 export function entries() {
   const project = projectKey();
-  return all().filter((entry) => entry.project === project);
+  const mine = (entry) => state.me.name === null || entry.annotator === state.me.name;
+  return all().filter((entry) => entry.project === project && mine(entry));
 }
 
-/** How many entries wait for another project that was served at this address. */
+/** How many entries wait for another project that was served at this address, or for somebody else's link. */
 export function elsewhere() {
   return all().length - entries().length;
 }

@@ -1,8 +1,9 @@
 // What is seen beside the work: progress, class balance, error and advice, who labels.
 
+import { post } from "./api.js";
 import { errorChart, errorTable } from "./chart.js";
-import { ago, count, h, percent, plural } from "./dom.js";
-import { on, state, tone } from "./state.js";
+import { ago, count, h, percent, plural, toast } from "./dom.js";
+import { isOwner, on, state, tone } from "./state.js";
 
 const FEW = 8;
 
@@ -75,6 +76,12 @@ function goalBars(live) {
   );
 }
 
+/** An annotator's own part. */
+function own({ annotators }) {
+  const labels = annotators?.[0]?.answers ?? 0;
+  return [h("p", { class: "quiet" }, `${plural(labels, "label")} of them ${labels === 1 ? "is" : "are"} yours.`)];
+}
+
 export function progressPanel({ full = false } = {}) {
   return livePanel("Progress", (live) => {
     const facts = [
@@ -87,7 +94,7 @@ export function progressPanel({ full = false } = {}) {
       h("p", { class: "figure" }, h("strong", {}, count(live.labelled)), ` of ${count(live.n_items)} labelled`),
       ...goalBars(live),
       facts.length > 0 && h("p", { class: "quiet facts" }, facts.join(" · ")),
-      ...balance(live, full),
+      ...(live.class_balance ? balance(live, full) : own(live)),
     ];
   });
 }
@@ -196,6 +203,21 @@ export function modelLine() {
   return node;
 }
 
+/** For owners: what a person has in hand waits for everybody again. An answer that still comes is stored. */
+function giveBack(name) {
+  const button = h("button", { type: "button", class: "text-button" }, "Give back");
+  button.setAttribute("aria-label", `Give back the items that ${name} has`);
+  button.addEventListener("click", async () => {
+    try {
+      const { released } = await post("/api/release-all", { of: name });
+      toast(`${plural(released, "item")} of ${name} wait${released === 1 ? "s" : ""} for everybody again.`);
+    } catch (error) {
+      toast(error.message);
+    }
+  });
+  return button;
+}
+
 export function peoplePanel() {
   return livePanel("Who labels", (live) => {
     if (!live.annotators?.length) return h("p", { class: "quiet" }, "Nobody has answered yet.");
@@ -211,6 +233,7 @@ export function peoplePanel() {
         ),
         h("td", { class: "numeric" }, count(person.answers)),
         h("td", { class: "quiet" }, person.last ? ago(person.last) : ""),
+        isOwner() && h("td", {}, giveBack(person.name)),
       ),
     );
     return h(
@@ -225,6 +248,7 @@ export function peoplePanel() {
           h("th", { scope: "col" }, "Name"),
           h("th", { scope: "col", class: "numeric" }, "Answers"),
           h("th", { scope: "col" }, "Last"),
+          isOwner() && h("td", {}),
         ),
       ),
       h("tbody", {}, rows),

@@ -1,12 +1,27 @@
 // Who is labelling, light or dark, and the list of keys.
 
+import { get } from "./api.js";
 import { byId, h, openDialog, toast } from "./dom.js";
 import { emit, memory, on, setName, state } from "./state.js";
 
 const LONGEST_NAME = 80;
 
+/** A name as the project spells it: Ada and ada are one person. */
+async function spelt(name) {
+  try {
+    return (await get(`/api/me?name=${encodeURIComponent(name)}`)).spelt;
+  } catch (error) {
+    if (error.temporary) return name; // the server is away
+    throw error;
+  }
+}
+
 /** Ask for a name; resolves when there is one. The first time it cannot be waved away. */
 export function askName() {
+  if (state.me.name !== null) {
+    toast(`This link is ${state.me.name}'s: your answers carry that name.`);
+    return Promise.resolve(state.name);
+  }
   return new Promise((resolve) => {
     const input = h("input", {
       id: "name",
@@ -22,6 +37,7 @@ export function askName() {
       { id: "known-names" },
       (state.live?.annotators ?? []).map((person) => h("option", { value: person.name })),
     );
+    const said = h("p", { class: "quiet", role: "alert" });
     const form = h(
       "form",
       { class: "stack" },
@@ -31,6 +47,7 @@ export function askName() {
         "Your answers carry this name, so that several people can share the work. There is no account and no password.",
       ),
       h("div", { class: "field" }, h("label", { for: "name" }, "Your name"), input, known),
+      said,
       h(
         "div",
         { class: "actions" },
@@ -40,12 +57,16 @@ export function askName() {
     const dialog = openDialog(state.name ? "Change your name" : "Who is labelling?", form, {
       closable: state.name !== null,
     });
-    form.addEventListener("submit", (event) => {
+    form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const name = input.value.trim().replace(/\s+/g, " ");
       if (!name) return;
-      setName(name);
-      dialog.close();
+      try {
+        setName(await spelt(name));
+        dialog.close();
+      } catch (error) {
+        said.textContent = error.message;
+      }
     });
     dialog.addEventListener("close", () => resolve(state.name));
     input.focus();
@@ -56,7 +77,8 @@ export function askName() {
 function drawName() {
   byId("name-text").textContent = state.name ?? "Your name";
   byId("name-initial").textContent = state.name ? [...state.name][0].toUpperCase() : "?";
-  byId("name-button").setAttribute("aria-label", state.name ? `You label as ${state.name}; change` : "Enter your name");
+  const change = state.me.name === null ? "; change" : "";
+  byId("name-button").setAttribute("aria-label", state.name ? `You label as ${state.name}${change}` : "Enter your name");
 }
 
 export function themeName() {
@@ -122,7 +144,8 @@ export function openHelp() {
 }
 
 export function startPerson() {
-  state.name = memory.get("name") || null;
+  state.name = state.me.name ?? (memory.get("name") || null);
+  if (state.me.name !== null) memory.set("name", state.me.name);
   drawName();
   on("name", drawName);
   byId("name-button").addEventListener("click", () => askName());
@@ -137,7 +160,7 @@ export function startPerson() {
       openHelp();
   });
   window.addEventListener("storage", (event) => {
-    if (event.key !== "parbals:name" || !event.newValue || event.newValue === state.name) return;
+    if (state.me.name !== null || event.key !== "parbals:name" || !event.newValue || event.newValue === state.name) return;
     setName(event.newValue);
     toast(`Your name was changed in another tab: you are ${event.newValue} here too.`);
   });

@@ -3,7 +3,7 @@
 // The server leases items to a name. Tabs of one browser share that name, so each tab writes down which items it holds
 // and leaves the others' alone. Leases are renewed while the page is open and given back when it is left.
 
-import { farewell, imageAddress, post } from "./api.js";
+import { farewell, imageAddress, loadPicture, post } from "./api.js";
 import { randomId } from "./dom.js";
 import { sameProject } from "./identity.js";
 import { entries } from "./outbox.js";
@@ -66,7 +66,7 @@ export function pictureOf(task) {
   if (!pictures.has(task.position)) {
     const picture = new Image();
     picture.decoding = "async";
-    picture.src = address;
+    loadPicture(picture, address);
     pictures.set(task.position, picture);
   }
   return pictures.get(task.position);

@@ -1,9 +1,10 @@
 // The project's settings, shared by everybody, and this browser's own.
 
-import { patch } from "./api.js";
+import { patch, post } from "./api.js";
 import { h, toast } from "./dom.js";
 import { askName, setTheme, themeName } from "./person.js";
-import { emit, memory, on, shortcutsOn, state } from "./state.js";
+import { emit, isOwner, memory, on, shortcutsOn, state } from "./state.js";
+import { logPanel, teamPanel } from "./team.js";
 
 function field(id, name, help, input) {
   input.id = id;
@@ -15,6 +16,17 @@ function field(id, name, help, input) {
     input,
     h("p", { class: "quiet help", id: `${id}-help` }, help),
   );
+}
+
+/** The session ends on the server, and its link is needed again; what waits to be sent stays in this browser. */
+async function signOut() {
+  try {
+    await post("/api/leave", {});
+    memory.remove("key");
+    location.reload();
+  } catch (error) {
+    toast(error.message);
+  }
 }
 
 export function settingsView() {
@@ -104,6 +116,7 @@ export function settingsView() {
       emit("project", state.project);
       said.textContent = "Saved.";
       toast("The settings are saved.");
+      log.enter();
     } catch (error) {
       said.textContent = `Not saved: ${error.message}`;
       toast(said.textContent);
@@ -124,11 +137,12 @@ export function settingsView() {
   });
   const name = h("button", { type: "button", onclick: () => askName() }, "Change");
   const who = h("strong", { dir: "auto" });
+  const leave = h("button", { type: "button", onclick: signOut }, "Sign out");
   const own = h(
     "section",
     { class: "panel stack" },
     h("h2", { class: "panel-title" }, "This browser"),
-    h("p", { class: "own-name" }, "You label as ", who, " ", name),
+    h("p", { class: "own-name" }, "You label as ", who, " ", state.me.name === null && name, " ", leave),
     h("div", { class: "field" }, h("label", { for: "set-theme" }, "Colours"), theme),
     h("label", { class: "check", for: "set-keys" }, keys, h("span", {}, "Single keys (digits, s, u, z, c) answer")),
   );
@@ -140,12 +154,15 @@ export function settingsView() {
   }
   on("name", fillOwn);
   on("theme", fillOwn);
+  const log = isOwner() && logPanel();
+  const team = isOwner() && teamPanel(() => log.enter());
   return {
-    node: h("div", { class: "stack" }, form, own),
+    node: h("div", { class: "stack" }, isOwner() && [form, team.node, log.node], own),
     enter() {
       fill();
       fillOwn();
       said.textContent = "";
+      if (isOwner()) Promise.all([team.enter(), log.enter()]);
     },
   };
 }

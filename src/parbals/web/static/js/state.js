@@ -10,7 +10,10 @@ export function on(type, listener) {
   bus.addEventListener(type, (event) => listener(event.detail));
 }
 
-export const state = { project: null, live: null, name: null, shown: null };
+/** `me` is who the server takes this browser for: {name, role}; no name with the link that everybody may have. */
+export const state = { project: null, me: null, live: null, name: null, shown: null };
+
+export const isOwner = () => state.me?.role === "owner";
 
 /** localStorage that never throws: a browser that keeps nothing only loses the memory between visits. */
 export const memory = {

@@ -1,0 +1,184 @@
+"""Where the page is found: the names it answers to, its address for people, and its proxy."""
+
+import ipaddress
+import re
+import socket
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from parbals.errors import InputError
+
+__all__ = ["LOOPBACK", "Place", "address_of", "bracketed", "public_origin"]
+
+LOOPBACK = ("127.0.0.1", "::1")
+_HEADER = re.compile(r"[a-z][a-z0-9-]{0,60}")
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server listens, and what people call it.
+
+    Attributes:
+        host, port: the address and port that it listens on.
+        public: the origin that a proxy shows to people, as https://label.example.
+        certificate, key: files for encrypted connections without a proxy.
+        user_header: where the proxy names who has logged in; believed from ``proxies`` alone.
+        proxies: addresses that the proxy's own requests come from.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    public: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    user_header: str | None = None
+    proxies: tuple[str, ...] = LOOPBACK
+    names: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ours = ("127.0.0.1", "localhost", "::1", *_names(self.host))
+        names = frozenset(bracketed(name.lower()) for name in ours)
+        object.__setattr__(self, "names", names)
+        if self.public is not None:
+            object.__setattr__(self, "public", public_origin(self.public))
+        if (self.certificate is None) != (self.key is None):
+            raise InputError("A certificate needs its key: give --ssl-cert and --ssl-key together.")
+        if self.user_header is not None:
+            if self.public is None:
+                raise InputError(
+                    "--trusted-user-header is believed from a proxy only; say with --public-url "
+                    "what people call it."
+                )
+            if _HEADER.fullmatch(self.user_header.lower()) is None:
+                raise InputError(f"{self.user_header!r} is not the name of a header.")
+            object.__setattr__(self, "user_header", self.user_header.lower())
+        checked = tuple(str(_network(proxy)) for proxy in self.proxies)
+        object.__setattr__(self, "proxies", checked)
+
+    @property
+    def scheme(self) -> str:
+        """Of the connections that this server takes itself."""
+        return "http" if self.certificate is None else "https"
+
+    @property
+    def origin(self) -> str:
+        """What people's addresses begin with."""
+        if self.public is not None:
+            return self.public
+        return f"{self.scheme}://{bracketed(_shown(self.host))}:{self.port}"
+
+    def is_private(self, host: str) -> bool:
+        """Whether nobody between a browser and this place can listen; ``host`` is as it says."""
+        return (self.origin if self._is_public(host) else self.scheme).startswith("https")
+
+    def cookie(self, host: str) -> str:
+        """The name of the session's cookie; browsers show cookies to every port of a host."""
+        return f"{'__Host-' if self.is_private(host) else ''}parbals-{self.port}"
+
+    def link(self, token: str) -> str:
+        """The address that opens the page."""
+        return f"{self.origin}/?token={token}"
+
+    def is_host(self, host: str, local: str) -> bool:
+        """Whether a Host header names this place; ``local`` is the address a request came to."""
+        if self._is_public(host):
+            return True
+        name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
+        if not colon:
+            name, port = host, str(_PORTS[self.scheme])
+        # A socket for IPv6 that takes IPv4 as well calls an address ::ffff:10.0.0.1 where the
+        # browser says 10.0.0.1.
+        local = bracketed(local.removeprefix("::ffff:"))
+        return port == str(self.port) and (name.lower() in self.names or name == local)
+
+    def is_origin(self, origin: str, local: str) -> bool:
+        """Whether an Origin header is one of this place's own."""
+        if origin == self.public:
+            return True
+        start = f"{self.scheme}://"
+        host = origin.removeprefix(start)
+        is_ours = self.is_host(host, local) and not self._is_public(host)
+        return origin.startswith(start) and is_ours
+
+    def _is_public(self, host: str) -> bool:
+        return self.public is not None and host.lower() == urlsplit(self.public).netloc
+
+    def is_proxy(self, peer: str) -> bool:
+        """Whether a request comes from the proxy, which speaks for others."""
+        address = address_of(peer.removeprefix("::ffff:"))
+        return (
+            self.public is not None
+            and address is not None
+            and any(address in ipaddress.ip_network(proxy) for proxy in self.proxies)
+        )
+
+    def check(self) -> None:
+        """Refuse files that cannot encrypt, before anything starts."""
+        if self.certificate is None:
+            return
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
+            raise InputError(
+                f"{self.certificate} and {self.key} are not a certificate and its key that can be "
+                f"read ({reason})."
+            ) from None
+
+
+def public_origin(url: str) -> str:
+    """The origin of an address for people: scheme and name, the port where it is not the usual."""
+    parts = urlsplit(url.strip())
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username, parts.password)
+    if parts.scheme not in _PORTS or not parts.hostname or port == -1 or any(rest):
+        raise InputError(
+            f"{url!r} is not the address of a page; say it as https://label.example, without a "
+            "path."
+        )
+    name = bracketed(parts.hostname.lower())
+    usual = port is None or port == _PORTS[parts.scheme]
+    return f"{parts.scheme}://{name}{'' if usual else f':{port}'}"
+
+
+def bracketed(name: str) -> str:
+    """A name or address as it stands in an address line."""
+    return f"[{name}]" if ":" in name and not name.startswith("[") else name
+
+
+def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address, unless it is a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _network(proxy: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(proxy)
+    except ValueError:
+        raise InputError(
+            f"{proxy!r} is not an address that a proxy can have; say it as 10.0.0.5 or 10.0.0.0/24."
+        ) from None
+
+
+def _names(host: str) -> Iterable[str]:
+    """Names, besides localhost and its addresses, that requests may use; the link uses the first.
+
+    A server on every address is called by the machine's name, or by the address a request came to.
+    """
+    address = address_of(host)
+    return (socket.gethostname(),) if not host or (address and address.is_unspecified) else (host,)
+
+
+def _shown(host: str) -> str:
+    return next(iter(_names(host)))

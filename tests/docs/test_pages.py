@@ -1,0 +1,44 @@
+"""Every block of code that a reader may copy has been run as it stands."""
+
+from pathlib import Path
+
+import matplotlib
+import pytest
+from pages import ROOT, RUN, all_pages, blocks_of, run_page
+
+NO_PROGRAMS = {"text", "toml", "json", "nginx", "ini", "yaml", "html", "bibtex"}
+PROGRAMS = [page for page in all_pages() if any(b.language in RUN for b in blocks_of(page))]
+
+
+@pytest.mark.parametrize("page", all_pages())
+def test_every_block_names_its_language(page):
+    for block in blocks_of(page):
+        known = block.language in {*RUN, *NO_PROGRAMS} or block.language.startswith("{")
+        assert known, f"{block}: {block.language!r}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [p if p == "README.md" else pytest.param(p, marks=pytest.mark.full) for p in PROGRAMS],
+)
+@pytest.mark.filterwarnings("ignore")  # a page may show a warning; a reader would see it too
+def test_what_a_page_shows_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("Agg")
+    run_page(page, tmp_path)
+
+
+def test_blocks_that_are_not_run_are_few_and_say_why():
+    blocks = [b for page in all_pages() for b in blocks_of(page) if b.language in RUN]
+    kept = [b for b in blocks if b.reason]
+    assert all(len(b.reason) > 10 for b in kept)
+    assert len(kept) <= len(blocks) // 4, "\n".join(f"{b}: {b.reason}" for b in kept)
+
+
+def test_pictures_of_pages_exist():
+    for page in all_pages():
+        folder = Path(ROOT, page).parent
+        for line in Path(ROOT, page).read_text("utf-8").splitlines():
+            if line.startswith("![") and "](" in line:
+                name = line.split("](")[1].split(")")[0]
+                assert (folder / name).exists(), f"{page}: {name}"

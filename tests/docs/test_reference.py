@@ -1,0 +1,75 @@
+"""Nothing that people can call is undocumented."""
+
+import subprocess
+import sys
+from inspect import getdoc, isclass, isfunction
+
+import click
+import pytest
+from pages import ROOT
+
+import parbals
+from parbals.cli.main import parbals as commands
+from parbals.strategies.table import STRATEGIES
+
+sys.path.append(str(ROOT / "docs" / "_site"))
+PUBLIC = [*(name for name in parbals.__all__ if not name.startswith("_")), "open"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_stands_in_the_reference_with_what_it_does(name):
+    assert f"parbals.{name}\n" in (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    thing = getattr(parbals, name)
+    assert getdoc(thing)
+    members = vars(thing).items() if isclass(thing) else ()
+    for member, value in members:
+        if not member.startswith("_") and isfunction(getattr(value, "__func__", value)):
+            assert getdoc(getattr(thing, member)), f"{name}.{member} has no docstring"
+
+
+def every_command(group=commands, path="parbals"):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from every_command(command, f"{path} {name}")
+        elif not command.hidden:
+            yield pytest.param(command, id=f"{path} {name}")
+
+
+@pytest.mark.parametrize("command", list(every_command()))
+def test_every_command_and_option_says_what_it_does(command):
+    assert command.help
+    assert "Example" in command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert parameter.help, f"{parameter.opts} says nothing"
+
+
+def test_every_strategy_says_what_it_does():
+    from reference import strategy_lines
+
+    rows = "\n".join(strategy_lines())
+    for name, strategy in STRATEGIES.items():
+        assert f"| `{name}` |" in rows
+        assert strategy.about != "chosen by its score"
+
+
+def test_every_route_says_what_it_does():
+    from reference import route_lines
+
+    rows = list(route_lines())[2:]
+    assert len(rows) > 10
+    for row in rows:
+        assert len(row.split(" | ")[1]) > 10, row
+
+
+@pytest.mark.full
+def test_the_site_builds_without_a_warning(tmp_path):
+    """Links inside the site, pictures and references are checked by this."""
+    command = ["sphinx", "-q", "-W", "--keep-going", "-c", "docs", ".", str(tmp_path / "site")]
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for page in ("index.html", "tutorials/texts.html", "tutorials/texts.ipynb", "idea.html"):
+        assert (tmp_path / "site" / "docs" / page).exists()
+    assert (tmp_path / "site" / "searchindex.js").exists()

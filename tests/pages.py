@@ -1,0 +1,89 @@
+"""Markdown pages as programs: what they show is run, in order, in a folder of their own.
+
+A page's ``python`` blocks share one namespace, its ``bash`` blocks one folder. Two comments, which
+no reader sees, say more:
+
+* ``<!-- not run: reason -->`` before a block keeps it from running; the tests count these.
+* ``<!-- python`` … ``-->`` is code that a page needs and a reader does not, such as sample data.
+
+Blocks in other languages (``text``, ``toml``, …) are not programs. A block must name its language.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).parents[1]
+RUN = ("python", "bash")
+_NOT_RUN = "<!-- not run:"
+_HIDDEN = "<!-- python\n"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code: where it stands, its language, and why it is not run ("" if it is)."""
+
+    page: str
+    line: int
+    language: str
+    code: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.page}, line {self.line}"
+
+
+def all_pages() -> list[str]:
+    """Every page whose code is a promise to readers."""
+    found = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "SECURITY.md"]
+    return sorted(str(path.relative_to(ROOT)) for path in found if path.exists())
+
+
+def blocks_of(page: str) -> Iterator[Block]:
+    """The blocks of a page in reading order, hidden ones included."""
+    reason = ""
+    for token in MarkdownIt().parse((ROOT / page).read_text("utf-8")):
+        line = (token.map or [0])[0] + 1
+        if token.type == "html_block" and token.content.startswith(_NOT_RUN):
+            reason = token.content.removeprefix(_NOT_RUN).split("-->")[0].strip()
+        elif token.type == "html_block" and token.content.startswith(_HIDDEN):
+            code = token.content.removeprefix(_HIDDEN).split("-->")[0]
+            yield Block(page, line, "python", code)
+        elif token.type == "fence":
+            yield Block(page, line, token.info.strip(), token.content, reason)
+            reason = ""
+
+
+def run_page(page: str, folder: Path) -> None:
+    """Run every block of a page that is meant to be run; ``folder`` is the current one."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks_of(page):
+        if block.reason or block.language not in RUN:
+            continue
+        if block.language == "python":
+            # Blank lines in front make a traceback name the page's own line.
+            code = compile("\n" * block.line + block.code, str(ROOT / page), "exec")
+            exec(code, names)
+        else:
+            run_commands(block, folder)
+
+
+def run_commands(block: Block, folder: Path) -> None:
+    """A block of shell commands, each of which must succeed."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.code],
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{block}\n{block.code}\n{done.stdout}\n{done.stderr}"
