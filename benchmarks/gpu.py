@@ -25,7 +25,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from parbals.posterior.estimator import LogisticModel  # noqa: E402
-from parbals.strategies import surface  # noqa: E402
+from parbals.strategies import closed_form, surface  # noqa: E402
 from parbals.strategies.choose import check_terms, choose_batch  # noqa: E402
 from parbals.strategies.problem import GaussianView, Labelled  # noqa: E402
 
@@ -80,7 +80,7 @@ def measure_batches() -> list[dict]:
         view = GaussianView(model.gaussian, pool, target)
         seen = surface.surface_of(view.channels, view.target)
         whole = seconds(lambda: batch(model, pool, target))  # noqa: B023
-        start = seconds(lambda: surface.start_scores(seen, pool))  # noqa: B023
+        start = seconds(lambda: closed_form.start_scores(seen, pool))  # noqa: B023
         copied = seconds(lambda: jax.device_put(pool[:2_000_000]))  # noqa: B023
         stats = jax.local_devices()[0].memory_stats() or {}
         rows.append(
@@ -187,7 +187,7 @@ def measure_stream(n_pool: int, folder: Path) -> dict:
     batch(model, mapped[:400_000], target)
     seen = surface.surface_of(model.gaussian.channels, target)
     begin = time.perf_counter()
-    surface.start_scores(seen, mapped)
+    closed_form.start_scores(seen, mapped)
     walk = time.perf_counter() - begin
     begin = time.perf_counter()
     chosen = batch(model, mapped, target)

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 import parbals
-from parbals.strategies import surface
+from parbals.strategies import closed_form, device
 
+closed_form.on_host = lambda: False  # one CPU would be NumPy's
 _COLLECTIVE = r"all-gather|all-reduce|all-to-all|reduce-scatter|collective-permute"
 
 
@@ -30,15 +31,15 @@ def batch_of(n_classes, n_pool, strategy="parbals-epig"):
 
 def walk(n_classes, n_pool):
     """Chosen rows, rows of a block on each device, collective operations of the program."""
-    calls, score = [], surface._start_of_block
+    calls, score = [], device._start_of_block
 
     def recorded(*arguments, **options):
         calls.append((arguments, options))
         return score(*arguments, **options)
 
-    surface._start_of_block = recorded
+    device._start_of_block = recorded
     chosen = batch_of(n_classes, n_pool, "epig")
-    surface._start_of_block = score
+    device._start_of_block = score
     arguments, options = calls[0]
     program = score.lower(*arguments, **options).compile().as_text()
     rows = [shard.data.shape[0] for shard in arguments[1].addressable_shards]

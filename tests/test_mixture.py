@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from parbals.mixture import label_evidence, sigmoid_means
+from parbals.mixture import label_evidence, normal, sigmoid_means
 
 
 def expectation(function, mean, variance):
@@ -40,3 +40,15 @@ def test_derivatives_are_those_of_differences():
     _, slope, curvature = label_evidence(mean, variance, -1.0)
     np.testing.assert_allclose(slope, (above[0] - below[0]) / (2 * h), atol=1e-8)
     np.testing.assert_allclose(curvature, (below[1] - above[1]) / (2 * h), atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_normal_distribution_is_scipys_far_into_its_tail(dtype):
+    z = np.linspace(-12.0, 12.0, 4801).astype(dtype)
+    below, bell = normal(z)
+    assert below.dtype == bell.dtype == dtype
+    allowed = 1e-8 if dtype == np.float64 else 1e-4  # z² itself is rounded
+    np.testing.assert_allclose(below, norm.cdf(z.astype(np.float64)), rtol=allowed)
+    np.testing.assert_allclose(bell, np.exp(-0.5 * z.astype(np.float64) ** 2), rtol=allowed)
+    far = np.array([-1e30, -1e8, 1e8, 1e30])
+    np.testing.assert_array_equal(normal(far)[0], [0.0, 0.0, 1.0, 1.0])

@@ -2,6 +2,8 @@
 
 import mmap
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ __all__ = [
     "block_rows",
     "bucket",
     "effective_sample_size",
+    "exact_products",
+    "mean_prediction",
     "normalise_log_weights",
     "pad_rows",
     "release_pages",
@@ -50,6 +54,12 @@ def effective_sample_size(weights: np.ndarray) -> np.ndarray:
     return weights.sum(axis=-1) ** 2 / np.square(weights).sum(axis=-1)
 
 
+def mean_prediction(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """p̄ = Σ_k w_k p_k of samples (N, K, C), float64, every row summing to one: (N, C)."""
+    mean = (weights.astype(probs.dtype) @ probs).astype(np.float64)
+    return mean / mean.sum(axis=1, keepdims=True)
+
+
 def release_pages(array: Any) -> None:
     """Forget the pages of a memory-mapped array that were read so far; anything else is left alone.
 
@@ -59,3 +69,12 @@ def release_pages(array: Any) -> None:
     mapped = getattr(array, "_mmap", None)
     if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
         mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def exact_products(xp: ModuleType) -> AbstractContextManager[Any]:
+    """Matrix products in full precision, which accelerators must be told; NumPy's always are."""
+    if xp is np:
+        return nullcontext()
+    import jax
+
+    return jax.default_matmul_precision("highest")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-__all__ = ["SCALES", "WEIGHTS", "label_evidence", "sigmoid_means", "special_functions"]
+__all__ = ["SCALES", "WEIGHTS", "label_evidence", "normal", "sigmoid_means"]
 
 SCALES = (
     0.26947619101829173,
@@ -39,6 +39,45 @@ WEIGHTS = (
     0.018451862382873857,
 )
 _LOG_ROOT = 0.5 * float(np.log(2.0 * np.pi))
+_ROOT = float(np.sqrt(2.0 * np.pi))
+_FARTHEST = 40.0  # deviations: nothing is left beyond, and powers stay finite
+# Φ(-x) = exp(-x²/2) A(x) / B(x) for x ≥ 0, relative error 7.1e-9: a minimax fit, falling powers.
+_ABOVE = (
+    0.004222143751952842,
+    0.041341858599364255,
+    0.18532972996615596,
+    0.44110949832892415,
+    0.5000000035264482,
+)
+_BELOW = (
+    0.010583247085724334,
+    0.10363420935604915,
+    0.47500200966986567,
+    1.2111829614896312,
+    1.6801040541533507,
+    1.0,
+)
+
+
+def normal(z: Any, xp: ModuleType = np) -> tuple[Any, Any]:
+    """Φ(z) and exp(-z²/2), from one exponential: a quarter of the time of SciPy's two."""
+    x = xp.minimum(xp.abs(z), _FARTHEST)
+    bell = x * x
+    bell *= -0.5
+    bell = xp.exp(bell)
+    tail = _polynomial(_ABOVE, x)
+    tail /= _polynomial(_BELOW, x)
+    tail *= bell
+    return xp.where(z > 0, 1.0 - tail, tail), bell
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+    value = coefficients[0] * x
+    for coefficient in coefficients[1:-1]:  # in place where there is a place: half the time
+        value += coefficient
+        value *= x
+    value += coefficients[-1]
+    return value
 
 
 def sigmoid_means(
@@ -49,9 +88,10 @@ def sigmoid_means(
     In units of f's own deviation they stay finite, whatever the variance.
     """
     ratio, z, weights = _standardised(mean, variance, xp)
-    means = [(weights * special_functions(xp).ndtr(z)).sum(axis=0)]
+    below, bell = normal(z, xp)
+    means = [(weights * below).sum(axis=0)]
     ratio = ratio * unit
-    term = weights * xp.exp(-0.5 * z * z - _LOG_ROOT) * ratio
+    term = (weights / _ROOT) * bell * ratio
     before, hermite = xp.zeros_like(z), xp.ones_like(z)
     for k in range(1, order + 1):
         means.append((term * hermite).sum(axis=0))
@@ -68,7 +108,7 @@ def label_evidence(
     The posterior of f given the label has mean m + v α and variance v - v² β, α and β the last two.
     """
     ratio, z, weights = _standardised(sign * mean, variance, xp)
-    tails = special_functions(xp).log_ndtr(z)
+    tails = _special_functions(xp).log_ndtr(z)
     parts = xp.log(weights) + tails
     top = parts.max(axis=0)
     log_evidence = top + xp.log(xp.exp(parts - top).sum(axis=0))
@@ -86,7 +126,7 @@ def _standardised(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any, A
     return ratio, ratio * mean, weights
 
 
-def special_functions(xp: ModuleType) -> Any:
+def _special_functions(xp: ModuleType) -> Any:
     """SciPy's special functions, or JAX's for JAX arrays."""
     if xp is np:
         return scipy.special

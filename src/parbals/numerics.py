@@ -5,7 +5,7 @@ Axis letters: N pool points, M target points, K posterior samples, C classes, D 
 
 import hashlib
 import os
-import platform
+import platform as system
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,15 @@ from jaxtyping import Array, Float
 from parbals.errors import InputError
 from parbals.files import cache_folder, locked
 
-__all__ = ["COMPILED_SOON", "entropy", "keep_compiled", "safe_reciprocal", "working_precision"]
+__all__ = [
+    "COMPILED_SOON",
+    "devices",
+    "entropy",
+    "keep_compiled",
+    "platform",
+    "safe_reciprocal",
+    "working_precision",
+]
 
 _LARGEST_CACHE = 64 << 20
 """Bytes: a few thousand programs. JAX looks at all of them whenever it adds one."""
@@ -39,6 +47,19 @@ def working_precision(dtype: np.dtype) -> AbstractContextManager[None]:
     to this thread, so the caller's own JAX configuration is left as it was.
     """
     return jax.enable_x64(np.dtype(dtype) == np.float64)
+
+
+def devices() -> list[jax.Device]:
+    """All devices of this process, or the one that the user told JAX to use."""
+    told = getattr(jax.config, "jax_default_device", None)
+    if isinstance(told, jax.Device):
+        return [told]
+    return jax.local_devices(backend=told)[:1] if told else jax.local_devices()
+
+
+def platform() -> str:
+    """``cpu``, or ``gpu`` for any accelerator: what decides how much is done at once."""
+    return "cpu" if devices()[0].platform == "cpu" else "gpu"
 
 
 def keep_compiled() -> None:
@@ -65,8 +86,8 @@ def _processor() -> str:
     text = ""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
         text = next((line for line in file if line.startswith(("flags", "Features"))), "")
-    text = text or platform.processor()
-    return f"{platform.machine()}-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+    text = text or system.processor()
+    return f"{system.machine()}-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
 
 
 def _sweep(folder: Path) -> None:
@@ -93,3 +114,6 @@ def safe_reciprocal(x: Float[Array, "..."]) -> Float[Array, "..."]:
 def entropy(probs: Float[Array, "... C"]) -> Float[Array, "..."]:
     """Shannon entropy in nats over the last axis, with 0 ln 0 = 0."""
     return -jnp.sum(jax.scipy.special.xlogy(probs, probs), axis=-1)
+
+
+keep_compiled()  # everything that compiles imports this module, or one that does

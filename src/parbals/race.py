@@ -16,14 +16,15 @@ and, given JAX's modules, JAX's.
 """
 
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from parbals.mixture import special_functions
+from parbals.mixture import normal
 
-__all__ = ["balanced", "class_evidence", "class_means", "class_slopes"]
+__all__ = ["balanced", "class_evidence", "class_means", "class_probs", "class_slopes"]
 
 # Shares, centres and widths of the normals.
 _FOR_LABELS = (
@@ -46,7 +47,7 @@ _BELOW, _ABOVE = 6.0, 5.0  # deviations of a runner that the quadrature covers
 _NODES, _FEW_NODES = 20, 12  # for a label's probability, and for means
 _NOTHING = 1e-7  # a probability that does not count
 _LEAST, _SMALL = 1e-37, 1e-9
-_HALF, _ROOT = float(np.sqrt(0.5)), float(np.sqrt(2.0 * np.pi))
+_ROOT = float(np.sqrt(2.0 * np.pi))
 _ROUNDS, _FEW_ROUNDS = 16, 4
 
 
@@ -64,27 +65,47 @@ def class_means(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any
     return probs / total, crossed.sum(axis=-1)[..., None] * (1.0 - apart) - crossed
 
 
+def class_probs(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
+    """p (C, n) alone, of (C, n): a twentieth of the time of :func:`class_means`."""
+    _, pulled = _side_by_side(mean, variance, _FOR_MEANS, xp)
+    probs = pulled.sum(axis=0)
+    return probs / xp.maximum(probs.sum(axis=0), _LEAST)
+
+
 def class_slopes(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
     """p and the diagonal of J, both (C, n), from three normals (largest error 1e-2): to rank by.
 
-    Points lie side by side in memory, as a processor wants them, and no pair of classes is formed:
-    a tenth of the time of :func:`class_means`.
+    No pair of classes is formed.
     """
-    low, high = _ends(mean, variance, 0, xp)
-    nodes, weights = (x[:, None, None] for x in _legendre(_FEW_NODES, mean.dtype))
-    t = low + 0.5 * (high - low) * (nodes + 1.0) - mean  # (T, C, n)
-    below = density = xp.zeros_like(t)
-    for share, centre, width in zip(*_COARSE, strict=True):
-        scale = 1.0 / xp.sqrt(variance + width**2)
-        z = (t - centre) * scale
-        below = below + share * _distribution(z, xp)
-        density = density + share * scale * xp.exp(-0.5 * z * z)
-    hazard = density / below
-    pulled = weights * below.prod(axis=1, keepdims=True) * hazard
+    hazard, pulled = _side_by_side(mean, variance, _COARSE, xp)
     probs = pulled.sum(axis=0)
     total = xp.maximum(probs.sum(axis=0), _LEAST)
     rivals = hazard.sum(axis=1, keepdims=True) - hazard
-    return probs / total, (pulled * rivals).sum(axis=0) / (total * _ROOT)
+    rivals *= pulled
+    return probs / total, rivals.sum(axis=0) / (total * _ROOT)
+
+
+def _side_by_side(
+    mean: Any, variance: Any, mixture: tuple[Any, Any, Any], xp: ModuleType
+) -> tuple[Any, Any]:
+    """√2π r_a and w Π r_a at every node t, (T, C, n).
+
+    Points lie side by side in memory, as a processor wants them.
+    """
+    low, high = _ends(mean, variance, 0, xp)
+    nodes, weights = (x[:, None, None] for x in _legendre(_FEW_NODES, mean.dtype))
+    t = low + 0.5 * (high - low) * (nodes + 1.0) - mean
+    below, density = xp.zeros_like(t), xp.zeros_like(t)
+    for share, centre, width in zip(*mixture, strict=True):
+        scale = 1.0 / xp.sqrt(variance + width**2)
+        under, bell = normal((t - centre) * scale, xp)
+        under *= share
+        bell *= share * scale
+        below += under
+        density += bell
+    below = xp.maximum(below, _SMALL)
+    density /= below
+    return density, weights * below.prod(axis=1, keepdims=True) * density
 
 
 def class_evidence(
@@ -142,21 +163,18 @@ def _ends(
     The more runners, the later it leaves, their best being seldom slow: found by bisection.
     """
     deviation = xp.sqrt(variance + _VARIANCE)
+    slope = 1.0 / deviation
+    offset = (mean + _CENTRE) * slope
     low = (mean + _CENTRE - _BELOW * deviation).max(axis=axis, keepdims=True)
     high = (mean + _CENTRE + _ABOVE * deviation).max(axis=axis, keepdims=True) + later
 
     def halved(ends: tuple[Any, Any]) -> tuple[Any, Any]:
         middle = 0.5 * (ends[0] + ends[1])
-        below = _distribution((middle - mean - _CENTRE) / deviation, xp)
+        below, _ = normal(middle * slope - offset, xp)
         is_early = below.prod(axis=axis, keepdims=True) < _NOTHING
         return xp.where(is_early, middle, ends[0]), xp.where(is_early, ends[1], middle)
 
     return _repeated(8, halved, (low, high), xp)[0], high
-
-
-def _distribution(z: Any, xp: ModuleType) -> Any:
-    """The normal distribution function, to 1e-9 of one: cheaper than with its far tail."""
-    return xp.maximum(0.5 + 0.5 * special_functions(xp).erf(z * _HALF), _SMALL)
 
 
 def _repeated(times: int, step: Callable[[Any], Any], state: Any, xp: ModuleType) -> Any:
@@ -183,16 +201,17 @@ def _runners(
     share, centre, width = (xp.asarray(x, mean.dtype) for x in mixture)
     scale = 1.0 / xp.sqrt(variance[..., None, :, None] + xp.square(width))
     z = ((t[..., :, None] - mean[..., None, :])[..., None] - centre) * scale  # (..., T, C, terms)
-    normal = share * scale * xp.exp(-0.5 * z * z) / _ROOT
-    # Only the probability of a given label, however improbable, needs the far tail.
-    below = special_functions(xp).ndtr(z) if order == 2 else _distribution(z, xp)
-    values = [(share * below).sum(axis=-1), normal.sum(axis=-1)]
+    below, bell = normal(z, xp)
+    density = (share / _ROOT) * scale * bell
+    values = [(share * below).sum(axis=-1), density.sum(axis=-1)]
     if order == 2:
-        values.append(-(z * scale * normal).sum(axis=-1))
-    values[0] = xp.maximum(values[0], _LEAST)
+        values.append(-(z * scale * density).sum(axis=-1))
+    # Only the probability of a given label, however improbable, needs the far tail.
+    values[0] = xp.maximum(values[0], _LEAST if order == 2 else _SMALL)
     return half * weights, values
 
 
+@cache
 def _legendre(n_nodes: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
     return nodes.astype(dtype), weights.astype(dtype)

@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from parbals.arrays import mean_prediction
 from parbals.errors import InputError, ShapeError
 from parbals.features.sparse import WIDE, SparseReduction, is_sparse
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator
-from parbals.scores.losses import Loss
-from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, solve
 from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT
-from parbals.types import Batch
+from parbals.types import Batch, Loss
 from parbals.validate import (
     check_column_names,
     check_features,

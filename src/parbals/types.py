@@ -7,11 +7,22 @@ B batch, U universes.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["Batch", "BatchRecord", "Estimate"]
+__all__ = ["LOSSES", "Batch", "BatchRecord", "Estimate", "Loss", "Stakes"]
+
+Loss = Literal["log", "error"]
+LOSSES: tuple[Loss, ...] = ("log", "error")
+
+
+class Stakes(NamedTuple):
+    """What it is worth to be right, for 0-1 losses that do not count all classes alike."""
+
+    values: Any  # w (C,)
+    mark: Any = None  # (C,) 1 at the one class that counts; w is the same at all others
+
 
 _TOO_FEW = 50
 """A share of two scores that rest on fewer effective samples than this is noise."""

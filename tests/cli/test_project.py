@@ -19,6 +19,7 @@ from parbals.project.features import load_features
 from parbals.store.answers import Pen
 from parbals.store.records import Submission
 from parbals.store.store import Store
+from parbals.strategies.table import DEFAULT
 
 
 def fill(path, **changes):
@@ -466,7 +467,10 @@ for arguments in {looks}:
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stderr
 
-    def test_choosing_and_reporting_load_no_other_model_library(self, project, tmp_path):
+    def test_choosing_and_reporting_load_no_model_library(self, project, tmp_path):
+        """With the default strategy, on a CPU."""
+        with Store.open(project) as store:
+            store.update_settings(strategy=DEFAULT)
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
         code = f"""
 import sys
@@ -476,7 +480,7 @@ for arguments in [["next", {str(project)!r}], ["tell", {str(project)!r}, "b.csv"
         main(arguments)
     except SystemExit as ended:
         assert not ended.code, arguments
-heavy = {{"sklearn", "scipy.stats", "matplotlib", "pandas", "blackjax"}} & sys.modules.keys()
+heavy = {{"jax", "sklearn", "scipy.stats", "matplotlib", "pandas"}} & sys.modules.keys()
 assert not heavy, heavy
 """
         command = [sys.executable, "-c", code]

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from oracles.definition import log_posterior
 
+from parbals.posterior.contrasts import contrast_basis
 from parbals.posterior.hmc import move_population, whitened_posterior
-from parbals.posterior.likelihood import contrast_basis, log_likelihood_terms
+from parbals.posterior.likelihood import log_likelihood_terms
 from parbals.posterior.reference import laplace_reference
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles.definition import log_softmax
 
-from parbals.posterior.likelihood import contrast_basis
+from parbals.posterior.contrasts import contrast_basis
 from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
 
 

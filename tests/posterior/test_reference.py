@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from parbals.posterior.likelihood import contrast_basis, softmax
+from parbals.posterior.contrasts import contrast_basis, softmax
 from parbals.posterior.reference import laplace_reference, matched_reference
 from parbals.posterior.row_space import row_space
 

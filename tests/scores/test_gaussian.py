@@ -32,7 +32,7 @@ def test_bald_is_that_of_quadrature(mean, variance):
     density = norm.pdf(f, mean, np.sqrt(variance))
     by_sum = entropy(np.trapezoid(density * expit(f), f))
     by_sum -= np.trapezoid(density * entropy(expit(f)), f)
-    (score,) = closed_bald(jnp.array([mean]), jnp.array([variance]))
+    (score,) = closed_bald(np.array([mean]), np.array([variance]))
     assert float(score) == pytest.approx(by_sum, abs=2e-6)
 
 
@@ -41,7 +41,7 @@ def test_information_is_that_of_the_four_cells():
     cells = np.outer([p, 1 - p], [q, 1 - q])
     outer, cells = cells, cells + cov * np.array([[1, -1], [-1, 1]])
     expected = (cells * np.log(cells / outer)).sum()
-    ours = float(label_information(*map(jnp.asarray, (p, q, cov))))
+    ours = float(label_information(*map(np.asarray, (p, q, cov))))
     assert ours == pytest.approx(expected, rel=1e-5)
 
 
@@ -65,7 +65,7 @@ def pairs():
     moments = (pool @ center, np.square(pool @ root).sum(axis=1))
     moments += (target @ center, np.square(target @ root).sum(axis=1))
     moments += ((pool @ root) @ (target @ root).T,)
-    return (p, q, joint), [jnp.asarray(part, jnp.float32) for part in moments]
+    return (p, q, joint), [np.asarray(part, np.float32) for part in moments]
 
 
 def cells_of(p, q, joint):
@@ -96,7 +96,7 @@ def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, stakes
         cells, stakes = cells * np.reshape(stakes, (1, 2, 1, 1)), Stakes(jnp.array(stakes))
     truth = (cells.max(axis=1).sum(axis=0) - cells.sum(axis=0).max(axis=0)).mean(axis=1)
     mean, variance, target_mean, target_variance, covariance = (x[None] for x in pairs[1])
-    share = jnp.full(target_mean.shape[1], 1.0 / target_mean.shape[1])
+    share = np.full(target_mean.shape[1], 1.0 / target_mean.shape[1])
     ours = np.asarray(
         decision_gain(
             covariance,
@@ -151,7 +151,7 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
             expected[n] += beyond.mean()
             error[n] += beyond.std() / np.sqrt(len(noise))
     covariance, gains, mean, variance, share = map(
-        jnp.asarray, (covariance, gains, mean, variance, share)
+        np.asarray, (covariance, gains, mean, variance, share)
     )
     stakes = None if one_counts is None else Stakes(values, mark)
     ours = decision_gain(covariance, gains, decisions_at(mean, variance, stakes=stakes), share)
@@ -160,7 +160,7 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
 
 def test_scores_of_universes_are_those_of_each(pairs):
     _, moments = pairs
-    together = [jnp.stack([part, 0.5 * part]) for part in moments]
+    together = [np.stack([part, 0.5 * part]) for part in moments]
     alone = closed_epig(*(0.5 * part for part in moments))
     np.testing.assert_allclose(closed_epig(*together)[1], alone, rtol=1e-5, atol=1e-8)
 
@@ -169,7 +169,7 @@ def test_the_quadratic_form_ranks_as_epig_does(pairs):
     truth = true_epig(*pairs[0])
     mean, variance, target_mean, target_variance, covariance = pairs[1]
     there = gain_factor(target_mean, target_variance)
-    form = 0.5 * gain_factor(mean, variance) * (jnp.square(covariance) @ there) / len(there)
+    form = 0.5 * gain_factor(mean, variance) * (np.square(covariance) @ there) / len(there)
     assert spearmanr(form, truth).statistic > 0.97
     assert truth[int(form.argmax())] > 0.97 * truth.max()
 
@@ -219,11 +219,11 @@ def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, sprea
     """First order in the covariances of the logits, with the race to rank by."""
     truth, moments, covariance = information_of_many_classes(n_classes, spread)
     here, there = (
-        target_gains(*(jnp.asarray(x, jnp.float32) for x in pair))
+        target_gains(*(np.asarray(x, np.float32) for x in pair))
         for pair in (moments[:2], moments[2:])
     )
-    share = jnp.full(there.shape[1], 1.0 / there.shape[1])
-    form = np.asarray(quadratic_gain(jnp.asarray(covariance, jnp.float32), here, there, share))
+    share = np.full(there.shape[1], 1.0 / there.shape[1])
+    form = np.asarray(quadratic_gain(np.asarray(covariance, np.float32), here, there, share))
     assert spearmanr(form, truth).statistic > rank
     assert truth[form.argmax()] > best * truth.max()
     assert np.median(form / truth) == pytest.approx(1.0, abs=0.25)
@@ -233,7 +233,7 @@ def test_gains_have_the_diagonal_of_their_matrix():
     """diag(g) - g gᵀ / Σ g has the diagonal of M = Jᵀ diag(1/p) J, from below."""
     generator = np.random.default_rng(0)
     mean, variance = generator.standard_normal((5, 30)), generator.exponential(size=(5, 30))
-    gains = np.asarray(target_gains(jnp.asarray(mean), jnp.asarray(variance)))
+    gains = np.asarray(target_gains(np.asarray(mean), np.asarray(variance)))
     probs, slopes = class_means(mean.T, variance.T)
     matrix = np.einsum("nab,na,nac->nbc", slopes, 1.0 / probs, slopes)
     np.testing.assert_allclose(matrix.sum(axis=2), 0.0, atol=1e-12)
@@ -256,5 +256,5 @@ def test_the_form_is_the_sum_over_pairs_of_channels():
     expected = 0.5 * np.einsum(
         "knm,lnm,kln,klm,m->n", covariance, covariance, matrix(here), matrix(there), share
     )
-    form = quadratic_gain(*map(jnp.asarray, (covariance, here, there, share)))
+    form = quadratic_gain(*map(np.asarray, (covariance, here, there, share)))
     np.testing.assert_allclose(form, expected, rtol=1e-4)

@@ -109,7 +109,7 @@ def bias_missing(patch):
 
 
 def root_two_missing(patch):
-    real = likelihood.class_probs
+    real = predictive.class_probs
     patch.setattr(
         predictive, "class_probs", lambda f, c: real(f / np.sqrt(2.0).astype(np.float32), c)
     )

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -14,8 +13,15 @@ import parbals
 from parbals.mixture import label_evidence
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
-from parbals.strategies import closed_form, search
+from parbals.strategies import closed_form, device, host, search
 from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
+
+
+@pytest.fixture(params=["host", "device"])
+def path(request, monkeypatch):
+    """NumPy on a CPU, and the program for accelerators."""
+    monkeypatch.setattr(closed_form, "on_host", lambda: request.param == "host")
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +69,8 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     def condition(index):
         free[index] = False
         x = rows[index]
-        row = jnp.asarray(x, jnp.float32)
-        drawn = drawn_labels(labeller, row, row_key(row), jnp.asarray(0))
+        row = x.astype(np.float32)
+        drawn = drawn_labels(labeller, row, row_key(row), 0)
         for u, label in enumerate(drawn.tolist()):
             mean, cov = states[u]
             column = cov @ x
@@ -78,7 +84,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
         for mean, cov in states:
             of = [(R @ mean, np.einsum("nd,de,ne->n", R, cov, R)) for R in (rows, targets)]
             arrays = (*of[0], *of[1], rows @ cov @ targets.T)
-            total += np.asarray(closed_epig(*map(jnp.asarray, arrays))) / n_universes
+            total += closed_epig(*arrays) / n_universes
         return total
 
     return greedily(free, scores, condition, size, pending)
@@ -86,7 +92,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
 
 @pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
 @pytest.mark.parametrize("design", ["parts", "wide_parts"])
-def test_parbals_is_what_its_definition_gives(design, pending, request):
+def test_parbals_is_what_its_definition_gives(path, design, pending, request):
     parts = request.getfixturevalue(design)
     options = {"pending": pending or None, "n_universes": 4, "random_state": 7}
     batch = parbals.select_batch_from_model(*parts, 6, **options)
@@ -204,8 +210,8 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
     def condition(index):
         free[index] = False
         x = rows[index]
-        row = jnp.asarray(x, jnp.float32)
-        twin = jnp.asarray(sum(np.array_equal(x, rows[i]) for i in seen))
+        row = x.astype(np.float32)
+        twin = sum(np.array_equal(x, rows[i]) for i in seen)
         seen.append(index)
         drawn = drawn_labels(labeller, row, row_key(row), twin)
         for u, label in enumerate(np.asarray(drawn)):
@@ -234,7 +240,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
 
 
 @pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
-def test_parbals_of_many_classes_is_what_its_definition_gives(four_classes, pending):
+def test_parbals_of_many_classes_is_what_its_definition_gives(path, four_classes, pending):
     options = {"pending": pending or None, "n_universes": 3, "random_state": 7}
     batch = parbals.select_batch_from_model(*four_classes, 6, **options)
     chosen, values = many_classes_by_definition(*four_classes, 6, pending, 7, 3)
@@ -283,7 +289,7 @@ def wide_problem(seed):
 
 
 @pytest.mark.full
-def test_the_lazy_search_chooses_what_scoring_everything_chooses(afresh, monkeypatch):
+def test_the_lazy_search_chooses_what_scoring_everything_chooses(path, afresh, monkeypatch):
     problems = [wide_problem(seed) for seed in range(2)]
 
     def batches():
@@ -294,7 +300,8 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(afresh, monkeyp
 
     lazy = batches()
     jax.clear_caches()
-    monkeypatch.setattr(search, "_MARGIN", 1e-9)  # every score is above this share of the best
+    for module in (host, search):
+        monkeypatch.setattr(module, "MARGIN", 1e-9)  # every score is above this share of the best
     for one, other in zip(lazy, batches(), strict=True):
         assert one.indices.tolist() == other.indices.tolist()
         np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4)
@@ -304,18 +311,21 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(afresh, monkeyp
 
 @pytest.mark.parametrize("loss", [pytest.param("log", marks=pytest.mark.full), "error"])
 def test_a_window_that_moves_chooses_what_the_whole_pool_does(afresh, monkeypatch, loss):
-    monkeypatch.setattr(search, "MOST_SCORED", 200)
-    monkeypatch.setattr(search, "SHORT", 8)
+    """And what NumPy does without a window."""
+    for module in (host, search):
+        monkeypatch.setattr(module, "MOST_SCORED", 200)
+        monkeypatch.setattr(module, "SHORT", 8)
     parts, options = wide_problem(1), {"n_universes": 3, "random_state": 2, "loss": loss}
     whole = parbals.select_batch_from_model(*parts, 30, **options)
-    windows, run = [], closed_form._search
+    windows, run = [], device.greedy_search
 
-    def watched(*arguments):
-        windows.append(arguments[5])
-        return run(*arguments)
+    def watched(*arguments, **sizes):
+        windows.append(arguments[2])
+        return run(*arguments, **sizes)
 
-    monkeypatch.setattr(closed_form, "_search", watched)
-    monkeypatch.setattr(closed_form, "_window_size", lambda *sizes: 256)
+    monkeypatch.setattr(closed_form, "on_host", lambda: False)
+    monkeypatch.setattr(device, "greedy_search", watched)
+    monkeypatch.setattr(device, "_window_size", lambda *sizes: 256)
     few = parbals.select_batch_from_model(*parts, 30, **options)
     assert len(windows[0]) == 256
     assert len(windows) > 2
@@ -341,10 +351,10 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
     assert len(set(batch.indices.tolist()) - set(pending)) == 4
 
 
-def test_a_step_scores_no_more_rows_than_it_may_and_says_so(four_classes, afresh, monkeypatch):
+def test_a_step_scores_no_more_rows_than_it_may(path, four_classes, afresh, monkeypatch):
     """After the first of a hundred copies all of them have fallen, and only some are looked at."""
     model, pool, target = four_classes
-    for module in (search, closed_form):
+    for module in (host, search, closed_form):
         monkeypatch.setattr(module, "MOST_SCORED", 32)
     best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
     copies = np.concatenate([np.repeat(pool[best], 100, axis=0), pool])

@@ -7,8 +7,8 @@ from brute_force import expected_epig, linear_probs, random_probs
 import parbals
 from parbals.errors import SampleCollapseWarning
 from parbals.numerics import working_precision
-from parbals.strategies import parbals as module
-from parbals.strategies.parbals import _distinct, _mean_scores
+from parbals.strategies import sampled as module
+from parbals.strategies.sampled import _distinct, _mean_scores
 from parbals.strategies.universes import PseudoLabels, ReweightedUniverses
 
 

@@ -8,8 +8,10 @@ from parbals.posterior.ep import fit_gaussian
 from parbals.posterior.ep_classes import fit_classes
 from parbals.posterior.whitening import Whitening
 from parbals.race import balanced, class_slopes
-from parbals.strategies import surface as module
-from parbals.strategies.surface import look_at, start_scores, surface_of
+from parbals.strategies import device, host
+from parbals.strategies.device import walk_on_devices
+from parbals.strategies.host import walk_on_host
+from parbals.strategies.surface import look_at, surface_of
 
 
 def with_ones(X):
@@ -69,25 +71,43 @@ def test_rows_are_seen_as_the_dense_posterior_sees_them(parts):
     np.testing.assert_allclose(covariance, expected, atol=1e-4)
 
 
-def test_scores_are_those_of_brute_force(parts):
-    scores = start_scores(surface_of(parts[0], parts[2]), parts[1])
+WALKS = [walk_on_host, walk_on_devices]
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_scores_are_those_of_brute_force(parts, walk):
+    scores = walk(surface_of(parts[0], parts[2]), parts[1], score="form")
     np.testing.assert_allclose(scores, brute_force(*parts), rtol=2e-3)
 
 
-def test_neither_blocks_nor_padding_matter(parts, monkeypatch):
+@pytest.mark.parametrize("score", ["form", "decision", "epig"])
+def test_a_cpu_and_a_device_say_the_same(parts, score):
+    channels, X, X_target = parts
+    if score == "epig" and len(channels.roots) > 1:
+        score = "form"  # the EPIG itself is of two classes
+    surface = surface_of(channels, X_target)
+    one, other = (walk(surface, X, score=score) for walk in WALKS)
+    np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_neither_blocks_nor_padding_matter(parts, walk, monkeypatch):
     channels, X, X_target = parts
     X = np.tile(X, (12, 1))  # several blocks of 128
     surface = surface_of(channels, X_target)
-    whole = start_scores(surface, X)
-    monkeypatch.setattr(module, "_TABLE_BYTES", {"cpu": 1, "gpu": 1})
-    np.testing.assert_allclose(start_scores(surface, X), whole, rtol=1e-5)
+    whole = walk(surface, X, score="form")
+    monkeypatch.setattr(device, "_TABLE_BYTES", {"cpu": 1, "gpu": 1})
+    monkeypatch.setattr(host, "_TABLE_ENTRIES", 1)
+    np.testing.assert_allclose(walk(surface, X, score="form"), whole, rtol=1e-5)
     twice = surface_of(channels, np.tile(X_target, (2, 1)))  # the same mean over other padding
-    np.testing.assert_allclose(start_scores(twice, X), whole, rtol=1e-4)
+    np.testing.assert_allclose(walk(twice, X, score="form"), whole, rtol=1e-4)
 
 
-def test_a_mapped_file_is_scored_as_an_array_is(parts, tmp_path):
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_mapped_file_is_scored_as_an_array_is(parts, walk, tmp_path):
     channels, X, X_target = parts
     np.save(tmp_path / "rows.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     surface = surface_of(channels, X_target)
-    np.testing.assert_array_equal(start_scores(surface, mapped), start_scores(surface, X))
+    one, other = (walk(surface, rows, score="form") for rows in (mapped, X))
+    np.testing.assert_array_equal(one, other)

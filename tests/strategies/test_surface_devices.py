@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import SingleDeviceSharding
 
-from parbals.strategies import closed_form
+from parbals.strategies import device
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,8 @@ def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
         assert all(isinstance(leaf.sharding, SingleDeviceSharding) for leaf in leaves)
         raise Seen
 
-    monkeypatch.setattr(closed_form, "greedy_search", recorded)
-    monkeypatch.setattr(closed_form, "_window_size", lambda *sizes: 512)
+    monkeypatch.setattr(device, "greedy_search", recorded)
+    monkeypatch.setattr(device, "_window_size", lambda *sizes: 512)
     for n_pool in (1_001, 6_001):
         with pytest.raises(Seen):
             device_program.batch_of(2, n_pool)

@@ -23,9 +23,8 @@ from parbals.learner.report import Report, make_report
 from parbals.posterior.estimator import INFERENCES, LogisticModel
 from parbals.posterior.prior import PoolMoments
 from parbals.randomness import Seed, derive_generator, seed_from
-from parbals.scores.losses import Loss, Stakes
 from parbals.strategies.table import DEFAULT, strategy_named
-from parbals.types import Batch, BatchRecord
+from parbals.types import Batch, BatchRecord, Loss, Stakes
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]

@@ -10,12 +10,11 @@ from parbals.errors import InputError
 from parbals.learner.audit import audit_batch, audit_share, with_audit_items
 from parbals.learner.find import choose_likely
 from parbals.randomness import derive_generator
-from parbals.scores.losses import Loss
 from parbals.strategies.choose import check_terms, choose_batch, has_closed_form
 from parbals.strategies.problem import Labelled
 from parbals.strategies.surface import affordable_rows
 from parbals.strategies.table import COLD_START, UNIFORM, strategy_named
-from parbals.types import Batch
+from parbals.types import Batch, Loss
 
 if TYPE_CHECKING:
     from parbals.learner.active import ActiveLearner

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from parbals.scores.uncertainty import mean_prediction
+from parbals.arrays import mean_prediction
 from parbals.types import Estimate
 
 __all__ = ["Temperature", "believed_labels", "estimates", "sharpened", "temperature"]

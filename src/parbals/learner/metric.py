@@ -87,7 +87,7 @@ def setting_of(metric: str) -> str:
 
 def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> "Stakes | None":
     """Of decisions at targets with predictions (M, C); None where all classes count alike."""
-    from parbals.scores.losses import Stakes
+    from parbals.types import Stakes
 
     n_targets, n_classes = probs.shape
     if metric == BALANCED:

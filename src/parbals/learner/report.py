@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parbals.arrays import mean_prediction
 from parbals.learner.audit import Measurement, audit_predictions, measure
 from parbals.learner.choosing import choose_among
 from parbals.learner.expectation import Temperature, believed_labels, estimates, temperature
@@ -18,7 +19,6 @@ from parbals.learner.find import Recall, estimate_recall
 from parbals.learner.metric import METRICS, decide_from, decided, metric_values
 from parbals.learner.words import certificate, class_lines, metric_line
 from parbals.randomness import derive_generator
-from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.lookahead import expected_gain
 from parbals.strategies.table import DEFAULT
 from parbals.types import Estimate

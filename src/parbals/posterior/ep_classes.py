@@ -15,17 +15,19 @@ A sweep takes each site out (the cavity), multiplies by the softmax with the mom
 :func:`parbals.race.class_evidence`, and sets the site so that mean and variances agree.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from parbals.arrays import block_rows
+from parbals.machine import several_threads
 from parbals.posterior.channels import Channels
 from parbals.posterior.row_space import row_space
 from parbals.posterior.sites import SitePosterior, Sites, settle
 from parbals.posterior.whitening import Whitening
-from parbals.race import class_evidence, class_means
+from parbals.race import class_evidence, class_probs
 
 __all__ = ["ClassesPosterior", "fit_classes"]
 
@@ -34,7 +36,7 @@ _TOLERANCE = 1e-4
 _SETTLED = 1e-2
 _LEAST = 1e-300
 _MOST_APART = 100.0
-_BLOCK = 4_096  # logits at a time: what the quadrature makes of them stays in the cache
+_BLOCK = 1_024  # logits at a time: what the quadrature makes of them stays in the cache
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,22 @@ class ClassesPosterior(SitePosterior):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, C) probabilities E[softmax(f)]."""
-        probs = np.empty((len(X), self.n_classes))
-        for rows in block_rows(len(X), max(1, _BLOCK // self.n_classes)):
-            probs[rows] = class_means(*self.channels.marginals(X[rows]))[0]
-        return probs
+        return self._probs(lambda rows: self.channels.marginals(X[rows]), len(X))
 
     def left_out(self) -> np.ndarray:
         mean, variance = _cavities(*self.channels.marginals(self.X), self.sites)
-        probs = np.empty(mean.shape)
-        for rows in block_rows(len(mean), max(1, _BLOCK // self.n_classes)):
-            probs[rows] = class_means(mean[rows], variance[rows])[0]
+        return self._probs(lambda rows: (mean[rows], variance[rows]), len(mean))
+
+    def _probs(self, moments: Callable[[slice], tuple[np.ndarray, ...]], n_rows: int) -> np.ndarray:
+        """(N, C) from the moments (n, C) of some rows."""
+        probs = np.empty((n_rows, self.n_classes))
+
+        def write(rows: slice) -> None:
+            mean, variance = (np.ascontiguousarray(x.T) for x in moments(rows))
+            probs[rows] = class_probs(mean, variance).T
+
+        with several_threads() as workers:
+            workers.map(write, block_rows(n_rows, max(1, _BLOCK // self.n_classes)))
         return probs
 
     def problems(self) -> tuple[str, ...]:

@@ -10,14 +10,14 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError, LabelError
+from parbals.posterior.contrasts import contrast_basis
 from parbals.posterior.diagnostics import Diagnostics, warn_if_unreliable
 from parbals.posterior.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.ep_classes import ClassesPosterior, fit_classes
-from parbals.posterior.likelihood import contrast_basis
+from parbals.posterior.population import Population
 from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
 from parbals.posterior.prior import PoolMoments, fixed_prior, learnt_prior
 from parbals.posterior.reference import laplace_reference
-from parbals.posterior.smc import Population, condition_population, draw_population
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.validate import (
     check_choice,
@@ -133,6 +133,8 @@ class LogisticModel:
         if isinstance(self._state, Population):
             model._X = np.concatenate([self._X, X_new])
             model._labels = np.concatenate([self._labels, labels_new])
+            from parbals.posterior.smc import condition_population
+
             rows = self._prior.whitening.rows(X_new)
             model._accept(condition_population(self._state, rows, labels_new, self._seed))
         elif isinstance(self._state, GaussianPosterior | ClassesPosterior):
@@ -245,7 +247,7 @@ class LogisticModel:
         # In whitened coordinates the prior is N(0, 1).
         arguments = self._prior.whitening.rows(X), labels, len(self.classes_), 1.0
         if self.inference == "smc":
-            self._accept(draw_population(self._seed, *arguments, self.n_samples))
+            self._accept(self._particles(*arguments))
         elif self.inference == "nuts":
             # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.
             from parbals.posterior.nuts import draw_nuts
@@ -263,6 +265,14 @@ class LogisticModel:
                 "laplace", self.n_samples, float(self.n_samples), prior=self._prior.sentence
             )
 
+    def _particles(
+        self, rows: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float
+    ) -> Population:
+        # Loaded only here, as NUTS is: JAX is not needed for anything else.
+        from parbals.posterior.smc import draw_population
+
+        return draw_population(self._seed, rows, labels, n_classes, prior_scale, self.n_samples)
+
     def _accept(self, population: Population) -> None:
         self._state = replace(population, whitening=self._prior.whitening)
         self._drawn = population.coefficients()
@@ -275,7 +285,7 @@ class LogisticModel:
         if self.inference == "auto" and posterior.problems():
             rows = self._prior.whitening.rows(posterior.X)
             arguments = rows, posterior.labels, posterior.n_classes, 1.0
-            self._accept(draw_population(self._seed, *arguments, self.n_samples))
+            self._accept(self._particles(*arguments))
             return
         self._state, self._drawn = posterior, None
         self.diagnostics_ = Diagnostics(

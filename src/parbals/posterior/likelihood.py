@@ -16,14 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-__all__ = [
-    "RowTerms",
-    "class_probs",
-    "contrast_basis",
-    "curvature",
-    "log_likelihood_terms",
-    "softmax",
-]
+from parbals import numerics  # noqa: F401  keeps what is compiled
+from parbals.posterior.contrasts import contrast_basis
+
+__all__ = ["RowTerms", "log_likelihood_terms"]
 
 
 class RowTerms(NamedTuple):
@@ -31,31 +27,6 @@ class RowTerms(NamedTuple):
 
     log_likelihood: Float[Array, "n K"]
     gradient: Float[Array, "n J K"]
-
-
-def contrast_basis(n_classes: int) -> np.ndarray:
-    """Orthonormal basis (C, C-1) of the vectors that sum to zero (Helmert's)."""
-    basis = np.zeros((n_classes, n_classes - 1))
-    for j in range(1, n_classes):
-        basis[:j, j - 1] = -1.0
-        basis[j, j - 1] = j
-        basis[:, j - 1] /= np.sqrt(j * (j + 1))
-    return basis
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Softmax over the last axis (NumPy, for the float64 work on the host)."""
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
-
-
-def curvature(probs: np.ndarray) -> np.ndarray:
-    """Mean curvature of -ln p in the contrast coordinates: (1 - Σ_c p_c²) / (C - 1).
-
-    The Hessian in class logits is diag(p) - ppᵀ; its trace is 1 - Σp² and none of it lies along the
-    vector of ones. For two classes this is the whole Hessian, 2 p (1-p).
-    """
-    return (1.0 - np.square(probs).sum(axis=-1)) / (probs.shape[-1] - 1)
 
 
 def log_likelihood_terms(
@@ -74,12 +45,3 @@ def log_likelihood_terms(
     return RowTerms(
         jnp.einsum("nck,nc->nk", log_probs, chosen), jnp.einsum("nck,cj->njk", residual, basis)
     )
-
-
-def class_probs(contrasts: Float[Array, "N J K"], n_classes: int) -> Float[Array, "N C K"]:
-    """Class probabilities from contrast logits."""
-    if n_classes == 2:
-        positive = jax.nn.sigmoid(np.asarray(np.sqrt(2.0), contrasts.dtype) * contrasts[:, 0])
-        return jnp.stack([1.0 - positive, positive], axis=1)
-    basis = jnp.asarray(contrast_basis(n_classes), contrasts.dtype)
-    return jax.nn.softmax(jnp.einsum("cj,njk->nck", basis, contrasts), axis=1)

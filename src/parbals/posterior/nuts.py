@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from parbals.arrays import bucket, pad_rows
+from parbals.posterior.contrasts import contrast_basis
 from parbals.posterior.diagnostics import Diagnostics, effective_draws, split_r_hat
-from parbals.posterior.likelihood import contrast_basis
 from parbals.posterior.reference import laplace_reference
 from parbals.posterior.relax import jax_key
 from parbals.randomness import derive_generator

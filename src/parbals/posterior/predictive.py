@@ -1,18 +1,16 @@
-"""Predictive samples p_k(y | x) of every point and posterior draw, in blocks of fixed size."""
+"""Predictive samples p_k(y | x) of every point and posterior draw, in blocks."""
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float
 
-from parbals.arrays import block_rows, pad_rows
-from parbals.posterior.likelihood import class_probs
+from parbals.arrays import block_rows
+from parbals.machine import several_threads
+from parbals.posterior.contrasts import class_probs
 
 __all__ = ["add_bias", "mean_proba", "sample_proba"]
 
-_BLOCK_ENTRIES = 4_000_000
+_BLOCK_ENTRIES = 2**17  # half a megabyte: what a core has nearby
 
 
 def add_bias(X: np.ndarray, dtype: type = np.float64) -> np.ndarray:
@@ -24,8 +22,11 @@ def sample_proba(X: np.ndarray, coefficients: np.ndarray, n_classes: int) -> np.
     """(N, K, C) float32 probabilities of design rows X (N, D+1) under weights V (D+1, J, K)."""
     n_samples = coefficients.shape[2]
     out = np.empty((len(X), n_samples, n_classes), np.float32)
-    for rows, probs in _blocks(X, coefficients, n_classes):
+
+    def write(rows: slice, probs: np.ndarray) -> None:
         out[rows] = probs.swapaxes(1, 2)
+
+    _each_block(X, coefficients, n_classes, write)
     return out
 
 
@@ -34,28 +35,29 @@ def mean_proba(
 ) -> np.ndarray:
     """(N, C) float64 probabilities averaged over the weighted draws; (N, K, C) is never held."""
     out = np.empty((len(X), n_classes))
-    for rows, probs in _blocks(X, coefficients, n_classes):
+
+    def write(rows: slice, probs: np.ndarray) -> None:
         out[rows] = probs.astype(np.float64) @ weights
+
+    _each_block(X, coefficients, n_classes, write)
     return out / out.sum(axis=1, keepdims=True)
 
 
-def _blocks(
-    X: np.ndarray, coefficients: np.ndarray, n_classes: int
-) -> Iterator[tuple[slice, np.ndarray]]:
-    """Rows and their probabilities (rows, C, K), block by block."""
+def _each_block(
+    X: np.ndarray,
+    coefficients: np.ndarray,
+    n_classes: int,
+    write: Callable[[slice, np.ndarray], None],
+) -> None:
+    """Give ``write`` rows and their probabilities (rows, C, K), block by block."""
     n_samples = coefficients.shape[2]
-    block = int(np.clip(_BLOCK_ENTRIES // (n_samples * n_classes), 16, 2048))
-    block = 1 << (block.bit_length() - 1)
+    block = max(1, _BLOCK_ENTRIES // (n_samples * n_classes))
     flat = coefficients.reshape(len(coefficients), -1).astype(np.float32)
-    for rows in block_rows(len(X), block):
-        padded = pad_rows(X[rows].astype(np.float32), block)
-        probs = _block_probs(padded, flat, n_classes=n_classes)
-        yield rows, np.asarray(probs)[: rows.stop - rows.start]
 
+    def compute(rows: slice) -> None:
+        contrasts = X[rows].astype(np.float32) @ flat
+        contrasts = contrasts.reshape(-1, n_classes - 1, n_samples)
+        write(rows, class_probs(contrasts, n_classes))
 
-@partial(jax.jit, static_argnames=("n_classes",))
-def _block_probs(
-    X: Float[Array, "N d"], flat: Float[Array, "d JK"], *, n_classes: int
-) -> Float[Array, "N C K"]:
-    contrasts = jax.numpy.matmul(X, flat, precision=jax.lax.Precision.HIGHEST)
-    return class_probs(contrasts.reshape(X.shape[0], n_classes - 1, -1), n_classes)
+    with several_threads() as workers:
+        workers.map(compute, block_rows(len(X), block))

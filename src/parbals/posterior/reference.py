@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.posterior.likelihood import contrast_basis, curvature, softmax
+from parbals.posterior.contrasts import contrast_basis, curvature, softmax
 from parbals.posterior.row_space import RowSpace
 
 __all__ = ["Reference", "laplace_reference", "matched_reference"]

@@ -34,7 +34,7 @@ from parbals.files import need, whole_file
 from parbals.mixture import sigmoid_means
 from parbals.npy import DAMAGED_ZIP, members_of, read_member
 from parbals.project.fitted import FittedFeatures
-from parbals.race import class_means
+from parbals.race import class_probs
 
 __all__ = ["ExportedModel", "load_model", "pipeline_of", "save_skops"]
 
@@ -138,7 +138,7 @@ class ExportedModel:
         mean = design @ arrays["mean"]
         variance = np.stack([np.square(design @ r).sum(axis=1) for r in arrays["roots"]], axis=1)
         if mean.shape[1] > 1:
-            return np.asarray(class_means(mean, variance)[0])
+            return np.asarray(class_probs(mean.T, variance.T).T)
         (second,) = sigmoid_means(mean[:, 0], variance[:, 0], 0)
         return np.stack([1.0 - second, second], axis=1)
 

@@ -1,5 +1,1 @@
 """Predictive samples in, one number a point out."""
-
-from parbals.numerics import keep_compiled
-
-keep_compiled()

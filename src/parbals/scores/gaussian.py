@@ -46,23 +46,23 @@ Where one class counts it is a, b is the most probable other, and p_a = E[σ(d')
 
 A single label has few values and its own shift is not normal, but a batch's is nearly so: the form
 is smooth, and is not zero for all points that are one label short of changing a decision.
+
+Functions take NumPy arrays and, given JAX's module, JAX's.
 """
 
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from parbals.mixture import sigmoid_means, special_functions
+from parbals.mixture import normal, sigmoid_means
 from parbals.race import balanced, class_slopes
-from parbals.scores.losses import Stakes
+from parbals.types import Stakes
 
 __all__ = [
     "Decisions",
+    "Table",
     "closed_bald",
     "closed_epig",
     "decision_gain",
@@ -84,82 +84,81 @@ _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.8630522
 _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
 
 
-def gain_factor(mean: Any, variance: Any, xp: ModuleType = jnp) -> Any:
+def gain_factor(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
     """a = E[σ'(f)]² / (p (1-p)), of the shape of both."""
     p, slope = sigmoid_means(mean, variance, 1, xp)
     return xp.square(slope) / xp.maximum(p * (1.0 - p), _LEAST)
 
 
-@jax.jit
 def closed_epig(
-    mean: Float[Array, "*U n"],
-    variance: Float[Array, "*U n"],
-    target_mean: Float[Array, "*U M"],
-    target_variance: Float[Array, "*U M"],
-    covariance: Float[Array, "*U n M"],
-    share: Float[Array, " M"] | None = None,
-) -> Float[Array, "*U n"]:
-    """Mean over the targets of I(Y_x ; Y_x'); ``share`` weighs them, by default equally."""
-    table = _label_table(mean, variance, target_mean, target_variance, covariance)
-    return _over_targets(label_information(*table), share)
+    mean: Any,
+    variance: Any,
+    target_mean: Any,
+    target_variance: Any,
+    covariance: Any,
+    share: Any = None,
+    xp: ModuleType = np,
+) -> Any:
+    """(*U, n) mean over the targets of I(Y_x ; Y_x').
+
+    Args:
+        mean, variance: (*U, n) of the points; of the targets (*U, M).
+        covariance: (*U, n, M).
+        share: (M,) weights of the targets, by default equal.
+    """
+    table = _label_table(mean, variance, target_mean, target_variance, covariance, xp)
+    gains = label_information(*table, xp)
+    return gains.mean(axis=-1) if share is None else gains @ share
 
 
 def _label_table(
-    mean: Float[Array, "*U n"],
-    variance: Float[Array, "*U n"],
-    target_mean: Float[Array, "*U M"],
-    target_variance: Float[Array, "*U M"],
-    covariance: Float[Array, "*U n M"],
-) -> tuple[Float[Array, "*U n 1"], Float[Array, "*U 1 M"], Float[Array, "*U n M"]]:
-    """p, q and the covariance of the two labels of every pair, by the series."""
-    deviation, other = (jnp.sqrt(jnp.maximum(v, _LEAST)) for v in (variance, target_variance))
-    here = sigmoid_means(mean, variance, _ORDER, jnp, deviation)
-    there = sigmoid_means(target_mean, target_variance, _ORDER, jnp, other)
+    mean: Any,
+    variance: Any,
+    target_mean: Any,
+    target_variance: Any,
+    covariance: Any,
+    xp: ModuleType,
+) -> tuple[Any, Any, Any]:
+    """p (*U, n, 1), q (*U, 1, M) and the covariance of both labels (*U, n, M), by the series."""
+    deviation, other = (xp.sqrt(xp.maximum(v, _LEAST)) for v in (variance, target_variance))
+    here = sigmoid_means(mean, variance, _ORDER, xp, deviation)
+    there = sigmoid_means(target_mean, target_variance, _ORDER, xp, other)
     # Powers of the correlation, not of the covariance, which overflow where features are large.
     correlation = covariance / deviation[..., :, None] / other[..., None, :]
-    correlation = jnp.clip(correlation, -1.0, 1.0)
-    joint, power = jnp.zeros_like(covariance), jnp.ones_like(covariance)
+    correlation = xp.clip(correlation, -1.0, 1.0)
+    joint, power = xp.zeros_like(covariance), xp.ones_like(covariance)
     for k in range(1, _ORDER + 1):
         power = power * correlation / k
         joint = joint + power * here[k][..., :, None] * there[k][..., None, :]
     return here[0][..., :, None], there[0][..., None, :], joint
 
 
-def _over_targets(
-    gains: Float[Array, "*U n M"], share: Float[Array, " M"] | None
-) -> Float[Array, "*U n"]:
-    return gains.mean(axis=-1) if share is None else gains @ share
-
-
-def label_information(
-    p: Float[Array, "..."], q: Float[Array, "..."], cov: Float[Array, "..."]
-) -> Float[Array, "..."]:
+def label_information(p: Any, q: Any, cov: Any, xp: ModuleType = np) -> Any:
     """Σ_ab P_ab ln(P_ab / (P_a P_b)) of two binary labels with means p, q and covariance cov.
 
     With P_ab = Q (1 + x) it is Σ Q ((1+x) ln(1+x) - x), which keeps its digits where x is small.
     """
-    total = jnp.zeros_like(cov)
+    total = xp.zeros_like(cov)
     for independent, sign in (
         (p * q, 1.0),
         (p * (1.0 - q), -1.0),
         ((1.0 - p) * q, -1.0),
         ((1.0 - p) * (1.0 - q), 1.0),
     ):
-        x = jnp.maximum(sign * cov / jnp.maximum(independent, _LEAST), -1.0 + 1e-6)
-        total = total + independent * ((1.0 + x) * jnp.log1p(x) - x)
+        x = xp.maximum(sign * cov / xp.maximum(independent, _LEAST), -1.0 + 1e-6)
+        total = total + independent * ((1.0 + x) * xp.log1p(x) - x)
     return total
 
 
-@jax.jit
-def closed_bald(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float[Array, " N"]:
-    """H(E[σ(f)]) - E[H(σ(f))], f ~ N(mean, variance)."""
-    (p,) = sigmoid_means(mean, variance, 0, jnp)
-    cells = jnp.maximum(jnp.stack([p, 1.0 - p]), _LEAST)
-    expected = jnp.zeros_like(mean)
+def closed_bald(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
+    """(N,) H(E[σ(f)]) - E[H(σ(f))], f ~ N(mean, variance), both (N,)."""
+    (p,) = sigmoid_means(mean, variance, 0, xp)
+    cells = xp.maximum(xp.stack([p, 1.0 - p]), _LEAST)
+    expected = xp.zeros_like(mean)
     for width, height in zip(_WIDTHS, _HEIGHTS, strict=True):
         spread = width**2 + variance
-        expected = expected + height * width / jnp.sqrt(spread) * jnp.exp(-0.5 * mean**2 / spread)
-    return jnp.maximum(-(cells * jnp.log(cells)).sum(axis=0) - expected, 0.0)
+        expected = expected + height * width / xp.sqrt(spread) * xp.exp(-0.5 * mean**2 / spread)
+    return xp.maximum(-(cells * xp.log(cells)).sum(axis=0) - expected, 0.0)
 
 
 class Decisions(NamedTuple):
@@ -171,12 +170,11 @@ class Decisions(NamedTuple):
     second: Any
 
 
-def target_gains(
-    mean: Float[Array | np.ndarray, "A *n"],
-    variance: Float[Array | np.ndarray, "A *n"],
-    xp: ModuleType = jnp,
-) -> Any:
-    """What a point contributes to the quadratic form: a with two classes (A = 1), g with more."""
+def target_gains(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
+    """What points contribute to the quadratic form: a with two classes (A = 1), g with more.
+
+    All are (A, *n).
+    """
     if len(mean) == 1:
         return gain_factor(mean, variance, xp)
     p, slope = class_slopes(mean.reshape(len(mean), -1), variance.reshape(len(mean), -1), xp)
@@ -189,17 +187,14 @@ def _class_gains(p: Any, slope: Any, xp: ModuleType) -> Any:
 
 
 def decisions_at(
-    mean: Any, variance: Any, xp: ModuleType = jnp, stakes: Stakes | None = None
+    mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
 ) -> Decisions:
     """The decisions at target points, from mean and variance (A, M)."""
     return gains_and_decisions(mean, variance, xp, stakes)[1]
 
 
 def gains_and_decisions(
-    mean: Float[Array | np.ndarray, "A M"],
-    variance: Float[Array | np.ndarray, "A M"],
-    xp: ModuleType = jnp,
-    stakes: Stakes | None = None,
+    mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
 ) -> tuple[Any, Decisions]:
     """Gains (A, M) and decisions of target points, from one look at the softmax."""
     if len(mean) == 1:
@@ -246,96 +241,138 @@ def _crossing(
     return xp.abs(mean - place), worth
 
 
-def _itself(table: Any) -> Any:
-    return table
+Table = Callable[..., Any]
+"""From the parts of a channel to its covariances (*U, n, M), or those of some columns alone."""
+
+
+def _itself(parts: Any, columns: Any = slice(None)) -> Any:
+    return parts[..., columns]
 
 
 def quadratic_gain(
     covariance: Any,
-    gains: Float[Array | np.ndarray, "A *U n"],
-    other_gains: Float[Array | np.ndarray, "A *U M"],
-    share: Float[Array | np.ndarray, " M"],
-    xp: ModuleType = jnp,
-    table: Callable[[Any], Any] = _itself,
+    gains: Any,
+    other_gains: Any,
+    share: Any,
+    xp: ModuleType = np,
+    table: Table | None = None,
 ) -> Any:
-    """(*U, n) EPIG to first order of every point, with the gains of the points and of the targets.
+    """(*U, n) EPIG to first order of every point.
 
-    ``covariance`` is a table (A, *U, n, M), or parts with a first axis A of which ``table`` makes
-    that of a channel: those of all channels at once would leave the cache.
+    Args:
+        covariance: (A, *U, n, M), or parts with a first axis A of which ``table`` makes that of a
+            channel: those of all channels at once would leave the cache.
+        gains, other_gains: of the points (A, *U, n) and of the targets (A, *U, M).
+        share: (M,) weights of the targets.
     """
+    table = table or _itself
     if len(gains) == 1:
-        here, weight = table(_channel(covariance, 0)), share * other_gains[0]
+        here, weight = table(_each_channel(covariance)[0]), share * other_gains[0]
         return 0.5 * gains[0] * (xp.square(here) @ weight[..., None])[..., 0]
     total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
+    weights = share * other_gains
+    weights = xp.stack([weights * (1.0 - other_gains / other_total), weights], axis=-1)
 
-    def add_channel(sums: tuple[Any, Any], channel: tuple[Any, Any, Any]) -> Any:
+    def add_channel(sums: tuple[Any, Any], channel: tuple[Any, Any, Any, Any]) -> Any:
         alone, together = sums
-        parts, gain, other = channel
+        parts, gain, other, weight = channel
         here = table(parts)
-        weighted = xp.stack([share * other * (1.0 - other / other_total), share * other], axis=-1)
-        form = xp.square(here) @ weighted  # (*U, n, 2)
-        alone = alone + gain * form[..., 0] - xp.square(gain) / total * form[..., 1]
-        return (alone, together + here * gain[..., None] * other[..., None, :]), None
+        form = xp.square(here) @ weight  # (*U, n, 2)
+        pulled = here * other[..., None, :]
+        pulled *= gain[..., None]
+        together += pulled
+        return (
+            alone + gain * form[..., 0] - xp.square(gain) / total * form[..., 1],
+            together,
+        ), None
 
     n_targets = other_total.shape[-1]
     sums = xp.zeros_like(total), xp.zeros((*total.shape, n_targets), total.dtype)
-    alone, together = _over_channels(add_channel, sums, (covariance, gains, other_gains), xp)
+    channels = covariance, gains, other_gains, weights
+    alone, together = _over_channels(add_channel, sums, channels, xp)
     form = (xp.square(together) @ (share / other_total)[..., None])[..., 0]
     return 0.5 * (alone + form / total)
 
 
 def decision_gain(
     covariance: Any,
-    gains: Float[Array | np.ndarray, "A *U n"],
+    gains: Any,
     decisions: Decisions,
-    share: Float[Array | np.ndarray, " M"],
-    xp: ModuleType = jnp,
-    table: Callable[[Any], Any] = _itself,
+    share: Any,
+    xp: ModuleType = np,
+    table: Table | None = None,
 ) -> Any:
     """(*U, n) expected gain in accuracy over the targets of every point, see above.
 
-    ``covariance`` and ``table`` as in :func:`quadratic_gain`.
+    ``covariance``, ``gains``, ``share`` and ``table`` as in :func:`quadratic_gain`.
     """
+    table = table or _itself
     margin = decisions.margin[..., None, :]
     if decisions.first is None:
-        shift = xp.abs(table(_channel(covariance, 0))) * xp.sqrt(gains[0])[..., None]
+        shift = xp.abs(table(_each_channel(covariance)[0])) * xp.sqrt(gains[0])[..., None]
     else:
         shift = _contrast_shift(covariance, gains, decisions, xp, table)
     z = xp.minimum(margin / xp.maximum(shift, _LEAST), _FAR)
-    beyond = margin * special_functions(xp).ndtr(-z)
-    gain = shift * (_PEAK * xp.exp(-0.5 * z * z)) - beyond
+    beyond, bell = normal(-z, xp)
+    gain = shift * (_PEAK * bell) - margin * beyond
     return (xp.maximum(gain, 0.0) @ (decisions.worth * share)[..., None])[..., 0]
 
 
 def _contrast_shift(
-    covariance: Any, gains: Any, decisions: Decisions, xp: ModuleType, table: Callable[[Any], Any]
+    covariance: Any, gains: Any, decisions: Decisions, xp: ModuleType, table: Table
 ) -> Any:
     """τ of every pair (*U, n, M), M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
     total = gains.sum(axis=0)
-
-    def add_channel(sums: tuple[Any, Any, Any], channel: tuple[Any, ...]) -> Any:
-        parts, gain, *marks = channel
-        here, (is_first, is_second) = table(parts), (mark[..., None, :] for mark in marks)
-        own = (gain * (1.0 - gain / total))[..., None]
-        alone = xp.square(here) * own * (is_first + is_second)
-        pulled = here * gain[..., None]
-        return (sums[0] + alone, sums[1] + pulled * is_first, sums[2] + pulled * is_second), None
-
+    marks, kept = (decisions.first, decisions.second), (gains * (1.0 - gains / total))[..., None]
     nothing = xp.zeros((*total.shape, decisions.margin.shape[-1]), total.dtype)
-    channels = covariance, gains, decisions.first, decisions.second
-    alone, one, other = _over_channels(add_channel, (nothing,) * 3, channels, xp)
+    if xp is np and total.ndim == 1:
+        alone, one, other = _of_marked(covariance, gains, kept, marks, nothing, table)
+    else:
+
+        def add_channel(sums: tuple[Any, Any, Any], channel: tuple[Any, ...]) -> Any:
+            parts, gain, own, *marks = channel
+            here, (is_first, is_second) = table(parts), (mark[..., None, :] for mark in marks)
+            alone = xp.square(here) * own * (is_first + is_second)
+            pulled = here * gain[..., None]
+            sums = sums[0] + alone, sums[1] + pulled * is_first, sums[2] + pulled * is_second
+            return sums, None
+
+        channels = covariance, gains, kept, *marks
+        alone, one, other = _over_channels(add_channel, (nothing,) * 3, channels, xp)
     return xp.sqrt(xp.maximum(alone + 2.0 * one * other / total[..., None], 0.0))
 
 
-def _channel(parts: Any, number: int) -> Any:
-    """The parts of one channel."""
-    return jax.tree.map(lambda part: part[number], parts)
+def _of_marked(
+    covariance: Any,
+    gains: np.ndarray,
+    kept: np.ndarray,
+    marks: tuple[np.ndarray, np.ndarray],
+    nothing: np.ndarray,
+    table: Table,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same sums, of each channel over the targets alone that have it as one of their two."""
+    alone, pulled = nothing.copy(), (nothing.copy(), nothing.copy())
+    for number, (parts, gain) in enumerate(zip(_each_channel(covariance), gains, strict=True)):
+        for mark, sums in zip(marks, pulled, strict=True):
+            columns = np.flatnonzero(mark[number])
+            here = table(parts, columns)
+            sums[:, columns] = here * gain[:, None]
+            alone[:, columns] += np.square(here) * kept[number]
+    return alone, *pulled
+
+
+def _each_channel(parts: Any) -> Any:
+    """The parts channel by channel."""
+    return list(zip(*parts, strict=True)) if isinstance(parts, tuple) else parts
 
 
 def _over_channels(step: Callable[[Any, Any], Any], sums: Any, parts: Any, xp: ModuleType) -> Any:
     """The sums after all channels, one after the other."""
     if xp is not np:
+        import jax
+
         return jax.lax.scan(step, sums, parts)[0]
-    for number in range(len(parts[1])):
-        sums, _ = step(sums, _channel(parts, number))
+    covariance, *others = parts
+    for channel in zip(_each_channel(covariance), *others, strict=True):
+        sums, _ = step(sums, channel)
     return sums

@@ -28,24 +28,14 @@ Everything is written in the covariance c_ab = P_ab - P_a P_b, so that nothing l
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from parbals.numerics import safe_reciprocal
+from parbals.types import LOSSES, Loss, Stakes
 
 __all__ = ["LOSSES", "Loss", "Stakes", "error_reduction", "gain_of_table"]
-
-Loss = Literal["log", "error"]
-LOSSES: tuple[Loss, ...] = ("log", "error")
-
-
-class Stakes(NamedTuple):
-    """What it is worth to be right, for 0-1 losses that do not count all classes alike."""
-
-    values: Any  # w (C,)
-    mark: Any = None  # (C,) 1 at the one class that counts; w is the same at all others
 
 
 def gain_of_table(

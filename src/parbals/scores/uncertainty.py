@@ -19,7 +19,6 @@ __all__ = [
     "least_confidence",
     "margin",
     "margin_scores",
-    "mean_prediction",
     "predictive_entropy",
 ]
 
@@ -67,12 +66,6 @@ def confidence_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def margin_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return _map_pool(_margin_block, probs, weights)
-
-
-def mean_prediction(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """p̄ = Σ_k w_k p_k, float64, every row summing to one: (N, C)."""
-    mean = (weights.astype(probs.dtype) @ probs).astype(np.float64)
-    return mean / mean.sum(axis=1, keepdims=True)
 
 
 def _map_pool(block_score: Any, probs: np.ndarray, weights: np.ndarray) -> np.ndarray:

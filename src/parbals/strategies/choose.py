@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from parbals.arrays import mean_prediction
 from parbals.errors import InputError, ShapeError
 from parbals.randomness import Seed, seed_from
-from parbals.scores.losses import LOSSES, Stakes
-from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.problem import GaussianView, Labelled, ModelView, Problem
 from parbals.strategies.table import Strategy, strategy_named
-from parbals.types import Batch
+from parbals.types import LOSSES, Batch, Stakes
 from parbals.validate import (
     check_batch_size,
     check_choice,

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from parbals.arrays import pad_rows
-from parbals.posterior.likelihood import class_probs
+from parbals.posterior.contrasts import class_probs
 from parbals.scores.bound import BoundStats, bound_of_block, bound_stats
 from parbals.scores.epig import TargetStats, epig_of_block, target_stats
 from parbals.scores.losses import Loss, Stakes
@@ -131,7 +131,7 @@ def rows_of(
     logits = logits.reshape(-1, n_contrasts, n_samples) + points.offset[:, :, None]
     if n_classes == 2:
         return jax.nn.sigmoid(np.asarray(np.sqrt(2.0), logits.dtype) * logits)
-    return class_probs(logits, n_classes)
+    return class_probs(logits, n_classes, jnp)
 
 
 @partial(jax.jit, static_argnames=("n_classes",))

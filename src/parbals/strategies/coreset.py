@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from parbals import numerics  # noqa: F401  keeps what is compiled
 from parbals.arrays import block_rows, bucket
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch

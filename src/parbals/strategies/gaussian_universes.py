@@ -11,22 +11,22 @@ point, before the batch, with the R points labelled so far, a universe is theref
     m(x) = m⁰(x) + s·b(x),      c(x, x') = c⁰(x, x') - b(x)ᵀ W b(x'),
 
 a vector s and a matrix W (R, R) a channel: nothing of the pool's size, and the covariances of the
-labelled points with the targets are the same in all universes.
+labelled points with the targets are the same in all universes. Functions take NumPy arrays and,
+given JAX's module, JAX's.
 """
 
 from collections.abc import Callable
-from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
 
+from parbals.arrays import exact_products
 from parbals.mixture import label_evidence
 from parbals.race import class_evidence
 from parbals.strategies.surface import Surface, look_at
 
-__all__ = ["Pool", "Seen", "Universes", "begin", "observe", "pool_of", "seen_by"]
+__all__ = ["Pool", "Seen", "Universes", "begin", "branched", "observe", "pool_of", "seen_by"]
 
 _FEWEST_LABELS = 8
 
@@ -34,141 +34,163 @@ _FEWEST_LABELS = 8
 class Pool(NamedTuple):
     """Rows before the batch."""
 
-    across: Float[Array, "n D"]
-    factor: Float[Array, "A n r"]
-    mean: Float[Array, "A n"]
-    variance: Float[Array, "A n"]
-    covariance: Float[Array, "A n M"]  # with the targets
+    across: Any  # (n, D)
+    factor: Any  # (A, n, r)
+    mean: Any  # (A, n)
+    variance: Any  # (A, n)
+    covariance: Any  # (A, n, M) with the targets
 
 
 class Universes(NamedTuple):
     """What U universes have learnt; there is room for R labels."""
 
-    n_labels: Int[Array, ""]
-    across: Float[Array, "R D"]  # of the labelled points
-    factor: Float[Array, "A R r"]
-    at_targets: Float[Array, "A R M"]  # b of the targets
-    shift: Float[Array, "A U R"]  # s
-    weights: Float[Array, "A U R R"]  # W
-    target_mean: Float[Array, "A U M"]
-    target_variance: Float[Array, "A U M"]
+    n_labels: Any
+    across: Any  # (R, D) of the labelled points
+    factor: Any  # (A, R, r)
+    at_targets: Any  # (A, R, M): b of the targets
+    shift: Any  # (A, U, R): s
+    weights: Any  # (A, U, R, R): W
+    target_mean: Any  # (A, U, M)
+    target_variance: Any  # (A, U, M)
 
 
 class Seen(NamedTuple):
     """Some rows as the universes see them."""
 
-    mean: Float[Array, "A U s"]
-    variance: Float[Array, "A U s"]
-    parts: Any  # of every channel; ``covariance`` makes its table (U, s, M) of them
-    covariance: Callable[[Any], Array]
+    mean: Any  # (A, U, s)
+    variance: Any  # (A, U, s)
+    parts: tuple[Any, Any, Any]  # c⁰ (A, s, M), -bᵀW (A, U, s, R), b (A, R, M)
+    covariance: Callable[..., Any]  # from a channel's parts to its table (U, s, M)
 
 
-def pool_of(surface: Surface, design: Float[Array, "n d"]) -> Pool:
-    """Design rows as the posterior before the batch sees them."""
-    rows, factor = look_at(surface, design)
-    shared = _product(rows.across, surface.target.across.T)
-    covariance = shared + _product(factor, surface.factor)
+def pool_of(surface: Surface, design: Any, xp: ModuleType = np) -> Pool:
+    """Design rows (n, d) as the posterior before the batch sees them."""
+    rows, factor = look_at(surface, design, xp)
+    with exact_products(xp):
+        covariance = rows.across @ surface.target.across.T + factor @ surface.factor
     return Pool(rows.across, factor, rows.mean, rows.variance, covariance)
 
 
-def begin(surface: Surface, n_universes: int, rank: int) -> Universes:
+def begin(surface: Surface, n_universes: int, rank: int, xp: ModuleType = np) -> Universes:
     """Universes without a label, and with room for ``rank``."""
-    target = surface.target
+    target, of = surface.target, np.float32
     n_channels, n_inside, n_targets = surface.factor.shape
     each = n_channels, n_universes
     return Universes(
-        n_labels=jnp.asarray(0),
-        across=jnp.zeros((rank, target.across.shape[1])),
-        factor=jnp.zeros((n_channels, rank, n_inside)),
-        at_targets=jnp.zeros((n_channels, rank, n_targets)),
-        shift=jnp.zeros((*each, rank)),
-        weights=jnp.zeros((*each, rank, rank)),
-        target_mean=jnp.broadcast_to(target.mean[:, None], (*each, n_targets)),
-        target_variance=jnp.broadcast_to(target.variance[:, None], (*each, n_targets)),
+        n_labels=xp.asarray(0),
+        across=xp.zeros((rank, target.across.shape[1]), of),
+        factor=xp.zeros((n_channels, rank, n_inside), of),
+        at_targets=xp.zeros((n_channels, rank, n_targets), of),
+        shift=xp.zeros((*each, rank), of),
+        weights=xp.zeros((*each, rank, rank), of),
+        target_mean=xp.broadcast_to(target.mean[:, None], (*each, n_targets)),
+        target_variance=xp.broadcast_to(target.variance[:, None], (*each, n_targets)),
     )
 
 
-def observe(pool: Pool, universes: Universes, index: Array, labels: Int[Array, " U"]) -> Universes:
-    """Condition every universe on its label of one row."""
+def branched(universes: Universes, parents: np.ndarray) -> Universes:
+    """A universe for each of the parents, which it is a copy of."""
+    names = ("shift", "weights", "target_mean", "target_variance")
+    return universes._replace(**{name: getattr(universes, name)[:, parents] for name in names})
+
+
+def observe(
+    pool: Pool, universes: Universes, index: Any, labels: Any, xp: ModuleType = np
+) -> Universes:
+    """Condition every universe on its label, of labels (U,), of one row."""
+    with exact_products(xp):
+        return _observe(pool, universes, index, labels, xp)
+
+
+def _observe(
+    pool: Pool, universes: Universes, index: Any, labels: Any, xp: ModuleType
+) -> Universes:
     across, inside = pool.across[index], pool.factor[:, index]
     before = _before(universes, across[None], inside[:, None])[:, 0]  # (A, R)
-    known = _einsum("ar,aurp->aup", before, universes.weights)
+    known = xp.einsum("ar,aurp->aup", before, universes.weights)
     slope, curvature = _evidence(
-        pool.mean[:, index, None] + _einsum("aur,ar->au", universes.shift, before),
-        _positive(pool.variance[:, index, None] - _einsum("aur,ar->au", known, before)),
+        pool.mean[:, index, None] + xp.einsum("aur,ar->au", universes.shift, before),
+        xp.maximum(pool.variance[:, index, None] - xp.einsum("aur,ar->au", known, before), 0.0),
         labels,
+        xp,
     )
     # What is new of the covariance with this row: with it before, less what others explain.
     seen = universes.n_labels
-    new = (jnp.arange(known.shape[2]) == seen) - known
-    at_targets = universes.at_targets.at[:, seen].set(pool.covariance[:, index])
-    moved = _einsum("aur,arm->aum", new, at_targets)
-    lowered = universes.target_variance - curvature[:, :, None] * jnp.square(moved)
+    new = (xp.arange(known.shape[2]) == seen).astype(known.dtype) - known
+    at_targets = _put(universes.at_targets, (slice(None), seen), pool.covariance[:, index])
+    moved = xp.einsum("aur,arm->aum", new, at_targets)
+    lowered = universes.target_variance - curvature[:, :, None] * xp.square(moved)
     return Universes(
         n_labels=seen + 1,
-        across=universes.across.at[seen].set(across),
-        factor=universes.factor.at[:, seen].set(inside),
+        across=_put(universes.across, seen, across),
+        factor=_put(universes.factor, (slice(None), seen), inside),
         at_targets=at_targets,
         shift=universes.shift + slope[:, :, None] * new,
         weights=universes.weights
         + curvature[:, :, None, None] * new[..., None] * new[..., None, :],
         target_mean=universes.target_mean + slope[:, :, None] * moved,
-        target_variance=_positive(lowered),
+        target_variance=xp.maximum(lowered, 0.0),
     )
 
 
-def _evidence(
-    mean: Float[Array, "A U"], variance: Float[Array, "A U"], labels: Int[Array, " U"]
-) -> tuple[Float[Array, "A U"], Float[Array, "A U"]]:
-    """α and β of every universe's label."""
+def _evidence(mean: Any, variance: Any, labels: Any, xp: ModuleType) -> tuple[Any, Any]:
+    """α and β (A, U) of every universe's label, of moments (A, U)."""
     if len(mean) > 1:
-        _, slope, curvature = class_evidence(mean.T, variance.T, labels, jnp)
-        return slope.T, _positive(curvature.T)
-    _, slope, curvature = label_evidence(mean, variance, 2.0 * labels - 1.0, jnp)
-    return slope, _positive(curvature)
+        _, slope, curvature = class_evidence(mean.T, variance.T, labels, xp)
+        return slope.T, xp.maximum(curvature.T, 0.0)
+    signs = (2.0 * labels - 1.0).astype(mean.dtype)
+    _, slope, curvature = label_evidence(mean, variance, signs, xp)
+    return slope, xp.maximum(curvature, 0.0)
 
 
-def seen_by(pool: Pool, universes: Universes, indices: Int[Array, " s"]) -> Seen:
-    """Some rows with all that the universes know."""
-    before = _before(universes, pool.across[indices], pool.factor[:, indices])
-    known = _einsum("asr,aurp->ausp", before, universes.weights)
-    explained = _einsum("ausp,asp->aus", known, before)
+def seen_by(pool: Pool, universes: Universes, indices: Any, xp: ModuleType = np) -> Seen:
+    """Some rows, at indices (s,), with all that the universes know."""
+    with exact_products(xp):
+        before = _before(universes, pool.across[indices], pool.factor[:, indices])
+        known = -(before[:, None] @ universes.weights)  # (A, U, s, R)
+        less = (known * before[:, None]).sum(axis=3)
+        shift = universes.shift @ before.swapaxes(1, 2)  # (A, U, s)
 
-    def covariance(parts: tuple[Array, Array, Array]) -> Array:
+    def covariance(parts: tuple[Any, Any, Any], columns: Any = slice(None)) -> Any:
         whole, known, at_targets = parts
-        return whole - _first_labels(known, at_targets, universes.n_labels)
+        table = _first_labels(known, at_targets[:, columns], universes.n_labels, xp)
+        table += whole[:, columns]
+        return table
 
     return Seen(
-        pool.mean[:, indices][:, None] + _einsum("aur,asr->aus", universes.shift, before),
-        _positive(pool.variance[:, indices][:, None] - explained),
+        pool.mean[:, indices][:, None] + shift,
+        xp.maximum(pool.variance[:, indices][:, None] + less, 0.0),
         (pool.covariance[:, indices], known, universes.at_targets),
         covariance,
     )
 
 
-def _first_labels(
-    known: Float[Array, "U s R"], at_targets: Float[Array, "R M"], n_labels: Array
-) -> Float[Array, "U s M"]:
-    """The product of both, computed over little more than the labels that there are."""
+def _first_labels(known: Any, at_targets: Any, n_labels: Any, xp: ModuleType) -> Any:
+    """The product (*U, s, M) of (*U, s, R) and (R, M), over the labels that there are.
+
+    A program has sizes that are fixed: there it is over little more than those.
+    """
+    if xp is np:
+        return known[..., :n_labels] @ at_targets[:n_labels]
+    import jax
+
     sizes = [_FEWEST_LABELS]
-    while sizes[-1] < known.shape[2]:
+    while sizes[-1] < known.shape[-1]:
         sizes.append(2 * sizes[-1])
-    products = [lambda size=size: _product(known[..., :size], at_targets[:size]) for size in sizes]
-    return jax.lax.switch(jnp.searchsorted(jnp.asarray(sizes), n_labels), products)
+    with exact_products(xp):
+        products = [lambda size=size: known[..., :size] @ at_targets[:size] for size in sizes]
+        return jax.lax.switch(xp.searchsorted(xp.asarray(sizes), n_labels), products)
 
 
-def _before(
-    universes: Universes, across: Float[Array, "s D"], factor: Float[Array, "A s r"]
-) -> Float[Array, "A s R"]:
-    """b of some rows; 0 where there is no labelled point yet."""
-    return _einsum("sd,pd->sp", across, universes.across) + _einsum(
-        "asr,apr->asp", factor, universes.factor
-    )
+def _before(universes: Universes, across: Any, factor: Any) -> Any:
+    """b (A, s, R) of rows (s, D), (A, s, r); 0 where there is no labelled point yet."""
+    return across @ universes.across.T + factor @ universes.factor.swapaxes(1, 2)
 
 
-def _positive(values: Array) -> Array:
-    return jnp.maximum(values, 0.0)
-
-
-_einsum = partial(jnp.einsum, precision=jax.lax.Precision.HIGHEST)
-_product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+def _put(array: Any, place: Any, values: Any) -> Any:
+    """A copy with other values at a place."""
+    if isinstance(array, np.ndarray):
+        array = array.copy()
+        array[place] = values
+        return array
+    return array.at[place].set(values)

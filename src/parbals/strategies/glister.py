@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from parbals import numerics  # noqa: F401  keeps what is compiled
 from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.randomness import derive_generator
 from parbals.strategies.problem import Problem, batch_of

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from parbals.arrays import bucket
+from parbals.posterior.contrasts import contrast_basis, softmax
 from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.hmc import (
     MoveResult,
@@ -22,10 +23,10 @@ from parbals.posterior.hmc import (
     with_labels,
     within,
 )
-from parbals.posterior.likelihood import contrast_basis, softmax
+from parbals.posterior.population import Population
 from parbals.posterior.relax import SHORT_SHARE, Refusals, jax_key, systematic_resample
 from parbals.posterior.row_space import row_space
-from parbals.posterior.smc import Population, condition
+from parbals.posterior.smc import condition
 from parbals.randomness import derive_generator
 from parbals.scores.losses import Stakes
 from parbals.scores.rows import padded_targets, pool_block

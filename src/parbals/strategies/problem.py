@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from parbals.arrays import effective_sample_size
+from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.errors import InputError
 from parbals.posterior.channels import Channels
 from parbals.posterior.ep import GaussianPosterior
 from parbals.posterior.ep_classes import ClassesPosterior
+from parbals.posterior.population import Population
 from parbals.posterior.predictive import mean_proba
-from parbals.posterior.smc import Population
-from parbals.scores.losses import Loss, Stakes
-from parbals.scores.uncertainty import mean_prediction
 from parbals.strategies.distributed import DistributedRows
-from parbals.types import Batch
+from parbals.types import Batch, Loss, Stakes
 
 __all__ = ["GaussianView", "Labelled", "ModelView", "Problem", "batch_of"]
 

@@ -1,9 +1,9 @@
-"""The greedy search of ParBaLS in closed form, one compiled program.
+"""The greedy search of ParBaLS in closed form, one compiled program for an accelerator.
 
 *Scored lazily.* Before the batch every point is scored once. A further label seldom makes a point
 more telling, so a step scores the points anew in the order of their last scores and stops where the
-rest lie below ``_MARGIN`` of the best new score: the choice is that of scoring every point whenever
-no score has risen by more than 1/``_MARGIN`` since it was last computed. Where scores are flat a
+rest lie below ``MARGIN`` of the best new score: the choice is that of scoring every point whenever
+no score has risen by more than 1/``MARGIN`` since it was last computed. Where scores are flat a
 step scores at most ``MOST_SCORED`` rows.
 
 The program is given a window of the pool, the rows whose last scores are highest, and the highest
@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from parbals.numerics import COMPILED_SOON
+from parbals.numerics import COMPILED_SOON, platform
 from parbals.scores.gaussian import (
     Decisions,
     closed_epig,
@@ -32,19 +32,14 @@ from parbals.scores.gaussian import (
     quadratic_gain,
     target_gains,
 )
-from parbals.scores.losses import Stakes
 from parbals.strategies.gaussian_universes import Pool, Universes, begin, observe, pool_of, seen_by
+from parbals.strategies.host import MARGIN, MOST_SCORED, ROUNDING, SHORT
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
-from parbals.strategies.surface import Score, Surface, platform
+from parbals.strategies.surface import Score, Surface
+from parbals.types import Stakes
 
-__all__ = ["MOST_SCORED", "SHORT", "Search", "greedy_search"]
+__all__ = ["Search", "greedy_search"]
 
-SHORT = 64
-"""Rows that are compared by the score itself."""
-_MARGIN = 0.9
-MOST_SCORED = 1024
-"""Rows that a step scores anew; the same on every machine, so that choices are."""
-_ROUNDING = 1e-4
 _CHUNK = {"cpu": 32, "gpu": 1024}
 
 
@@ -88,7 +83,7 @@ def greedy_search(
     score: Score,
 ) -> Search:
     """Condition on the first ``n_pending`` rows, then choose ``batch_size`` of the free ones."""
-    pool = pool_of(surface, design)
+    pool = pool_of(surface, design, jnp)
 
     def choose(universes: Universes, search: Search) -> tuple[Search, Array]:
         at_targets = _at_targets(universes, surface.stakes)
@@ -116,18 +111,19 @@ def greedy_search(
             lambda search: choose(universes, search),
             search,
         )
-        key = row_key(design[index])
+        key = row_key(design[index], jnp)
         if labeller is None:
-            labels = most_probable(pool.mean[:, index], pool.variance[:, index])
+            labels = most_probable(pool.mean[:, index], pool.variance[:, index], jnp)
         else:
             twin = (keys == key).all(axis=1).sum()
-            labels = drawn_labels(labeller, design[index], key, twin)
-        universes = observe(pool, universes, index, labels)
+            labels = drawn_labels(labeller, design[index], key, twin, jnp)
+        universes = observe(pool, universes, index, labels, jnp)
         return seen + 1, universes, keys.at[seen].set(key), search
 
     nothing, none = jnp.zeros(steps, jnp.int32), jnp.asarray(0)
     search = Search(start, free, nothing, jnp.zeros(steps), nothing, none, none, jnp.asarray(False))
-    universes = begin(surface, 1 if labeller is None else labeller.weights.shape[2], rank)
+    n_universes = 1 if labeller is None else labeller.weights.shape[2]
+    universes = begin(surface, n_universes, rank, jnp)
     state = none, universes, jnp.zeros((rank, 2), jnp.uint32), search
     return jax.lax.while_loop(goes_on, step, state)[3]
 
@@ -138,7 +134,7 @@ def _at_targets(
     """Gains and decisions at the targets; on a CPU one universe at a time, which stays in cache."""
     each: Any = jax.lax.map if platform() == "cpu" else _together
     moments = tuple(x.swapaxes(0, 1) for x in (universes.target_mean, universes.target_variance))
-    gains, decisions = each(lambda m: gains_and_decisions(m[0], m[1], stakes=stakes), moments)
+    gains, decisions = each(lambda m: gains_and_decisions(m[0], m[1], jnp, stakes), moments)
     marks = (None if x is None else x.swapaxes(0, 1) for x in decisions[2:])
     return gains.swapaxes(0, 1), Decisions(*decisions[:2], *marks)
 
@@ -158,14 +154,14 @@ def _rescore(known: _Known, search: Search, score: Score) -> Search:
 
     def is_open(state: tuple[Array, Array, Array]) -> Array:
         done, best, _ = state
-        return (done < MOST_SCORED) & (following(done) > _MARGIN * best)
+        return (done < MOST_SCORED) & (following(done) > MARGIN * best)
 
     def advance(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         done, best, new = state
         indices = jax.lax.dynamic_slice_in_dim(order, done, chunk)
-        seen = seen_by(known.pool, known.universes, indices)
-        gains, there = target_gains(seen.mean, seen.variance), (known.gains, known.share)
-        fresh = quadratic_gain(seen.parts, gains, *there, table=seen.covariance)
+        seen = seen_by(known.pool, known.universes, indices, jnp)
+        gains, there = target_gains(seen.mean, seen.variance, jnp), (known.gains, known.share)
+        fresh = quadratic_gain(seen.parts, gains, *there, jnp, seen.covariance)
         fresh = jnp.where(search.free[indices], fresh.mean(axis=0), -jnp.inf)
         return done + chunk, jnp.maximum(best, fresh.max()), new.at[indices].set(fresh)
 
@@ -178,9 +174,9 @@ def _rescore(known: _Known, search: Search, score: Score) -> Search:
     compared = jnp.where(search.free, renewed, -jnp.inf)
     lowest = jax.lax.top_k(compared, min(_n_compared(score), len(last)))[0][-1]
     lowest = jnp.minimum(lowest, last[order[jnp.minimum(done, len(last)) - 1]])
-    is_over = (done < MOST_SCORED) & (known.outside > _MARGIN * best)
+    is_over = (done < MOST_SCORED) & (known.outside > MARGIN * best)
     is_over = is_over | (known.outside > lowest)
-    is_cut = ~is_over & (rest > (1.0 + _ROUNDING) * best)
+    is_cut = ~is_over & (rest > (1.0 + ROUNDING) * best)
     return search._replace(
         # A step that is over is taken again, from where it began.
         last=jnp.where(is_over, search.last, renewed),
@@ -202,14 +198,14 @@ def _best(known: _Known, search: Search, score: Score) -> tuple[Int[Array, ""], 
         return best, ranked[best]
     _, short = jax.lax.top_k(ranked, min(_n_compared(score), len(ranked)))
     universes, share = known.universes, known.share
-    seen = seen_by(known.pool, universes, short)
+    seen = seen_by(known.pool, universes, short, jnp)
     if score == "decision":
-        gains = target_gains(seen.mean, seen.variance)
-        values = decision_gain(seen.parts, gains, known.decisions, share, table=seen.covariance)
+        gains = target_gains(seen.mean, seen.variance, jnp)
+        values = decision_gain(seen.parts, gains, known.decisions, share, jnp, seen.covariance)
     else:
         there = universes.target_mean[0], universes.target_variance[0]
         covariance = seen.covariance(jax.tree.map(lambda part: part[0], seen.parts))
-        values = closed_epig(seen.mean[0], seen.variance[0], *there, covariance, share)
+        values = closed_epig(seen.mean[0], seen.variance[0], *there, covariance, share, jnp)
     values = jnp.where(search.free[short], values.mean(axis=0), -jnp.inf)
     best = values.argmax()
     return short[best].astype(jnp.int32), values[best]

@@ -1,27 +1,20 @@
-"""The posterior before a batch, seen through the target set, and the scores it gives the pool.
+"""The posterior before a batch, seen through the target set, and the scores it gives to rows.
 
 With the notation of :mod:`parbals.posterior.channels`, a design row x is whitened, split into its
 part e across the labelled rows and its coordinates z within them, and
 
     cov(f_a(x), f_a(x')) = e·e' + (z R_a)·(z' R_a).
 
-Rows come in blocks, as float32, from memory or from a mapped file: only one block of the table of
-pairs exists at a time, and on an accelerator the next block is copied while this one is scored. The
-rows of a block are spread over the local devices, each of which holds the whole surface, so that
-devices exchange nothing. Rows in a Dask cluster are scored by its workers in the same way.
+Functions take NumPy arrays and, given JAX's module, JAX's: :mod:`parbals.strategies.host` walks
+over the rows of a pool on a CPU, :mod:`parbals.strategies.device` on accelerators.
 """
 
-from functools import partial
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float
 
-from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.numerics import COMPILED_SOON, working_precision
+from parbals.arrays import block_rows, bucket, exact_products, pad_rows
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.posterior.whitening import Whitening
@@ -32,8 +25,7 @@ from parbals.scores.gaussian import (
     quadratic_gain,
     target_gains,
 )
-from parbals.scores.losses import Stakes
-from parbals.strategies.distributed import DistributedRows, each_row
+from parbals.types import Stakes
 
 __all__ = [
     "Rows",
@@ -42,14 +34,11 @@ __all__ = [
     "affordable_rows",
     "covariance_between",
     "look_at",
-    "platform",
-    "start_scores",
+    "scores_of",
     "surface_of",
 ]
 
-_TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
-_IN_FLIGHT = 3
-_GAINS_ENTRIES = 16_384  # channels times targets that NumPy works on at a time, in cache
+_GAINS_ENTRIES = 4_096  # channels times targets that NumPy works on at a time, in cache
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
 
 
@@ -60,37 +49,24 @@ Score = Literal["form", "epig", "decision"]
 class Rows(NamedTuple):
     """Design rows as the posterior sees them."""
 
-    across: Float[Array, "n D"]  # e; no columns where the labelled rows span everything
-    inside: Float[Array, "n r"]  # z
-    mean: Float[Array, "A n"]
-    variance: Float[Array, "A n"]
+    across: Any  # e (n, D); no columns where the labelled rows span everything
+    inside: Any  # z (n, r)
+    mean: Any  # (A, n)
+    variance: Any  # (A, n)
 
 
 class Surface(NamedTuple):
-    """Posterior and target set. Targets are padded; padding weighs nothing."""
+    """Posterior and target set, float32. Targets are padded; padding weighs nothing."""
 
     whitening: Whitening
-    basis: Float[Array, "d r"]
-    location: Float[Array, "r A"]  # posterior means within the rows
-    roots: Float[Array, "A r r"]
+    basis: Any  # (d, r)
+    location: Any  # (r, A) posterior means within the rows
+    roots: Any  # (A, r, r)
     target: Rows
-    gains: Float[Array, "A M"]
-    factor: Float[Array, "A r M"]  # (z R_a)ᵀ of the targets
-    share: Float[Array, " M"]  # 1 / number of targets, 0 for padding
+    gains: Any  # (A, M)
+    factor: Any  # (A, r, M): (z R_a)ᵀ of the targets
+    share: Any  # (M,) 1 / number of targets, 0 for padding
     stakes: Stakes | None = None
-
-
-def platform() -> str:
-    """``cpu``, or ``gpu`` for any accelerator: what decides how much is done at once."""
-    return "cpu" if _devices()[0].platform == "cpu" else "gpu"
-
-
-def _devices() -> list[jax.Device]:
-    """All devices of this process, or the one that the user told JAX to use."""
-    told = getattr(jax.config, "jax_default_device", None)
-    if isinstance(told, jax.Device):
-        return [told]
-    return jax.local_devices(backend=told)[:1] if told else jax.local_devices()
 
 
 def affordable_rows(channels: Channels, n_targets: int) -> int:
@@ -115,7 +91,17 @@ def surface_of(channels: Channels, X_target: np.ndarray, stakes: Stakes | None =
     parts = [target_gains(target.mean[:, b], target.variance[:, b], np) for b in blocks]
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size)
     whole = *seen, target, np.concatenate(parts, axis=1), factor.swapaxes(1, 2), share, stakes
-    return Surface(*jax.tree.map(lambda x: np.ascontiguousarray(x, np.float32), whole))
+    return Surface(*_single(whole))
+
+
+def _single(parts: Any) -> Any:
+    """Arrays, or tuples of them, in single precision."""
+    if parts is None:
+        return None
+    if not isinstance(parts, tuple):
+        return np.ascontiguousarray(parts, np.float32)
+    singles = map(_single, parts)
+    return type(parts)(*singles) if hasattr(parts, "_fields") else tuple(singles)
 
 
 def _padded(
@@ -134,9 +120,9 @@ def _padded(
     return basis, location, roots
 
 
-def look_at(surface: Surface, rows: Float[Array, "n d"]) -> tuple[Rows, Float[Array, "A n r"]]:
-    """Design rows, and z R_a of them."""
-    with jax.default_matmul_precision("highest"):
+def look_at(surface: Surface, rows: Any, xp: ModuleType = np) -> tuple[Rows, Any]:
+    """Design rows (n, d), and z R_a of them (A, n, r)."""
+    with exact_products(xp):
         return _look(surface.whitening, surface.basis, surface.location, surface.roots, rows)
 
 
@@ -158,67 +144,24 @@ def covariance_between(one: Surface, other: Surface, rows: slice | np.ndarray) -
     return np.asarray(across + one.factor[:, :, rows].swapaxes(1, 2) @ other.factor)
 
 
-def start_scores(
-    surface: Surface, X: np.ndarray | DistributedRows, score: Score = "form"
-) -> np.ndarray:
-    """(N,) a score of every row of X (N, D); the EPIG itself, "epig", of two classes alone."""
-    return each_row(X, partial(_walk, surface, score=score))
-
-
-def _walk(surface: Surface, X: np.ndarray, *, score: Score) -> np.ndarray:
-    """The scores of rows in memory or in a mapped file."""
-    with working_precision(np.dtype(np.float32)):
-        return _walk_in_blocks(surface, X, score)
-
-
-def _walk_in_blocks(surface: Surface, X: np.ndarray, score: Score) -> np.ndarray:
-    devices = _devices()
-    mesh = Mesh(np.array(devices), ("rows",))
-    by_rows, everywhere = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("rows",), ()))
-    surface = jax.device_put(surface, everywhere)
-    (n_columns, n_inside), n_channels = surface.basis.shape, len(surface.roots)
-    pair_bytes = 4 * max(len(surface.share) * n_channels, n_columns + n_inside * n_channels)
-    block = bucket(max(_TABLE_BYTES[platform()] // pair_bytes, 128))
-    block = len(devices) * min(block, bucket(-(-len(X) // len(devices))))
-    waiting: list[Array] = []
-    scores: list[np.ndarray] = []
-    for rows in block_rows(len(X), block):
-        part = jax.device_put(pad_rows(_small(X[rows]), block), by_rows)
-        waiting.append(_start_of_block(surface, part, score=score))
-        if len(waiting) > _IN_FLIGHT:
-            scores.append(np.asarray(waiting.pop(0)))
-    scores.extend(np.asarray(part) for part in waiting)
-    return np.concatenate(scores)[: len(X)].astype(np.float64)
-
-
-@partial(jax.jit, static_argnames=("score",), compiler_options=COMPILED_SOON)
-def _start_of_block(
-    surface: Surface, features: Float[Array, "n D"], *, score: Score
-) -> Float[Array, " n"]:
-    features = features.astype(jnp.float32)
-    design = jnp.concatenate([features, jnp.ones_like(features[:, :1])], axis=1)
-    rows, factor = look_at(surface, design)
+def scores_of(surface: Surface, features: Any, score: Score, xp: ModuleType = np) -> Any:
+    """(n,) a score of rows of features (n, D); the EPIG itself, "epig", of two classes alone."""
+    design = xp.concatenate([features, xp.ones_like(features[:, :1])], axis=1)
+    rows, factor = look_at(surface, design, xp)
     here, there = (rows.mean[0], rows.variance[0]), surface.target
-    shared = _product(rows.across, there.across.T)
+    with exact_products(xp):
+        shared = rows.across @ there.across.T
 
-    def covariance(parts: tuple[Array, Array]) -> Array:
+    def covariance(parts: tuple[Any, Any], columns: Any = slice(None)) -> Any:
         """(n, M) of one channel."""
-        return shared + _product(*parts)
+        with exact_products(xp):
+            return shared[:, columns] + parts[0] @ parts[1][:, columns]
 
     if score == "epig":
         table = covariance((factor[0], surface.factor[0]))
-        return closed_epig(*here, there.mean[0], there.variance[0], table, surface.share)
-    gains, parts = target_gains(rows.mean, rows.variance), (factor, surface.factor)
+        return closed_epig(*here, there.mean[0], there.variance[0], table, surface.share, xp)
+    gains, parts = target_gains(rows.mean, rows.variance, xp), (factor, surface.factor)
     if score == "decision":
-        decisions = decisions_at(there.mean, there.variance, stakes=surface.stakes)
-        return decision_gain(parts, gains, decisions, surface.share, table=covariance)
-    return quadratic_gain(parts, gains, surface.gains, surface.share, table=covariance)
-
-
-def _small(rows: np.ndarray) -> np.ndarray:
-    """Half precision travels as it is, half the bytes; anything else as float32."""
-    return rows if rows.dtype in (np.float16, np.float32) else rows.astype(np.float32)
-
-
-def _product(left: Array, right: Array) -> Array:
-    return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)
+        decisions = decisions_at(there.mean, there.variance, xp, surface.stakes)
+        return decision_gain(parts, gains, decisions, surface.share, xp, covariance)
+    return quadratic_gain(parts, gains, surface.gains, surface.share, xp, covariance)

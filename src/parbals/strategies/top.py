@@ -7,7 +7,6 @@ import numpy as np
 
 from parbals.randomness import derive_generator
 from parbals.scores.epig import epig_scores
-from parbals.scores.losses import Loss
 from parbals.scores.uncertainty import (
     bald_scores,
     confidence_scores,
@@ -16,7 +15,7 @@ from parbals.scores.uncertainty import (
 )
 from parbals.strategies.closed_form import bald_in_closed_form, gain_in_closed_form
 from parbals.strategies.problem import Problem, batch_of
-from parbals.types import Batch
+from parbals.types import Batch, Loss
 
 __all__ = [
     "parameter_scores",

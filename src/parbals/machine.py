@@ -1,0 +1,97 @@
+"""What there is to compute with: whether NumPy on this CPU does the work, and on how many threads.
+
+Where JAX would compute on one CPU, formulas in closed form are computed by NumPy: to load JAX and
+its programs takes longer than a whole batch.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["Workers", "on_host", "several_threads"]
+
+_PLUGINS = ("jax_plugins", "libtpu")
+"""Packages that bring accelerators to JAX."""
+
+
+def on_host() -> bool:
+    """Whether JAX has one CPU and nothing else; it is loaded only where that is not obvious."""
+    if "jax" not in sys.modules and _is_obvious():
+        return True
+    from parbals.numerics import devices
+
+    found = devices()
+    return len(found) == 1 and found[0].platform == "cpu"
+
+
+def _is_obvious() -> bool:
+    platforms = os.environ.get("JAX_PLATFORMS", "")
+    is_cpu = platforms == "cpu" or not (platforms or any(map(find_spec, _PLUGINS)))
+    many = "JAX_NUM_CPU_DEVICES" in os.environ
+    return is_cpu and not many and "device_count" not in os.environ.get("XLA_FLAGS", "")
+
+
+class Workers:
+    """Threads that share a list of tasks."""
+
+    def __init__(self, n_threads: int, pool: ThreadPoolExecutor) -> None:
+        self.n_threads, self._pool = n_threads, pool
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
+        """What the function makes of each task, in their order."""
+        if self.n_threads == 1:
+            return [function(task) for task in tasks]
+        return list(self._pool.map(function, tasks))
+
+
+@contextmanager
+def several_threads() -> Iterator[Workers]:
+    """As many threads as the linear algebra library would take, which meanwhile takes one in each.
+
+    Its own threads are for large matrices: they wait for each other by spinning, which on small
+    ones, or on a machine that is busy, takes ten times as long as the products themselves.
+    """
+    library, n_threads = _enter()
+    try:
+        with ThreadPoolExecutor(n_threads, initializer=library.limit) as pool:
+            yield Workers(n_threads, pool)
+    finally:
+        _leave(library, n_threads)
+
+
+class _Library:
+    """The library's limit holds for a thread or for the process, as it was built."""
+
+    def __init__(self) -> None:
+        self._controller = ThreadpoolController().select(user_api="blas")
+        numbers = [part["num_threads"] for part in self._controller.info()]
+        self.n_threads = max(numbers, default=1)
+
+    def limit(self, n_threads: int = 1) -> None:
+        self._controller.limit(limits=n_threads)
+
+
+_lock, _inside = threading.Lock(), list[int]()
+
+
+def _enter() -> tuple[_Library, int]:
+    """Limit this thread; what another one that is inside has limited is not the number to use."""
+    with _lock:
+        library = _Library()
+        n_threads = max([library.n_threads, *_inside])
+        _inside.append(n_threads)
+    library.limit()
+    return library, n_threads
+
+
+def _leave(library: _Library, n_threads: int) -> None:
+    with _lock:
+        _inside.remove(n_threads)
+    library.limit(n_threads)

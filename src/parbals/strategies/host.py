@@ -1,0 +1,268 @@
+"""The walk over a pool and the greedy search of ParBaLS on a CPU, in NumPy.
+
+It chooses what :mod:`parbals.strategies.search` chooses, by the same formulas and by the same rule
+of what is scored anew; a program compiled for a device is worth its while on a device alone. Here
+nothing needs a size that is known before: there is no window, universes that have seen the same
+labels are one, and what a row has in common with the targets is computed when the row is first
+looked at. Tables are small enough for a core's cache, and the threads share them out.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from parbals.arrays import block_rows, release_pages
+from parbals.machine import Workers, several_threads
+from parbals.scores.gaussian import (
+    Decisions,
+    closed_epig,
+    decision_gain,
+    gains_and_decisions,
+    quadratic_gain,
+    target_gains,
+)
+from parbals.strategies.distributed import DistributedRows
+from parbals.strategies.gaussian_universes import (
+    Seen,
+    begin,
+    branched,
+    observe,
+    seen_by,
+)
+from parbals.strategies.kept_rows import KeptRows
+from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
+from parbals.strategies.surface import Score, Surface, scores_of
+
+__all__ = [
+    "MARGIN",
+    "MOST_SCORED",
+    "ROUNDING",
+    "SHORT",
+    "Found",
+    "search_on_host",
+    "walk_on_host",
+]
+
+SHORT = 64
+"""Rows that are compared by the score itself."""
+MARGIN = 0.9
+MOST_SCORED = 1024
+"""Rows that a step scores anew; the same on every machine, so that choices are."""
+ROUNDING = 1e-4
+_CHUNK = 32
+_TABLE_ENTRIES = 2**17  # pairs at a time: half a megabyte
+_GAINS_ENTRIES = 2_048  # channels times targets at a time
+
+
+def walk_on_host(surface: Surface, X: np.ndarray, *, score: Score) -> np.ndarray:
+    """(N,) a score of every row of X (N, D), in memory or in a mapped file."""
+    block = max(16, _TABLE_ENTRIES // len(surface.share))
+
+    def scores(rows: slice) -> np.ndarray:
+        return np.asarray(scores_of(surface, X[rows].astype(np.float32), score))
+
+    with several_threads() as workers:
+        parts = workers.map(scores, block_rows(len(X), block))
+    release_pages(X)
+    return np.concatenate(parts).astype(np.float64)
+
+
+class Found(NamedTuple):
+    """What a search chose, one of each for every step."""
+
+    chosen: np.ndarray
+    scores: np.ndarray
+    n_scored: np.ndarray
+    n_cut: int  # steps that left out rows whose last score was above the best new one
+
+
+def search_on_host(
+    surface: Surface,
+    labeller: Labeller | None,
+    X: np.ndarray | DistributedRows,
+    start: np.ndarray,
+    is_free: np.ndarray,
+    pending: np.ndarray,
+    batch_size: int,
+    *,
+    score: Score,
+) -> Found:
+    """Condition on the pending rows of X (N, D), then choose ``batch_size`` of the free ones.
+
+    ``start``: (N,) the scores before the batch.
+    """
+    with several_threads() as workers:
+        ahead = np.concatenate([pending, _highest(start, is_free, 2 * MOST_SCORED)])
+        rows = KeptRows(surface, X, ahead)
+        search = _Search(surface, labeller, rows, len(pending) + batch_size, score, workers)
+        for index in pending.tolist():
+            search.condition(index)
+        last, is_free, found = start.copy(), is_free.copy(), []
+        for _ in range(batch_size):
+            n_scored, is_cut = search.rescore(last, is_free)
+            index, value = search.best(last, is_free)
+            found.append((index, value, n_scored, is_cut))
+            is_free[index] = False
+            search.condition(index)
+    chosen, scores, n_rows, cuts = zip(*found, strict=True)
+    return Found(np.array(chosen), np.array(scores), np.array(n_rows), sum(cuts))
+
+
+class _Search:
+    """The universes of a batch that grows, and the scores that they give."""
+
+    def __init__(
+        self,
+        surface: Surface,
+        labeller: Labeller | None,
+        rows: KeptRows,
+        rank: int,
+        score: Score,
+        workers: Workers,
+    ) -> None:
+        self._surface, self._labeller, self._score = surface, labeller, score
+        self._rows, self._workers, self._keys = rows, workers, list[bytes]()
+        self._universes = begin(surface, 1, rank)
+        n_universes = 1 if labeller is None else labeller.weights.shape[2]
+        self._member_of = np.zeros(n_universes, int)  # the distinct universe that each is
+
+    def condition(self, index: int) -> None:
+        """Let every universe see its label of a row."""
+        row, labeller = self._rows.design(np.array([index]))[0], self._labeller
+        pool = self._rows.at(np.array([index]))
+        if labeller is None:
+            labels = most_probable(pool.mean[:, 0], pool.variance[:, 0])
+        else:
+            key = row_key(row)
+            twin = self._keys.count(key.tobytes())
+            self._keys.append(key.tobytes())
+            labels = drawn_labels(labeller, row, key, twin)
+        pairs = np.stack([self._member_of, labels])
+        (parents, labels), members = np.unique(pairs, axis=1, return_inverse=True)
+        self._member_of = members.reshape(-1)
+        self._universes = observe(pool, branched(self._universes, parents), 0, labels)
+
+    def rescore(self, last: np.ndarray, is_free: np.ndarray) -> tuple[int, bool]:
+        """Score anew, in the order of the last scores, every free row that might be the best.
+
+        Changes ``last``; how many were scored, and whether some that might be were not.
+        """
+        self._there = self._at_targets()
+        order = _highest(last, is_free, MOST_SCORED + 1)
+        before, best, done = last[order], -np.inf, 0
+        while done < min(len(order), MOST_SCORED) and before[done] > MARGIN * best:
+            indices = order[done : done + _CHUNK]
+            last[indices] = fresh = self._mean_over_universes(indices, self._form)
+            best, done = max(best, fresh.max()), done + len(indices)
+        is_cut = done < len(order) and before[done] > (1.0 + ROUNDING) * best
+        return done, bool(is_cut)
+
+    def best(self, last: np.ndarray, is_free: np.ndarray) -> tuple[int, float]:
+        """The free row with the highest mean score over the universes."""
+        if self._score == "form":
+            index = int(np.where(is_free, last, -np.inf).argmax())
+            return index, float(last[index])
+        short = _highest(last, is_free, SHORT)
+        of_one = self._decision if self._score == "decision" else self._epig
+        values = self._mean_over_universes(short, of_one)
+        best = int(values.argmax())
+        return int(short[best]), float(values[best])
+
+    def _mean_over_universes(
+        self, indices: np.ndarray, of_one: Callable[["_Look"], np.ndarray]
+    ) -> np.ndarray:
+        """(s,) mean of what a function says of rows in each of the distinct universes."""
+        counts, workers = np.bincount(self._member_of), self._workers
+        seen = seen_by(self._rows.at(indices), self._universes, slice(None))
+        # Of many points at once: a small array takes as long as the calls that it passes through.
+        gains = workers.map(
+            lambda some: target_gains(seen.mean[:, some], seen.variance[:, some]),
+            block_rows(len(counts), -(-len(counts) // workers.n_threads)),
+        )
+        looks = _looks(seen, np.concatenate(gains, axis=1), workers.n_threads)
+        table = np.concatenate(workers.map(of_one, looks)).reshape(len(counts), len(indices))
+        return np.asarray(counts @ table / counts.sum())
+
+    def _form(self, look: "_Look") -> np.ndarray:
+        there, _ = self._there[look.number]
+        share = self._surface.share
+        return np.asarray(quadratic_gain(look.parts, look.gains, there, share, np, look.covariance))
+
+    def _decision(self, look: "_Look") -> np.ndarray:
+        _, there = self._there[look.number]
+        share = self._surface.share
+        return np.asarray(decision_gain(look.parts, look.gains, there, share, np, look.covariance))
+
+    def _epig(self, look: "_Look") -> np.ndarray:
+        moments = self._universes.target_mean, self._universes.target_variance
+        mean, variance = (part[0, look.number] for part in moments)
+        (table,) = (look.covariance(parts) for parts in zip(*look.parts, strict=True))
+        share = self._surface.share
+        return np.asarray(closed_epig(look.mean, look.variance, mean, variance, table, share))
+
+    def _at_targets(self) -> list[tuple[np.ndarray, Decisions]]:
+        """Gains and decisions at the targets, of each of the distinct universes."""
+        mean, variance = self._universes.target_mean, self._universes.target_variance
+        n_channels, n_universes, n_targets = mean.shape
+        block = max(16, _GAINS_ENTRIES // n_channels)
+        blocks = list(block_rows(n_targets, block))
+        tasks = [(number, rows) for number in range(n_universes) for rows in blocks]
+        found = self._workers.map(
+            lambda task: gains_and_decisions(
+                mean[:, *task], variance[:, *task], np, self._surface.stakes
+            ),
+            tasks,
+        )
+        size = len(blocks)
+        return [_joined(found[number * size :][:size]) for number in range(n_universes)]
+
+
+class _Look(NamedTuple):
+    """Some rows in one universe."""
+
+    number: int
+    mean: np.ndarray  # (s,) of the first channel, as the variance
+    variance: np.ndarray
+    gains: np.ndarray  # (A, s)
+    parts: tuple[np.ndarray, ...]
+    covariance: Callable[..., np.ndarray]
+
+
+def _looks(seen: Seen, gains: np.ndarray, n_threads: int) -> list[_Look]:
+    """The tasks of all threads, universe by universe; gains (A, U, s)."""
+    whole, known, at_targets = seen.parts
+    _, n_universes, n_rows = gains.shape
+    n_parts = -(-n_threads // n_universes)
+    return [
+        _Look(
+            number,
+            seen.mean[0, number, rows],
+            seen.variance[0, number, rows],
+            gains[:, number, rows],
+            (whole[:, rows], known[:, number, rows], at_targets),
+            seen.covariance,
+        )
+        for number in range(n_universes)
+        for rows in block_rows(n_rows, -(-n_rows // n_parts))
+    ]
+
+
+def _joined(parts: list[tuple[np.ndarray, Decisions]]) -> tuple[np.ndarray, Decisions]:
+    """Gains and decisions of all targets, from those of blocks of them."""
+    gains, decisions = zip(*parts, strict=True)
+    fields = (
+        None if some[0] is None else np.concatenate(some, axis=-1)
+        for some in zip(*decisions, strict=True)
+    )
+    return np.concatenate(gains, axis=-1), Decisions(*fields)
+
+
+def _highest(last: np.ndarray, is_free: np.ndarray, n: int) -> np.ndarray:
+    """Positions of the ``n`` free rows that stand highest, the highest first."""
+    free = np.flatnonzero(is_free)
+    values = last[free]
+    if len(free) > n:
+        above = values >= np.partition(values, len(free) - n)[len(free) - n]
+        free, values = free[above], values[above]
+    return free[np.argsort(-values, kind="stable")[:n]]
