@@ -115,6 +115,12 @@ class _Bounded(io.BufferedReader):
             raise BadZipFile("its list of files is too long")
         return super().read(_MOST_LISTED if size is None or size < 0 else size)
 
+    def seek(self, target: int, whence: int = 0, /) -> int:
+        try:
+            return super().seek(target, whence)
+        except (OSError, ValueError):
+            raise BadZipFile("it names a place outside of itself") from None
+
 
 def _check_members(archive: ZipFile, file: Path) -> None:
     size, names = 0, set[str]()
