@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parbals.learner.models import fresh_copy
+from parbals.machine import several_threads
 from parbals.posterior.estimator import LogisticModel
 from parbals.strategies.choose import CheckedModel
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["fit_model"]
 
 
+@several_threads()  # the library alone would spin more than it computes
 def fit_model(
     learner: "ActiveLearner", positions: np.ndarray, numbers: np.ndarray, seed: int
 ) -> Any:

@@ -18,6 +18,7 @@ from parbals.learner.expectation import Temperature, believed_labels, estimates,
 from parbals.learner.find import Recall, estimate_recall
 from parbals.learner.metric import METRICS, decide_from, decided, metric_values
 from parbals.learner.words import certificate, class_lines, metric_line
+from parbals.machine import several_threads
 from parbals.randomness import derive_generator
 from parbals.strategies.lookahead import expected_gain
 from parbals.strategies.table import DEFAULT
@@ -119,6 +120,7 @@ class Report:
         return "\n".join([*lines, self.advice, *self.warnings])
 
 
+@several_threads()
 def make_report(learner: "ActiveLearner", batch_size: int) -> Report:
     """The report of a learner as it stands."""
     targets = learner.target_rows()
