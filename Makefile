@@ -77,8 +77,9 @@ test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  #
 test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
 	$(INTEGRATIONS)/bin/pytest -q -m "not slow and not label_studio" tests/integrations tests/examples $(PYTEST_ARGS)
 
-pictures: $(VENV)/.installed-browser  ## the documentation's pictures of the page
+pictures: $(VENV)/.installed-browser  ## the documentation's pictures
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
+	PARBALS_PICTURES=docs $(BIN)/pytest -q -m "full or not full" tests/docs/test_pages.py -k "runs and (idea or table)"
 
 docs: $(VENV)/.installed-dev  ## the site: build/docs/docs/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs

@@ -60,6 +60,12 @@ def blocks_of(page: str) -> Iterator[Block]:
             reason = ""
 
 
+def pictures_of(page: str) -> list[str]:
+    """The files of a page's pictures, as it names them."""
+    lines = (ROOT / page).read_text("utf-8").splitlines()
+    return [line.split("](")[1].split(")")[0] for line in lines if line.startswith("![")]
+
+
 def run_page(page: str, folder: Path) -> None:
     """Run every block of a page that is meant to be run; ``folder`` is the current one."""
     names: dict[str, Any] = {"__name__": "__main__"}

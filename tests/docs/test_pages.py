@@ -1,10 +1,12 @@
 """Every block of code that a reader may copy has been run as it stands."""
 
+import os
+import shutil
 from pathlib import Path
 
 import matplotlib
 import pytest
-from pages import ROOT, RUN, all_pages, blocks_of, run_page
+from pages import ROOT, RUN, all_pages, blocks_of, pictures_of, run_page
 
 NO_PROGRAMS = {"text", "toml", "json", "nginx", "ini", "yaml", "html", "bibtex"}
 PROGRAMS = [page for page in all_pages() if any(b.language in RUN for b in blocks_of(page))]
@@ -26,6 +28,11 @@ def test_what_a_page_shows_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
     run_page(page, tmp_path)
+    for name in pictures_of(page):
+        if Path(name).parent == Path():  # one that stands beside its page is made by it
+            assert (tmp_path / name).exists()
+            if "PARBALS_PICTURES" in os.environ:
+                shutil.copy(tmp_path / name, ROOT / Path(page).parent / name)
 
 
 def test_blocks_that_are_not_run_are_few_and_say_why():
@@ -37,8 +44,5 @@ def test_blocks_that_are_not_run_are_few_and_say_why():
 
 def test_pictures_of_pages_exist():
     for page in all_pages():
-        folder = Path(ROOT, page).parent
-        for line in Path(ROOT, page).read_text("utf-8").splitlines():
-            if line.startswith("![") and "](" in line:
-                name = line.split("](")[1].split(")")[0]
-                assert (folder / name).exists(), f"{page}: {name}"
+        for name in pictures_of(page):
+            assert (Path(ROOT, page).parent / name).exists(), f"{page}: {name}"
