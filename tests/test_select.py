@@ -174,7 +174,7 @@ class TestFromModel:
 
     @pytest.mark.parametrize("inference", ["laplace", pytest.param("nuts", marks=pytest.mark.full)])
     def test_other_inferences_go_through_their_samples(self, inference):
-        model = fitted(X, inference=inference)
+        model = fitted(X, inference=inference, prior_scale=1.0)
         batch = parbals.select_batch_from_model(model, X[20:], X[:20], 3, random_state=0)
         same = parbals.select_batch(
             model.sample_proba(X[20:]), model.sample_proba(X[:20]), 3, random_state=0

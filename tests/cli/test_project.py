@@ -545,10 +545,11 @@ assert not heavy, heavy
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        time.sleep(3.0)
+        time.sleep(1.5)
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=60)[1]
-        assert process.returncode in (0, 130), errors
+        # A program that was about to end may die of the signal, which a shell calls 130 as well.
+        assert process.returncode in (0, 130, -signal.SIGINT), errors
         with Store.open(project, read_only=True) as store:
             assert store.check() == []
             assert len(store.pending()) in (0, 20)

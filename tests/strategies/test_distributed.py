@@ -11,7 +11,7 @@ import pytest
 
 import parbals
 from parbals.errors import InputError
-from parbals.strategies import closed_form
+from parbals.strategies import host
 from parbals.strategies.distributed import DistributedRows
 
 dask = pytest.importorskip("dask")
@@ -124,7 +124,7 @@ def test_only_pending_chosen_and_the_highest_rows_are_fetched(parts, monkeypatch
         return found
 
     monkeypatch.setattr(DistributedRows, "__getitem__", recorded)
-    monkeypatch.setattr(closed_form, "_window_size", lambda *sizes: 256)
+    monkeypatch.setattr(host, "MOST_SCORED", 127)
     model, pool, target = parts
     for copies in (1, 4):
         fetched.clear()
