@@ -87,7 +87,7 @@ def seconds(value: float) -> str:
     """A duration for people, in three digits."""
     if value < 1e-3:
         return f"{value * 1e6:.3g} µs"
-    if value < 1:
+    if value < 0.9995:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.3g} s" if value < 600 else f"{value / 60:,.0f} min"
 
