@@ -99,12 +99,13 @@ def search_on_host(
         for index in pending.tolist():
             search.condition(index)
         last, is_free, found = start.copy(), is_free.copy(), []
-        for _ in range(batch_size):
+        for step in range(batch_size):
             n_scored, is_cut = search.rescore(last, is_free)
             index, value = search.best(last, is_free)
             found.append((index, value, n_scored, is_cut))
             is_free[index] = False
-            search.condition(index)
+            if step < batch_size - 1:
+                search.condition(index)
     chosen, scores, n_rows, cuts = zip(*found, strict=True)
     return Found(np.array(chosen), np.array(scores), np.array(n_rows), sum(cuts))
 
