@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from parbals.cli.options import FOLDER, JSON
+from parbals.cli.options import FOLDER, JSON, SECONDS
 from parbals.cli.output import progress, say
 from parbals.strategies.table import UNIFORM
 
@@ -22,7 +22,6 @@ __all__ = ["clean_stop", "label"]
 
 _INTERRUPTED = 130
 _LONGEST_NAME = 100
-_SECONDS = click.FloatRange(0, 1e9, min_open=True)
 
 
 @click.command()
@@ -51,7 +50,7 @@ _SECONDS = click.FloatRange(0, 1e9, min_open=True)
 @click.option(
     "--budget", type=click.IntRange(1), metavar="LABELS", help="Stop after so many stored labels."
 )
-@click.option("--max-seconds", type=_SECONDS, metavar="S", help="Stop after this time.")
+@click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
 @click.option(
     "--rate", type=click.IntRange(1), metavar="N", help="Ask at most so many items in any minute."
 )
@@ -66,7 +65,7 @@ _SECONDS = click.FloatRange(0, 1e9, min_open=True)
     "--timeout",
     default=120.0,
     show_default=True,
-    type=_SECONDS,
+    type=SECONDS,
     metavar="S",
     help="Longest silence before a retry.",
 )

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from parbals.cli.options import FOLDER, JSON
+from parbals.cli.options import FOLDER, JSON, SECONDS
 from parbals.cli.output import say
 
 __all__ = ["label_studio"]
 
 _KEY = "LABEL_STUDIO_API_KEY"
 _INTERRUPTED = 130
-_SECONDS = click.FloatRange(0, 1e9, min_open=True)
 _ENDINGS = {
     "once": "once through",
     "done": "every item is labelled, skipped or deleted",
@@ -63,11 +62,11 @@ def label_studio() -> None:
     "--every",
     default=5.0,
     show_default=True,
-    type=_SECONDS,
+    type=SECONDS,
     metavar="S",
     help="Seconds between two looks at what was annotated.",
 )
-@click.option("--max-seconds", type=_SECONDS, metavar="S", help="Stop after this time.")
+@click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
 @click.option("--once", is_flag=True, help="One look, one batch where it is needed, and end.")
 @click.option(
     "--ask-again", is_flag=True, help="Also create tasks that were deleted in Label Studio."

@@ -12,6 +12,7 @@ __all__ = [
     "FOLDER",
     "JSON",
     "NAMES",
+    "SECONDS",
     "SPLIT",
     "VERBOSE",
     "Share",
@@ -19,6 +20,9 @@ __all__ = [
     "encoder_options",
     "goal_options",
 ]
+
+SECONDS = click.FloatRange(0, 1e9, min_open=True)
+"""A time that somebody may wait for."""
 
 FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
