@@ -116,3 +116,48 @@ def test_a_signal_inside_a_callback_of_the_garbage_collector_ends_the_command(na
     assert done.returncode == code_of_end, (done.stdout, done.stderr)
     assert done.stdout == ""
     assert done.stderr.strip() == "parbals: interrupted; nothing was left half-written."
+
+
+class TestEveryCommand:
+    def test_commands_that_need_no_model_load_nothing_heavy(self, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        (tmp_path / "d.csv").write_text("a,b\n1,2\n3,5\n")
+        looks = [
+            ["--help"],
+            ["next", "--help"],
+            ["init", "p", "d.csv", "--features", "a,b", "--classes", "x,y"],
+            ["status", str(project)],
+            ["tell", str(project), "b.csv", "--no-report"],
+            ["export", str(project)],
+            ["edit", str(project), "--add-class", "neither"],
+            ["history", str(project)],
+        ]
+        code = f"""
+import sys
+from parbals.cli.main import main
+for arguments in {looks}:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code, arguments
+    loaded = {{"jax", "sklearn", "scipy", "matplotlib", "pandas"}} & sys.modules.keys()
+    assert not loaded, (arguments, loaded)
+"""
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+
+    @pytest.mark.parametrize(
+        "command",
+        ["init", "embed", "edit", "add", "history", "next", "tell", "status", "export", "salvage"],
+    )
+    def test_every_command_explains_itself_with_an_example(self, run, command):
+        text = run(command, "--help")
+        assert "Example" in text
+        assert "--json" in text
+
+    def test_no_project_there_is_exit_code_3(self, tmp_path, capsys):
+        assert run_main("status", str(tmp_path / "none")) == 3
+        said = capsys.readouterr().err
+        assert said.startswith("parbals: ")
+        assert len(said.strip().splitlines()) == 1

@@ -12,6 +12,7 @@ import click
 
 from parbals import __version__
 from parbals.cli.backup import COMMANDS as OPERATIONS
+from parbals.cli.batch import next_, tell
 from parbals.cli.bench import bench
 from parbals.cli.change import COMMANDS as CHANGES
 from parbals.cli.data import data
@@ -19,8 +20,9 @@ from parbals.cli.demo import demo
 from parbals.cli.doctor import doctor
 from parbals.cli.label import label
 from parbals.cli.label_studio import label_studio
+from parbals.cli.look import export, salvage, status
 from parbals.cli.predict import predict
-from parbals.cli.project import COMMANDS
+from parbals.cli.project import embed, init
 from parbals.cli.serve import serve
 from parbals.cli.strategies import strategies
 from parbals.cli.team import COMMANDS as TEAM
@@ -53,7 +55,8 @@ def parbals() -> None:
 
 
 for _command in (
-    *(*COMMANDS, *CHANGES, *OPERATIONS, predict, serve, *TEAM, label, label_studio),
+    *(init, embed, next_, tell, status, export, salvage, *CHANGES, *OPERATIONS),
+    *(predict, serve, *TEAM, label, label_studio),
     *(data, bench, doctor, strategies, demo),
 ):
     parbals.add_command(_command)
