@@ -13,10 +13,11 @@ from parbals import __version__
 from parbals.web.door import Door
 from parbals.web.failures import handle_failures
 from parbals.web.guard import Guard
+from parbals.web.labelling import labelling_routes
 from parbals.web.place import Place
-from parbals.web.routes import labelling_routes, viewing_routes
 from parbals.web.session import Session
 from parbals.web.team import team_routes
+from parbals.web.viewing import viewing_routes
 
 __all__ = ["make_app"]
 

@@ -14,8 +14,7 @@ from parbals.project.media import MediaError
 from parbals.store.answers import HeldLabelError
 from parbals.store.requests import RequestUsedError
 from parbals.web.desk import BusyError
-from parbals.web.guard import error_body
-from parbals.web.schemas import ErrorOut
+from parbals.web.refusal import ErrorOut, error_body
 
 __all__ = ["StrictRoute", "errors_of", "handle_failures"]
 

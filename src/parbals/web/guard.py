@@ -17,9 +17,9 @@ from parbals.web.bodies import BODY_SECONDS, MOST_BYTES, read_body
 from parbals.web.desk import BusyError
 from parbals.web.door import Door, Visitor
 from parbals.web.place import Place, address_of
-from parbals.web.refusal import Receive, RefusedError, Scope, Send, error_body, refuse
+from parbals.web.refusal import Receive, RefusedError, Scope, Send, refuse
 
-__all__ = ["KEY", "MOST_BYTES", "Guard", "error_body"]
+__all__ = ["KEY", "MOST_BYTES", "Guard"]
 
 KEY = "x-parbals-key"
 """The header with the half of a session that the page keeps."""

@@ -1,8 +1,10 @@
 """Lists of items, and everything about one of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from parbals.project.consensus import combined_labels
 from parbals.project.media import image_address, image_column
@@ -10,13 +12,55 @@ from parbals.store.passes import KINDS
 from parbals.store.records import Answer, Item
 from parbals.store.store import Store
 from parbals.web.queries import Predictions
-from parbals.web.schemas import HistoryRow, ItemOut, ItemRow, ItemsOut
+from parbals.web.schemas import Probabilities
 
-__all__ = ["list_items", "show_item"]
+__all__ = ["ItemOut", "ItemsOut", "list_items", "show_item"]
 
 _SNIPPET = 200
 _SCANNED = 20_000
 """Items looked through for one answer; a search goes on from there."""
+
+
+class ItemRow(BaseModel):
+    """An item in a list."""
+
+    position: int
+    id: str
+    snippet: str
+    image: str | None
+    label: str | None
+    answers: dict[str, str]
+    passes: dict[str, str]
+    predicted: Probabilities
+
+
+class ItemsOut(BaseModel):
+    """A part of the list; ask for what comes after ``next`` until it is null."""
+
+    items: list[ItemRow]
+    next: int | None
+    total: int | None
+
+
+class HistoryRow(BaseModel):
+    """An answer as it was given; ``label`` is null where one was withdrawn."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    answer: int
+    annotator: str
+    label: str | None
+    source: str
+    comment: str | None
+    created: str
+    revision: int
+
+
+class ItemOut(ItemRow):
+    """Everything about an item."""
+
+    content: dict[str, Any]
+    history: list[HistoryRow]
 
 
 def list_items(

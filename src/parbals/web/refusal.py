@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from parbals.web.schemas import ErrorDetail, ErrorOut
+from pydantic import BaseModel
 
-__all__ = ["Receive", "RefusedError", "Scope", "Send", "error_body", "refuse"]
+__all__ = ["ErrorOut", "Receive", "RefusedError", "Scope", "Send", "error_body", "refuse"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -24,6 +24,20 @@ _UNINVITED = (
     "You are logged in, but nobody has invited you to this project. Its owner can: "
     "<code>parbals invite DIR NAME</code>, with the name that you log in by."
 )
+
+
+class ErrorDetail(BaseModel):
+    """One sentence for people, a word for programs; ``held`` is the label a conflict is about."""
+
+    code: str
+    message: str
+    held: str | None = None
+
+
+class ErrorOut(BaseModel):
+    """Why a request was refused."""
+
+    error: ErrorDetail
 
 
 class RefusedError(Exception):

@@ -38,18 +38,20 @@ Probabilities = dict[str, float] | None
 Role = Literal["owner", "annotator"]
 
 
-class _In(BaseModel):
+class InModel(BaseModel):
+    """What a request may hold: nothing but the fields, and of no other type."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class TakeIn(_In):
+class TakeIn(InModel):
     """Items for an annotator."""
 
     annotator: Name
     n: Annotated[Whole, Field(ge=1, le=10)] = 1
 
 
-class AnswerIn(_In):
+class AnswerIn(InModel):
     """A label; ``request_id`` makes a retry free, ``revise`` lets it replace an earlier label."""
 
     position: Position
@@ -59,14 +61,14 @@ class AnswerIn(_In):
     revise: bool = False
 
 
-class AnswersIn(_In):
+class AnswersIn(InModel):
     """Labels that are stored all or none."""
 
     annotator: Name
     answers: Annotated[list[AnswerIn], Field(min_length=1, max_length=100)]
 
 
-class PassIn(_In):
+class PassIn(InModel):
     """An item the annotator does not label."""
 
     annotator: Name
@@ -76,7 +78,7 @@ class PassIn(_In):
     comment: Comment | None = None
 
 
-class UndoIn(_In):
+class UndoIn(InModel):
     """Take back the annotator's latest label or pass of an item.
 
     ``as_owner``: somebody else's, which only an owner may, and which the log keeps.
@@ -88,40 +90,20 @@ class UndoIn(_In):
     as_owner: bool = False
 
 
-class PositionsIn(_In):
+class PositionsIn(InModel):
     """Items an annotator has on a lease."""
 
     annotator: Name
     positions: Positions
 
 
-class InviteIn(_In):
-    """A person to give a link of their own, or a new one."""
-
-    name: Name
-    role: Role = "annotator"
-
-
-class RoleIn(_In):
-    """What an invited person may do from now on."""
-
-    name: Name
-    role: Role
-
-
-class NameIn(_In):
-    """A person."""
-
-    name: Name
-
-
-class ReleaseAllIn(_In):
+class ReleaseAllIn(InModel):
     """Whose items are given back; null: everybody's."""
 
     of: Name | None = None
 
 
-class SettingsIn(_In):
+class SettingsIn(InModel):
     """Settings to change; what is left out stays."""
 
     highlight: Annotated[list[Line], Field(max_length=100)] | None = None
@@ -130,79 +112,6 @@ class SettingsIn(_In):
     lease_minutes: Annotated[Whole, Field(ge=1, le=1440)] | None = None
     goal_labels: Annotated[Whole, Field(ge=0, le=1_000_000_000)] | None = None
     goal_error: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
-
-
-class ErrorDetail(BaseModel):
-    """One sentence for people, a word for programs; ``held`` is the label a conflict is about."""
-
-    code: str
-    message: str
-    held: str | None = None
-
-
-class ErrorOut(BaseModel):
-    """Why a request was refused."""
-
-    error: ErrorDetail
-
-
-class MeOut(BaseModel):
-    """Who makes the request; ``name`` is null with the page's own link, where one says a name.
-
-    ``spelt`` is the name that was asked about, as the project spells it.
-    """
-
-    name: str | None
-    role: Role
-    spelt: str | None = None
-
-
-class PersonOut(BaseModel):
-    """Somebody who was invited; ``invited`` is false once their link was revoked."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    role: Role
-    invited: bool
-    created: str
-
-
-class PeopleOut(BaseModel):
-    """Everybody who was ever invited, by name."""
-
-    people: list[PersonOut]
-
-
-class InvitedOut(BaseModel):
-    """The link, shown this once: the project keeps only a hash of it."""
-
-    name: str
-    role: Role
-    link: str
-
-
-class LogRow(BaseModel):
-    """One change: who made it, when, from where, and what it was in words."""
-
-    number: int
-    created: str
-    what: str
-    who: str | None
-    origin: str | None
-    sentence: str
-
-
-class LogOut(BaseModel):
-    """Changes, the newest first; ask for those ``before`` the last number until there are none."""
-
-    rows: list[LogRow]
-
-
-class DoneOut(BaseModel):
-    """It is done."""
-
-    done: bool = True
 
 
 class ProjectOut(BaseModel):
@@ -372,65 +281,3 @@ class LiveOut(BaseModel):
     history: list[CurvePoint] | None = None
     agreement: Agreement | None = None
     server: ServerOut | None = None
-
-
-class Points(BaseModel):
-    """Equally long columns; state 0 unlabelled, 1 queued, 2 out, 3 labelled; class -1 is none."""
-
-    position: list[int] = []
-    x: list[float] = []
-    y: list[float] = []
-    state: list[int] = []
-    label: list[int] = []
-    predicted: list[int] = []
-
-
-class MapOut(BaseModel):
-    """Items in two dimensions; ``explained`` are the axes' shares of the variance."""
-
-    n_total: int
-    points: Points = Points()
-    explained: list[float] = []
-    message: str | None = None
-
-
-class ItemRow(BaseModel):
-    """An item in a list."""
-
-    position: int
-    id: str
-    snippet: str
-    image: str | None
-    label: str | None
-    answers: dict[str, str]
-    passes: dict[str, str]
-    predicted: Probabilities
-
-
-class ItemsOut(BaseModel):
-    """A part of the list; ask for what comes after ``next`` until it is null."""
-
-    items: list[ItemRow]
-    next: int | None
-    total: int | None
-
-
-class HistoryRow(BaseModel):
-    """An answer as it was given; ``label`` is null where one was withdrawn."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    answer: int
-    annotator: str
-    label: str | None
-    source: str
-    comment: str | None
-    created: str
-    revision: int
-
-
-class ItemOut(ItemRow):
-    """Everything about an item."""
-
-    content: dict[str, Any]
-    history: list[HistoryRow]
