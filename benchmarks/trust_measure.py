@@ -259,7 +259,7 @@ def _of_particles(
     from parbals.scores.epig import epig
 
     model, seconds = _fitted(design, inference="smc", n_samples=n_samples, random_state=seed)
-    weights = np.sqrt(2.0) * model._coefficients[:, 0, :]  # (d, K) of the logit
+    weights = np.sqrt(2.0) * model._posterior.coefficients[:, 0, :]  # (d, K) of the logit
     f = _with_ones(design.target) @ weights
     q = expit(f)
     moments = Moments(q.mean(axis=1), q.std(axis=1), f.mean(axis=1), f.std(axis=1))

@@ -13,6 +13,7 @@ import numpy as np
 from parbals.arrays import mean_prediction
 from parbals.errors import InputError, ShapeError
 from parbals.features.sparse import WIDE, SparseReduction, is_sparse
+from parbals.labels import check_labels
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator
 from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, solve
@@ -23,7 +24,6 @@ from parbals.types import Batch, Loss
 from parbals.validate import (
     check_column_names,
     check_features,
-    check_labels,
     check_positions,
     check_probs,
     check_same_samples,

@@ -20,7 +20,8 @@ from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.notebook import Shown
 from parbals.learner.report import Report, make_report
-from parbals.posterior.estimator import INFERENCES, LogisticModel
+from parbals.posterior.estimator import LogisticModel
+from parbals.posterior.inference import INFERENCES
 from parbals.posterior.prior import PoolMoments
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.strategies.table import DEFAULT, strategy_named

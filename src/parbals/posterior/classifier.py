@@ -16,7 +16,7 @@ class BayesianLogisticRegression(ClassifierMixin, LogisticModel, BaseEstimator):
     __doc__ = LogisticModel.__doc__
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_weights")
+        return hasattr(self, "_posterior")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -4,36 +4,28 @@ Nothing here loads scikit-learn, which takes longer than everything else that a 
 """
 
 import copy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from parbals.errors import InputError, LabelError
-from parbals.posterior.contrasts import contrast_basis
-from parbals.posterior.diagnostics import Diagnostics, warn_if_unreliable
-from parbals.posterior.ep import GaussianPosterior, fit_gaussian
-from parbals.posterior.ep_classes import ClassesPosterior, fit_classes
-from parbals.posterior.population import Population
-from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
-from parbals.posterior.prior import PoolMoments, fixed_prior, learnt_prior
-from parbals.posterior.reference import laplace_reference
-from parbals.randomness import Seed, derive_generator, seed_from
-from parbals.validate import (
-    check_choice,
+from parbals.labels import (
     check_classes,
-    check_features,
     check_label_vector,
     check_labels,
-    check_positive_int,
-    check_prior_scale,
     classes_shown,
     label_array,
 )
+from parbals.posterior.contrasts import contrast_basis
+from parbals.posterior.diagnostics import warn_if_unreliable
+from parbals.posterior.inference import INFERENCES, Gaussian, Inference, Posterior
+from parbals.posterior.population import Population
+from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
+from parbals.posterior.prior import PoolMoments, fixed_prior, learnt_prior
+from parbals.randomness import Seed, seed_from
+from parbals.validate import check_choice, check_features, check_positive_int, check_prior_scale
 
-__all__ = ["INFERENCES", "LogisticModel"]
-
-INFERENCES = ("smc", "auto", "ep", "nuts", "laplace")
+__all__ = ["LogisticModel"]
 
 
 class LogisticModel:
@@ -97,10 +89,7 @@ class LogisticModel:
         labels = check_labels(y, classes, n_rows)
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
-        rows = self._rows(X, first=True)
-        self.classes_, self._seed = classes, seed
-        self._set_prior(rows, labels, self._pool_moments(X_pool))
-        self._draw(add_bias(rows), labels)
+        self._infer(self._rows(X, first=True), labels, classes, seed, X_pool)
         warn_if_unreliable(self.diagnostics_)
         return self
 
@@ -112,12 +101,9 @@ class LogisticModel:
                 "Without labels the classes are unknown; declare them with classes=[...]."
             )
         classes = check_classes(self.classes)
-        self.classes_ = classes
         self.n_features_in_ = check_positive_int(n_features, "n_features")
-        self._seed = seed_from(self.random_state)
         rows, labels = np.empty((0, n_features)), np.empty(0, np.int32)
-        self._set_prior(rows, labels, self._pool_moments(X_pool))
-        self._draw(add_bias(rows), labels)
+        self._infer(rows, labels, classes, seed_from(self.random_state), X_pool)
         return self
 
     def condition(self, X_new: Any, y_new: Any) -> Self:
@@ -130,34 +116,24 @@ class LogisticModel:
         X_new = self._design(X_new, "X_new")
         labels_new = check_labels(_label_vector(y_new, "y_new"), self.classes_, len(X_new), "y_new")
         model = copy.copy(self)
-        if isinstance(self._state, Population):
-            model._X = np.concatenate([self._X, X_new])
-            model._labels = np.concatenate([self._labels, labels_new])
-            from parbals.posterior.smc import condition_population
-
-            rows = self._prior.whitening.rows(X_new)
-            model._accept(condition_population(self._state, rows, labels_new, self._seed))
-        elif isinstance(self._state, GaussianPosterior | ClassesPosterior):
-            model._accept_gaussian(self._state.condition(X_new, labels_new))
-        else:
-            X = np.concatenate([self._X, X_new])
-            model._draw(X, np.concatenate([self._labels, labels_new]))
+        model._take(self._inference.condition(self._posterior, X_new, labels_new))
         if model.diagnostics_.problems != self.diagnostics_.problems:
             warn_if_unreliable(model.diagnostics_)
         return model
 
     def sample_proba(self, X: Any) -> np.ndarray:
         """(N, K, C) float32: p_k(y | x) of every posterior draw; ``sample_weights`` weigh them."""
-        rows = self._prior.whitening.rows(self._design(X))
-        return sample_proba(rows, self._coefficients, len(self.classes_))
+        rows = self._inference.prior.whitening.rows(self._design(X))
+        return sample_proba(rows, self._posterior.coefficients, len(self.classes_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C): the posterior predictive, Σ_k w_k p_k(y | x); of a Gaussian without draws."""
         design = self._design(X)
-        if isinstance(self._state, GaussianPosterior | ClassesPosterior):
-            return self._state.predict_proba(design)
-        rows = self._prior.whitening.rows(design)
-        return mean_proba(rows, self._coefficients, len(self.classes_), self.sample_weights)
+        if self.gaussian is not None:
+            return self.gaussian.predict_proba(design)
+        rows = self._inference.prior.whitening.rows(design)
+        coefficients = self._posterior.coefficients
+        return mean_proba(rows, coefficients, len(self.classes_), self.sample_weights)
 
     def predict(self, X: Any) -> np.ndarray:
         """(N,) most probable class of each row."""
@@ -171,7 +147,7 @@ class LogisticModel:
         Read-only.
         """
         self._check_fitted()
-        weights = np.asarray(self._weights).view()
+        weights = np.asarray(self._posterior.weights).view()
         weights.flags.writeable = False
         return weights
 
@@ -187,31 +163,31 @@ class LogisticModel:
     def population(self) -> Population | None:
         """The particles of an "smc" model, for algorithms that condition hypothetical copies."""
         self._check_fitted()
-        return self._state if isinstance(self._state, Population) else None
+        state = self._posterior.state
+        return state if isinstance(state, Population) else None
 
     @property
-    def gaussian(self) -> GaussianPosterior | ClassesPosterior | None:
+    def gaussian(self) -> Gaussian | None:
         """The Gaussian posterior of an "ep" model (or "auto"), for scores in closed form."""
         self._check_fitted()
-        return (
-            self._state if isinstance(self._state, GaussianPosterior | ClassesPosterior) else None
-        )
+        state = self._posterior.state
+        return state if isinstance(state, Gaussian) else None
 
     @property
     def labelled_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The features (n, D) and class numbers (n,) that the posterior knows."""
         self._check_fitted()
-        return self._X[:, :-1], self._labels
+        return self._posterior.X[:, :-1], self._posterior.labels
 
     @property
     def prior_scale_(self) -> float:
         self._check_fitted()
-        return self._prior.scale
+        return self._inference.prior.scale
 
     @property
     def prior_shape_(self) -> str:
         self._check_fitted()
-        return self._prior.shape
+        return self._inference.prior.shape
 
     def _check_settings(self) -> None:
         check_positive_int(self.n_samples, "n_samples", least=2)
@@ -223,92 +199,21 @@ class LogisticModel:
             return X_pool
         return PoolMoments.of(check_features(X_pool, "X_pool", self.n_features_in_))
 
-    def _set_prior(self, rows: np.ndarray, labels: np.ndarray, pool: PoolMoments | None) -> None:
+    def _infer(
+        self, rows: np.ndarray, labels: np.ndarray, classes: np.ndarray, seed: int, X_pool: Any
+    ) -> None:
+        """Become the model of checked rows (n, D) and class numbers (n,)."""
+        pool = self._pool_moments(X_pool)
         if isinstance(self.prior_scale, str):
-            self._prior = learnt_prior(rows, labels, len(self.classes_), pool)
+            prior = learnt_prior(rows, labels, len(classes), pool)
         else:
-            self._prior = fixed_prior(float(self.prior_scale), rows.shape[1])
+            prior = fixed_prior(float(self.prior_scale), rows.shape[1])
+        self.classes_ = classes
+        self._inference = Inference(self.inference, self.n_samples, len(classes), prior, seed)
+        self._take(self._inference.posterior(add_bias(rows), labels))
 
-    def _draw(self, X: np.ndarray, labels: np.ndarray) -> None:
-        """Replace the posterior by one of design rows X (n, D+1)."""
-        self._X, self._labels = X, labels
-        self._state: Population | GaussianPosterior | ClassesPosterior | None = None
-        self._drawn: np.ndarray | None = None
-        self._weights = np.full(self.n_samples, 1.0 / self.n_samples)
-        if self.inference in ("ep", "auto"):
-            whitening = self._prior.whitening
-            if len(self.classes_) == 2:
-                # The difference of two classes' weights has twice the variance of each.
-                twice = whitening.times(np.sqrt(2.0))
-                self._accept_gaussian(fit_gaussian(X, labels, twice, self._prior.sites))
-            else:
-                self._accept_gaussian(fit_classes(X, labels, len(self.classes_), whitening))
-            return
-        # In whitened coordinates the prior is N(0, 1).
-        arguments = self._prior.whitening.rows(X), labels, len(self.classes_), 1.0
-        if self.inference == "smc":
-            self._accept(self._particles(*arguments))
-        elif self.inference == "nuts":
-            # Loaded only here: importing the sampling library takes longer than a whole "smc" fit.
-            from parbals.posterior.nuts import draw_nuts
-
-            drawn = draw_nuts(self._seed, *arguments, self.n_samples)
-            self._drawn, diagnostics = drawn.coefficients, drawn.diagnostics
-            self.diagnostics_ = replace(diagnostics, prior=self._prior.sentence)
-        else:
-            reference = laplace_reference(*arguments)
-            generator = derive_generator(self._seed, "laplace", len(X))
-            self._drawn = reference.colour(
-                generator.standard_normal((*reference.mean.shape, self.n_samples))
-            )
-            self.diagnostics_ = Diagnostics(
-                "laplace", self.n_samples, float(self.n_samples), prior=self._prior.sentence
-            )
-
-    def _particles(
-        self, rows: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float
-    ) -> Population:
-        # Loaded only here, as NUTS is: JAX is not needed for anything else.
-        from parbals.posterior.smc import draw_population
-
-        return draw_population(self._seed, rows, labels, n_classes, prior_scale, self.n_samples)
-
-    def _accept(self, population: Population) -> None:
-        self._state = replace(population, whitening=self._prior.whitening)
-        self._drawn = population.coefficients()
-        self._weights = population.weights
-        self.diagnostics_ = replace(population.diagnostics, prior=self._prior.sentence)
-
-    def _accept_gaussian(self, posterior: GaussianPosterior | ClassesPosterior) -> None:
-        """Take it; with "auto", one that did not settle gives its place to particles."""
-        self._X, self._labels = posterior.X, posterior.labels
-        if self.inference == "auto" and posterior.problems():
-            rows = self._prior.whitening.rows(posterior.X)
-            arguments = rows, posterior.labels, posterior.n_classes, 1.0
-            self._accept(self._particles(*arguments))
-            return
-        self._state, self._drawn = posterior, None
-        self.diagnostics_ = Diagnostics(
-            "ep",
-            self.n_samples,
-            float(self.n_samples),
-            problems=posterior.problems(),
-            prior=self._prior.sentence,
-        )
-
-    @property
-    def _coefficients(self) -> np.ndarray:
-        """Whitened contrast weights (D+1, J, K); a Gaussian's are drawn when they are needed."""
-        if self._drawn is None:
-            posterior = self._state
-            assert isinstance(posterior, GaussianPosterior | ClassesPosterior)
-            generator = derive_generator(self._seed, "ep", len(posterior.X))
-            draws = posterior.channels.draw_whitened(generator, self.n_samples)
-            # With two classes the one channel, of unit prior variance, is the one contrast.
-            if isinstance(posterior, ClassesPosterior):
-                draws = np.einsum("cj,dck->djk", contrast_basis(posterior.n_classes), draws)
-            self._drawn = draws
-        return self._drawn
+    def _take(self, posterior: Posterior) -> None:
+        self._posterior, self.diagnostics_ = posterior, posterior.diagnostics
 
     def _design(self, X: Any, name: str = "X") -> np.ndarray:
         self._check_fitted()
@@ -323,14 +228,14 @@ class LogisticModel:
         return rows
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "_weights"):
+        if not hasattr(self, "_posterior"):
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit first.")
 
     def _class_weights(self) -> np.ndarray:
         self._check_fitted()
-        weights = self._prior.whitening.weights(self._coefficients)
+        weights = self._inference.prior.whitening.weights(self._posterior.coefficients)
         return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), weights)
 
 

@@ -1,0 +1,163 @@
+"""Class labels at the door: each check says what is wrong, where, and how to fix it."""
+
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import LabelError, ShapeError
+
+__all__ = ["check_classes", "check_label_vector", "check_labels", "classes_shown", "label_array"]
+
+
+def check_classes(classes: Any) -> np.ndarray:
+    """At least two distinct class labels of one kind, sorted as NumPy sorts them."""
+    array = label_array(classes, "classes")
+    if array.ndim != 1 or len(array) < 2:
+        raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
+    row = _first_missing(array)
+    if row is not None:
+        raise _missing(array, row, "classes")
+    unique = _sorted_unique(array, "classes")
+    if len(unique) != len(array):
+        raise LabelError("classes names the same class twice.")
+    return unique
+
+
+def label_array(y: Any, name: str = "y") -> np.ndarray:
+    """Labels as an array.
+
+    Lists are looked at first: NumPy would make text of a NaN or a number among strings.
+    """
+    if not isinstance(y, list | tuple):
+        return np.asarray(y)
+    try:
+        given = np.array(y, dtype=object)
+        array = np.asarray(y)
+    except ValueError:
+        raise LabelError(
+            f"{name} is not a list of single labels; pass one label for each row."
+        ) from None
+    if given.size == len(given):  # also a column (n, 1)
+        row = _first_missing(given.ravel())
+        if row is not None:
+            raise _missing(given.ravel(), row, name)
+        _refuse_mixed(given.ravel(), name)
+    return array
+
+
+def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
+    """One label (n,) for each row, none of them missing."""
+    labels = label_array(y, name)
+    if labels.shape != (n_rows,):
+        raise ShapeError(
+            f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed."
+        )
+    row = _first_missing(labels)
+    if row is not None:
+        raise _missing(labels, row, name)
+    return labels
+
+
+def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> np.ndarray:
+    """Class numbers (n,) of labels that must all be declared classes."""
+    labels = check_label_vector(y, n_rows, name).tolist()
+    position = {label: c for c, label in enumerate(classes.tolist())}
+    try:
+        numbers = [position.get(label, -1) for label in labels]
+    except TypeError:  # unhashable, such as a list
+        raise LabelError(
+            f"{name} holds objects that cannot be labels; pass numbers or strings."
+        ) from None
+    if -1 in numbers:
+        row = numbers.index(-1)
+        raise LabelError(
+            f"{name}[{row}] is {labels[row]!r}, which is not one of the classes "
+            f"{_shown(classes.tolist())}; correct the label or declare it with classes=[...]."
+        )
+    return np.asarray(numbers, np.int32)
+
+
+def classes_shown(labels: np.ndarray, name: str = "y") -> np.ndarray:
+    """The classes of a label vector that shows at least two; booleans always have both."""
+    if labels.dtype.kind == "b":
+        return np.array([False, True])
+    if labels.dtype.kind == "f" and (labels != np.rint(labels)).any():
+        row = int(np.flatnonzero(labels != np.rint(labels))[0])
+        raise LabelError(
+            f"Unknown label type: {name}[{row}] is {labels[row]}, a continuous value; pass class "
+            "labels, or declare such classes with classes=[...]."
+        )
+    seen = _sorted_unique(labels, name)
+    if len(seen) < 2:
+        raise LabelError(
+            f"{name} holds only one class, {seen.tolist()[0]!r}, so the others are unknown; "
+            "declare all of them with classes=[...]."
+        )
+    return seen
+
+
+def _shown(values: Sequence[Any], most: int = 10) -> str:
+    tail = ", ..." if len(values) > most else ""
+    return "[" + ", ".join(repr(v) for v in values[:most]) + tail + "]"
+
+
+def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:
+    try:
+        return np.unique(labels)
+    except TypeError:
+        raise LabelError(
+            f"{name} mixes labels of different types; use all numbers or all strings."
+        ) from None
+
+
+def _refuse_mixed(labels: np.ndarray, name: str) -> None:
+    """Strings, bytes and numbers do not mix; NumPy would silently make strings of all of them."""
+    first: dict[str, Any] = {}
+    for label in labels:
+        first.setdefault(_kind(label), label)
+    if len(first) > 1:
+        one, other = list(first.values())[:2]
+        raise LabelError(
+            f"{name} mixes labels of different types, such as {one!r} and {other!r}; use all "
+            "numbers or all strings."
+        )
+
+
+def _kind(label: Any) -> str:
+    for kind, name in ((str, "strings"), (bytes, "bytes"), (Number | np.bool_, "numbers")):
+        if isinstance(label, kind):
+            return name
+    return "others"
+
+
+def _missing(labels: np.ndarray, row: int, name: str) -> LabelError:
+    if name == "classes":
+        return LabelError(
+            f"classes[{row}] is {labels[row]}; a class label cannot be missing or infinite."
+        )
+    return LabelError(
+        f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled "
+        "rows out."
+    )
+
+
+def _first_missing(labels: np.ndarray) -> int | None:
+    """Position of the first None, NaN, NaT or inf."""
+    if labels.dtype.kind == "f":
+        missing = ~np.isfinite(labels)
+    elif labels.dtype.kind in "mM":
+        missing = np.isnat(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.fromiter((_is_missing(label) for label in labels), bool, len(labels))
+    else:
+        return None
+    return int(missing.argmax()) if missing.any() else None
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or not bool(label == label) or label in (np.inf, -np.inf)
+    except (TypeError, ValueError):  # pandas.NA does not compare
+        return True

@@ -1,0 +1,138 @@
+"""From labelled rows to a posterior, by each way of inference.
+
+JAX and the sampling library are loaded by those ways that need them: importing them takes longer
+than a whole fit in closed form.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from parbals.posterior.contrasts import contrast_basis
+from parbals.posterior.diagnostics import Diagnostics
+from parbals.posterior.ep import GaussianPosterior, fit_gaussian
+from parbals.posterior.ep_classes import ClassesPosterior, fit_classes
+from parbals.posterior.population import Population
+from parbals.posterior.prior import Prior
+from parbals.posterior.reference import laplace_reference
+from parbals.randomness import derive_generator
+
+__all__ = ["INFERENCES", "Gaussian", "Inference", "Posterior"]
+
+INFERENCES = ("smc", "auto", "ep", "nuts", "laplace")
+
+Gaussian = GaussianPosterior | ClassesPosterior
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What design rows X (n, D+1) and their class numbers (n,) say, with K weighted draws.
+
+    ``state`` is what knows more than its draws: particles that can be moved, or a Gaussian, whose
+    draws are made when they are needed.
+    """
+
+    X: np.ndarray
+    labels: np.ndarray
+    seed: int
+    weights: np.ndarray
+    diagnostics: Diagnostics
+    state: Population | Gaussian | None = None
+    drawn: np.ndarray | None = None
+
+    @cached_property
+    def coefficients(self) -> np.ndarray:
+        """Whitened contrast weights (D+1, J, K) of the draws."""
+        if self.drawn is not None:
+            return self.drawn
+        assert isinstance(self.state, Gaussian)
+        generator = derive_generator(self.seed, "ep", len(self.X))
+        draws = self.state.channels.draw_whitened(generator, len(self.weights))
+        if isinstance(self.state, GaussianPosterior):
+            return draws  # the one channel, of unit prior variance, is the one contrast
+        return np.einsum("cj,dck->djk", contrast_basis(self.state.n_classes), draws)
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """One of ``INFERENCES``, with K = ``n_samples`` draws of C classes, a prior and a seed."""
+
+    way: str
+    n_samples: int
+    n_classes: int
+    prior: Prior
+    seed: int
+
+    def posterior(self, X: np.ndarray, labels: np.ndarray) -> Posterior:
+        """Of design rows X (n, D+1) and class numbers (n,)."""
+        if self.way in ("ep", "auto"):
+            return self._of_gaussian(self._gaussian(X, labels))
+        if self.way == "smc":
+            return self._of_particles(X, labels, self._particles(X, labels))
+        rows = self.prior.whitening.rows(X)
+        if self.way == "nuts":
+            from parbals.posterior.nuts import draw_nuts
+
+            by_nuts = draw_nuts(self.seed, rows, labels, self.n_classes, 1.0, self.n_samples)
+            return self._equal(X, labels, by_nuts.diagnostics, drawn=by_nuts.coefficients)
+        reference = laplace_reference(rows, labels, self.n_classes, 1.0)
+        generator = derive_generator(self.seed, "laplace", len(X))
+        noise = generator.standard_normal((*reference.mean.shape, self.n_samples))
+        diagnostics = Diagnostics("laplace", self.n_samples, float(self.n_samples))
+        return self._equal(X, labels, diagnostics, drawn=reference.colour(noise))
+
+    def condition(self, known: Posterior, X_new: np.ndarray, labels_new: np.ndarray) -> Posterior:
+        """The posterior that also knows these rows and labels."""
+        if isinstance(known.state, Gaussian):
+            return self._of_gaussian(known.state.condition(X_new, labels_new))
+        X = np.concatenate([known.X, X_new])
+        labels = np.concatenate([known.labels, labels_new])
+        if not isinstance(known.state, Population):
+            return self.posterior(X, labels)
+        from parbals.posterior.smc import condition_population
+
+        rows = self.prior.whitening.rows(X_new)
+        moved = condition_population(known.state, rows, labels_new, self.seed)
+        return self._of_particles(X, labels, moved)
+
+    def _gaussian(self, X: np.ndarray, labels: np.ndarray) -> Gaussian:
+        whitening = self.prior.whitening
+        if self.n_classes > 2:
+            return fit_classes(X, labels, self.n_classes, whitening)
+        # The difference of two classes' weights has twice the variance of each.
+        return fit_gaussian(X, labels, whitening.times(np.sqrt(2.0)), self.prior.sites)
+
+    def _particles(self, X: np.ndarray, labels: np.ndarray) -> Population:
+        from parbals.posterior.smc import draw_population
+
+        # In whitened coordinates the prior is N(0, 1).
+        rows = self.prior.whitening.rows(X)
+        return draw_population(self.seed, rows, labels, self.n_classes, 1.0, self.n_samples)
+
+    def _of_particles(self, X: np.ndarray, labels: np.ndarray, population: Population) -> Posterior:
+        diagnostics = replace(population.diagnostics, prior=self.prior.sentence)
+        state = replace(population, whitening=self.prior.whitening)
+        drawn, weights = population.coefficients(), population.weights
+        return Posterior(X, labels, self.seed, weights, diagnostics, state, drawn)
+
+    def _of_gaussian(self, found: Gaussian) -> Posterior:
+        """With "auto", one that did not settle gives its place to particles."""
+        X, labels, problems = found.X, found.labels, found.problems()
+        if self.way == "auto" and problems:
+            return self._of_particles(X, labels, self._particles(X, labels))
+        diagnostics = Diagnostics("ep", self.n_samples, float(self.n_samples), problems=problems)
+        return self._equal(X, labels, diagnostics, state=found)
+
+    def _equal(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        diagnostics: Diagnostics,
+        state: Gaussian | None = None,
+        drawn: np.ndarray | None = None,
+    ) -> Posterior:
+        """With draws of equal weight."""
+        weights = np.full(self.n_samples, 1.0 / self.n_samples)
+        diagnostics = replace(diagnostics, prior=self.prior.sentence)
+        return Posterior(X, labels, self.seed, weights, diagnostics, state, drawn)
