@@ -14,11 +14,11 @@ from parbals.learner.choosing import choose_items
 from parbals.learner.encoding import Encoding, learn_encoding
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.fitting import fit_model
-from parbals.learner.ledger import Event, Ledger
 from parbals.learner.metric import METRICS, check_metric, decided, loss_for, metric_of, stakes_for
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.notebook import Shown
+from parbals.learner.records import Records
 from parbals.learner.report import Report, make_report
 from parbals.posterior.estimator import LogisticModel
 from parbals.posterior.inference import INFERENCES
@@ -33,7 +33,7 @@ __all__ = ["ActiveLearner"]
 _MOMENTS_OF = 4_096
 
 
-class ActiveLearner(Shown):
+class ActiveLearner(Records, Shown):
     """Chooses what to label next, and learns from the answers.
 
     ``ask(n)`` returns items and marks them pending; later asks treat pending items as a batch that
@@ -129,11 +129,11 @@ class ActiveLearner(Shown):
         checked: bool = False,
     ) -> None:
         strategy_named(strategy)
-        self._classes = ClassNames(classes)
+        names = ClassNames(classes)
         self.strategy, self.options = strategy, dict(options or {})
         self.find = find
-        self.find_number = -1 if find is None else self._classes.numbers(find, 1)[0]
-        known = None if metric is None else check_metric(metric, self._classes.labels)
+        self.find_number = -1 if find is None else names.numbers(find, 1)[0]
+        known = None if metric is None else check_metric(metric, names.labels)
         self.loss = loss_for(known, loss)
         self.metric = known or metric_of(self.loss)
         self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
@@ -145,9 +145,7 @@ class ActiveLearner(Shown):
             None if n_candidates is None else check_positive_int(n_candidates, "n_candidates")
         )
         self.n_targets = check_positive_int(n_targets, "n_targets")
-        self.model = (
-            None if model is None else fresh_copy(as_sample_model(model, len(self._classes)))
-        )
+        self.model = None if model is None else fresh_copy(as_sample_model(model, len(names)))
         self.seed = seed_from(random_state)
         if isinstance(features, str):
             features = learn_encoding(X_pool, "X_pool", features, self.seed)
@@ -157,8 +155,7 @@ class ActiveLearner(Shown):
         )
         self.standardise, self.pca = standardise, pca
         self.preparation = Preparation.fit(self.pool, standardise, pca, self.seed)
-        self._items = ItemNames(self.pool.n_rows, ids)
-        self._ledger = Ledger(self._items, self._classes)
+        super().__init__(ItemNames(self.pool.n_rows, ids), names)
         self.audit = self._audit(audit)
         self._fitted: dict[bytes, Any] = {}
         self.last_batch: Batch | None = None
@@ -200,62 +197,7 @@ class ActiveLearner(Shown):
             self, check_positive_int(n, "n"), strategy, leave_out, with_audit=with_audit
         )
 
-    def mark_pending(self, items: Any) -> None:
-        """Declare items as out for labelling that were chosen elsewhere."""
-        self._ledger.ask(self._items.positions(items))
-
-    def tell(self, items: Any, labels: Any) -> int:
-        """Record labels of any items, in any order; returns how many are new.
-
-        The same label again is no news; another label than before is refused, see :meth:`correct`.
-        """
-        positions = self._items.positions(items)
-        return self._ledger.tell(positions, self._classes.numbers(labels, len(positions)))
-
-    def correct(self, items: Any, labels: Any) -> int:
-        """Change labels given before; the history keeps both. Returns how many changed."""
-        positions = self._items.positions(items)
-        return self._ledger.correct(positions, self._classes.numbers(labels, len(positions)))
-
-    def forget(self, items: Any) -> None:
-        """Give items back, pending or labelled: they can be asked for again."""
-        self._ledger.forget(self._items.positions(items))
-
     # -- what is known
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """The class labels, in the order of every probability."""
-        return self._classes.labels
-
-    @property
-    def ids(self) -> list[Any] | None:
-        """The names of the items, if they have any."""
-        return self._items.ids
-
-    def name_items(self, ids: Sequence[Hashable]) -> None:
-        """Call the items by these N distinct names from now on."""
-        self._items = ItemNames(self.pool.n_rows, ids)
-        self._ledger.rename(self._items)
-
-    @property
-    def labelled(self) -> np.ndarray:
-        """Positions that have a label, ascending."""
-        return np.array(sorted(self._ledger.labels), np.int64)
-
-    @property
-    def labels_by_position(self) -> dict[int, int]:
-        """Position → class number, in the order in which the labels came."""
-        return dict(self._ledger.labels)
-
-    @property
-    def free_items(self) -> int:
-        """How many items are neither labelled nor pending."""
-        return int(self.is_free().sum())
-
-    def is_free(self) -> np.ndarray:
-        """(N,) whether each item is neither labelled nor pending."""
-        return self._ledger.free()
 
     def choosable_positions(self) -> np.ndarray:
         """Free positions that a strategy may choose from, ascending: all but the audit's."""
@@ -269,29 +211,6 @@ class ActiveLearner(Shown):
     def audit_items(self) -> list[Any]:
         """The items that measure the error, in the order they are asked for."""
         return [self._items.of(p) for p in self.audit.tolist()]
-
-    @property
-    def pending(self) -> list[Any]:
-        """Items that are out, in the order they were asked for."""
-        return [self._items.of(p) for p in self._ledger.pending]
-
-    @property
-    def labels(self) -> dict[Any, Hashable]:
-        """The label of every labelled item."""
-        return {self._items.of(p): self.classes[c] for p, c in self._ledger.labels.items()}
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Everything that happened, oldest first, by position and class number."""
-        return tuple(self._ledger.events)
-
-    def history(self, item: Any) -> list[tuple[str, Hashable | None]]:
-        """What happened to one item, oldest first: (action, label)."""
-        (position,) = self._items.positions([item])
-        return [
-            (e.action, None if e.label is None else self.classes[e.label])
-            for e in self._ledger.history(position)
-        ]
 
     def predict_proba(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
         """(N, C) probabilities in the order of ``classes``.
@@ -384,6 +303,9 @@ class ActiveLearner(Shown):
         audit's items are not among them: labels chosen for their sake would make them easy.
         """
         generator = derive_generator(self.seed, "targets", self.state_key(with_pending=False).hex())
+        return self._target_sample(generator)
+
+    def _target_sample(self, generator: np.random.Generator) -> np.ndarray:
         if self.target is not None:
             return self.preparation(self.target.sample(generator, self.n_targets))
         return self.preparation(self.pool.sample(generator, self.n_targets, leave_out=self.audit))
@@ -403,10 +325,7 @@ class ActiveLearner(Shown):
     @cached_property
     def _judged_rows(self) -> np.ndarray:
         """Prepared targets that stay the same, so that the decisions of an audit's look do too."""
-        generator = derive_generator(self.seed, "stakes")
-        if self.target is not None:
-            return self.preparation(self.target.sample(generator, self.n_targets))
-        return self.preparation(self.pool.sample(generator, self.n_targets, leave_out=self.audit))
+        return self._target_sample(derive_generator(self.seed, "stakes"))
 
     def _audit(self, audit: int | Sequence[Hashable]) -> np.ndarray:
         """Positions of the audit's items, in the order they are asked for."""
