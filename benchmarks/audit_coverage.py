@@ -8,25 +8,22 @@
 For every seed the rows are divided into a pool and a test set, and the pool is labelled twenty at a
 time. At each number of labels (the audit's among them) a line notes what the audit says, what the
 model expects on the test set, and what its error there is. Each run is a line of
-benchmarks/audit_coverage.jsonl, so an interrupted study goes on; remove the file to begin again.
+benchmarks/audit_coverage.jsonl.xz, so an interrupted study goes on; remove the file to begin again.
 FOLDER holds the datasets, or what ``benchmarks/rows.py`` wrote; then no package beyond parbals' own
 is needed.
 """
 
-import argparse
-import os
 import sys
-from collections.abc import Iterable
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
 from functools import partial
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
-from resume import read_records, resumed
+from resume import HERE, Record, Todo, study
 from rows import load
 
-HERE = Path(__file__).parent
-RECORDS = HERE / "audit_coverage.jsonl"
 PAGE = HERE.parent / "docs" / "coverage.md"
 SIZES = (20, 60, 100, 200, 300, 500)
 AUDITS = (50, 100)
@@ -46,42 +43,28 @@ DATA = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = {"only": ",".join(DATA), "strategies": "random,confidence,parbals-epig"}
+    options |= {"audits": ",".join(map(str, AUDITS)), "most": SIZES[-1]}
+    return study(
+        *(__doc__, "audit_coverage.jsonl.xz", PAGE, runs, page),
+        seeds=20,
+        options=options,
     )
-    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
-    parser.add_argument("--only", default=",".join(DATA), help="datasets, separated by commas")
-    parser.add_argument("--strategies", default="random,confidence,parbals-epig")
-    parser.add_argument("--audits", default=",".join(map(str, AUDITS)))
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--most", type=int, default=SIZES[-1], help="labels a run")
-    parser.add_argument("--workers", type=int, default=1, help="processes, a core each")
-    parser.add_argument("--platform", help="cpu or cuda; by default what JAX finds")
-    parser.add_argument("--out", type=Path, default=RECORDS)
-    parser.add_argument("--tables", action="store_true", help="only write docs/coverage.md")
-    given = parser.parse_args()
-    for name in given.only.split(","):
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    names = given.only.split(",")
+    for name in names:
         if name not in DATA:
-            parser.error(f"there is no dataset {name!r}; choose some of: {', '.join(DATA)}")
-    if given.data is not None:
-        os.environ["PARBALS_DATA"] = str(given.data)
-    if given.platform is not None:
-        os.environ["JAX_PLATFORMS"] = given.platform
-    runs = [
-        (data, strategy, audit, seed)
-        for seed in range(given.seeds)
-        for data in given.only.split(",")
-        for strategy in given.strategies.split(",")
-        for audit in map(int, given.audits.split(","))
-    ]
-    if not given.tables:
-        todo = [(run, partial(one_run, *run, given.most)) for run in runs]
-        resumed(given.out, todo, workers=given.workers)
-    page = "\n".join([*_title(), *_coverage(read_records(given.out)), *_costs()]) + "\n"
-    if given.out == RECORDS:
-        PAGE.write_text(page, encoding="utf-8")
-    print(page)
-    return 0
+            raise ValueError(f"there is no dataset {name!r}; choose some of: {', '.join(DATA)}")
+    strategies, audits = given.strategies.split(","), map(int, given.audits.split(","))
+    for seed, *rest in product(range(given.seeds), names, strategies, audits):
+        yield (*rest, seed), partial(one_run, *rest, seed, given.most)
+
+
+def page(records: list[Record]) -> Iterable[str]:
+    """docs/coverage.md."""
+    return [*_title(), *_coverage(records), *_costs()]
 
 
 def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> dict[str, Any]:

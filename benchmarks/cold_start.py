@@ -10,18 +10,16 @@ random labels, then batches of 20, until ten positives are found. All start from
 where the seed is the same. Each run is a line of cold_start.jsonl, so an interrupted study goes on.
 """
 
-import argparse
-import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
-from resume import resumed
+from resume import HERE, Record, Todo, study
 
-HERE = Path(__file__).parent
 N_POOL, N_TEST, BATCH = 2_000, 4_000, 20
 RARE, WANTED, MOST = 20, 10, 600
 FIRST_SETS = (
@@ -35,38 +33,22 @@ FINDERS = ("Random", "Confidence", *PARBALS)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return study(
+        *(__doc__, "cold_start.jsonl", HERE / "COLD_START.md", runs, page),
+        seeds=10,
+        options={"first": ",".join(FIRST_SETS), "rare": ",".join(RARE_SETS)},
     )
-    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
-    parser.add_argument("--first", default=",".join(FIRST_SETS), help="datasets, by commas")
-    parser.add_argument("--rare", default=",".join(RARE_SETS), help="datasets, by commas")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=HERE, help="folder of records and tables")
-    parser.add_argument("--tables", action="store_true", help="compute nothing")
-    given = parser.parse_args()
-    if given.data is not None:
-        os.environ["PARBALS_DATA"] = str(given.data)
-    todo = () if given.tables else _runs(given.first, given.rare, given.seeds)
-    records = resumed(given.out / "cold_start.jsonl", todo, "value")
-    text = "\n".join(page(records)) + "\n"
-    (given.out / "COLD_START.md").write_text(text, encoding="utf-8")
-    print(text, end="")
-    return 0
 
 
-def _runs(
-    first: str, rare: str, seeds: int
-) -> Iterator[tuple[tuple[str, str, str, int], Callable[[], dict[str, float]]]]:
-    parts = (("first", first, FIRST, accuracy), ("rare", rare, FINDERS, labels_needed))
+def runs(given: Namespace) -> Iterator[Todo]:
+    parts = (("first", given.first, FIRST, accuracy), ("rare", given.rare, FINDERS, labels_needed))
     for kind, datasets, names, measure in parts:
         for data in filter(None, datasets.split(",")):
-            for seed in range(seeds):
-                for name in names:
-                    yield (kind, data, name, seed), partial(_value, measure, data, name, seed)
+            for seed, name in product(range(given.seeds), names):
+                yield (kind, data, name, seed), partial(_value, measure, data, name, seed)
 
 
-def _value(measure: Callable[..., float], *run: Any) -> dict[str, float]:
+def _value(measure: Callable[..., float], *run: Any) -> Record:
     return {"value": measure(*run)}
 
 

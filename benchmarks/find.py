@@ -7,43 +7,33 @@ Pools of 2,000 with 20 positives, made by leaving positives out; 20 random label
 20, until 400 labels. Each run is a line of find.jsonl, so an interrupted study goes on.
 """
 
-import argparse
-import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 from cold_start import N_POOL, RARE, load
-from resume import resumed
+from resume import HERE, Record, Todo, study
 
-HERE = Path(__file__).parent
 SETS = ("sms-spam", "ag-news")
 FINDERS = ("Random", "Confidence", "find")
 BATCH, MOST, WANTED = 20, 400, 18
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return study(
+        *(__doc__, "find.jsonl", HERE / "FIND.md", runs, page),
+        seeds=6,
+        options={"sets": ",".join(SETS)},
     )
-    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
-    parser.add_argument("--sets", default=",".join(SETS), help="datasets, by commas")
-    parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--out", type=Path, default=HERE, help="folder of records and tables")
-    parser.add_argument("--tables", action="store_true", help="compute nothing")
-    given = parser.parse_args()
-    if given.data is not None:
-        os.environ["PARBALS_DATA"] = str(given.data)
-    runs = [(d, f, s) for s in range(given.seeds) for d in given.sets.split(",") for f in FINDERS]
-    todo = [] if given.tables else [(run, partial(search, *run)) for run in runs]
-    records = resumed(given.out / "find.jsonl", todo, "needed")
-    text = "\n".join(page(records)) + "\n"
-    (given.out / "FIND.md").write_text(text, encoding="utf-8")
-    print(text, end="")
-    return 0
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    for seed, data, finder in product(range(given.seeds), given.sets.split(","), FINDERS):
+        yield (data, finder, seed), partial(search, data, finder, seed)
 
 
 def search(data: str, finder: str, seed: int) -> dict[str, Any]:
@@ -76,7 +66,7 @@ def search(data: str, finder: str, seed: int) -> dict[str, Any]:
     return {"needed": needed, "looks": looks}
 
 
-def page(records: list[dict[str, Any]]) -> Iterator[str]:
+def page(records: list[Record]) -> Iterator[str]:
     """How soon, and how honest."""
     values = {tuple(record["run"]): record for record in records}
     yield "# Finding a rare class"

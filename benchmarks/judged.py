@@ -9,19 +9,17 @@ classes and of the decisions that the metric asks for. FOLDER as for ``audit_cov
 is a line of judged.jsonl.
 """
 
-import argparse
-import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
-from resume import read_records, resumed
+from resume import HERE, Record, Todo, study
 from rows import load
 
-HERE = Path(__file__).parent
 SETS = ("credit-card", "sms-spam", "cifar10")
 CHOOSERS = {
     "Random": ("random", "accuracy"),
@@ -34,26 +32,16 @@ N_POOL, N_TEST, N_TARGETS, BATCH, SIZES = 1_000, 4_000, 500, 20, (60, 100, 200)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return study(
+        *(__doc__, "judged.jsonl", HERE / "JUDGED.md", runs, page),
+        seeds=10,
+        options={"sets": ",".join(SETS)},
     )
-    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
-    parser.add_argument("--sets", default=",".join(SETS), help="datasets, by commas")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--workers", type=int, default=1, help="processes, a core each")
-    parser.add_argument("--out", type=Path, default=HERE, help="folder of records and page")
-    parser.add_argument("--tables", action="store_true", help="compute nothing")
-    given = parser.parse_args()
-    if given.data is not None:
-        os.environ["PARBALS_DATA"] = str(given.data)
-    runs = [(d, c, s) for s in range(given.seeds) for d in given.sets.split(",") for c in CHOOSERS]
-    if not given.tables:
-        todo = [(run, partial(judged, *run)) for run in runs]
-        resumed(given.out / "judged.jsonl", todo, workers=given.workers)
-    text = "\n".join(page(read_records(given.out / "judged.jsonl"))) + "\n"
-    (given.out / "JUDGED.md").write_text(text, encoding="utf-8")
-    print(text, end="")
-    return 0
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    for seed, data, chooser in product(range(given.seeds), given.sets.split(","), CHOOSERS):
+        yield (data, chooser, seed), partial(judged, data, chooser, seed)
 
 
 def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
@@ -85,7 +73,7 @@ def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
     return {"values": values}
 
 
-def page(records: list[dict[str, Any]]) -> Iterator[str]:
+def page(records: list[Record]) -> Iterator[str]:
     """One table; means over the seeds that all have ± standard errors."""
     yield "# Judged by balanced accuracy or F1"
     yield ""

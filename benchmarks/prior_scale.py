@@ -13,19 +13,18 @@ line of benchmarks/prior_scale.jsonl. FOLDER holds the datasets, or what ``bench
 wrote.
 """
 
-import argparse
-import os
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from prior_sampled import sampled_predictions
-from resume import Todo, read_records, resumed
+from resume import HERE, Record, Todo, study
 from rows import load
 
 from parbals.learner.expectation import sharpened, temperature
@@ -35,8 +34,7 @@ from parbals.posterior.ep_classes import fit_classes
 from parbals.posterior.moments import PoolMoments
 from parbals.posterior.predictive import add_bias
 
-RECORDS = Path(__file__).parent / "prior_scale.jsonl"
-PAGE = Path(__file__).parents[1] / "docs" / "prior.md"
+PAGE = HERE.parent / "docs" / "prior.md"
 RAW = "breast-cancer raw"
 SETS = (
     *("airline", "credit-card", "sms-spam", "breast-cancer", RAW),
@@ -53,36 +51,20 @@ SAMPLED_SETS, SAMPLED_SIZE, SAMPLED_SEEDS = ("airline", "sms-spam", "cifar10:0")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return study(
+        *(__doc__, "prior_scale.jsonl", PAGE, runs, report),
+        seeds=5,
+        options={"sets": ",".join(SETS)},
     )
-    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
-    parser.add_argument("--workers", type=int, default=1, help="processes, a core each")
-    parser.add_argument("--platform", help="cpu or cuda; by default what JAX finds")
-    parser.add_argument("--out", type=Path, default=RECORDS)
-    parser.add_argument("--tables", action="store_true", help="only write docs/prior.md")
-    given = parser.parse_args()
-    if given.data is not None:
-        os.environ["PARBALS_DATA"] = str(given.data)
-    if given.platform is not None:
-        os.environ["JAX_PLATFORMS"] = given.platform
-    if not given.tables:
-        resumed(given.out, runs(given.sets, given.seeds), workers=given.workers)
-    text = report(read_records(given.out))
-    if given.out == RECORDS:
-        PAGE.write_text(text, encoding="utf-8")
-    print(text, end="")
-    return 0
 
 
-def runs(sets: list[str], seeds: int) -> Iterator[Todo]:
+def runs(given: Namespace) -> Iterator[Todo]:
     """Those of many labels take longest, so they come first."""
-    for size in reversed(SIZES):
-        for seed in range(seeds):
-            for name in sets:
-                yield (name, size, seed), partial(measured, name, size, seed)
+    sets = given.sets.split(",")
+    if unknown := {*sets} - {*SETS}:
+        raise ValueError(f"there is no dataset {min(unknown)!r}; choose some of: {', '.join(SETS)}")
+    for size, seed, name in product(reversed(SIZES), range(given.seeds), sets):
+        yield (name, size, seed), partial(measured, name, size, seed)
     for seed in range(SAMPLED_SEEDS if find_spec("numpyro") else 0):
         for name in sorted({*sets} & {*SAMPLED_SETS}):
             yield (name, SAMPLED_SIZE, seed, SAMPLED), partial(sampled, name, SAMPLED_SIZE, seed)
@@ -199,7 +181,7 @@ RECIPES: dict[str, Callable[..., prior.Prior]] = {
 }
 
 
-def report(records: list[dict[str, Any]]) -> str:
+def report(records: list[Record]) -> list[str]:
     """docs/prior.md."""
     columns = [*RECIPES, SAMPLED]
     lines = [
@@ -252,7 +234,7 @@ def report(records: list[dict[str, Any]]) -> str:
                 f"| {kind} | {size} | {choosing:.0f} | {fit:.0f} | {alone:.0f} | "
                 f"{(choosing + fit - alone) / alone:.2f} |"
             )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 HEAD = (

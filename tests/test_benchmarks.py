@@ -1,6 +1,7 @@
 """Every part of the benchmark runs at its smoke sizes, without the packages it compares with."""
 
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -185,13 +186,22 @@ def test_trust_measures_a_design_once(tmp_path):
 
 @pytest.mark.full
 def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
-    out = tmp_path / "runs.jsonl"
     arguments = ("--only", "breast-cancer", "--strategies", "random", "--most", "60")
     for n_seeds in ("1", "2"):  # the second time two processes compute what is missing
-        more = ("--seeds", n_seeds, "--workers", n_seeds, "--platform", "cpu", "--out", str(out))
+        more = (
+            "--seeds",
+            n_seeds,
+            "--workers",
+            n_seeds,
+            "--platform",
+            "cpu",
+            "--out",
+            str(tmp_path),
+        )
         done = run_benchmark(*arguments, *more, script="audit_coverage.py")
         assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    with lzma.open(tmp_path / "audit_coverage.jsonl.xz", "rt", encoding="utf-8") as packed:
+        lines = [json.loads(line) for line in packed]
     runs = [line["run"][2:] for line in lines]
     assert runs[:2] == [[50, 0], [100, 0]]
     assert sorted(runs[2:]) == [[50, 1], [100, 1]]
