@@ -43,14 +43,14 @@ def closed_form_batch(problem: Problem, n_universes: int, *, most_probable: bool
         problem,
         found.chosen,
         found.scores.astype(np.float64),
-        initial_scores=_alone(view, surface, found.chosen, start, _score(view, problem.loss)),
+        initial_scores=_alone(view, surface, found.chosen, _score(view, problem.loss)),
         n_exact=found.n_scored,
         notes=_notes(found.n_cut, problem.batch_size),
     )
 
 
 def start_scores(
-    surface: Surface, X: np.ndarray | DistributedRows, score: Score = "form"
+    surface: Surface, X: np.ndarray | DistributedRows, score: Score = "screen"
 ) -> np.ndarray:
     """(N,) a score of every row of X (N, D); the EPIG itself, "epig", of two classes alone."""
     return each_row(X, partial(_walk, surface, score=score))
@@ -82,13 +82,9 @@ def _search(
     return search_on_device(*given, size, score=score)
 
 
-def _alone(
-    view: GaussianView, surface: Surface, chosen: np.ndarray, start: np.ndarray, score: Score
-) -> np.ndarray:
+def _alone(view: GaussianView, surface: Surface, chosen: np.ndarray, score: Score) -> np.ndarray:
     """(B,) scores before the batch."""
-    if score == "form":
-        return start[chosen]
-    if score == "epig":
+    if score != "decision":
         return start_scores(surface, view.pool[chosen], score)
     few, rows, there = (
         surface_of(view.channels, view.pool[chosen]),

@@ -20,6 +20,7 @@ from parbals.scores.gaussian import (
     decision_gain,
     gains_and_decisions,
     quadratic_gain,
+    screening_gains,
     target_gains,
 )
 from parbals.strategies.distributed import DistributedRows
@@ -32,6 +33,7 @@ from parbals.strategies.gaussian_universes import (
 )
 from parbals.strategies.kept_rows import KeptRows
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
+from parbals.strategies.screen import Screen
 from parbals.strategies.surface import Score, Surface, scores_of
 
 __all__ = [
@@ -145,45 +147,63 @@ class _Search:
         self._universes = observe(pool, branched(self._universes, parents), 0, labels)
 
     def rescore(self, last: np.ndarray, is_free: np.ndarray) -> tuple[int, bool]:
-        """Score anew, in the order of the last scores, every free row that might be the best.
+        """Screen again, in the order of the last values, every free row that might be the best.
 
-        Changes ``last``; how many were scored, and whether some that might be were not.
+        Changes ``last``; how many were screened, and whether some that might be were not.
         """
         self._there = self._at_targets()
+        gains = np.stack([gains for gains, _ in self._there], axis=1)
+        screen = Screen(self._universes, gains, self._surface.share)
         order = _highest(last, is_free, MOST_SCORED + 1)
         before, best, done = last[order], -np.inf, 0
         while done < min(len(order), MOST_SCORED) and before[done] > MARGIN * best:
             indices = order[done : done + _CHUNK]
-            last[indices] = fresh = self._mean_over_universes(indices, self._form)
+            last[indices] = fresh = self._screened(screen, indices)
             best, done = max(best, fresh.max()), done + len(indices)
         is_cut = done < len(order) and before[done] > (1.0 + ROUNDING) * best
         return done, bool(is_cut)
 
     def best(self, last: np.ndarray, is_free: np.ndarray) -> tuple[int, float]:
         """The free row with the highest mean score over the universes."""
-        if self._score == "form":
-            index = int(np.where(is_free, last, -np.inf).argmax())
-            return index, float(last[index])
         short = _highest(last, is_free, SHORT)
-        of_one = self._decision if self._score == "decision" else self._epig
-        values = self._mean_over_universes(short, of_one)
+        seen, gains = self._look_at(short)
+        of_one = {"decision": self._decision, "epig": self._epig, "form": self._form}[self._score]
+        looks = _looks(seen, gains, self._workers.n_threads)
+        values = self._mean(np.concatenate(self._workers.map(of_one, looks)))
         best = int(values.argmax())
         return int(short[best]), float(values[best])
 
-    def _mean_over_universes(
-        self, indices: np.ndarray, of_one: Callable[["_Look"], np.ndarray]
-    ) -> np.ndarray:
-        """(s,) mean of what a function says of rows in each of the distinct universes."""
-        counts, workers = np.bincount(self._member_of), self._workers
+    def _screened(self, screen: Screen, indices: np.ndarray) -> np.ndarray:
+        """(s,) mean of the screen over the universes."""
+        seen, gains = self._look_at(indices)
+        gains, n_rows = screening_gains(gains), len(indices)
+        n_parts = -(-self._workers.n_threads // len(gains))
+        blocks = list(block_rows(n_rows, -(-n_rows // n_parts)))
+        tasks = [(channel, rows) for channel in range(len(gains)) for rows in blocks]
+        parts = self._workers.map(
+            lambda task: screen.of_channel(task[0], seen, gains, task[1]), tasks
+        )
+        total = sum(
+            np.concatenate(parts[i : i + len(blocks)], axis=1)
+            for i in range(0, len(tasks), len(blocks))
+        )
+        return self._mean(total)
+
+    def _mean(self, values: np.ndarray) -> np.ndarray:
+        """(s,) mean over the universes of what (U', s) the distinct ones say."""
+        counts = np.bincount(self._member_of)
+        return np.asarray(counts @ values.reshape(len(counts), -1) / counts.sum())
+
+    def _look_at(self, indices: np.ndarray) -> tuple[Seen, np.ndarray]:
+        """Rows as the distinct universes see them, and their gains (A, U', s)."""
         seen = seen_by(self._rows.at(indices), self._universes, slice(None))
         # Of many points at once: a small array takes as long as the calls that it passes through.
-        gains = workers.map(
+        n_universes = seen.mean.shape[1]
+        gains = self._workers.map(
             lambda some: target_gains(seen.mean[:, some], seen.variance[:, some]),
-            block_rows(len(counts), -(-len(counts) // workers.n_threads)),
+            block_rows(n_universes, -(-n_universes // self._workers.n_threads)),
         )
-        looks = _looks(seen, np.concatenate(gains, axis=1), workers.n_threads)
-        table = np.concatenate(workers.map(of_one, looks)).reshape(len(counts), len(indices))
-        return np.asarray(counts @ table / counts.sum())
+        return seen, np.concatenate(gains, axis=1)
 
     def _form(self, look: "_Look") -> np.ndarray:
         there, _ = self._there[look.number]

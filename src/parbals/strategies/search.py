@@ -10,9 +10,9 @@ The program is given a window of the pool, the rows whose last scores are highes
 score outside. A step that might have to look outside ends it: the caller goes on with another
 window, and so the choice is that of a search over the whole pool.
 
-Under log loss the best ``SHORT`` by the quadratic form are compared by their EPIG with two
-classes, and with more the form is the score. Under the 0-1 loss they are compared by the accuracy
-they gain: of what tells most, what changes decisions is taken.
+The best ``SHORT`` by the screen are compared: under log loss by their EPIG with two classes and by
+its quadratic form with more, under the 0-1 loss by the accuracy they gain. Of what tells most, what
+changes decisions is taken.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,7 @@ from parbals.scores.gaussian import (
     decision_gain,
     gains_and_decisions,
     quadratic_gain,
+    screen,
     target_gains,
 )
 from parbals.strategies.gaussian_universes import Pool, Universes, begin, observe, pool_of, seen_by
@@ -88,7 +89,7 @@ def greedy_search(
     def choose(universes: Universes, search: Search) -> tuple[Search, Array]:
         at_targets = _at_targets(universes, surface.stakes)
         known = _Known(pool, universes, *at_targets, surface.share, jnp.asarray(outside))
-        search = _rescore(known, search, score)
+        search = _rescore(known, search)
         index, value = _best(known, search, score)
         number, is_taken = search.n_chosen, ~search.is_over
         search = search._replace(
@@ -143,7 +144,7 @@ def _together(function: Callable[..., Any], values: Any) -> Any:
     return jax.vmap(function)(values)
 
 
-def _rescore(known: _Known, search: Search, score: Score) -> Search:
+def _rescore(known: _Known, search: Search) -> Search:
     """Score anew, in the order of the last scores, every free row that might be the best."""
     last = jnp.where(search.free, search.last, -jnp.inf)
     order, chunk = jnp.argsort(-last), min(_CHUNK[platform()], len(last))
@@ -161,7 +162,7 @@ def _rescore(known: _Known, search: Search, score: Score) -> Search:
         indices = jax.lax.dynamic_slice_in_dim(order, done, chunk)
         seen = seen_by(known.pool, known.universes, indices, jnp)
         gains, there = target_gains(seen.mean, seen.variance, jnp), (known.gains, known.share)
-        fresh = quadratic_gain(seen.parts, gains, *there, jnp, seen.covariance)
+        fresh = screen(seen.parts, gains, *there, jnp, seen.covariance)
         fresh = jnp.where(search.free[indices], fresh.mean(axis=0), -jnp.inf)
         return done + chunk, jnp.maximum(best, fresh.max()), new.at[indices].set(fresh)
 
@@ -172,7 +173,7 @@ def _rescore(known: _Known, search: Search, score: Score) -> Search:
     # Whatever was scored, and whatever is compared below, must stand above what is outside.
     renewed = jnp.where(is_new, new, search.last)
     compared = jnp.where(search.free, renewed, -jnp.inf)
-    lowest = jax.lax.top_k(compared, min(_n_compared(score), len(last)))[0][-1]
+    lowest = jax.lax.top_k(compared, min(SHORT, len(last)))[0][-1]
     lowest = jnp.minimum(lowest, last[order[jnp.minimum(done, len(last)) - 1]])
     is_over = (done < MOST_SCORED) & (known.outside > MARGIN * best)
     is_over = is_over | (known.outside > lowest)
@@ -186,22 +187,17 @@ def _rescore(known: _Known, search: Search, score: Score) -> Search:
     )
 
 
-def _n_compared(score: Score) -> int:
-    return 1 if score == "form" else SHORT
-
-
 def _best(known: _Known, search: Search, score: Score) -> tuple[Int[Array, ""], Float[Array, ""]]:
     """The free row with the highest mean score over the universes."""
     ranked = jnp.where(search.free, search.last, -jnp.inf)
-    if score == "form":
-        best = ranked.argmax().astype(jnp.int32)
-        return best, ranked[best]
-    _, short = jax.lax.top_k(ranked, min(_n_compared(score), len(ranked)))
+    _, short = jax.lax.top_k(ranked, min(SHORT, len(ranked)))
     universes, share = known.universes, known.share
     seen = seen_by(known.pool, universes, short, jnp)
+    gains = target_gains(seen.mean, seen.variance, jnp)
     if score == "decision":
-        gains = target_gains(seen.mean, seen.variance, jnp)
         values = decision_gain(seen.parts, gains, known.decisions, share, jnp, seen.covariance)
+    elif score == "form":
+        values = quadratic_gain(seen.parts, gains, known.gains, share, jnp, seen.covariance)
     else:
         there = universes.target_mean[0], universes.target_variance[0]
         covariance = seen.covariance(jax.tree.map(lambda part: part[0], seen.parts))

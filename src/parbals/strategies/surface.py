@@ -23,6 +23,7 @@ from parbals.scores.gaussian import (
     decision_gain,
     decisions_at,
     quadratic_gain,
+    screen,
     target_gains,
 )
 from parbals.types import Stakes
@@ -42,8 +43,10 @@ _GAINS_ENTRIES = 4_096  # channels times targets that NumPy works on at a time, 
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
 
 
-Score = Literal["form", "epig", "decision"]
-"""The quadratic form, EPIG, or the expected gain in accuracy: :mod:`parbals.scores.gaussian`."""
+Score = Literal["screen", "form", "epig", "decision"]
+"""What says which points are worth a closer look, the quadratic form, EPIG, or the expected gain in
+accuracy: :mod:`parbals.scores.gaussian`.
+"""
 
 
 class Rows(NamedTuple):
@@ -164,4 +167,5 @@ def scores_of(surface: Surface, features: Any, score: Score, xp: ModuleType = np
     if score == "decision":
         decisions = decisions_at(there.mean, there.variance, xp, surface.stakes)
         return decision_gain(parts, gains, decisions, surface.share, xp, covariance)
-    return quadratic_gain(parts, gains, surface.gains, surface.share, xp, covariance)
+    of_rows = screen if score == "screen" else quadratic_gain
+    return of_rows(parts, gains, surface.gains, surface.share, xp, covariance)
