@@ -75,9 +75,8 @@ __all__ = [
     "closed_epig",
     "decision_gain",
     "decisions_at",
-    "gain_factor",
-    "gains_and_decisions",
     "label_information",
+    "probs_and_gains",
     "quadratic_gain",
     "screen",
     "screening_gains",
@@ -87,17 +86,11 @@ __all__ = [
 _ORDER = 5
 _NEWTON = 2
 _LEAST = 1e-30
-_FAR = 1e3  # deviations; its square is a number in float32
+_FAR = 5.0  # deviations, of which less than 1e-7 is left
 _PEAK = float(1.0 / np.sqrt(2.0 * np.pi))
 # H(σ(f)) = Σ_i a_i exp(-f² / (2 t_i²)), largest error 4.3e-7: a minimax fit.
 _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
 _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
-
-
-def gain_factor(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
-    """a = E[σ'(f)]² / (p (1-p)), of the shape of both."""
-    p, slope = sigmoid_means(mean, variance, 1, xp)
-    return xp.square(slope) / xp.maximum(p * (1.0 - p), _LEAST)
 
 
 def closed_epig(
@@ -185,48 +178,51 @@ def target_gains(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
 
     All are (A, *n).
     """
+    return probs_and_gains(mean, variance, xp)[1]
+
+
+def probs_and_gains(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
+    """Class probabilities, with two classes the second's alone, and what points contribute.
+
+    All are (A, *n).
+    """
     if len(mean) == 1:
-        return gain_factor(mean, variance, xp)
-    p, slope = class_slopes(mean.reshape(len(mean), -1), variance.reshape(len(mean), -1), xp)
-    return _class_gains(p, slope, xp).reshape(mean.shape)
+        p, slope = sigmoid_means(mean, variance, 1, xp)
+        return p, _gain(p, slope, xp)
+    flat = (part.reshape(len(mean), -1) for part in (mean, variance))
+    p, slope = class_slopes(*flat, xp)
+    gains = balanced(xp.maximum(_gain(p, slope, xp), _LEAST), xp, axis=0)
+    return p.reshape(mean.shape), gains.reshape(mean.shape)
 
 
-def _class_gains(p: Any, slope: Any, xp: ModuleType) -> Any:
-    diagonal = xp.square(slope) / xp.maximum(p * (1.0 - p), _LEAST)
-    return balanced(xp.maximum(diagonal, _LEAST), xp, axis=0)
+def _gain(p: Any, slope: Any, xp: ModuleType) -> Any:
+    return xp.square(slope) / xp.maximum(p * (1.0 - p), _LEAST)
 
 
 def decisions_at(
-    mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
+    probs: Any, mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
 ) -> Decisions:
-    """The decisions at target points, from mean and variance (A, M)."""
-    return gains_and_decisions(mean, variance, xp, stakes)[1]
-
-
-def gains_and_decisions(
-    mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
-) -> tuple[Any, Decisions]:
-    """Gains (A, M) and decisions of target points, from one look at the softmax."""
+    """The decisions at target points, from probabilities, mean and variance (A, *U, M)."""
     if len(mean) == 1:
         pair = None if stakes is None else (stakes.values[1], stakes.values[0])
-        crossing = _crossing(mean[0], variance[0], pair, xp)
-        return gain_factor(mean, variance, xp), Decisions(*crossing, None, None)
-    p, slope = class_slopes(mean, variance, xp)
-    classes = xp.arange(len(p))[:, None]
-    worth = p if stakes is None else p * stakes.values[:, None]
-    if stakes is not None and stakes.mark is not None:
-        worth = worth + len(p) * stakes.values.max() * stakes.mark[:, None]  # it comes first
-    first = (classes == worth.argmax(axis=0)).astype(p.dtype)
-    second = (classes == xp.where(first > 0, -1.0, worth).argmax(axis=0)).astype(p.dtype)
-    spread, weight = (((first + second) * x).sum(axis=0) for x in (variance, p))
+        return Decisions(*_crossing(mean[0], variance[0], pair, xp), None, None)
+    each = (-1, *(1,) * (probs.ndim - 1))
+    classes, worth = xp.arange(len(probs)).reshape(each), probs
+    if stakes is not None:
+        worth = probs * stakes.values.reshape(each)
+        if stakes.mark is not None:  # it comes first
+            worth = worth + len(probs) * stakes.values.max() * stakes.mark.reshape(each)
+    first = (classes == worth.argmax(axis=0)).astype(probs.dtype)
+    second = (classes == xp.where(first > 0, -1.0, worth).argmax(axis=0)).astype(probs.dtype)
+    spread, weight = (((first + second) * x).sum(axis=0) for x in (variance, probs))
     pair = None if stakes is None else _pair(stakes, first, second, weight, xp)
     margin, unit = _crossing(((first - second) * mean).sum(axis=0), spread, pair, xp)
-    return _class_gains(p, slope, xp), Decisions(margin, weight * unit, first, second)
+    return Decisions(margin, weight * unit, first, second)
 
 
 def _pair(stakes: Stakes, first: Any, second: Any, weight: Any, xp: ModuleType) -> tuple[Any, Any]:
     """Stakes of two classes as if there were no others; ``weight`` is p_a + p_b."""
-    one, other = stakes.values @ first, stakes.values @ second
+    one, other = (xp.tensordot(stakes.values, mark, 1) for mark in (first, second))
     if stakes.mark is None:
         return one, other
     against = xp.minimum(other / xp.maximum(weight, _LEAST), 0.999 * (one + other))
@@ -349,10 +345,22 @@ def decision_gain(
         shift = xp.abs(table(_each_channel(covariance)[0])) * xp.sqrt(gains[0])[..., None]
     else:
         shift = _contrast_shift(covariance, gains, decisions, xp, table)
-    z = xp.minimum(margin / xp.maximum(shift, _LEAST), _FAR)
-    beyond, bell = normal(-z, xp)
-    gain = shift * (_PEAK * bell) - margin * beyond
-    return (xp.maximum(gain, 0.0) @ (decisions.worth * share)[..., None])[..., 0]
+    return (_expected_excess(margin, shift, xp) @ (decisions.worth * share)[..., None])[..., 0]
+
+
+def _expected_excess(margin: Any, shift: Any, xp: ModuleType) -> Any:
+    """τ φ(z) - |m_d| Φ(-z), of the shape of both."""
+    if xp is np:  # in most pairs the margin is many shifts away
+        is_near = margin < _FAR * shift
+        excess = np.zeros_like(shift)
+        excess[is_near] = _excess(np.broadcast_to(margin, shift.shape)[is_near], shift[is_near], xp)
+        return excess
+    return xp.where(margin < _FAR * shift, _excess(margin, xp.maximum(shift, _LEAST), xp), 0.0)
+
+
+def _excess(margin: Any, shift: Any, xp: ModuleType) -> Any:
+    beyond, bell = normal(-margin / shift, xp)
+    return xp.maximum(shift * (_PEAK * bell) - margin * beyond, 0.0)
 
 
 def _contrast_shift(

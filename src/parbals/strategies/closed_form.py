@@ -91,7 +91,7 @@ def _alone(view: GaussianView, surface: Surface, chosen: np.ndarray, score: Scor
         slice(len(chosen)),
         surface.target,
     )
-    decisions = decisions_at(there.mean, there.variance, np, surface.stakes)
+    decisions = decisions_at(surface.probs, there.mean, there.variance, np, surface.stakes)
     covariance = covariance_between(few, surface, rows)
     return np.asarray(decision_gain(covariance, few.gains[:, rows], decisions, surface.share))
 

@@ -105,6 +105,7 @@ def search_on_device(
                 jax.device_put(pad_rows(last[positions].astype(np.float32), n_rows)),
                 jax.device_put((place >= len(seen)) & (place < len(positions))),
                 np.float32(outside),
+                len(pending),
                 len(seen),
                 n_left,
                 steps=bucket(batch_size, _STEPS),

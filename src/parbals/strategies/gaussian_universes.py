@@ -11,7 +11,11 @@ point, before the batch, with the R points labelled so far, a universe is theref
     m(x) = m⁰(x) + s·b(x),      c(x, x') = c⁰(x, x') - b(x)ᵀ W b(x'),
 
 a vector s and a matrix W (R, R) a channel: nothing of the pool's size, and the covariances of the
-labelled points with the targets are the same in all universes. Functions take NumPy arrays and,
+labelled points with the targets are the same in all universes.
+
+What the softmax gives at a target, its probabilities and gains, costs the most and moves little: a
+universe computes it again where a logit has moved by a tenth of its deviation since. All points are
+compared by the same targets, so that their order hardly feels it. Functions take NumPy arrays and,
 given JAX's module, JAX's.
 """
 
@@ -26,9 +30,21 @@ from parbals.mixture import label_evidence
 from parbals.race import class_evidence
 from parbals.strategies.surface import Surface, look_at
 
-__all__ = ["Pool", "Seen", "Universes", "begin", "branched", "observe", "pool_of", "seen_by"]
+__all__ = [
+    "Pool",
+    "Seen",
+    "Universes",
+    "begin",
+    "branched",
+    "is_moved",
+    "observe",
+    "pool_of",
+    "seen_by",
+]
 
 _FEWEST_LABELS = 8
+_MOVED = 0.1  # deviations
+_NOISE = 1.6449  # variance of what the softmax adds to a logit
 
 
 class Pool(NamedTuple):
@@ -52,6 +68,10 @@ class Universes(NamedTuple):
     weights: Any  # (A, U, R, R): W
     target_mean: Any  # (A, U, M)
     target_variance: Any  # (A, U, M)
+    target_probs: Any  # (A, U, M), as of when the moments were those of the last two
+    target_gains: Any  # (A, U, M)
+    looked_mean: Any  # (A, U, M)
+    looked_variance: Any  # (A, U, M)
 
 
 class Seen(NamedTuple):
@@ -76,6 +96,10 @@ def begin(surface: Surface, n_universes: int, rank: int, xp: ModuleType = np) ->
     target, of = surface.target, np.float32
     n_channels, n_inside, n_targets = surface.factor.shape
     each = n_channels, n_universes
+    mean, variance, probs, gains = (
+        xp.broadcast_to(part[:, None], (*each, n_targets))
+        for part in (target.mean, target.variance, surface.probs, surface.gains)
+    )
     return Universes(
         n_labels=xp.asarray(0),
         across=xp.zeros((rank, target.across.shape[1]), of),
@@ -83,15 +107,31 @@ def begin(surface: Surface, n_universes: int, rank: int, xp: ModuleType = np) ->
         at_targets=xp.zeros((n_channels, rank, n_targets), of),
         shift=xp.zeros((*each, rank), of),
         weights=xp.zeros((*each, rank, rank), of),
-        target_mean=xp.broadcast_to(target.mean[:, None], (*each, n_targets)),
-        target_variance=xp.broadcast_to(target.variance[:, None], (*each, n_targets)),
+        target_mean=mean,
+        target_variance=variance,
+        target_probs=probs,
+        target_gains=gains,
+        looked_mean=mean,
+        looked_variance=variance,
     )
 
 
 def branched(universes: Universes, parents: np.ndarray) -> Universes:
     """A universe for each of the parents, which it is a copy of."""
-    names = ("shift", "weights", "target_mean", "target_variance")
+    shared = {"n_labels", "across", "factor", "at_targets"}
+    names = set(Universes._fields) - shared
     return universes._replace(**{name: getattr(universes, name)[:, parents] for name in names})
+
+
+def is_moved(universes: Universes, xp: ModuleType = np) -> Any:
+    """(U, M) whether the softmax of a target is to be looked at again; with two classes always."""
+    mean, variance = universes.target_mean, universes.target_variance
+    if len(mean) == 1:
+        return xp.ones(mean.shape[1:], bool)
+    spread = variance + _NOISE
+    is_far = xp.abs(mean - universes.looked_mean) > _MOVED * xp.sqrt(spread)
+    is_narrow = universes.looked_variance - variance > 2.0 * _MOVED * spread
+    return (is_far | is_narrow).any(axis=0)
 
 
 def observe(
@@ -120,7 +160,7 @@ def _observe(
     at_targets = _put(universes.at_targets, (slice(None), seen), pool.covariance[:, index])
     moved = xp.einsum("aur,arm->aum", new, at_targets)
     lowered = universes.target_variance - curvature[:, :, None] * xp.square(moved)
-    return Universes(
+    return universes._replace(
         n_labels=seen + 1,
         across=_put(universes.across, seen, across),
         factor=_put(universes.factor, (slice(None), seen), inside),

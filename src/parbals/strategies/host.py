@@ -18,7 +18,8 @@ from parbals.scores.gaussian import (
     Decisions,
     closed_epig,
     decision_gain,
-    gains_and_decisions,
+    decisions_at,
+    probs_and_gains,
     quadratic_gain,
     screening_gains,
     target_gains,
@@ -28,6 +29,7 @@ from parbals.strategies.gaussian_universes import (
     Seen,
     begin,
     branched,
+    is_moved,
     observe,
     seen_by,
 )
@@ -49,7 +51,7 @@ __all__ = [
 SHORT = 64
 """Rows that are compared by the score itself."""
 MARGIN = 0.9
-MOST_SCORED = 1024
+MOST_SCORED = 512
 """Rows that a step scores anew; the same on every machine, so that choices are."""
 ROUNDING = 1e-4
 _CHUNK = 32
@@ -100,6 +102,8 @@ def search_on_host(
         search = _Search(surface, labeller, rows, len(pending) + batch_size, score, workers)
         for index in pending.tolist():
             search.condition(index)
+        if len(pending):
+            search.look_at_targets()
         last, is_free, found = start.copy(), is_free.copy(), []
         for step in range(batch_size):
             n_scored, is_cut = search.rescore(last, is_free)
@@ -108,6 +112,7 @@ def search_on_host(
             is_free[index] = False
             if step < batch_size - 1:
                 search.condition(index)
+                search.look_at_targets()
     chosen, scores, n_rows, cuts = zip(*found, strict=True)
     return Found(np.array(chosen), np.array(scores), np.array(n_rows), sum(cuts))
 
@@ -151,9 +156,7 @@ class _Search:
 
         Changes ``last``; how many were screened, and whether some that might be were not.
         """
-        self._there = self._at_targets()
-        gains = np.stack([gains for gains, _ in self._there], axis=1)
-        screen = Screen(self._universes, gains, self._surface.share)
+        screen = Screen(self._universes, self._surface.share)
         order = _highest(last, is_free, MOST_SCORED + 1)
         before, best, done = last[order], -np.inf, 0
         while done < min(len(order), MOST_SCORED) and before[done] > MARGIN * best:
@@ -166,6 +169,10 @@ class _Search:
     def best(self, last: np.ndarray, is_free: np.ndarray) -> tuple[int, float]:
         """The free row with the highest mean score over the universes."""
         short = _highest(last, is_free, SHORT)
+        if self._score == "decision":
+            there = self._universes
+            moments = there.target_probs, there.target_mean, there.target_variance
+            self._decisions = decisions_at(*moments, np, self._surface.stakes)
         seen, gains = self._look_at(short)
         of_one = {"decision": self._decision, "epig": self._epig, "form": self._form}[self._score]
         looks = _looks(seen, gains, self._workers.n_threads)
@@ -206,13 +213,16 @@ class _Search:
         return seen, np.concatenate(gains, axis=1)
 
     def _form(self, look: "_Look") -> np.ndarray:
-        there, _ = self._there[look.number]
-        share = self._surface.share
+        there, share = self._universes.target_gains[:, look.number], self._surface.share
         return np.asarray(quadratic_gain(look.parts, look.gains, there, share, np, look.covariance))
 
     def _decision(self, look: "_Look") -> np.ndarray:
-        _, there = self._there[look.number]
-        share = self._surface.share
+        margin, worth, *marks = self._decisions
+        marks = [None if mark is None else mark[:, look.number] for mark in marks]
+        there, share = (
+            Decisions(margin[look.number], worth[look.number], *marks),
+            self._surface.share,
+        )
         return np.asarray(decision_gain(look.parts, look.gains, there, share, np, look.covariance))
 
     def _epig(self, look: "_Look") -> np.ndarray:
@@ -222,21 +232,34 @@ class _Search:
         share = self._surface.share
         return np.asarray(closed_epig(look.mean, look.variance, mean, variance, table, share))
 
-    def _at_targets(self) -> list[tuple[np.ndarray, Decisions]]:
-        """Gains and decisions at the targets, of each of the distinct universes."""
-        mean, variance = self._universes.target_mean, self._universes.target_variance
-        n_channels, n_universes, n_targets = mean.shape
-        block = max(16, _GAINS_ENTRIES // n_channels)
-        blocks = list(block_rows(n_targets, block))
-        tasks = [(number, rows) for number in range(n_universes) for rows in blocks]
-        found = self._workers.map(
-            lambda task: gains_and_decisions(
-                mean[:, *task], variance[:, *task], np, self._surface.stakes
-            ),
-            tasks,
+    def look_at_targets(self) -> None:
+        """Look again at the targets that have moved, in every universe."""
+        universes = self._universes
+        n_channels, moved = len(universes.target_mean), np.flatnonzero(is_moved(universes))
+        if len(moved) == 0:
+            return
+        mean, variance = (
+            part.reshape(n_channels, -1)[:, moved]
+            for part in (universes.target_mean, universes.target_variance)
         )
-        size = len(blocks)
-        return [_joined(found[number * size :][:size]) for number in range(n_universes)]
+        parts = self._workers.map(
+            lambda some: probs_and_gains(mean[:, some], variance[:, some]),
+            block_rows(len(moved), max(16, _GAINS_ENTRIES // n_channels)),
+        )
+        probs, gains = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+        self._universes = universes._replace(
+            target_probs=_with(universes.target_probs, moved, probs),
+            target_gains=_with(universes.target_gains, moved, gains),
+            looked_mean=_with(universes.looked_mean, moved, mean),
+            looked_variance=_with(universes.looked_variance, moved, variance),
+        )
+
+
+def _with(whole: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A copy of (A, U, M) with values (A, n) at places (n,) of its U times M."""
+    copy = whole.reshape(len(whole), -1).copy()
+    copy[:, places] = values
+    return copy.reshape(whole.shape)
 
 
 class _Look(NamedTuple):
@@ -267,16 +290,6 @@ def _looks(seen: Seen, gains: np.ndarray, n_threads: int) -> list[_Look]:
         for number in range(n_universes)
         for rows in block_rows(n_rows, -(-n_rows // n_parts))
     ]
-
-
-def _joined(parts: list[tuple[np.ndarray, Decisions]]) -> tuple[np.ndarray, Decisions]:
-    """Gains and decisions of all targets, from those of blocks of them."""
-    gains, decisions = zip(*parts, strict=True)
-    fields = (
-        None if some[0] is None else np.concatenate(some, axis=-1)
-        for some in zip(*decisions, strict=True)
-    )
-    return np.concatenate(gains, axis=-1), Decisions(*fields)
 
 
 def _highest(last: np.ndarray, is_free: np.ndarray, n: int) -> np.ndarray:

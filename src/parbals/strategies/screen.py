@@ -18,10 +18,10 @@ __all__ = ["Screen"]
 
 
 class Screen:
-    """What a step compares rows by, made from the targets' gains (A, U, M) and shares (M,)."""
+    """What a step compares rows by; the targets have shares (M,)."""
 
-    def __init__(self, universes: Universes, gains: np.ndarray, share: np.ndarray) -> None:
-        self._weights = 0.5 * share * screening_gains(gains)
+    def __init__(self, universes: Universes, share: np.ndarray) -> None:
+        self._weights = 0.5 * share * screening_gains(universes.target_gains)
         self._labelled = universes.at_targets[:, : universes.n_labels]  # B (A, R, M)
         self._known = np.stack(
             [self._pulled(a) @ B.T for a, B in enumerate(self._labelled)]

@@ -28,16 +28,24 @@ from parbals.scores.gaussian import (
     Decisions,
     closed_epig,
     decision_gain,
-    gains_and_decisions,
+    decisions_at,
+    probs_and_gains,
     quadratic_gain,
     screen,
     target_gains,
 )
-from parbals.strategies.gaussian_universes import Pool, Universes, begin, observe, pool_of, seen_by
+from parbals.strategies.gaussian_universes import (
+    Pool,
+    Universes,
+    begin,
+    is_moved,
+    observe,
+    pool_of,
+    seen_by,
+)
 from parbals.strategies.host import MARGIN, MOST_SCORED, ROUNDING, SHORT
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
 from parbals.strategies.surface import Score, Surface
-from parbals.types import Stakes
 
 __all__ = ["Search", "greedy_search"]
 
@@ -62,7 +70,6 @@ class _Known(NamedTuple):
 
     pool: Pool
     universes: Universes
-    gains: Float[Array, "A U M"]
     decisions: Decisions
     share: Float[Array, " M"]
     outside: Float[Array, ""]  # the highest score outside
@@ -77,18 +84,23 @@ def greedy_search(
     free: Bool[Array, " n"],
     outside: Float[Array, ""] | float,
     n_pending: Int[Array, ""] | int,
+    n_seen: Int[Array, ""] | int,
     batch_size: Int[Array, ""] | int,
     *,
     steps: int,
     rank: int,
     score: Score,
 ) -> Search:
-    """Condition on the first ``n_pending`` rows, then choose ``batch_size`` of the free ones."""
+    """Condition on the first ``n_seen`` rows, then choose ``batch_size`` of the free ones.
+
+    The first ``n_pending`` were there before the batch, the others were chosen in other windows.
+    """
     pool = pool_of(surface, design, jnp)
 
     def choose(universes: Universes, search: Search) -> tuple[Search, Array]:
-        at_targets = _at_targets(universes, surface.stakes)
-        known = _Known(pool, universes, *at_targets, surface.share, jnp.asarray(outside))
+        there = universes.target_probs, universes.target_mean, universes.target_variance
+        decisions = decisions_at(*there, jnp, surface.stakes)
+        known = _Known(pool, universes, decisions, surface.share, jnp.asarray(outside))
         search = _rescore(known, search)
         index, value = _best(known, search, score)
         number, is_taken = search.n_chosen, ~search.is_over
@@ -102,12 +114,12 @@ def greedy_search(
 
     def goes_on(state: tuple[Array, Universes, Array, Search]) -> Array:
         seen, _, _, search = state
-        return (seen < n_pending + batch_size) & ~search.is_over
+        return (seen < n_seen + batch_size) & ~search.is_over
 
     def step(state: tuple[Array, Universes, Array, Search]) -> Any:
         seen, universes, keys, search = state
         search, index = jax.lax.cond(
-            seen < n_pending,
+            seen < n_seen,
             lambda search: (search, jnp.asarray(seen, jnp.int32)),
             lambda search: choose(universes, search),
             search,
@@ -119,6 +131,9 @@ def greedy_search(
             twin = (keys == key).all(axis=1).sum()
             labels = drawn_labels(labeller, design[index], key, twin, jnp)
         universes = observe(pool, universes, index, labels, jnp)
+        universes = jax.lax.cond(
+            seen + 1 < n_pending, lambda universes: universes, _looked_again, universes
+        )
         return seen + 1, universes, keys.at[seen].set(key), search
 
     nothing, none = jnp.zeros(steps, jnp.int32), jnp.asarray(0)
@@ -129,15 +144,19 @@ def greedy_search(
     return jax.lax.while_loop(goes_on, step, state)[3]
 
 
-def _at_targets(
-    universes: Universes, stakes: Stakes | None
-) -> tuple[Float[Array, "A U M"], Decisions]:
-    """Gains and decisions at the targets; on a CPU one universe at a time, which stays in cache."""
+def _looked_again(universes: Universes) -> Universes:
+    """The targets that have moved; on a CPU one universe at a time, which stays in cache."""
     each: Any = jax.lax.map if platform() == "cpu" else _together
-    moments = tuple(x.swapaxes(0, 1) for x in (universes.target_mean, universes.target_variance))
-    gains, decisions = each(lambda m: gains_and_decisions(m[0], m[1], jnp, stakes), moments)
-    marks = (None if x is None else x.swapaxes(0, 1) for x in decisions[2:])
-    return gains.swapaxes(0, 1), Decisions(*decisions[:2], *marks)
+    mean, variance = universes.target_mean, universes.target_variance
+    moments = mean.swapaxes(0, 1), variance.swapaxes(0, 1)
+    probs, gains = each(lambda m: probs_and_gains(m[0], m[1], jnp), moments)
+    is_new = is_moved(universes, jnp)
+    return universes._replace(
+        target_probs=jnp.where(is_new, probs.swapaxes(0, 1), universes.target_probs),
+        target_gains=jnp.where(is_new, gains.swapaxes(0, 1), universes.target_gains),
+        looked_mean=jnp.where(is_new, mean, universes.looked_mean),
+        looked_variance=jnp.where(is_new, variance, universes.looked_variance),
+    )
 
 
 def _together(function: Callable[..., Any], values: Any) -> Any:
@@ -161,7 +180,10 @@ def _rescore(known: _Known, search: Search) -> Search:
         done, best, new = state
         indices = jax.lax.dynamic_slice_in_dim(order, done, chunk)
         seen = seen_by(known.pool, known.universes, indices, jnp)
-        gains, there = target_gains(seen.mean, seen.variance, jnp), (known.gains, known.share)
+        gains, there = (
+            target_gains(seen.mean, seen.variance, jnp),
+            (known.universes.target_gains, known.share),
+        )
         fresh = screen(seen.parts, gains, *there, jnp, seen.covariance)
         fresh = jnp.where(search.free[indices], fresh.mean(axis=0), -jnp.inf)
         return done + chunk, jnp.maximum(best, fresh.max()), new.at[indices].set(fresh)
@@ -197,7 +219,9 @@ def _best(known: _Known, search: Search, score: Score) -> tuple[Int[Array, ""], 
     if score == "decision":
         values = decision_gain(seen.parts, gains, known.decisions, share, jnp, seen.covariance)
     elif score == "form":
-        values = quadratic_gain(seen.parts, gains, known.gains, share, jnp, seen.covariance)
+        values = quadratic_gain(
+            seen.parts, gains, universes.target_gains, share, jnp, seen.covariance
+        )
     else:
         there = universes.target_mean[0], universes.target_variance[0]
         covariance = seen.covariance(jax.tree.map(lambda part: part[0], seen.parts))

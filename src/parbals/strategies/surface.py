@@ -22,6 +22,7 @@ from parbals.scores.gaussian import (
     closed_epig,
     decision_gain,
     decisions_at,
+    probs_and_gains,
     quadratic_gain,
     screen,
     target_gains,
@@ -66,6 +67,7 @@ class Surface(NamedTuple):
     location: Any  # (r, A) posterior means within the rows
     roots: Any  # (A, r, r)
     target: Rows
+    probs: Any  # (A, M) class probabilities, or the second's alone of two
     gains: Any  # (A, M)
     factor: Any  # (A, r, M): (z R_a)ᵀ of the targets
     share: Any  # (M,) 1 / number of targets, 0 for padding
@@ -91,9 +93,10 @@ def surface_of(channels: Channels, X_target: np.ndarray, stakes: Stakes | None =
     seen = (channels.whitening, *posterior)
     target, factor = _look(*seen, pad_rows(add_bias(X_target), size))
     blocks = block_rows(size, max(16, _GAINS_ENTRIES // len(channels.roots)))
-    parts = [target_gains(target.mean[:, b], target.variance[:, b], np) for b in blocks]
+    parts = [probs_and_gains(target.mean[:, b], target.variance[:, b]) for b in blocks]
+    probs, gains = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size)
-    whole = *seen, target, np.concatenate(parts, axis=1), factor.swapaxes(1, 2), share, stakes
+    whole = *seen, target, probs, gains, factor.swapaxes(1, 2), share, stakes
     return Surface(*_single(whole))
 
 
@@ -165,7 +168,7 @@ def scores_of(surface: Surface, features: Any, score: Score, xp: ModuleType = np
         return closed_epig(*here, there.mean[0], there.variance[0], table, surface.share, xp)
     gains, parts = target_gains(rows.mean, rows.variance, xp), (factor, surface.factor)
     if score == "decision":
-        decisions = decisions_at(there.mean, there.variance, xp, surface.stakes)
+        decisions = decisions_at(surface.probs, there.mean, there.variance, xp, surface.stakes)
         return decision_gain(parts, gains, decisions, surface.share, xp, covariance)
     of_rows = screen if score == "screen" else quadratic_gain
     return of_rows(parts, gains, surface.gains, surface.share, xp, covariance)
