@@ -14,9 +14,10 @@ from parbals.scores.gaussian import (
     closed_epig,
     decision_gain,
     decisions_at,
-    gain_factor,
     label_information,
+    probs_and_gains,
     quadratic_gain,
+    screen,
     target_gains,
 )
 from parbals.scores.losses import Stakes
@@ -100,8 +101,8 @@ def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, stakes
     ours = np.asarray(
         decision_gain(
             covariance,
-            gain_factor(mean, variance),
-            decisions_at(target_mean, target_variance, stakes=stakes),
+            target_gains(mean, variance),
+            decisions_at(None, target_mean, target_variance, stakes=stakes),
             share,
         )
     )
@@ -154,7 +155,8 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
         np.asarray, (covariance, gains, mean, variance, share)
     )
     stakes = None if one_counts is None else Stakes(values, mark)
-    ours = decision_gain(covariance, gains, decisions_at(mean, variance, stakes=stakes), share)
+    decisions = decisions_at(probs, mean, variance, stakes=stakes)
+    ours = decision_gain(covariance, gains, decisions, share)
     assert (np.abs(np.asarray(ours) - expected) < 4.0 * error + 1e-5).all()
 
 
@@ -168,8 +170,12 @@ def test_scores_of_universes_are_those_of_each(pairs):
 def test_the_quadratic_form_ranks_as_epig_does(pairs):
     truth = true_epig(*pairs[0])
     mean, variance, target_mean, target_variance, covariance = pairs[1]
-    there = gain_factor(target_mean, target_variance)
-    form = 0.5 * gain_factor(mean, variance) * (np.square(covariance) @ there) / len(there)
+    here, there = (
+        target_gains(mean[None], variance[None]),
+        target_gains(target_mean[None], target_variance[None]),
+    )
+    share = np.full(len(target_mean), 1.0 / len(target_mean))
+    form = quadratic_gain(covariance[None], here, there, share)
     assert spearmanr(form, truth).statistic > 0.97
     assert truth[int(form.argmax())] > 0.97 * truth.max()
 
@@ -258,3 +264,40 @@ def test_the_form_is_the_sum_over_pairs_of_channels():
     )
     form = quadratic_gain(*map(np.asarray, (covariance, here, there, share)))
     np.testing.assert_allclose(form, expected, rtol=1e-4)
+
+
+def test_a_screen_is_the_form_where_points_waver_evenly_between_the_same_classes():
+    generator = np.random.default_rng(2)
+    covariance = np.tile(generator.standard_normal((6, 5)), (4, 1, 1))
+    share = generator.dirichlet(np.ones(5))
+    for n_alike in (2, 3, 4):
+        alike = (np.arange(4) < n_alike)[:, None]
+        here, there = (alike * generator.exponential(size=n) for n in (6, 5))
+        form = quadratic_gain(covariance, here, there, share)
+        np.testing.assert_allclose(screen(covariance, here, there, share), form, rtol=1e-6)
+    one = covariance[:1], here[:1], there[:1], share  # two classes
+    np.testing.assert_allclose(screen(*one), quadratic_gain(*one), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+def test_a_screen_ranks_as_the_form_does(n_classes):
+    _, moments, covariance = information_of_many_classes(n_classes, 0.4)
+    here, there = target_gains(*moments[:2]), target_gains(*moments[2:])
+    share = np.full(there.shape[1], 1.0 / there.shape[1])
+    form, screened = (f(covariance, here, there, share) for f in (quadratic_gain, screen))
+    assert spearmanr(screened, form).statistic > 0.95
+    assert form[np.argsort(screened)[-3:]].max() > 0.99 * form.max()
+
+
+def test_decisions_of_universes_are_those_of_each():
+    generator = np.random.default_rng(3)
+    mean, variance = generator.standard_normal((4, 2, 7)), generator.exponential(size=(4, 2, 7))
+    stakes = Stakes(np.array([0.5, 1.0, 1.5, 1.0]))
+    probs, gains = probs_and_gains(mean, variance)
+    together = decisions_at(probs, mean, variance, np, stakes)
+    for u in range(2):
+        q, g = probs_and_gains(mean[:, u], variance[:, u])
+        np.testing.assert_allclose(gains[:, u], g, rtol=1e-6)
+        alone = decisions_at(q, mean[:, u], variance[:, u], np, stakes)
+        for ours, theirs in zip(together, alone, strict=True):
+            np.testing.assert_allclose(ours[..., u, :], theirs, rtol=1e-6)

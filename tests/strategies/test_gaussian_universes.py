@@ -8,7 +8,14 @@ from parbals.mixture import label_evidence
 from parbals.posterior.channels import Channels
 from parbals.posterior.whitening import Whitening
 from parbals.race import class_evidence
-from parbals.strategies.gaussian_universes import begin, branched, observe, pool_of, seen_by
+from parbals.strategies.gaussian_universes import (
+    begin,
+    branched,
+    is_moved,
+    observe,
+    pool_of,
+    seen_by,
+)
 from parbals.strategies.surface import surface_of
 
 N_ROWS, N_TARGETS, N_UNIVERSES = 7, 6, 3
@@ -102,3 +109,21 @@ def test_universes_with_the_same_labels_are_copies_of_one(parts):
     both = observe(pool, branched(begin(surface, 1, 2), np.array([0, 0])), 0, np.array([1, 1]))
     for ours, theirs in zip(branched(one, np.array([0, 0])), both, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("xp", [np, jnp], ids=["NumPy", "JAX"])
+def test_targets_whose_logits_moved_are_to_be_looked_at_again(parts, xp):
+    channels, _, X_target, _ = parts
+    universes = begin(surface_of(channels, X_target), N_UNIVERSES, 4, xp)
+    if len(channels.roots) == 1:  # it costs nothing with two classes
+        assert is_moved(universes, xp).all()
+        return
+    assert not is_moved(universes, xp).any()
+    mean, variance = (np.array(x) for x in (universes.target_mean, universes.target_variance))
+    deviation = np.sqrt(variance + np.pi**2 / 6.0)
+    mean[1, 0, 2] += 0.11 * deviation[1, 0, 2]
+    mean[0, 1, 4] -= 0.09 * deviation[0, 1, 4]
+    universes = universes._replace(target_mean=xp.asarray(mean))
+    assert np.argwhere(np.asarray(is_moved(universes, xp))).tolist() == [[0, 2]]
+    wider = xp.asarray(variance + 0.3 * deviation**2)
+    assert is_moved(universes._replace(looked_variance=wider), xp).all()

@@ -396,14 +396,14 @@ def _of_marked(
     table: Table,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same sums, of each channel over the targets alone that have it as one of their two."""
-    alone, pulled = nothing.copy(), (nothing.copy(), nothing.copy())
+    squares, pulled = (nothing, nothing.copy()), (nothing.copy(), nothing.copy())
     for number, (parts, gain) in enumerate(zip(_each_channel(covariance), gains, strict=True)):
-        for mark, sums in zip(marks, pulled, strict=True):
+        for mark, own, sums in zip(marks, squares, pulled, strict=True):
             columns = np.flatnonzero(mark[number])
             here = table(parts, columns)
             sums[:, columns] = here * gain[:, None]
-            alone[:, columns] += np.square(here) * kept[number]
-    return alone, *pulled
+            own[:, columns] = np.square(here) * kept[number]
+    return squares[0] + squares[1], *pulled
 
 
 def _each_channel(parts: Any) -> Any:

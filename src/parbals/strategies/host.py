@@ -54,7 +54,7 @@ MARGIN = 0.9
 MOST_SCORED = 512
 """Rows that a step scores anew; the same on every machine, so that choices are."""
 ROUNDING = 1e-4
-_CHUNK = 32
+_CHUNK = 64
 _TABLE_ENTRIES = 2**17  # pairs at a time: half a megabyte
 _GAINS_ENTRIES = 2_048  # channels times targets at a time
 
@@ -160,7 +160,7 @@ class _Search:
         order = _highest(last, is_free, MOST_SCORED + 1)
         before, best, done = last[order], -np.inf, 0
         while done < min(len(order), MOST_SCORED) and before[done] > MARGIN * best:
-            indices = order[done : done + _CHUNK]
+            indices = order[done : min(done + _CHUNK, MOST_SCORED)]
             last[indices] = fresh = self._screened(screen, indices)
             best, done = max(best, fresh.max()), done + len(indices)
         is_cut = done < len(order) and before[done] > (1.0 + ROUNDING) * best

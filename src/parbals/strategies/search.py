@@ -49,7 +49,7 @@ from parbals.strategies.surface import Score, Surface
 
 __all__ = ["Search", "greedy_search"]
 
-_CHUNK = {"cpu": 32, "gpu": 1024}
+_CHUNK = {"cpu": 64, "gpu": 1024}
 
 
 class Search(NamedTuple):
