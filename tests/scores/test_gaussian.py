@@ -3,24 +3,19 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 from scipy.special import expit, softmax, xlogy
 from scipy.stats import norm, spearmanr
 
 from parbals.mixture import sigmoid_means
-from parbals.race import class_means, class_slopes
+from parbals.race import class_means
 from parbals.scores.gaussian import (
     closed_bald,
     closed_epig,
-    decision_gain,
-    decisions_at,
     label_information,
-    probs_and_gains,
     quadratic_gain,
     screen,
     target_gains,
 )
-from parbals.scores.losses import Stakes
 
 
 def entropy(p):
@@ -46,118 +41,17 @@ def test_information_is_that_of_the_four_cells():
     assert ours == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.fixture(scope="module")
-def pairs():
-    """60 pool and 25 target points under a Gaussian of 4 weights.
-
-    Means of the labels p, q and of their product from many draws of it; the Gaussian's moments.
-    """
-    generator = np.random.default_rng(0)
-    root, center = generator.standard_normal((4, 4)), generator.standard_normal(4)
-    pool, target = generator.standard_normal((60, 4)), generator.standard_normal((25, 4))
-    n_draws, joint = 200_000, np.zeros((60, 25))
-    p, q = np.zeros(60), np.zeros(25)
-    for _ in range(10):
-        weights = center[:, None] + root @ generator.standard_normal((4, n_draws // 10))
-        here, there = expit(pool @ weights), expit(target @ weights)
-        joint += here @ there.T / n_draws
-        p += here.sum(axis=1) / n_draws
-        q += there.sum(axis=1) / n_draws
-    moments = (pool @ center, np.square(pool @ root).sum(axis=1))
-    moments += (target @ center, np.square(target @ root).sum(axis=1))
-    moments += ((pool @ root) @ (target @ root).T,)
-    return (p, q, joint), [np.asarray(part, np.float32) for part in moments]
-
-
-def cells_of(p, q, joint):
-    """Joint probabilities (2, 2, N, M) of the labels of a pool and a target point."""
-    p, q = p[:, None], q[None, :]
-    return np.array([[1 - p - q + joint, q - joint], [p - joint, joint]])
-
-
-def true_epig(p, q, joint):
-    cells = cells_of(p, q, joint)
+def true_epig(cells):
     alone = cells.sum(axis=1, keepdims=True) * cells.sum(axis=0, keepdims=True)
     return (cells * np.log(cells / alone)).sum(axis=(0, 1)).mean(axis=1)
 
 
 def test_epig_is_that_of_many_draws(pairs):
-    truth, moments = true_epig(*pairs[0]), pairs[1]
+    truth, moments = true_epig(pairs[0]), pairs[1]
     exact = np.asarray(closed_epig(*moments))
     # Five terms of the series: a few per cent are missing where labels nearly repeat each other.
     np.testing.assert_allclose(exact, truth, rtol=0.08, atol=2e-4)
     assert spearmanr(exact, truth).statistic > 0.998
-
-
-@pytest.mark.parametrize("stakes", [None, (0.4, 1.6)])
-def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, stakes):
-    """The worth of the best decision at each target, before the label and after either label."""
-    cells = cells_of(*pairs[0])
-    if stakes is not None:
-        cells, stakes = cells * np.reshape(stakes, (1, 2, 1, 1)), Stakes(jnp.array(stakes))
-    truth = (cells.max(axis=1).sum(axis=0) - cells.sum(axis=0).max(axis=0)).mean(axis=1)
-    mean, variance, target_mean, target_variance, covariance = (x[None] for x in pairs[1])
-    share = np.full(target_mean.shape[1], 1.0 / target_mean.shape[1])
-    ours = np.asarray(
-        decision_gain(
-            covariance,
-            target_gains(mean, variance),
-            decisions_at(None, target_mean, target_variance, stakes=stakes),
-            share,
-        )
-    )
-    assert spearmanr(ours, truth).statistic > 0.97
-    # A label's own shift is not normal, which matters more where classes do not count alike.
-    assert truth[ours.argmax()] > (0.97 if stakes is None else 0.85) * truth.max()
-
-
-@pytest.mark.parametrize("one_counts", [None, False, True])
-def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
-    """τ² from M = diag(g) - g gᵀ / Σ g; accuracy 2 E[σ'] for each unit beyond zero, by draws.
-
-    With stakes w_a and w_b: w_a + w_b for each unit beyond the mean at which E[σ] is w_b of both;
-    where class 1 alone counts, beyond the one at which (p_a + p_b) E[σ] is.
-    """
-    values = np.array([0.5, 1.5, 0.5]) if one_counts else np.array([0.5, 1.0, 1.5])
-    mark = np.array([0.0, 1.0, 0.0]) if one_counts else None
-    generator = np.random.default_rng(0)
-    covariance = 0.5 * generator.standard_normal((3, 4, 5))
-    gains = generator.exponential(size=(3, 4))
-    mean, variance = generator.standard_normal((3, 5)), generator.exponential(size=(3, 5))
-    share = generator.dirichlet(np.ones(5))
-    noise = generator.standard_normal(200_000)
-    probs, _ = class_slopes(mean, variance)
-    expected, error = np.zeros(4), np.zeros(4)
-    for m in range(5):
-        order = -probs[:, m] if one_counts is None else -values * probs[:, m]
-        a, b = np.argsort(order - 9.0 * mark if one_counts else order)[:2]
-        spread, both, total, place = variance[a, m] + variance[b, m], probs[[a, b], m].sum(), 2.0, 0
-        if one_counts is not None:
-            total = values[a] + values[b]
-            share_b = values[b] / total / (both if one_counts else 1.0)
-            place = brentq(
-                lambda x, v=spread, t=share_b: (
-                    sigmoid_means(np.array([x]), np.array([v]), 0)[0][0] - t
-                ),
-                *(-40.0, 40.0),
-            )
-        slope = sigmoid_means(np.full(1, float(place)), np.array([spread]), 1)[1][0]
-        worth = total * slope * both * share[m]
-        for n in range(4):
-            matrix = np.diag(gains[:, n]) - np.outer(gains[:, n], gains[:, n]) / gains[:, n].sum()
-            c = np.zeros(3)
-            c[a], c[b] = covariance[a, n, m], -covariance[b, n, m]
-            moved = abs(mean[a, m] - mean[b, m] - place) + np.sqrt(c @ matrix @ c) * noise
-            beyond = worth * np.maximum(-moved, 0.0)
-            expected[n] += beyond.mean()
-            error[n] += beyond.std() / np.sqrt(len(noise))
-    covariance, gains, mean, variance, share = map(
-        np.asarray, (covariance, gains, mean, variance, share)
-    )
-    stakes = None if one_counts is None else Stakes(values, mark)
-    decisions = decisions_at(probs, mean, variance, stakes=stakes)
-    ours = decision_gain(covariance, gains, decisions, share)
-    assert (np.abs(np.asarray(ours) - expected) < 4.0 * error + 1e-5).all()
 
 
 def test_scores_of_universes_are_those_of_each(pairs):
@@ -168,7 +62,7 @@ def test_scores_of_universes_are_those_of_each(pairs):
 
 
 def test_the_quadratic_form_ranks_as_epig_does(pairs):
-    truth = true_epig(*pairs[0])
+    truth = true_epig(pairs[0])
     mean, variance, target_mean, target_variance, covariance = pairs[1]
     here, there = (
         target_gains(mean[None], variance[None]),
@@ -287,17 +181,3 @@ def test_a_screen_ranks_as_the_form_does(n_classes):
     form, screened = (f(covariance, here, there, share) for f in (quadratic_gain, screen))
     assert spearmanr(screened, form).statistic > 0.95
     assert form[np.argsort(screened)[-3:]].max() > 0.99 * form.max()
-
-
-def test_decisions_of_universes_are_those_of_each():
-    generator = np.random.default_rng(3)
-    mean, variance = generator.standard_normal((4, 2, 7)), generator.exponential(size=(4, 2, 7))
-    stakes = Stakes(np.array([0.5, 1.0, 1.5, 1.0]))
-    probs, gains = probs_and_gains(mean, variance)
-    together = decisions_at(probs, mean, variance, np, stakes)
-    for u in range(2):
-        q, g = probs_and_gains(mean[:, u], variance[:, u])
-        np.testing.assert_allclose(gains[:, u], g, rtol=1e-6)
-        alone = decisions_at(q, mean[:, u], variance[:, u], np, stakes)
-        for ours, theirs in zip(together, alone, strict=True):
-            np.testing.assert_allclose(ours[..., u, :], theirs, rtol=1e-6)

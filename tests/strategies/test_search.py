@@ -114,7 +114,7 @@ def test_decisions_are_what_their_definition_gives(parts, search):
     found = search(*given, SIZE, score="decision")
     chosen, scores = by_definition(channels, X, X_target, labeller)
     assert found.chosen.tolist() == chosen
-    np.testing.assert_allclose(found.scores, scores, rtol=5e-3)  # targets move a little
+    np.testing.assert_allclose(found.scores, scores, rtol=1e-2)  # targets may move a little unseen
     assert is_free.sum() == N_POOL - 1  # what was given is left as it was
     assert found.n_cut == 0
 

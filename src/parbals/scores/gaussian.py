@@ -35,47 +35,26 @@ is the form where both points waver evenly between the same classes, however man
 logits covary alike. It ranks as the form does (correlation 0.95 to 1.00 on real data), and says
 which points are worth a closer look. With two classes it is the form itself, h = a.
 
-Decisions
----------
-Let a and b be the two most probable classes of a target point and d' = f_a - f_b there. A label at
-x moves its mean m_d by a random amount of variance
-
-    τ² = c_a² M_aa + c_b² M_bb - 2 c_a c_b M_ab      (with two classes c² a(x)),
-
-because E_y[α αᵀ] = M for the slopes α of ln P(y). The decision changes when the mean changes sign,
-and each unit beyond gains twice the slope of the probability there, E[σ'(d')] at mean zero. With
-the shift taken as normal the expected gain in accuracy is (as of a knowledge gradient)
-
-    2 (p_a + p_b) E[σ'] (τ φ(z) - |m_d| Φ(-z)),      z = |m_d| / τ.
-
-With stakes w_a and w_b (:mod:`parbals.scores.losses`) the decision changes where E[σ(d')] passes
-w_b / (w_a + w_b): the mean is counted from there, σ' is taken there, and w_a + w_b stands for 2.
-Where one class counts it is a, b is the most probable other, and p_a = E[σ(d')] (p_a + p_b).
-
-A single label has few values and its own shift is not normal, but a batch's is nearly so: the form
-is smooth, and is not zero for all points that are one label short of changing a decision.
-
 Functions take NumPy arrays and, given JAX's module, JAX's.
 """
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from parbals.mixture import normal, sigmoid_means
+from parbals.mixture import sigmoid_means
 from parbals.race import balanced, class_slopes
-from parbals.types import Stakes
 
 __all__ = [
-    "Decisions",
     "Table",
     "closed_bald",
     "closed_epig",
-    "decision_gain",
-    "decisions_at",
+    "each_channel",
+    "itself",
     "label_information",
+    "over_channels",
     "probs_and_gains",
     "quadratic_gain",
     "screen",
@@ -84,10 +63,7 @@ __all__ = [
 ]
 
 _ORDER = 5
-_NEWTON = 2
 _LEAST = 1e-30
-_FAR = 5.0  # deviations, of which less than 1e-7 is left
-_PEAK = float(1.0 / np.sqrt(2.0 * np.pi))
 # H(σ(f)) = Σ_i a_i exp(-f² / (2 t_i²)), largest error 4.3e-7: a minimax fit.
 _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
 _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
@@ -164,15 +140,6 @@ def closed_bald(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
     return xp.maximum(-(cells * xp.log(cells)).sum(axis=0) - expected, 0.0)
 
 
-class Decisions(NamedTuple):
-    """What a label may change at the targets; marks are None with two classes."""
-
-    margin: Any  # |m_d| (*U, M), from where the decision changes
-    worth: Any  # 2 (p_a + p_b) E[σ'] (*U, M), of a unit beyond
-    first: Any  # 1 at the most probable class (A, *U, M)
-    second: Any
-
-
 def target_gains(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
     """What points contribute to the quadratic form: a with two classes (A = 1), g with more.
 
@@ -189,69 +156,21 @@ def probs_and_gains(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any,
     if len(mean) == 1:
         p, slope = sigmoid_means(mean, variance, 1, xp)
         return p, _gain(p, slope, xp)
-    flat = (part.reshape(len(mean), -1) for part in (mean, variance))
-    p, slope = class_slopes(*flat, xp)
+    p, slope = class_slopes(mean.reshape(len(mean), -1), variance.reshape(len(mean), -1), xp)
     gains = balanced(xp.maximum(_gain(p, slope, xp), _LEAST), xp, axis=0)
     return p.reshape(mean.shape), gains.reshape(mean.shape)
 
 
 def _gain(p: Any, slope: Any, xp: ModuleType) -> Any:
-    return xp.square(slope) / xp.maximum(p * (1.0 - p), _LEAST)
-
-
-def decisions_at(
-    probs: Any, mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
-) -> Decisions:
-    """The decisions at target points, from probabilities, mean and variance (A, *U, M)."""
-    if len(mean) == 1:
-        pair = None if stakes is None else (stakes.values[1], stakes.values[0])
-        return Decisions(*_crossing(mean[0], variance[0], pair, xp), None, None)
-    each = (-1, *(1,) * (probs.ndim - 1))
-    classes, worth = xp.arange(len(probs)).reshape(each), probs
-    if stakes is not None:
-        worth = probs * stakes.values.reshape(each)
-        if stakes.mark is not None:  # it comes first
-            worth = worth + len(probs) * stakes.values.max() * stakes.mark.reshape(each)
-    first = (classes == worth.argmax(axis=0)).astype(probs.dtype)
-    second = (classes == xp.where(first > 0, -1.0, worth).argmax(axis=0)).astype(probs.dtype)
-    spread, weight = (((first + second) * x).sum(axis=0) for x in (variance, probs))
-    pair = None if stakes is None else _pair(stakes, first, second, weight, xp)
-    margin, unit = _crossing(((first - second) * mean).sum(axis=0), spread, pair, xp)
-    return Decisions(margin, weight * unit, first, second)
-
-
-def _pair(stakes: Stakes, first: Any, second: Any, weight: Any, xp: ModuleType) -> tuple[Any, Any]:
-    """Stakes of two classes as if there were no others; ``weight`` is p_a + p_b."""
-    one, other = (xp.tensordot(stakes.values, mark, 1) for mark in (first, second))
-    if stakes.mark is None:
-        return one, other
-    against = xp.minimum(other / xp.maximum(weight, _LEAST), 0.999 * (one + other))
-    return one + other - against, against
-
-
-def _crossing(
-    mean: Any, variance: Any, pair: tuple[Any, Any] | None, xp: ModuleType
-) -> tuple[Any, Any]:
-    """How far f ~ N(mean, variance) is from where a decision for σ(f) changes, and the worth of a
-    unit beyond; ``pair``: the stakes for and against, by default 1.
-    """
-    if pair is None:
-        return xp.abs(mean), 2.0 * sigmoid_means(xp.zeros_like(mean), variance, 1, xp)[1]
-    even = xp.log(pair[1]) - xp.log(pair[0])  # log odds at which both decisions are worth the same
-    place = even * xp.sqrt(1.0 + 0.125 * np.pi * variance)
-    for _ in range(_NEWTON):
-        p, slope = sigmoid_means(place, variance, 1, xp)
-        p = xp.clip(p, 1e-6, 1.0 - 1e-6)
-        place = place - (xp.log(p / (1.0 - p)) - even) * p * (1.0 - p) / xp.maximum(slope, 1e-9)
-    worth = (pair[0] + pair[1]) * sigmoid_means(place, variance, 1, xp)[1]
-    return xp.abs(mean - place), worth
+    """slope² / (p (1-p)); as E[σ(1-σ)] ≤ p (1-p), no more than the slope where both round to 0."""
+    return slope * xp.minimum(slope / xp.maximum(p * (1.0 - p), _LEAST), 1.0)
 
 
 Table = Callable[..., Any]
 """From the parts of a channel to its covariances (*U, n, M), or those of some columns alone."""
 
 
-def _itself(parts: Any, columns: Any = slice(None)) -> Any:
+def itself(parts: Any, columns: Any = slice(None)) -> Any:
     return parts[..., columns]
 
 
@@ -271,9 +190,9 @@ def quadratic_gain(
         gains, other_gains: of the points (A, *U, n) and of the targets (A, *U, M).
         share: (M,) weights of the targets.
     """
-    table = table or _itself
+    table = table or itself
     if len(gains) == 1:
-        here, weight = table(_each_channel(covariance)[0]), share * other_gains[0]
+        here, weight = table(each_channel(covariance)[0]), share * other_gains[0]
         return 0.5 * gains[0] * (xp.square(here) @ weight[..., None])[..., 0]
     total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
     weights = share * other_gains
@@ -295,7 +214,7 @@ def quadratic_gain(
     n_targets = other_total.shape[-1]
     sums = xp.zeros_like(total), xp.zeros((*total.shape, n_targets), total.dtype)
     channels = covariance, gains, other_gains, weights
-    alone, together = _over_channels(add_channel, sums, channels, xp)
+    alone, together = over_channels(add_channel, sums, channels, xp)
     form = (xp.square(together) @ (share / other_total)[..., None])[..., 0]
     return 0.5 * (alone + form / total)
 
@@ -316,7 +235,7 @@ def screen(
     table: Table | None = None,
 ) -> Any:
     """(*U, n) by which points are chosen for a closer look; arguments as of the form."""
-    table = table or _itself
+    table = table or itself
     here, weights = screening_gains(gains, xp), share * screening_gains(other_gains, xp)
 
     def add_channel(total: Any, channel: tuple[Any, Any, Any]) -> Any:
@@ -324,100 +243,21 @@ def screen(
         return total + own * (xp.square(table(parts)) @ weight[..., None])[..., 0], None
 
     nothing = xp.zeros_like(gains[0])
-    return 0.5 * _over_channels(add_channel, nothing, (covariance, here, weights), xp)
+    return 0.5 * over_channels(add_channel, nothing, (covariance, here, weights), xp)
 
 
-def decision_gain(
-    covariance: Any,
-    gains: Any,
-    decisions: Decisions,
-    share: Any,
-    xp: ModuleType = np,
-    table: Table | None = None,
-) -> Any:
-    """(*U, n) expected gain in accuracy over the targets of every point, see above.
-
-    ``covariance``, ``gains``, ``share`` and ``table`` as in :func:`quadratic_gain`.
-    """
-    table = table or _itself
-    margin = decisions.margin[..., None, :]
-    if decisions.first is None:
-        shift = xp.abs(table(_each_channel(covariance)[0])) * xp.sqrt(gains[0])[..., None]
-    else:
-        shift = _contrast_shift(covariance, gains, decisions, xp, table)
-    return (_expected_excess(margin, shift, xp) @ (decisions.worth * share)[..., None])[..., 0]
-
-
-def _expected_excess(margin: Any, shift: Any, xp: ModuleType) -> Any:
-    """τ φ(z) - |m_d| Φ(-z), of the shape of both."""
-    if xp is np:  # in most pairs the margin is many shifts away
-        is_near = margin < _FAR * shift
-        excess = np.zeros_like(shift)
-        excess[is_near] = _excess(np.broadcast_to(margin, shift.shape)[is_near], shift[is_near], xp)
-        return excess
-    return xp.where(margin < _FAR * shift, _excess(margin, xp.maximum(shift, _LEAST), xp), 0.0)
-
-
-def _excess(margin: Any, shift: Any, xp: ModuleType) -> Any:
-    beyond, bell = normal(-margin / shift, xp)
-    return xp.maximum(shift * (_PEAK * bell) - margin * beyond, 0.0)
-
-
-def _contrast_shift(
-    covariance: Any, gains: Any, decisions: Decisions, xp: ModuleType, table: Table
-) -> Any:
-    """τ of every pair (*U, n, M), M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
-    total = gains.sum(axis=0)
-    marks, kept = (decisions.first, decisions.second), (gains * (1.0 - gains / total))[..., None]
-    nothing = xp.zeros((*total.shape, decisions.margin.shape[-1]), total.dtype)
-    if xp is np and total.ndim == 1:
-        alone, one, other = _of_marked(covariance, gains, kept, marks, nothing, table)
-    else:
-
-        def add_channel(sums: tuple[Any, Any, Any], channel: tuple[Any, ...]) -> Any:
-            parts, gain, own, *marks = channel
-            here, (is_first, is_second) = table(parts), (mark[..., None, :] for mark in marks)
-            alone = xp.square(here) * own * (is_first + is_second)
-            pulled = here * gain[..., None]
-            sums = sums[0] + alone, sums[1] + pulled * is_first, sums[2] + pulled * is_second
-            return sums, None
-
-        channels = covariance, gains, kept, *marks
-        alone, one, other = _over_channels(add_channel, (nothing,) * 3, channels, xp)
-    return xp.sqrt(xp.maximum(alone + 2.0 * one * other / total[..., None], 0.0))
-
-
-def _of_marked(
-    covariance: Any,
-    gains: np.ndarray,
-    kept: np.ndarray,
-    marks: tuple[np.ndarray, np.ndarray],
-    nothing: np.ndarray,
-    table: Table,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same sums, of each channel over the targets alone that have it as one of their two."""
-    squares, pulled = (nothing, nothing.copy()), (nothing.copy(), nothing.copy())
-    for number, (parts, gain) in enumerate(zip(_each_channel(covariance), gains, strict=True)):
-        for mark, own, sums in zip(marks, squares, pulled, strict=True):
-            columns = np.flatnonzero(mark[number])
-            here = table(parts, columns)
-            sums[:, columns] = here * gain[:, None]
-            own[:, columns] = np.square(here) * kept[number]
-    return squares[0] + squares[1], *pulled
-
-
-def _each_channel(parts: Any) -> Any:
+def each_channel(parts: Any) -> Any:
     """The parts channel by channel."""
     return list(zip(*parts, strict=True)) if isinstance(parts, tuple) else parts
 
 
-def _over_channels(step: Callable[[Any, Any], Any], sums: Any, parts: Any, xp: ModuleType) -> Any:
+def over_channels(step: Callable[[Any, Any], Any], sums: Any, parts: Any, xp: ModuleType) -> Any:
     """The sums after all channels, one after the other."""
     if xp is not np:
         import jax
 
         return jax.lax.scan(step, sums, parts)[0]
     covariance, *others = parts
-    for channel in zip(_each_channel(covariance), *others, strict=True):
+    for channel in zip(each_channel(covariance), *others, strict=True):
         sums, _ = step(sums, channel)
     return sums

@@ -15,7 +15,10 @@ from parbals.arrays import block_rows
 from parbals.machine import on_host
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
-from parbals.scores.gaussian import closed_bald, decision_gain, decisions_at
+from parbals.scores.decisions import decision_gain, decisions_at
+from parbals.scores.gaussian import (
+    closed_bald,
+)
 from parbals.strategies.distributed import DistributedRows, each_row
 from parbals.strategies.host import MOST_SCORED, Found, search_on_host, walk_on_host
 from parbals.strategies.labeller import Labeller, open_labeller

@@ -14,11 +14,9 @@ import numpy as np
 
 from parbals.arrays import block_rows, release_pages
 from parbals.machine import Workers, several_threads
+from parbals.scores.decisions import Decisions, decision_gain, decisions_at
 from parbals.scores.gaussian import (
-    Decisions,
     closed_epig,
-    decision_gain,
-    decisions_at,
     probs_and_gains,
     quadratic_gain,
     screening_gains,
@@ -190,11 +188,13 @@ class _Search:
         parts = self._workers.map(
             lambda task: screen.of_channel(task[0], seen, gains, task[1]), tasks
         )
-        total = sum(
-            np.concatenate(parts[i : i + len(blocks)], axis=1)
-            for i in range(0, len(tasks), len(blocks))
+        by_channel = np.array(
+            [
+                np.concatenate(parts[i : i + len(blocks)], axis=1)
+                for i in range(0, len(tasks), len(blocks))
+            ]
         )
-        return self._mean(total)
+        return self._mean(by_channel.sum(axis=0))
 
     def _mean(self, values: np.ndarray) -> np.ndarray:
         """(s,) mean over the universes of what (U', s) the distinct ones say."""

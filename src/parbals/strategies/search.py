@@ -24,11 +24,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from parbals.numerics import COMPILED_SOON, platform
+from parbals.scores.decisions import Decisions, decision_gain, decisions_at
 from parbals.scores.gaussian import (
-    Decisions,
     closed_epig,
-    decision_gain,
-    decisions_at,
     probs_and_gains,
     quadratic_gain,
     screen,

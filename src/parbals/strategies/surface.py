@@ -18,10 +18,9 @@ from parbals.arrays import block_rows, bucket, exact_products, pad_rows
 from parbals.posterior.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.posterior.whitening import Whitening
+from parbals.scores.decisions import decision_gain, decisions_at
 from parbals.scores.gaussian import (
     closed_epig,
-    decision_gain,
-    decisions_at,
     probs_and_gains,
     quadratic_gain,
     screen,
