@@ -254,7 +254,7 @@ def report(results: dict) -> str:
         "",
         "## The same choices as on the CPU",
         "",
-        f"Of {len(results['choices'])} batches (2, 4 and 10 classes, five seeds each) "
+        f"Of {len(results['choices'])} batches (2, 4 and 10 classes, several seeds each) "
         f"{len(same)} are the same {BATCH} points in the same order; scores differ by at most "
         f"{apart:.1e} of themselves, and a batch that parts ways does so at a tie within that.",
         "",
