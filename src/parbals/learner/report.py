@@ -111,7 +111,7 @@ class Report:
             lines += [
                 f"expected error on {self.n_targets} target points: "
                 f"{_percent(self.expected_error)}",
-                f"expected log loss: {self.expected_log_loss} nats",
+                f"expected log loss: {self.expected_log_loss}",
                 *metric_line(self.as_dict()),
             ]
         measured = self.as_dict()["measured"]
