@@ -184,7 +184,7 @@ def growth_figure(lines: Lines) -> Figure:
     """Time above, memory below, one column for each size; both scales are logarithmic."""
     axes_shown = [axis for axis in TITLES if any(group[0] == axis for group in lines)]
     devices = list(dict.fromkeys(device for _, device, _ in lines))
-    figure = Figure(figsize=(2.1 * len(axes_shown) + 0.8, 4.6), layout="constrained")
+    figure = Figure(figsize=(2.1 * len(axes_shown) + 0.8, 5.0), layout="constrained")
     grid = figure.subplots(2, len(axes_shown), sharey="row", squeeze=False)
     handles = {}
     for (axis, device, n_classes), line in sorted(lines.items(), key=lambda item: _order(item[0])):
@@ -210,8 +210,17 @@ def growth_figure(lines: Lines) -> Figure:
             _plain(ax, sorted(sizes))
         grid[1, column].set_xlabel(TITLES[axis], fontsize=9, color=INK)
     grid[0, 0].set_ylabel("fit and batch, s", fontsize=9, color=INK)
-    grid[1, 0].set_ylabel("memory beyond inputs, GB", fontsize=9, color=INK)
-    figure.legend(handles.values(), handles, loc="outside upper left", frameon=False, fontsize=8.5)
+    grid[1, 0].set_ylabel("memory beyond\ninputs, GB", fontsize=9, color=INK)
+    figure.align_ylabels(grid[:, 0])
+    figure.legend(
+        handles.values(),
+        handles,
+        loc="outside upper center",
+        ncols=4,
+        frameon=False,
+        fontsize=8.5,
+        handlelength=3.0,
+    )
     return figure
 
 
@@ -220,7 +229,7 @@ def _plain(ax: Axes, values: list[float]) -> None:
     ax.xaxis.set_major_locator(FixedLocator(values))
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
     low, high = ax.get_ylim()
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 50.0 * low else (1.0,)))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300.0 * low else (1.0,)))
     ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_locator(NullLocator())

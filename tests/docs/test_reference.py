@@ -6,7 +6,7 @@ from inspect import getdoc, isclass, isfunction
 
 import click
 import pytest
-from pages import ROOT
+from pages import ROOT, RUN, blocks_of
 
 import parbals
 from parbals.cli.main import parbals as commands
@@ -73,3 +73,18 @@ def test_the_site_builds_without_a_warning(tmp_path):
     for page in ("index.html", "tutorials/texts.html", "tutorials/texts.ipynb", "idea.html"):
         assert (tmp_path / "site" / "docs" / page).exists()
     assert (tmp_path / "site" / "searchindex.js").exists()
+    tutorial = (tmp_path / "site" / "docs" / "tutorials" / "texts.html").read_text("utf-8")
+    assert 'href="texts.ipynb"' in tutorial
+
+
+@pytest.mark.parametrize("name", ["texts", "images", "table"])
+def test_a_notebook_runs_what_its_tutorial_runs(name):
+    from notebooks import notebook_of
+
+    page = f"docs/tutorials/{name}.md"
+    notebook = notebook_of((ROOT / page).read_text("utf-8"))
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    blocks = [block for block in blocks_of(page) if block.language in RUN and not block.reason]
+    magic = {"python": "", "bash": "%%bash\n"}
+    assert cells == [magic[block.language] + block.code.rstrip("\n") for block in blocks]
+    assert notebook.metadata.kernelspec.language == "python"
