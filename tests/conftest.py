@@ -1,7 +1,8 @@
 """Makes the helper modules beside this file importable from every test.
 
-What the tests and their processes compile is kept in one folder of their own, before any of them
-loads JAX: the user's cache is left alone.
+What the tests and their processes keep is in a folder of their own, made before any of them loads
+JAX: the user's cache is left alone. Compiled programs outlive the run, in .pytest_cache: they are
+known by what they compute and by JAX's version, and the next run need not compile them again.
 """
 
 import atexit
@@ -9,10 +10,16 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 if "PARBALS_CACHE_DIR" not in os.environ:
-    os.environ["PARBALS_CACHE_DIR"] = tempfile.mkdtemp(prefix="parbals-tests-")
-    atexit.register(shutil.rmtree, os.environ["PARBALS_CACHE_DIR"], ignore_errors=True)
+    cache = tempfile.mkdtemp(prefix="parbals-tests-")
+    os.environ["PARBALS_CACHE_DIR"] = cache
+    atexit.register(shutil.rmtree, cache, ignore_errors=True)
+    with suppress(OSError):  # a checkout that cannot be written to compiles every time
+        compiled = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+        compiled.mkdir(parents=True, exist_ok=True)
+        Path(cache, "compiled").symlink_to(compiled, target_is_directory=True)
