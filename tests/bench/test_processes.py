@@ -13,6 +13,7 @@ import pytest
 from bench_helpers import (
     SMALL_SETTINGS,
     TINY_SUITE,
+    InProcess,
     always_die,
     load_or_die,
     load_tiny,
@@ -21,7 +22,6 @@ from bench_helpers import (
     without_seconds,
 )
 
-from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
 from parbals.bench.processes import LocalProcesses, _Queue
