@@ -68,7 +68,7 @@ test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browse
 
 test-deploy: $(VENV)/.installed-dev  ## nginx, Caddy and systemd with the files under deploy/; installs them
 	@command -v nginx caddy systemd-analyze openssl >/dev/null || { apt-get update -qq && apt-get install -y -qq nginx caddy systemd openssl; }
-	PARBALS_DEPLOY=all $(BIN)/pytest -q tests/deploy $(PYTEST_ARGS)
+	PARBALS_DEPLOY=all $(BIN)/pytest -q -m "full or not full" tests/deploy $(PYTEST_ARGS)
 
 test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  ## a real Label Studio server; installs it, and Chromium
 	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \

@@ -1,18 +1,19 @@
 """Makes the helper modules beside this file importable from every test.
 
-What the tests and their processes compile is kept in one folder of their own, before any of them
-loads JAX: the user's cache is left alone.
+What the tests and their processes keep is in a folder of their own, named before any of them loads
+JAX: the user's cache is left alone. Compiled programs outlive the run; JAX knows them by what they
+compute, its version and the folder's name, and the next run need not compile them again.
 """
 
-import atexit
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-if "PARBALS_CACHE_DIR" not in os.environ:
-    os.environ["PARBALS_CACHE_DIR"] = tempfile.mkdtemp(prefix="parbals-tests-")
-    atexit.register(shutil.rmtree, os.environ["PARBALS_CACHE_DIR"], ignore_errors=True)
+if "PARBALS_CACHE_DIR" not in os.environ:  # the processes of a run have it from the first
+    cache = Path(__file__).parents[1] / ".pytest_cache" / "parbals"
+    os.environ["PARBALS_CACHE_DIR"] = str(cache)
+    for name in {path.name for path in cache.glob("*")} - {"compiled"}:
+        shutil.rmtree(cache / name, ignore_errors=True)

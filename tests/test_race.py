@@ -180,7 +180,7 @@ def test_what_cannot_matter_does_not(n_classes):
 
 
 @pytest.mark.parametrize(
-    "n_classes", [10, *(pytest.param(n, marks=pytest.mark.full) for n in (3, 100))]
+    "n_classes", [3, *(pytest.param(n, marks=pytest.mark.full) for n in (10, 100))]
 )
 @pytest.mark.parametrize(
     "variance", [1e-4, *(pytest.param(v, marks=pytest.mark.full) for v in (1.0, 1e3))]

@@ -3,12 +3,12 @@
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from parbals.bench.executors import Outcome
+from parbals.bench.executors import Outcome, attempt
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite
 from parbals.bench.metrics import METRICS
@@ -117,7 +117,22 @@ def folder_of(path, records, suite=TINY_SUITE):
 
 def without_seconds(folder):
     """What must be the same whenever and wherever the runs of a folder are computed."""
-    return {record.key: record.without_seconds() for record in folder.records()}
+    return {record.key: replace(record, seconds={}) for record in folder.records()}
+
+
+class InProcess:
+    """An executor: one run after the other, in this process."""
+
+    def results(self, runs, loader):
+        unloadable = {}
+        for run in runs:
+            if run.reference in unloadable:
+                yield Outcome(run, None, unloadable[run.reference], no_data=True)
+                continue
+            outcome = attempt(run, loader)
+            if outcome.no_data:
+                unloadable[run.reference] = outcome.error
+            yield outcome
 
 
 class Canned:

@@ -7,9 +7,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bench_helpers import TINY_SUITE, load_tiny, tiny_data, without_seconds
+from bench_helpers import TINY_SUITE, InProcess, load_tiny, tiny_data, without_seconds
 
-from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
 

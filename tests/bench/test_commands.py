@@ -5,10 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from bench_helpers import OWN_DATA, OWN_SUITE, TINY_SUITE, Canned
+from bench_helpers import OWN_DATA, OWN_SUITE, TINY_SUITE, Canned, InProcess
 from click.testing import CliRunner
 
-from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.cli.bench import bench
 from parbals.errors import InputError

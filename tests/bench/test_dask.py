@@ -49,6 +49,7 @@ def test_a_run_that_fails_over_there_is_reported(tmp_path, cluster):
 
 
 @pytest.mark.filterwarnings("default")
+@pytest.mark.full
 def test_a_worker_killed_in_the_middle_of_its_run_costs_no_run(
     tmp_path, cluster, tiny_runs, computed_here
 ):

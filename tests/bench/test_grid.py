@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from bench_helpers import TINY_SUITE, Canned, load_tiny, record_of, runs_of
+from bench_helpers import TINY_SUITE, Canned, InProcess, load_tiny, record_of, runs_of
 
-from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import load_suite, read_suite, run_grid, seconds_left
 from parbals.bench.loading import load_data

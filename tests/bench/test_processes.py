@@ -13,6 +13,7 @@ import pytest
 from bench_helpers import (
     SMALL_SETTINGS,
     TINY_SUITE,
+    InProcess,
     always_die,
     load_or_die,
     load_tiny,
@@ -21,7 +22,6 @@ from bench_helpers import (
     without_seconds,
 )
 
-from parbals.bench.executors import InProcess
 from parbals.bench.folder import ResultsFolder
 from parbals.bench.grid import read_suite, run_grid
 from parbals.bench.processes import LocalProcesses, _Queue
@@ -95,6 +95,7 @@ def test_killed_twenty_times_anywhere(tmp_path, computed_here):
     assert without_seconds(folder) == computed_here
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_costs_its_time_and_data_that_cannot_be_loaded_their_runs(tmp_path):
     """The first run's process dies and another computes it; unloadable data are asked for once."""
     good = runs_of("tiny", "10+2x3", "random", [0], settings=SMALL_SETTINGS)

@@ -29,7 +29,7 @@ def records(data):
 
 def test_the_same_arguments_give_the_same_record(data, records):
     again = run_one(data, "10+2x3", "parbals-epig", seed=5, **TINY)
-    assert again.without_seconds() == records["parbals-epig"].without_seconds()
+    assert replace(again, seconds={}) == replace(records["parbals-epig"], seconds={})
 
 
 def test_another_seed_gives_another_initial_set(data, records):

@@ -40,6 +40,7 @@ def test_it_finds_what_the_package_needs():
     assert checkup.speed is None
 
 
+@pytest.mark.full
 def test_the_measurement_times_all_three_steps():
     speed = doctor.measure_speed(SMALL, repeats=1)
     assert min(speed.fit_seconds, speed.epig_seconds, speed.product_seconds) > 0

@@ -94,7 +94,9 @@ def test_more_labels_than_messages_are_refused(tmp_path, capsys):
     assert "choose a smaller budget" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "code_of_end"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(
+    ("name", "code_of_end"), [("SIGINT", 130), pytest.param("SIGTERM", 143, marks=pytest.mark.full)]
+)
 def test_a_signal_inside_a_callback_of_the_garbage_collector_ends_the_command(name, code_of_end):
     code = (
         "import gc, os, signal, sys, time\n"

@@ -1,5 +1,7 @@
 """The experiment: the benchmark's runs, and first batches that are all judged alike."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,8 @@ def test_every_strategy_runs_under_every_seed_as_in_the_benchmark(demo):
     assert demo.budget.n_labels == (12, 15)
     settings = {"n_targets": 40, "loss": "error", "inference": "auto", "prior_scale": "auto"}
     again = run_one(load(features="words", seed=1), "12+1x3", "epig", seed=1, **settings)
-    assert again.without_seconds() == demo.records["epig"][1].without_seconds()
+    there = demo.records["epig"][1]
+    assert replace(again, seconds={}) == replace(there, seconds={})
 
 
 def test_first_batches_are_those_of_the_first_seed(demo):

@@ -131,6 +131,7 @@ def running(command, port, end, more=None):
 
 
 PROXIES = {"nginx": nginx, "caddy": caddy}
+KINDS = ["nginx", pytest.param("caddy", marks=pytest.mark.full)]
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def folder(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("kind", PROXIES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_team_labels_through_the_proxy(kind, tool, free_port, folder, tmp_path):
     program, port, place = tool(kind), free_port(), tmp_path / "proxy"
     links = json.loads((tmp_path / "links.json").read_text())
@@ -186,7 +187,7 @@ def test_a_team_labels_through_the_proxy(kind, tool, free_port, folder, tmp_path
     assert not [secret for secret in secrets if secret.encode() in logged]
 
 
-@pytest.mark.parametrize("kind", PROXIES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_people_who_log_in_at_the_proxy_need_no_link(kind, tool, free_port, folder, tmp_path):
     program, port = tool(kind), free_port()
     if kind == "nginx":

@@ -33,6 +33,7 @@ def test_a_random_forest():
     assert np.mean(np.array(learner.predict(X)) == Y) > 0.85
 
 
+@pytest.mark.full
 def test_a_gaussian_process():
     from gaussian_process import FourierProcess
 

@@ -20,9 +20,7 @@ GOOD = "for item in items(): say(item, 'spam' if int(item['id']) % 3 == 0 else '
 
 
 @pytest.fixture
-def run(project, tmp_path, monkeypatch):
-    monkeypatch.setenv("PARBALS_CACHE_DIR", str(tmp_path / "cache"))
-
+def run(project):
     def call(*arguments, folder=project):
         return CliRunner().invoke(command, [str(folder), *map(str, arguments)])
 
@@ -30,15 +28,14 @@ def run(project, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def start(project, tmp_path):
+def start(project):
     """Start the command as its own process."""
     running = []
 
     def call(*arguments, folder=project):
-        environment = {**os.environ, "PARBALS_CACHE_DIR": str(tmp_path / "cache")}
         process = subprocess.Popen(
             [sys.executable, "-m", "parbals", "label", str(folder), *map(str, arguments)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         running.append(process)
         return process

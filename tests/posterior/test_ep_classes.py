@@ -82,7 +82,7 @@ DESIGNS = {
 }
 
 
-_FULL = ("ten classes", "four classes", "small features", "separable")
+_FULL = ("ten classes", "four classes", "small features", "separable", "wrong labels")
 
 
 @pytest.mark.parametrize(

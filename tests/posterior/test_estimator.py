@@ -128,7 +128,9 @@ def test_auto_is_the_closed_form(n_classes):
     np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
 
 
-@pytest.mark.parametrize(("n_classes", "module"), [(2, "ep"), (3, "ep_classes")])
+@pytest.mark.parametrize(
+    ("n_classes", "module"), [(2, "ep"), pytest.param(3, "ep_classes", marks=pytest.mark.full)]
+)
 def test_auto_takes_particles_where_it_does_not_settle(monkeypatch, n_classes, module):
     X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12) % n_classes
     settled = small(inference="auto").fit(X, y)

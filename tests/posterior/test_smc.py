@@ -170,6 +170,7 @@ def test_across_the_rows_the_posterior_is_the_prior(n_more):
     assert len(np.unique(across[:, 0])) == N_SAMPLES
 
 
+@pytest.mark.full
 def test_the_row_space_gives_the_moments_of_the_whole_space(monkeypatch):
     rng = np.random.default_rng(0)
     X, y, X_test = (

@@ -183,7 +183,7 @@ class Server(Client):
     """`parbals serve` in a process of its own."""
 
     def __init__(self, folder, *options, port=0, before="", browser=False):
-        cache = {"PARBALS_CACHE_DIR": str(Path(folder).parent / "cache")}
+        cache = {"PARBALS_CACHE_DIR": str(Path(folder).parent / "cache")}  # where there is none
         program = [sys.executable, "-c", before + SERVE, str(folder)]
         self.folder = Path(folder)
         self.process = subprocess.Popen(
@@ -191,7 +191,7 @@ class Server(Client):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | cache,
+            env=cache | os.environ,
             start_new_session=True,
         )
         line = self.process.stdout.readline()

@@ -77,7 +77,9 @@ def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles
         assert server.get("/api/live").json["answers"] == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.full), signal.SIGTERM]
+)
 def test_ctrl_c_and_sigterm_end_the_server_and_its_worker(number, project):
     server = Server(project)
     (worker,) = wait_for(lambda: workers_of(server))

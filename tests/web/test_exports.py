@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 from page_server import make_project
 
-from parbals.web import downloads, routes
+from parbals.web import downloads, viewing
 from parbals.web.door import Visitor
 from parbals.web.session import Session
 
@@ -26,7 +26,7 @@ def page(tmp_path, monkeypatch):
 
 def app_of(page):
     app = FastAPI()
-    app.include_router(routes.viewing_routes(page))
+    app.include_router(viewing.viewing_routes(page))
     return app
 
 

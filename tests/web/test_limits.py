@@ -59,7 +59,9 @@ def is_open(link):
         return False
 
 
-@pytest.mark.parametrize("half", [HALF.decode(), HALF_A_BODY], ids=["head", "body"])
+@pytest.mark.parametrize(
+    "half", [HALF.decode(), pytest.param(HALF_A_BODY, marks=pytest.mark.full)], ids=["head", "body"]
+)
 def test_eleven_hundred_half_open_requests_do_not_lock_anybody_out(tmp_path, half):
     folder = make_project(tmp_path / "p")
     with more_files(2048), serving(folder, before=WITHOUT_WORKER) as server, ExitStack() as held:

@@ -14,7 +14,7 @@ from parbals.bench.records import write_line
 from parbals.bench.spec import Run
 from parbals.errors import ParbalsError
 
-__all__ = ["Executor", "InProcess", "Loader", "Outcome", "attempt"]
+__all__ = ["Executor", "Loader", "Outcome", "attempt"]
 
 Loader = Callable[[str], Any]
 """From a reference such as "airline" or "ag-news:Sports" to a :class:`parbals.bench.run.Data`.
@@ -41,21 +41,6 @@ class Executor(Protocol):
     def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
         """One outcome per run, in the order they are finished."""
         ...
-
-
-class InProcess:
-    """One run after the other, here: for notebooks, debugging and small grids."""
-
-    def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
-        unloadable: dict[str, str] = {}
-        for run in runs:
-            if run.reference in unloadable:
-                yield Outcome(run, None, unloadable[run.reference], no_data=True)
-                continue
-            outcome = attempt(run, loader)
-            if outcome.no_data:
-                unloadable[run.reference] = outcome.error
-            yield outcome
 
 
 def attempt(run: Run, loader: Loader) -> Outcome:

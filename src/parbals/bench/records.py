@@ -49,12 +49,6 @@ class RunRecord:
     def total_seconds(self) -> float:
         return sum(sum(part) for part in self.seconds.values())
 
-    def without_seconds(self) -> dict[str, Any]:
-        """Everything that must be the same when the run is repeated."""
-        values = self.as_dict()
-        del values["seconds"]
-        return values
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {

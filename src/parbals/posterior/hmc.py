@@ -43,6 +43,7 @@ __all__ = [
 
 _ACCEPTANCE = 0.8
 """What the step size is adapted to."""
+_MOST_LEAPFROGS = 256
 
 
 class WhitenedPosterior(NamedTuple):
@@ -149,7 +150,6 @@ def move_population(
     tolerance: Float[Array, ""] | float,
     *,
     n_classes: int,
-    max_leapfrogs: Int[Array, ""] | int = 256,
     short_share: Float[Array, ""] | float = 0.0,
 ) -> MoveResult:
     """Move every particle until the population has forgotten where it started.
@@ -206,7 +206,7 @@ def move_population(
         )
         momentum = jax.random.normal(momentum_key, whitened.shape, whitened.dtype)
         angle = np.pi / 2 * jax.random.uniform(angle_key, (), minval=0.85, maxval=1.15)
-        n_steps = jnp.clip(jnp.ceil(angle / state.step), 1, max_leapfrogs).astype(jnp.int32)
+        n_steps = jnp.clip(jnp.ceil(angle / state.step), 1, _MOST_LEAPFROGS).astype(jnp.int32)
         short = jax.random.uniform(short_key, (n_particles,)) < short_share
         factor = jnp.where(
             short, jnp.exp(-np.log(1e3) * jax.random.uniform(factor_key, (n_particles,))), 1.0
