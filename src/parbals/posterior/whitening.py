@@ -39,7 +39,7 @@ class Whitening(NamedTuple):
 
     def rows(self, X: Any) -> Any:
         """z (N, d) of design rows X (N, d); rows of zeros, which pad, stay zeros."""
-        shifted = X - X[:, -1:] * self.centre
+        shifted = (X - X[:, -1:] * self.centre).astype(self.left.dtype, copy=False)
         if self.is_whole:
             return shifted @ self.left
         if self.left.shape[1] == 0:
@@ -55,6 +55,11 @@ class Whitening(NamedTuple):
             w = w + np.tensordot(self.left, np.tensordot(self.right, v, axes=1), axes=1)
         w[-1] -= np.tensordot(self.centre, w, axes=1)
         return w
+
+    def single(self) -> "Whitening":
+        """The same in single precision, but for the centre: features may lie far from zero."""
+        parts = (self.deviations, self.left, self.right)
+        return Whitening(self.centre, *(np.asarray(x, np.float32) for x in parts))
 
     def times(self, factor: float) -> "Whitening":
         """The same prior with all deviations ``factor`` times as large."""
