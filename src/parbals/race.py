@@ -128,9 +128,7 @@ def _hazards(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any]:
     low = (start + early * deviation).max(axis=0)
     high = (start + (4.0 + share) * deviation).max(axis=0)
     low = _repeated(_SEARCHES, halved, (low, high), xp)[0]
-    nodes, weights = (
-        x.reshape(-1, *[1] * mean.ndim) for x in _legendre(_MEAN_NODES, mean.dtype)
-    )
+    nodes, weights = (x.reshape(-1, *[1] * mean.ndim) for x in _legendre(_MEAN_NODES, mean.dtype))
     value, bend = level(low + 0.5 * (high - low) * (nodes + 1.0))
     value = xp.exp(value)
     product = weights * xp.exp(-value.sum(axis=1, keepdims=True))

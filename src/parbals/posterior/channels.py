@@ -31,7 +31,7 @@ class Channels:
 
     @cached_property
     def single(self) -> "Channels":
-        """The same in single precision, for many rows; only the centre is still taken off in double.
+        """In single precision, for many rows; only the centre is still taken off in double.
 
         Moments are then known to about 1e-6 of the prior's deviation of a logit.
         """
