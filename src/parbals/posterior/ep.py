@@ -43,7 +43,7 @@ class GaussianPosterior(SitePosterior):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, 2) probabilities, E[σ(∓f)]."""
-        mean, variance = self.channels.single.marginals(X)
+        mean, variance = self.channels.quick_marginals(X)
         return _two_classes(mean[:, 0], variance[:, 0])
 
     def left_out(self) -> np.ndarray:

@@ -47,7 +47,7 @@ class ClassesPosterior(SitePosterior):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, C) probabilities E[softmax(f)]."""
-        return _probs(*self.channels.single.marginals(X))
+        return _probs(*self.channels.quick_marginals(X))
 
     def left_out(self) -> np.ndarray:
         return _probs(*_cavities(*self.channels.marginals(self.X), self.sites))
