@@ -75,8 +75,8 @@ def _probs(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """(N, C) from moments (N, C), some at a time: what the quadrature makes of them is cached."""
     probs = np.empty(mean.shape)
     for rows in block_rows(len(mean), max(1, _BLOCK // mean.shape[1])):
-        parts = (np.ascontiguousarray(x[rows].T) for x in (mean, variance))
-        probs[rows] = class_probs(*parts).T
+        here, spread = (np.ascontiguousarray(x[rows].T) for x in (mean, variance))
+        probs[rows] = class_probs(here, spread).T
     return probs / probs.sum(axis=1, keepdims=True)
 
 

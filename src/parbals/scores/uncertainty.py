@@ -1,7 +1,7 @@
 """Scores that need the pool alone: BALD, and the classical measures of an averaged prediction."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -101,7 +101,7 @@ def _map_pool(score: Score, probs: np.ndarray, weights: np.ndarray) -> np.ndarra
 def _compiled(score: Score) -> Callable[[Any, Any], Any]:
     import jax
 
-    return jax.jit(partial(score, xp=jax.numpy))
+    return jax.jit(lambda probs, weights: score(probs, weights, jax.numpy))
 
 
 # One block: samples (N, K, C) and weights (K,), of NumPy or JAX.
