@@ -7,7 +7,7 @@ from scipy.special import log_softmax, softmax
 
 from parbals import race
 from parbals.mixture import label_evidence, sigmoid_means
-from parbals.race import balanced, class_evidence, class_means, class_slopes
+from parbals.race import balanced, class_evidence, class_means, class_probs, class_slopes
 
 
 def hessians(probs):
@@ -70,9 +70,46 @@ def test_slopes_to_rank_by_are_close_to_the_means(n_classes, variance):
     mean, variances = made(n_classes, 1.0, variance, n=40)
     probs, slopes = class_means(mean, variances)
     p, diagonal = class_slopes(mean.T, variances.T)
-    np.testing.assert_allclose(p.T, probs, atol=6e-3)
+    np.testing.assert_allclose(p.T, probs, atol=1e-2)
     expected = np.einsum("nkk->nk", slopes)
     np.testing.assert_allclose(diagonal.T, expected, atol=0.05 * expected.max())
+
+
+def finely(mean, variance):
+    """p (C, n) of (C, n) from the Gumbel distribution itself: its smoothing and the race on grids.
+
+    What class a wins between two nodes is the rise of F_a there, times the others at the middle.
+    """
+    deviation = np.sqrt(variance + np.pi**2 / 6.0)
+    ends = (mean - 7.0 * deviation).max(axis=0), (mean + 15.0 * deviation).max(axis=0)
+    t = np.linspace(*ends, 1_500)[:, None]
+    noise = np.linspace(-8.0, 8.0, 201)
+    shares = np.exp(-0.5 * noise**2) / np.exp(-0.5 * noise**2).sum()
+    below = np.zeros((len(t), *mean.shape))
+    for share, z in zip(shares, noise, strict=True):
+        gap = np.maximum(t - mean - np.sqrt(variance) * z, -7.0)
+        below += share * np.exp(-np.exp(-gap))
+    middle = np.log(np.maximum(0.5 * (below[1:] + below[:-1]), 1e-300))
+    others = np.exp(middle.sum(axis=1, keepdims=True) - middle)
+    return (others * np.diff(below, axis=0)).sum(axis=0)
+
+
+@pytest.mark.parametrize(("apart", "allowed"), [(1.0, 1e-3), (10.0, 1e-3), (100.0, 1e-2)])
+@pytest.mark.parametrize("wide", [0.5, 50.0])
+def test_narrow_classes_are_seen_among_wide_ones(wide, apart, allowed):
+    """As far apart as a posterior may have them before it says that it cannot be trusted."""
+    generator = np.random.default_rng(0)
+    mean = np.sqrt(1.0 + wide) * generator.standard_normal((4, 3))
+    variance = wide * apart ** -generator.random((4, 3))
+    variance[:2] = [[wide], [wide / apart]]
+    expected = finely(mean, variance)
+    np.testing.assert_allclose(expected.sum(axis=0), 1.0, atol=1e-4)
+    found = class_probs(mean, variance)
+    np.testing.assert_allclose(found, expected, atol=allowed)
+    np.testing.assert_allclose(class_means(mean.T, variance.T)[0].T, found, atol=1e-12)
+    single = class_probs(mean.astype(np.float32), variance.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, found, atol=2e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4, 10, 100])

@@ -21,7 +21,6 @@ from parbals.files import cache_folder, locked
 __all__ = [
     "COMPILED_SOON",
     "devices",
-    "entropy",
     "keep_compiled",
     "platform",
     "safe_reciprocal",
@@ -109,11 +108,6 @@ def safe_reciprocal(x: Float[Array, "..."]) -> Float[Array, "..."]:
     Below 1e-18 nothing is told apart any more: products of two reciprocals stay finite in float32.
     """
     return jnp.where(x > 0, 1.0 / jnp.maximum(x, 1e-18), 0.0)
-
-
-def entropy(probs: Float[Array, "... C"]) -> Float[Array, "..."]:
-    """Shannon entropy in nats over the last axis, with 0 ln 0 = 0."""
-    return -jnp.sum(jax.scipy.special.xlogy(probs, probs), axis=-1)
 
 
 keep_compiled()  # everything that compiles imports this module, or one that does

@@ -148,14 +148,15 @@ class TestRound:
 
 class TestProcesses:
     def test_choosing_and_reporting_load_no_model_library(self, project, tmp_path):
-        """With the default strategy, on a CPU."""
-        with Store.open(project) as store:
-            store.update_settings(strategy=DEFAULT)
+        """On a CPU; with samples, averages and in closed form."""
         (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        folder, commands = str(project), [["tell", str(project), "b.csv"]]
+        for strategy in (DEFAULT, "epig", "bald", "power-bald", "confidence", "margin", "entropy"):
+            commands += [["edit", folder, "--strategy", strategy], ["next", folder, "-n", "1"]]
         code = f"""
 import sys
 from parbals.cli.main import main
-for arguments in [["next", {str(project)!r}], ["tell", {str(project)!r}, "b.csv"]]:
+for arguments in {commands}:
     try:
         main(arguments)
     except SystemExit as ended:
@@ -169,6 +170,8 @@ assert not heavy, heavy
 
     @pytest.mark.full
     def test_the_second_next_compiles_nothing_new(self, project, tmp_path):
+        with Store.open(project) as store:
+            store.update_settings(strategy="batchbald")  # one that JAX computes
         environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
         kept = []

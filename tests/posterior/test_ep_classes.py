@@ -5,10 +5,11 @@ import pytest
 from oracles.hamiltonian import predictions
 from scipy.special import log_softmax, softmax
 
+from parbals.mixture import sigmoid_means
 from parbals.posterior.ep import fit_gaussian
 from parbals.posterior.ep_classes import fit_classes
 from parbals.posterior.whitening import Whitening
-from parbals.race import class_evidence
+from parbals.race import class_evidence, class_probs
 
 
 def made(n_rows, n_features, n_classes, length=1.0, seed=0):
@@ -246,3 +247,22 @@ def test_sweeps_that_did_not_settle_are_told():
     restless = type(posterior)(**{**vars(posterior), "change": 0.2})
     (problem,) = restless.problems()
     assert "did not settle" in problem
+
+
+@pytest.mark.parametrize("length", [0.01, 1.0, 1_000.0])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_predictions_in_single_precision_are_those_in_double(n_classes, length):
+    """Features as long as they may be, and ten thousand times farther from zero than they vary."""
+    X, labels, X_test = made(60, 5, n_classes, length)
+    far = np.append(np.full(5, 1e4 * length), 0.0)
+    whitening = Whitening.diagonal(np.ones(6), far)
+    posterior = (
+        fit_gaussian(X + far, labels, whitening)
+        if n_classes == 2
+        else fit_classes(X + far, labels, n_classes, whitening)
+    )
+    mean, variance = (part.T for part in posterior.channels.marginals(X_test + far))
+    expected = class_probs(mean, variance) if n_classes > 2 else sigmoid_means(*mean, *variance, 0)
+    found = posterior.predict_proba(X_test + far)
+    np.testing.assert_allclose(found.T[-len(expected) :], expected, atol=2e-5)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)

@@ -201,7 +201,9 @@ class ActiveLearner(Records, Shown):
 
     def choosable_positions(self) -> np.ndarray:
         """Free positions that a strategy may choose from, ascending: all but the audit's."""
-        return np.setdiff1d(np.flatnonzero(self.is_free()), self.audit)
+        is_free = self.is_free()
+        is_free[self.audit] = False
+        return np.flatnonzero(is_free)
 
     def pending_positions(self) -> np.ndarray:
         """Positions that are out, ascending, without the audit's: no choice depends on those."""

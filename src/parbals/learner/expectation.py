@@ -116,7 +116,8 @@ def estimates(
     surprise = -np.log(np.maximum(plain, _LEAST))  # of each possible label
     believed = mean / np.maximum(plain, _LEAST)
     powers = np.stack([believed * surprise, believed * np.square(surprise)], axis=2)  # (M, C, 2)
-    expected, squared = np.moveaxis(samples.astype(np.float64) @ powers, 2, 0)  # (M, K) each
+    powers = powers.astype(samples.dtype)  # the samples are many, and not copied
+    expected, squared = np.moveaxis(samples @ powers, 2, 0).astype(np.float64)  # (M, K) each
     drawn = generator.choice(len(weights), _DRAWS, p=weights)
     noise = generator.standard_normal((3, _DRAWS))
     warmer = _by_temperature(plain, decided, surprise, heat)  # (2, nodes)

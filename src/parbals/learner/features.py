@@ -104,7 +104,9 @@ class FeatureTable:
     ) -> np.ndarray:
         """At most ``size`` different rows, in the order they stand in; none at ``leave_out``."""
         if leave_out is not None and len(leave_out):
-            kept = np.setdiff1d(np.arange(self.n_rows), leave_out)
+            is_kept = np.ones(self.n_rows, bool)
+            is_kept[leave_out] = False
+            kept = np.flatnonzero(is_kept)
             return self.rows(np.sort(generator.choice(kept, min(size, len(kept)), replace=False)))
         if size >= self.n_rows:
             return self._dense(slice(0, self.n_rows))

@@ -11,6 +11,7 @@ their logits; C > 2 classes have C, their logits.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -40,6 +41,29 @@ class Channels:
         prior = np.square(whitened).sum(axis=1) - np.square(inside).sum(axis=1)
         posterior = np.square(inside @ self.roots).sum(axis=2).T
         return inside @ self.location, np.maximum(prior, 0.0)[:, None] + posterior
+
+    def quick_marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same in single precision, for many rows.
+
+        Both are known to about 1e-6 of the prior's deviation: the centre is taken off in double.
+        """
+        whitening, basis, location, factors = self._single
+        shifted = whitening.shifted(X)
+        looked = shifted @ factors
+        variance = np.einsum("anr,anr->na", looked, looked)
+        if basis.shape[1] < len(basis):
+            whitened = whitening.rows(X)
+            prior = np.square(whitened).sum(axis=1) - np.square(whitened @ basis).sum(axis=1)
+            variance += np.maximum(prior, 0.0)[:, None]
+        return shifted @ location, variance
+
+    @cached_property
+    def _single(self) -> tuple[Whitening, np.ndarray, np.ndarray, np.ndarray]:
+        """Whitening, B, T B m (d, A) and T B R_a (A, d, r)."""
+        inside = self.whitening.coloured(self.basis)
+        parts = self.basis, inside @ self.location, inside @ self.roots
+        basis, location, factors = (x.astype(np.float32) for x in parts)
+        return self.whitening.single(), basis, location, factors
 
     def covariance_with(self, X: np.ndarray) -> np.ndarray:
         """S_a xᵀ (A, d, M) for design rows X (M, d): cov(f_a(x'), f_a(x)) = x' S_a xᵀ."""

@@ -43,7 +43,8 @@ class GaussianPosterior(SitePosterior):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, 2) probabilities, E[σ(∓f)]."""
-        return _two_classes(*self.marginals(X))
+        mean, variance = self.channels.quick_marginals(X)
+        return _two_classes(mean[:, 0], variance[:, 0])
 
     def left_out(self) -> np.ndarray:
         return _two_classes(*cavities(*self.marginals(self.X), self.sites))

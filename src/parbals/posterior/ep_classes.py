@@ -15,14 +15,12 @@ A sweep takes each site out (the cavity), multiplies by the softmax with the mom
 :func:`parbals.race.class_evidence`, and sets the site so that mean and variances agree.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.machine import several_threads
 from parbals.posterior.channels import Channels
 from parbals.posterior.row_space import row_space
 from parbals.posterior.sites import SitePosterior, Sites, settle
@@ -36,7 +34,7 @@ _TOLERANCE = 1e-4
 _SETTLED = 1e-2
 _LEAST = 1e-300
 _MOST_APART = 100.0
-_BLOCK = 1_024  # logits at a time: what the quadrature makes of them stays in the cache
+_BLOCK = 2_048  # logits
 
 
 @dataclass(frozen=True)
@@ -49,23 +47,10 @@ class ClassesPosterior(SitePosterior):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """(N, C) probabilities E[softmax(f)]."""
-        return self._probs(lambda rows: self.channels.marginals(X[rows]), len(X))
+        return _probs(*self.channels.quick_marginals(X))
 
     def left_out(self) -> np.ndarray:
-        mean, variance = _cavities(*self.channels.marginals(self.X), self.sites)
-        return self._probs(lambda rows: (mean[rows], variance[rows]), len(mean))
-
-    def _probs(self, moments: Callable[[slice], tuple[np.ndarray, ...]], n_rows: int) -> np.ndarray:
-        """(N, C) from the moments (n, C) of some rows."""
-        probs = np.empty((n_rows, self.n_classes))
-
-        def write(rows: slice) -> None:
-            mean, variance = (np.ascontiguousarray(x.T) for x in moments(rows))
-            probs[rows] = class_probs(mean, variance).T
-
-        with several_threads() as workers:
-            workers.map(write, block_rows(n_rows, max(1, _BLOCK // self.n_classes)))
-        return probs
+        return _probs(*_cavities(*self.channels.marginals(self.X), self.sites))
 
     def problems(self) -> tuple[str, ...]:
         """Sites that still changed when the sweeps were used up.
@@ -84,6 +69,15 @@ class ClassesPosterior(SitePosterior):
 
     def _refitted(self, X: np.ndarray, labels: np.ndarray, start: Sites) -> Self:
         return type(self)(**vars(fit_classes(X, labels, self.n_classes, self.whitening, start)))
+
+
+def _probs(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """(N, C) from moments (N, C), some at a time: what the quadrature makes of them is cached."""
+    probs = np.empty(mean.shape)
+    for rows in block_rows(len(mean), max(1, _BLOCK // mean.shape[1])):
+        here, spread = (np.ascontiguousarray(x[rows].T) for x in (mean, variance))
+        probs[rows] = class_probs(here, spread).T
+    return probs / probs.sum(axis=1, keepdims=True)
 
 
 def fit_classes(

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from parbals.arrays import block_rows
 from parbals.errors import InputError, LabelError
 from parbals.labels import (
     check_classes,
@@ -16,6 +17,7 @@ from parbals.labels import (
     classes_shown,
     label_array,
 )
+from parbals.machine import several_threads
 from parbals.posterior.contrasts import contrast_basis
 from parbals.posterior.diagnostics import warn_if_unreliable
 from parbals.posterior.inference import INFERENCES, Gaussian, Inference, Posterior
@@ -26,6 +28,8 @@ from parbals.randomness import Seed, seed_from
 from parbals.validate import check_choice, check_features, check_positive_int, check_prior_scale
 
 __all__ = ["LogisticModel"]
+
+_BLOCK = 512  # rows that a thread predicts at a time
 
 
 class LogisticModel:
@@ -128,10 +132,10 @@ class LogisticModel:
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, C): the posterior predictive, Σ_k w_k p_k(y | x); of a Gaussian without draws."""
-        design = self._design(X)
+        rows = self._checked(X)
         if self.gaussian is not None:
-            return self.gaussian.predict_proba(design)
-        rows = self._inference.prior.whitening.rows(design)
+            return _in_blocks(self.gaussian, rows)
+        rows = self._inference.prior.whitening.rows(add_bias(rows))
         coefficients = self._posterior.coefficients
         return mean_proba(rows, coefficients, len(self.classes_), self.sample_weights)
 
@@ -216,13 +220,19 @@ class LogisticModel:
         self._posterior, self.diagnostics_ = posterior, posterior.diagnostics
 
     def _design(self, X: Any, name: str = "X") -> np.ndarray:
+        return add_bias(self._checked(X, name))
+
+    def _checked(self, X: Any, name: str = "X") -> np.ndarray:
+        """Features (N, D) like those of the fit."""
         self._check_fitted()
         check_features(X, name, self.n_features_in_)
-        return add_bias(self._rows(X))
+        return self._rows(X)
 
     def _rows(self, X: Any, *, first: bool = False) -> np.ndarray:
-        """Checked features (N, D) in float64; the ``first`` ones say what later ones must be."""
-        rows = np.asarray(X, np.float64)
+        """Checked features (N, D) as floats; the ``first`` ones say what later ones must be."""
+        rows = np.asarray(X)
+        if first or rows.dtype != np.float32:  # single precision is not copied: it may be a pool
+            rows = rows.astype(np.float64, copy=False)
         if first:
             self.n_features_in_ = rows.shape[1]
         return rows
@@ -237,6 +247,18 @@ class LogisticModel:
         self._check_fitted()
         weights = self._inference.prior.whitening.weights(self._posterior.coefficients)
         return np.einsum("cj,djk->kcd", contrast_basis(len(self.classes_)), weights)
+
+
+def _in_blocks(posterior: Gaussian, rows: np.ndarray) -> np.ndarray:
+    """(N, C) probabilities of features (N, D), on several threads."""
+    probs = np.empty((len(rows), posterior.n_classes))
+
+    def write(block: slice) -> None:
+        probs[block] = posterior.predict_proba(add_bias(rows[block]))
+
+    with several_threads() as workers:
+        workers.map(write, block_rows(len(rows), _BLOCK))
+    return probs
 
 
 def _label_vector(y: Any, name: str = "y") -> np.ndarray:

@@ -39,22 +39,34 @@ class Whitening(NamedTuple):
 
     def rows(self, X: Any) -> Any:
         """z (N, d) of design rows X (N, d); rows of zeros, which pad, stay zeros."""
-        shifted = X - X[:, -1:] * self.centre
+        shifted = self.shifted(X)
         if self.is_whole:
             return shifted @ self.left
         if self.left.shape[1] == 0:
             return shifted * self.deviations
         return shifted * self.deviations + (shifted @ self.left) @ self.right
 
-    def weights(self, v: np.ndarray) -> np.ndarray:
-        """w (d, ...) of whitened weights v (d, ...), for design rows that are not centred."""
+    def shifted(self, X: Any) -> Any:
+        """Design rows X (N, d) counted from the centre."""
+        return (X - X[:, -1:] * self.centre).astype(self.left.dtype, copy=False)
+
+    def coloured(self, v: np.ndarray) -> np.ndarray:
+        """T v (d, ...) of whitened weights v (d, ...), for design rows counted from the centre."""
         if self.is_whole:
-            w = np.tensordot(self.left, v, axes=1)
-        else:
-            w = self.deviations.reshape(-1, *[1] * (v.ndim - 1)) * v
-            w = w + np.tensordot(self.left, np.tensordot(self.right, v, axes=1), axes=1)
+            return np.tensordot(self.left, v, axes=1)
+        w = self.deviations.reshape(-1, *[1] * (v.ndim - 1)) * v
+        return np.asarray(w + np.tensordot(self.left, np.tensordot(self.right, v, axes=1), axes=1))
+
+    def weights(self, v: np.ndarray) -> np.ndarray:
+        """The same for design rows as they are."""
+        w = self.coloured(v)
         w[-1] -= np.tensordot(self.centre, w, axes=1)
         return w
+
+    def single(self) -> "Whitening":
+        """The same in single precision, but for the centre: features may lie far from zero."""
+        parts = (self.deviations, self.left, self.right)
+        return Whitening(self.centre, *(np.asarray(x, np.float32) for x in parts))
 
     def times(self, factor: float) -> "Whitening":
         """The same prior with all deviations ``factor`` times as large."""

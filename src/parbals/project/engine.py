@@ -20,7 +20,7 @@ from parbals.types import Batch
 
 __all__ = ["NothingFreeError", "choose_batch", "learner_of", "pending_of", "refresh"]
 
-_ROWS = 16_384
+_ENTRIES = 2**22  # of features, read and predicted at a time
 _TRIES = 20
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
@@ -176,8 +176,9 @@ def refresh(
     # Before the predictions, which take longer where items are many.
     store.save_report(report.as_dict(), len(learner.labelled))
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
-    for rows, block in learner.pool.blocks(_ROWS):
-        predictions[rows] = learner.predict_proba(block, with_audit=with_audit)
+    model = learner.fitted(with_audit=with_audit)
+    for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):
+        predictions[rows] = learner.mean_proba(model, learner.preparation(block))
         progress("predicting", rows.stop, learner.pool.n_rows)
     written = store_features(store.folder, predictions, name="predictions")
     # Last: where it stops in between, the predictions still say that they are older.

@@ -1,14 +1,14 @@
 """Scores that need the pool alone: BALD, and the classical measures of an averaged prediction."""
 
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.numerics import entropy, working_precision
+from parbals.arrays import block_rows, bucket, exact_products, pad_rows
+from parbals.machine import on_host, several_threads
 from parbals.validate import check_samples
 
 __all__ = [
@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 _BLOCK_ENTRIES = 1 << 21
+_CACHED_ENTRIES = 1 << 15
+Score = Callable[[Any, Any, ModuleType], Any]
 
 
 def bald(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
@@ -53,64 +55,85 @@ def margin(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
 
 
 def bald_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _map_pool(_bald_block, probs, weights)
+    return _map_pool(_bald, probs, weights)
 
 
 def entropy_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _map_pool(_entropy_block, probs, weights)
+    return _map_pool(_entropy, probs, weights)
 
 
 def confidence_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _map_pool(_least_confidence_block, probs, weights)
+    return _map_pool(_least_confidence, probs, weights)
 
 
 def margin_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _map_pool(_margin_block, probs, weights)
+    return _map_pool(_margin, probs, weights)
 
 
-def _map_pool(block_score: Any, probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """A score of every pool point, block by block, in the precision of the samples."""
-    _, n_samples, n_classes = probs.shape
-    small = weights.astype(probs.dtype)
-    most = max(16, 1 << (_BLOCK_ENTRIES // (n_samples * n_classes)).bit_length())
-    block = min(bucket(len(probs)), most)
+def _map_pool(score: Score, probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """A score of every pool point, block by block, in the precision of the samples.
+
+    On a CPU by NumPy: to load JAX takes longer than to score ten thousand points.
+    """
+    entries, small = int(np.prod(probs.shape[1:])), weights.astype(probs.dtype)
+    if on_host():
+        scores = np.empty(len(probs), probs.dtype)
+
+        def write(rows: slice) -> None:
+            scores[rows] = score(probs[rows], small, np)
+
+        with several_threads() as workers:
+            workers.map(write, block_rows(len(probs), max(1, _CACHED_ENTRIES // entries)))
+        return scores
+    from parbals.numerics import working_precision
+
+    block = min(bucket(len(probs)), max(16, 1 << (_BLOCK_ENTRIES // entries).bit_length()))
     with working_precision(probs.dtype):
         # Dispatched without waiting: the next block is laid out while this one is scored.
         parts = [
-            block_score(pad_rows(probs[rows], block), small)
+            _compiled(score)(pad_rows(probs[rows], block), small)
             for rows in block_rows(len(probs), block)
         ]
         return np.concatenate([np.asarray(part) for part in parts])[: len(probs)]
 
 
-def _mean(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) -> Float[Array, "N C"]:
-    return jnp.einsum("nkc,k->nc", probs, weights, precision=jax.lax.Precision.HIGHEST)
+@cache
+def _compiled(score: Score) -> Callable[[Any, Any], Any]:
+    import jax
+
+    return jax.jit(lambda probs, weights: score(probs, weights, jax.numpy))
 
 
-@jax.jit
-def _bald_block(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) -> Float[Array, " N"]:
-    mean = _mean(probs, weights)[:, None, :]
-    ratio = jnp.where(mean > 0, probs / jnp.where(mean > 0, mean, 1.0), 1.0)
+# One block: samples (N, K, C) and weights (K,), of NumPy or JAX.
+
+
+def _mean(probs: Any, weights: Any, xp: ModuleType) -> Any:
+    with exact_products(xp):
+        return weights @ probs  # (N, C)
+
+
+def _bald(probs: Any, weights: Any, xp: ModuleType) -> Any:
+    mean = _mean(probs, weights, xp)[:, None, :]
+    ratio = xp.where(mean > 0, probs / xp.where(mean > 0, mean, 1.0), 1.0)
     # p ln(p/p̄) - p + p̄ ≥ 0 term by term; the added parts sum to zero over the classes.
-    divergence = mean * (jax.scipy.special.xlogy(ratio, ratio) - (ratio - 1.0))
-    return jnp.einsum(
-        "nkc,k->n", jnp.maximum(divergence, 0.0), weights, precision=jax.lax.Precision.HIGHEST
-    )
+    divergence = mean * (_times_log(ratio, xp) - (ratio - 1.0))
+    with exact_products(xp):
+        return xp.maximum(divergence, 0.0).sum(axis=2) @ weights
 
 
-@jax.jit
-def _entropy_block(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) -> Float[Array, " N"]:
-    return entropy(_mean(probs, weights))
+def _entropy(probs: Any, weights: Any, xp: ModuleType) -> Any:
+    return -_times_log(_mean(probs, weights, xp), xp).sum(axis=1)
 
 
-@jax.jit
-def _least_confidence_block(
-    probs: Float[Array, "N K C"], weights: Float[Array, " K"]
-) -> Float[Array, " N"]:
-    return 1.0 - _mean(probs, weights).max(axis=1)
+def _least_confidence(probs: Any, weights: Any, xp: ModuleType) -> Any:
+    return 1.0 - _mean(probs, weights, xp).max(axis=1)
 
 
-@jax.jit
-def _margin_block(probs: Float[Array, "N K C"], weights: Float[Array, " K"]) -> Float[Array, " N"]:
-    first, second = jax.lax.top_k(_mean(probs, weights), 2)[0].T
-    return 1.0 - (first - second)
+def _margin(probs: Any, weights: Any, xp: ModuleType) -> Any:
+    ordered = xp.sort(_mean(probs, weights, xp), axis=1)
+    return 1.0 - (ordered[:, -1] - ordered[:, -2])
+
+
+def _times_log(x: Any, xp: ModuleType) -> Any:
+    """x ln x, 0 at 0."""
+    return x * xp.log(xp.maximum(x, np.finfo(x.dtype).tiny))

@@ -9,6 +9,8 @@ of candidates: no program is compiled, which in a fresh process is what takes th
 
 import numpy as np
 
+from parbals.arrays import block_rows
+from parbals.machine import several_threads
 from parbals.posterior.channels import Channels
 from parbals.scores.gaussian import quadratic_gain
 from parbals.strategies.surface import Surface, covariance_between, surface_of
@@ -16,6 +18,7 @@ from parbals.strategies.surface import Surface, covariance_between, surface_of
 __all__ = ["expected_gain"]
 
 _LEADERS = 128
+_BLOCK = 64  # candidates scored at a time
 _NEARLY = 0.99
 """A label leaves at least a hundredth of the variance of its own point."""
 
@@ -32,8 +35,7 @@ def expected_gain(
         n: how many labels, at most N.
     """
     there, here = (surface_of(channels, X) for X in (target, pool))
-    table = covariance_between(here, there, slice(len(pool)))
-    gains = np.asarray(here.gains)[:, : len(pool)]
+    gains, start = np.asarray(here.gains)[:, : len(pool)], np.empty(len(pool))
     if len(pending):
         out = surface_of(channels, pending)
         seen = slice(len(pending))
@@ -43,13 +45,28 @@ def expected_gain(
         )
         sideways = covariance_between(out, here, seen)[:, :, : len(pool)]
         weights = _explained(inside, np.asarray(out.gains)[:, seen], sideways)
-        table = table - weights.swapaxes(1, 2) @ cross
-    start = quadratic_gain(table, gains, there.gains, there.share, np)
+
+    def covariances(rows: slice | np.ndarray) -> np.ndarray:
+        """(A, n, M) of candidates with the targets, given what is out."""
+        table = covariance_between(here, there, rows)
+        return table - weights[:, :, rows].swapaxes(1, 2) @ cross if len(pending) else table
+
+    def score(rows: slice) -> None:
+        start[rows] = quadratic_gain(
+            covariances(rows), gains[:, rows], there.gains, there.share, np
+        )
+
+    with several_threads() as workers:  # the whole table would leave the cache
+        workers.map(score, block_rows(len(pool), _BLOCK))
     leaders = np.argsort(-start, kind="stable")[: max(_LEADERS, n)]
-    among = covariance_between(here, here, leaders)[:, :, leaders]
+    few = here._replace(
+        target=here.target._replace(across=here.target.across[leaders]),
+        factor=here.factor[:, :, leaders],
+    )
+    among = covariance_between(few, few, slice(None))
     if len(pending):
         among = among - weights[:, :, leaders].swapaxes(1, 2) @ sideways[:, :, leaders]
-    return _greedy(table[:, leaders], among, gains[:, leaders], there, n)
+    return _greedy(covariances(leaders), among, gains[:, leaders], there, n)
 
 
 def _greedy(
