@@ -109,11 +109,11 @@ class Place:
 
     def is_proxy(self, peer: str) -> bool:
         """Whether a request comes from the proxy, which speaks for others."""
+        if self.public is None:
+            return False
         address = address_of(peer.removeprefix("::ffff:"))
-        return (
-            self.public is not None
-            and address is not None
-            and any(address in ipaddress.ip_network(proxy) for proxy in self.proxies)
+        return address is not None and any(
+            address in ipaddress.ip_network(proxy) for proxy in self.proxies
         )
 
     def encryption(self) -> ssl.SSLContext | None:
