@@ -19,8 +19,7 @@ COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python
 # scikit-learn below 1.9 knows the columns of polars 1 alone.
 LOWEST_EXTRAS := $(addprefix --extra ,images parquet data skops cluster slurm)
 LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client pytest
-# tests/web is not among them yet: with the lowest FastAPI a server of tests/web/test_guard.py does not stop, why is not known.
-LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/test_select.py
+LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/web tests/test_select.py
 
 LABEL_STUDIO ?= label-studio==1.23.2
 INTEGRATIONS := .venv-integrations

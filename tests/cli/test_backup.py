@@ -22,6 +22,17 @@ def test_there_and_back_again(run, project, tmp_path):
     assert "ham" in run("status", "again")
 
 
+def test_restoring_ends_personal_links_and_says_whose(run, project):
+    run("invite", project, "Ada")
+    run("backup", project, "b.zip")
+    said = run("restore", "b.zip", "again")
+    assert "Personal links were ended (1: Ada)" in said
+    assert "parbals invite again NAME" in said
+    assert "revoked" in run("people", "again")
+    assert "ended" not in run("restore", "b.zip", "kept", "--keep-links")
+    assert "annotator" in run("people", "kept")
+
+
 def test_standard_output_is_the_backup_alone(run, project, tmp_path):
     result = CliRunner().invoke(parbals, ["backup", str(project), "-"])
     assert result.exit_code == 0

@@ -9,7 +9,7 @@ from message_projects import ROLES, fill
 
 from parbals.cli.main import main
 from parbals.errors import ProjectDamagedError
-from parbals.store.answers import Pen
+from parbals.store.pen import Pen
 from parbals.store.store import Store
 
 MEASURED = {"n": 40, "n_wrong": 0, "n_audit": 50, "n_labels": 128}

@@ -3,11 +3,13 @@
 import hashlib
 import os
 import random
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
@@ -281,3 +283,35 @@ def test_nothing_is_restored_over_what_is_there(project, saved, tmp_path):
         restore_backup(tmp_path / "no.zip", tmp_path / "new")
     with pytest.raises(InputError, match="not a backup of parbals"):
         restore_backup(project / "project.sqlite3", tmp_path / "new")
+
+
+def entrances(folder, link, session):
+    """Whom a link and a session of the project let in."""
+    with Store.open(folder, read_only=True) as store:
+        entry = store.session(session, "localhost:1")
+        people = (store.person_of(link), entry and entry.person)
+        return [person and person.name for person in people]
+
+
+def test_nobody_comes_in_by_a_link_that_the_maker_of_a_backup_may_know(project, tmp_path):
+    with Store.open(project) as store:
+        link = store.invite("Eve", "owner")
+        store.invite("Ada")
+        session, _ = store.start_session(link, "localhost:1", 1e9)
+        store.start_session("the page's own", "localhost:1", 1e9)
+    # What the page does not write: a person who cannot be found by name.
+    with closing(sqlite3.connect(project / "project.sqlite3")) as database, database:
+        database.execute("UPDATE people SET key = 'nobody' WHERE name = 'Eve'")
+    write_backup(project, tmp_path / "b.zip")
+    assert entrances(project, link, session) == ["Eve", "Eve"]
+    assert restore_backup(tmp_path / "b.zip", tmp_path / "kept", keep_links=True).links_ended == ()
+    assert entrances(tmp_path / "kept", link, session) == ["Eve", "Eve"]
+    found = restore_backup(tmp_path / "b.zip", tmp_path / "new")
+    assert sorted(found.links_ended) == ["Ada", "Eve"]
+    assert entrances(tmp_path / "new", link, session) == [None, None]
+    with Store.open(tmp_path / "new") as store:
+        assert [person.invited for person in store.people()] == [False, False]
+        assert [event.kind for event in store.events()][-2:] == ["link revoked"] * 2
+        assert store.session(session, "localhost:1") is None
+        assert store.check() == []
+    assert answers(tmp_path / "new") == answers(project)

@@ -76,6 +76,35 @@ def test_answers_cannot_be_changed_or_deleted_even_with_sql(folder):
         sql(folder, "DELETE FROM answers")
 
 
+@pytest.mark.parametrize(
+    ("table", "columns", "values"),
+    [
+        ("answers", "answer, revision", "1, 9"),
+        ("answers", "request, revision", "'first', 9"),
+        ("answers", "revision", "1"),
+        ("passes", "pass", "1"),
+        ("passes", "request", "'passed'"),
+        ("requests", "repeat, request", "1, 'new'"),
+        ("requests", "request", "'again'"),
+    ],
+)
+def test_nothing_that_was_given_can_be_replaced_with_sql(folder, table, columns, values):
+    with Store.open(folder) as store:
+        store.submit([Submission(1, "ham", request_id="first")], annotator="ann")
+        store.submit([Submission(1, "ham", request_id="again")], annotator="ann")
+        store.pass_over(0, "skip", annotator="bob", request_id="passed")
+    before = sql(folder, f"SELECT * FROM {table}")
+    other = {
+        "answers": ("position, annotator, label, source", "1, 'ann', 'spam', 'person'"),
+        "passes": ("position, annotator, kind", "0, 'eve', 'unsure'"),
+        "requests": ("position, annotator, kind, number", "0, 'eve', 'answers', 1"),
+    }[table]
+    names, given = f"{columns}, {other[0]}, created", f"{values}, {other[1]}, ''"
+    with pytest.raises(sqlite3.IntegrityError, match="are kept as they were given"):
+        sql(folder, f"REPLACE INTO {table} ({names}, checksum) VALUES ({given}, '')")
+    assert sql(folder, f"SELECT * FROM {table}") == before
+
+
 def make_older(folder, version):
     """The project as an earlier parbals would have written it."""
     newer = (folder / "project.sqlite3").rename(folder.parent / "newer.sqlite3")
@@ -91,7 +120,7 @@ def make_older(folder, version):
         older.execute(f"PRAGMA user_version = {version}")
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, 3, 4])
 def test_a_project_of_today_is_read_as_it_is_and_copied_before_it_is_upgraded(folder, version):
     make_older(folder, version)
     (folder / "project.sqlite3").chmod(0o600)

@@ -5,10 +5,11 @@ import json
 import logging
 import resource
 import socket
+import ssl
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from page_server import make_project, page, serving
+from page_server import make_certificate, make_project, page, serving, wait_for
 
 from parbals.store.store import Store
 from parbals.web import connections
@@ -38,9 +39,12 @@ def more_files(n):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def take_soon(server, annotator):
+def take_soon(server, annotator, trusting=None):
     """Status of a request that may not wait longer than a few seconds."""
-    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    place = ("localhost", server.port)
+    link = http.client.HTTPConnection(*place, timeout=5)
+    if trusting:
+        link = http.client.HTTPSConnection(*place, timeout=5, context=trusting)
     head = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     try:
         link.request("POST", "/api/take", json.dumps({"annotator": annotator}), head)
@@ -50,13 +54,30 @@ def take_soon(server, annotator):
 
 
 def is_open(link):
-    """Whether the server has not hung up."""
+    """Whether the server has not hung up, whatever it said before."""
     try:
-        return link.recv(1) != b""
+        while link.recv(65536):
+            pass
     except TimeoutError:
         return True
     except ConnectionError:
-        return False
+        pass
+    return False
+
+
+def crowd(server, sent, trusting=None):
+    """1,100 connections that send something and then keep the server waiting; who makes room?"""
+    with ExitStack() as held:
+        links = []
+        for number in range(1_100):
+            link = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+            links.append(held.enter_context(link))
+            link.sendall(sent)
+            if number % 100 == 99:
+                assert take_soon(server, "ann", trusting) == 200
+        assert take_soon(server, "a newcomer", trusting) == 200
+        for link in links[:500]:
+            assert not is_open(link), "those that waited longest made room"
 
 
 @pytest.mark.parametrize(
@@ -64,18 +85,52 @@ def is_open(link):
 )
 def test_eleven_hundred_half_open_requests_do_not_lock_anybody_out(tmp_path, half):
     folder = make_project(tmp_path / "p")
-    with more_files(2048), serving(folder, before=WITHOUT_WORKER) as server, ExitStack() as held:
-        links, sent = [], half.format(port=server.port, token=server.token).encode()
-        for number in range(1_100):
-            link = socket.create_connection(("127.0.0.1", server.port), timeout=5)
-            links.append(held.enter_context(link))
-            link.sendall(sent)
-            if number % 100 == 99:
-                assert take_soon(server, "ann") == 200
+    with more_files(2048), serving(folder, before=WITHOUT_WORKER) as server:
+        crowd(server, half.format(port=server.port, token=server.token).encode())
+
+
+@pytest.mark.parametrize("n_bytes", [pytest.param(0, marks=pytest.mark.full), 100])
+def test_nor_do_as_many_half_open_handshakes(tmp_path, n_bytes):
+    certificate, key = make_certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        trusting.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    folder = make_project(tmp_path / "p")
+    files = ("--ssl-cert", str(certificate), "--ssl-key", str(key))
+    with more_files(2048), serving(folder, *files, before=WITHOUT_WORKER) as server:
+        crowd(server, outgoing.read()[:n_bytes], trusting)
+
+
+def not_reading(server, position):
+    """A connection that asks for an item, and reads one byte of it."""
+    link = socket.socket()
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    link.settimeout(20)
+    link.connect(("127.0.0.1", server.port))
+    ask = f"GET /api/items/{position} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    link.sendall(f"{ask}Authorization: Bearer {server.token}\r\n\r\n".encode())
+    assert link.recv(1) == b"H"
+    return link
+
+
+def test_who_does_not_read_what_they_asked_for_makes_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    texts = [{"text": "a" * (1 if n < 39 else 6_000_000)} for n in range(40)]
+    with page(make_project(tmp_path / "p", content=texts)) as server, ExitStack() as held:
+        links = [held.enter_context(not_reading(server, 39)) for _ in range(25)]
+        links[-1].sendall(b"GET / HTTP/1.1\r\n")  # asking again does not help
         assert take_soon(server, "a newcomer") == 200
-        for link in links[:500]:
-            link.settimeout(5)
-            assert not is_open(link), "those that waited longest made room"
+        assert not any(is_open(link) for link in links[:5])
+        assert len(server.connections) <= 20
+
+
+def test_an_answer_must_be_read_in_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.3)
+    folder = make_project(tmp_path / "p", content=[{"text": "a" * 6_000_000}], queued=1)
+    with page(folder) as server, not_reading(server, 0) as link:
+        wait_for(lambda: not server.connections)
+        assert not is_open(link)
 
 
 def test_the_head_of_a_request_must_arrive_in_time(tmp_path, monkeypatch):

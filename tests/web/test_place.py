@@ -57,10 +57,11 @@ def test_addresses_for_people():
 
 def test_a_certificate_that_cannot_be_used_is_refused_before_anything_starts(tmp_path):
     certificate, key = make_certificate(tmp_path)
-    Place(certificate=certificate, key=key).check()
+    assert Place(certificate=certificate, key=key).encryption() is not None
+    assert Place().encryption() is None
     for files in ((certificate, tmp_path / "none"), (key, certificate), (key, key)):
         with pytest.raises(InputError, match="not a certificate and its key"):
-            Place(certificate=files[0], key=files[1]).check()
+            Place(certificate=files[0], key=files[1]).encryption()
 
 
 def test_the_page_speaks_https_with_a_certificate(tmp_path, folder):

@@ -11,6 +11,7 @@ from parbals.cli.output import progress, say
 __all__ = ["COMMANDS"]
 
 _DAMAGED = 3
+_FEW = 5
 
 
 @click.command()
@@ -54,24 +55,38 @@ def backup(folder: Path, file: Path, as_json: bool) -> None:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @FOLDER
+@click.option(
+    "--keep-links",
+    is_flag=True,
+    help="The personal links of invited people go on working: for a backup of your own.",
+)
 @JSON
-def restore(file: Path, folder: Path, as_json: bool) -> None:
+def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
     """Make a project of a backup, in a folder that is new or empty.
 
     Everything is checked before the folder gets its name; nothing outside it is touched, and
-    nothing in the file is run, whoever made it. The page gets a new link.
+    nothing in the file is run, whoever made it. The page gets a new link. Whoever made the file may
+    know the links of the people in it, so that these are ended; their names and labels stay.
 
     \b
-    Example:
+    Examples:
       parbals restore spam-monday.zip spam
+      parbals restore spam-monday.zip spam --keep-links
     """
     from parbals.project.restore import restore_backup
 
     with progress() as show:
         show("checking")
-        found = restore_backup(file, folder)
-    text = f"{found.items:,} items and {found.answers:,} answers in {folder}."
-    say(as_json, {"folder": str(folder), **asdict(found)}, text)
+        found = restore_backup(file, folder, keep_links=keep_links)
+    lines = [f"{found.items:,} items and {found.answers:,} answers in {folder}."]
+    if found.links_ended:
+        names, n = ", ".join(found.links_ended[:_FEW]), len(found.links_ended)
+        lines.append(
+            f"Personal links were ended ({n:,}: {names}{', …' if n > _FEW else ''}); `parbals "
+            f"invite {folder} NAME` gives a new one, and --keep-links keeps those of a backup of "
+            "your own."
+        )
+    say(as_json, {"folder": str(folder), **asdict(found)}, "\n".join(lines))
 
 
 @click.command()

@@ -48,6 +48,7 @@ class Contents:
     files: int = 0
     n_bytes: int = 0
     images_elsewhere: int = 0
+    links_ended: tuple[str, ...] = ()
 
 
 def check_project(folder: Path) -> tuple[Contents, list[str]]:

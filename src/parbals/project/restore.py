@@ -2,7 +2,8 @@
 
 The file is hostile until it is proved: only names that :mod:`parbals.project.backup` writes, plain
 members, no more bytes than the file has. They are written into a new folder, which takes its name
-only when every checksum and the project itself are found good. Nothing in it is run.
+only when every checksum and the project itself are found good. Nothing in it is run. Whoever made
+the file may know the links of the people in it, so that these are ended unless they are asked for.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, sync_folder
 from parbals.project.backup import SUMS, Contents, check_project, is_backup_name
 from parbals.store.database import FILE_NAME
+from parbals.store.store import Store
 
 __all__ = ["check_backup", "restore_backup"]
 
@@ -29,7 +31,7 @@ _MOST_LISTED = 32 << 20
 """Bytes of a zip's list of members, which Python holds in memory: some 300,000 images."""
 
 
-def restore_backup(file: Path, folder: Path) -> Contents:
+def restore_backup(file: Path, folder: Path, *, keep_links: bool = False) -> Contents:
     """Make a project of a backup in a folder that is not there yet, or empty."""
     parent = Path(os.path.abspath(folder)).parent
     if os.path.lexists(folder) and (
@@ -50,6 +52,7 @@ def restore_backup(file: Path, folder: Path) -> Contents:
             found, faults = check_project(draft)
             if faults:
                 raise ProjectDamagedError(f"{file} holds a damaged project: {faults[0]}")
+            ended = () if keep_links else _end_links(draft)
             if folder.exists():
                 folder.rmdir()
             os.rename(draft, folder)
@@ -61,7 +64,15 @@ def restore_backup(file: Path, folder: Path) -> Contents:
             raise InputError(f"{file} was not restored. {reason}") from None
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-    return Contents(found.items, found.answers, len(sums), n_bytes)
+    return Contents(found.items, found.answers, len(sums), n_bytes, links_ended=ended)
+
+
+def _end_links(folder: Path) -> tuple[str, ...]:
+    with Store.open(folder, read_only=True) as store:
+        if not any(person.invited for person in store.people()):
+            return ()  # an older project stays as it is until somebody writes to it
+    with Store.open(folder) as store:
+        return store.revoke_all()
 
 
 def check_backup(file: Path) -> Contents:

@@ -1,21 +1,20 @@
 """The answers of a project: appended, never changed, each proved by its checksum."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from parbals.errors import InputError, LabelError
-from parbals.store.current import CURRENT, SINCE, count_labels
+from parbals.store.current import CURRENT, SINCE
 from parbals.store.database import Database
 from parbals.store.integrity import read_meta
 from parbals.store.items import count_items, read_item
+from parbals.store.pen import Pen
 from parbals.store.records import Annotator, Answer, Submission, SubmitResult
 from parbals.store.renames import Renames
-from parbals.store.requests import Known, RequestUsedError, known_request, remember_request
-from parbals.store.rows import check_position, check_text, now
+from parbals.store.rows import check_position, check_text
 from parbals.store.schema import COLUMNS
 from parbals.store.settings import ProjectSettings
 
-__all__ = ["SOURCES", "Answers", "HeldLabelError", "Pen"]
+__all__ = ["SOURCES", "Answers", "HeldLabelError"]
 
 SOURCES = ("person", "import", "machine")
 """Who can have given an answer."""
@@ -27,101 +26,6 @@ class HeldLabelError(LabelError):
     def __init__(self, message: str, held: str) -> None:
         super().__init__(message)
         self.held = held
-
-
-class Pen:
-    """Writes the answers of one call inside its transaction."""
-
-    def __init__(
-        self,
-        database: Database,
-        connection: sqlite3.Connection,
-        annotator: str,
-        source: str = "person",
-        renames: Renames | None = None,
-    ) -> None:
-        self.database, self.connection = database, connection
-        self.annotator, self.source = annotator, source
-        self.n_items, self.next = connection.execute(
-            "SELECT (SELECT coalesce(max(position) + 1, 0) FROM items), (SELECT coalesce(max("
-            "answer), 0) + 1 FROM answers)"
-        ).fetchone()
-        self.renames = Renames.read(connection) if renames is None else renames
-
-    def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
-        """Number, revision, label and comment of the annotator's last answer; zeros if none.
-
-        The label by its name of today.
-        """
-        row = self.connection.execute(
-            "SELECT answer, revision, label, comment FROM answers WHERE position = ? AND annotator "
-            "= ? ORDER BY revision DESC LIMIT 1",
-            (position, self.annotator),
-        ).fetchone()
-        if row is None:
-            return 0, 0, None, None
-        answer, revision, label, comment = row
-        return answer, revision, self.renames.now(label, answer), comment
-
-    def append(
-        self,
-        position: int,
-        revision: int,
-        label: str | None,
-        request: str | None,
-        comment: str | None,
-    ) -> int:
-        fields = (self.next, position, self.annotator, revision, label, self.source)
-        self.database.insert("answers", (*fields, request, comment, now()))
-        self.next += 1
-        return self.next - 1
-
-    def known(
-        self, request: str | None, name: str, *expected: tuple[str, int, str | None]
-    ) -> Known | None:
-        """What this request was answered with before, which must be one of the expected.
-
-        Each is a table, a position, and what was said.
-        """
-        if request is None:
-            return None
-        known = known_request(self.connection, check_text(request, name))
-        if known is None:
-            return None
-        said = known.said
-        if known.table == "answers":
-            said = self.renames.now(said, known.number)
-        if (known.table, known.position, said) not in expected or known.annotator != self.annotator:
-            raise RequestUsedError(
-                f"{name} {request!r} was used for something else (item "
-                f"{self.name(known.position)!r}, {known.said!r} by {known.annotator!r}); give "
-                "every request its own id."
-            )
-        return known
-
-    def remember(
-        self, request: str | None, table: str, number: int, position: int, said: str
-    ) -> None:
-        """A request that said what the annotator had said before, in that row."""
-        known = Known(table, number, position, self.annotator, said)
-        remember_request(self.database, self.connection, request, known)
-
-    def name(self, position: int) -> str:
-        return read_item(self.connection, self.database.project, position).id
-
-    def end_lease(self, position: int, wanted: int) -> None:
-        """The annotator is done with an item; on the page it may wait for more answers."""
-        mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
-        statements = [f"DELETE FROM leases WHERE {mine}"]
-        # Where one person's answer is wanted and this is one, nobody need be counted.
-        is_enough = wanted == 1 and self.source != "machine"
-        if not is_enough and count_labels(self.connection, position) < wanted:
-            statements = [
-                f"DELETE FROM leases WHERE {mine} AND NOT queued",
-                f"UPDATE leases SET annotator = NULL, expires = NULL WHERE {mine}",
-            ]
-        for statement in statements:
-            self.connection.execute(statement, (position, self.annotator))
 
 
 class Answers:
@@ -243,14 +147,6 @@ class Answers:
                 "answers ON answer = latest ORDER BY c.annotator"
             ).fetchall()
         return [Annotator(*row) for row in rows]
-
-    def label_counts(self) -> dict[str, int]:
-        """How many current answers each class has; two annotators of one item count twice."""
-        with self._db.reading() as connection:
-            counts: dict[str, int] = dict.fromkeys(read_meta(connection)[0]["classes"], 0)
-        for _, _, label, _ in self._current():
-            counts[label] = counts.get(label, 0) + 1
-        return counts
 
     @property
     def n_labelled(self) -> int:

@@ -2,21 +2,19 @@
 
 import os
 import sqlite3
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
-from parbals.files import sync_folder
-from parbals.store.folder import FOLDER_MODE, check_folder, file_mode
+from parbals.store.folder import check_folder
 from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
 from parbals.store.newcomers import Names
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS, MIGRATIONS, READABLE, check_version, upgrade
 from parbals.store.sqlite import (
-    configure,
+    connect,
     damaged,
     explained,
     keep_copy,
@@ -24,7 +22,7 @@ from parbals.store.sqlite import (
     primary_code,
 )
 
-__all__ = ["FILE_NAME", "Database", "create_file"]
+__all__ = ["FILE_NAME", "Database"]
 
 FILE_NAME = "project.sqlite3"
 
@@ -184,7 +182,7 @@ class Database:
             self._connection = reader
         else:
             with closing(reader):
-                self._connection = connection = self._connect("mode=rw")
+                self._connection = connection = connect(self.file, "mode=rw")
                 if self.version < len(MIGRATIONS):
                     upgrade(connection, lambda version: keep_copy(reader, self.file, version))
                 patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
@@ -198,7 +196,7 @@ class Database:
         """A read-only connection to a sound project."""
         size, witness = self.journal.size(), old_witness(self.folder)
         try:
-            connection = self._connect("mode=ro")
+            connection = connect(self.file, "mode=ro")
         except sqlite3.OperationalError as error:
             # A folder that cannot be written has no room for SQLite's shared memory; without a -wal
             # none is needed.
@@ -206,7 +204,7 @@ class Database:
             refused = primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
             if not refused or (wal.exists() and wal.stat().st_size):
                 raise
-            connection = self._connect("immutable=1")
+            connection = connect(self.file, "immutable=1")
         try:
             patiently(lambda: connection.execute("BEGIN"))
             try:
@@ -221,37 +219,8 @@ class Database:
             if problem is not None:
                 raise ProjectDamagedError(damaged(self.file, problem))
             if not self.read_only:
-                self._complete(connection, missing)
+                self.journal.complete(connection, self.project, missing)
             connection.execute("COMMIT")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _complete(self, connection: sqlite3.Connection, missing: dict[str, list[int]]) -> None:
-        """Append the rows that the journal lacks; then an older parbals' witness is not needed."""
-        rows = [(table, number) for table, numbers in missing.items() for number in numbers]
-        for start in range(0, len(rows), 1000):
-            lines = []
-            for table, number in rows[start : start + 1000]:
-                *fields, proof = connection.execute(
-                    f"SELECT {COLUMNS[table]}, checksum FROM {table} WHERE rowid = ?", (number,)
-                ).fetchone()
-                name = proved_id(connection, self.project, fields[1])
-                lines.append(entry(self.project, table, fields, proof, name))
-            self.journal.append(lines, must=True)
-        with suppress(OSError):
-            (self.folder / "project.witness").unlink(missing_ok=True)
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{self.file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None
-        )
-        try:
-            configure(connection)
-            # The first read opens the -wal file; the last process to close may hold everything for
-            # a moment.
-            patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
         except BaseException:
             connection.close()
             raise
@@ -274,43 +243,3 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise explained(error, self.file) from error
-
-
-def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a whole project under another name, then put it in place: never half a project."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # a folder that is there already stays as open as it is
-            folder.mkdir(mode=FOLDER_MODE)
-    except OSError as error:
-        raise ProjectError(f"The folder {folder} cannot be made ({error.strerror}).") from None
-    file = folder / FILE_NAME
-    for path in (file, Path(f"{file}-wal"), Journal(folder).file):
-        if path.exists():
-            raise ProjectError(
-                f"{path} is already there; open that project, create this one in another folder, "
-                "or move the old files away."
-            )
-    draft = folder / f".{FILE_NAME}-{os.getpid()}-{time.monotonic_ns()}"
-    try:
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_mode(folder)))
-        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            configure(connection)
-            upgrade(connection)
-            fill(connection)
-        try:
-            os.link(draft, file)  # unlike a rename, never replaces one that was made meanwhile
-        except FileExistsError:
-            raise ProjectError(f"{file} is already there; open that project instead.") from None
-        except OSError:  # a file system without links
-            os.rename(draft, file)
-        sync_folder(folder)
-    except sqlite3.Error as error:
-        raise explained(error, file) from error
-    except OSError as error:
-        raise ProjectError(f"{file} cannot be written ({error.strerror}).") from error
-    finally:
-        for path in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)

@@ -18,15 +18,14 @@ import re
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from parbals.errors import ProjectError
 from parbals.files import sync_folder
-from parbals.store.folder import check_folder, file_mode
-from parbals.store.records import Answer
+from parbals.store.folder import file_mode
 from parbals.store.rows import checksum
 from parbals.store.schema import COLUMNS
 
@@ -37,7 +36,6 @@ __all__ = [
     "old_witness",
     "proved_id",
     "proved_start",
-    "salvage",
 ]
 
 _START = re.compile(
@@ -109,6 +107,23 @@ class Journal:
                     "permissions of the file and its folder."
                 ) from None
 
+    def complete(
+        self, connection: sqlite3.Connection, project: str, missing: dict[str, list[int]]
+    ) -> None:
+        """Append the rows that it lacks; then an older parbals' witness is not needed."""
+        rows = [(table, number) for table, numbers in missing.items() for number in numbers]
+        for start in range(0, len(rows), 1000):
+            lines = []
+            for table, number in rows[start : start + 1000]:
+                *fields, proof = connection.execute(
+                    f"SELECT {COLUMNS[table]}, checksum FROM {table} WHERE rowid = ?", (number,)
+                ).fetchone()
+                name = proved_id(connection, project, fields[1])
+                lines.append(entry(project, table, fields, proof, name))
+            self.append(lines, must=True)
+        with suppress(OSError):
+            self.file.with_name("project.witness").unlink(missing_ok=True)
+
     def _open(self, flags: int) -> int:
         """A plain file, never a link: what is written must not land anywhere else."""
         for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
@@ -158,61 +173,6 @@ def old_witness(folder: Path) -> tuple[str, bytes] | None:
     except OSError:
         return None
     return None if len(data) < 32 else (data[:32].decode("ascii", "replace"), data[32:])
-
-
-def salvage(folder: Path, file: Path) -> Iterator[Answer]:
-    """Every answer that can be read and proved, by number, with its item's id where that is proved.
-
-    From the journal; and what that lacks from the database, as far as SQLite can read it.
-    """
-    check_folder(folder)
-    journal = Journal(folder)
-    if not journal.file.exists() and not file.exists():
-        raise ProjectError(f"There is no project in {folder}, so there is nothing to salvage.")
-    names = [*COLUMNS["answers"].split(", "), "id"]
-    answers: dict[int, Answer] = {}
-    project = _project_in(file)
-    for line in journal.lines():
-        start = proved_start(line)
-        if start is None:
-            continue
-        project = project or start.project
-        if start.project != project:
-            raise ProjectError(
-                f"{journal.file} and {file} belong to different projects, or the journal to two; "
-                "move one of them out of the folder to take the answers out of the other."
-            )
-        if start.table == "answers":
-            record = json.loads(line)
-            answers.setdefault(start.number, Answer(*(record[name] for name in names)))
-    for answer in _readable_answers(file, project):
-        answers.setdefault(answer.answer, answer)
-    for _, answer in sorted(answers.items()):
-        yield answer
-
-
-def _project_in(file: Path) -> str | None:
-    """The identity that the database has, where SQLite can read it."""
-    uri = f"{file.absolute().as_uri()}?mode=ro"
-    with (
-        suppress(sqlite3.Error, ValueError, TypeError),
-        closing(sqlite3.connect(uri, uri=True)) as db,
-    ):
-        row = db.execute("SELECT value FROM meta WHERE key = 'project'").fetchone()
-        return str(json.loads(row[0]))
-    return None
-
-
-def _readable_answers(file: Path, project: str | None) -> Iterator[Answer]:
-    """The answers that SQLite can still read and that pass their checksum."""
-    with (
-        suppress(sqlite3.Error, ValueError, UnicodeDecodeError),
-        closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection,
-    ):
-        query = f"SELECT {COLUMNS['answers']}, checksum FROM answers"
-        for *fields, proof in connection.execute(query):
-            if project is not None and checksum(project, "answers", fields) == proof:
-                yield Answer(*[*fields, proved_id(connection, project, fields[1])])
 
 
 def proved_id(connection: sqlite3.Connection, project: str, position: int) -> str | None:

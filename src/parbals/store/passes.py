@@ -6,11 +6,12 @@ Kept like answers: appended, never changed, proved by a checksum.
 import sqlite3
 
 from parbals.errors import InputError
-from parbals.store.answers import HeldLabelError, Pen
+from parbals.store.answers import HeldLabelError
 from parbals.store.clock import moment
 from parbals.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals.store.database import Database
 from parbals.store.leases import held_lease, lease_to
+from parbals.store.pen import Pen
 from parbals.store.records import Lease, Pass, Undone
 from parbals.store.requests import Known
 from parbals.store.rows import check_position, check_text, now

@@ -139,6 +139,18 @@ class People(Meta):
             self._log(connection, REVOKED, {"name": person.name, "role": person.role})
         return person.name
 
+    def revoke_all(self) -> tuple[str, ...]:
+        """End every link and every session, the page's own too; the names of those who had one."""
+        with self._db.transaction() as connection:
+            people = connection.execute(
+                "SELECT name, role FROM people WHERE link IS NOT NULL ORDER BY key"
+            ).fetchall()
+            connection.execute("UPDATE people SET link = NULL")
+            connection.execute("DELETE FROM sessions")
+            for name, role in people:
+                self._log(connection, REVOKED, {"name": name, "role": role})
+        return tuple(name for name, _ in people)
+
     def people(self) -> list[Person]:
         """Everybody who was ever invited, by name."""
         if self._db.version < WITH_PEOPLE:  # a project of an older parbals that is only looked at

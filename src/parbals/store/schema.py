@@ -5,7 +5,7 @@ of them, an older one those it lacks, in one transaction. A later version is one
 the end of the list; released ones never change. Version 3 has the tables of version 2: it said that
 a class was renamed, which a parbals that knows nothing of that would have called damage.
 Version 4 remembers requests that repeated, knows people, and its events are a log: who did what,
-from where, never changed.
+from where, never changed. Version 5 keeps answers, passes and requests from being replaced as well.
 """
 
 import sqlite3
@@ -167,6 +167,27 @@ _VERSION_4 = (
 )
 
 
+def _never_replaced(table: str, *unique: str) -> str:
+    """INSERT OR REPLACE deletes the rows that are in its way without asking the other triggers."""
+    clashes = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE {clash}" for clash in unique)
+    return f"""CREATE TRIGGER {table}_are_never_replaced BEFORE INSERT ON {table}
+        WHEN EXISTS ({clashes})
+        BEGIN SELECT RAISE(ABORT, '{table} are kept as they were given'); END"""
+
+
+_SAME = "request = NEW.request"
+_VERSION_5 = (
+    _never_replaced(
+        "answers",
+        "answer = NEW.answer",
+        _SAME,
+        "position = NEW.position AND annotator = NEW.annotator AND revision = NEW.revision",
+    ),
+    _never_replaced("passes", "pass = NEW.pass", _SAME),
+    _never_replaced("requests", "repeat = NEW.repeat", _SAME),
+)
+
+
 def _running(statements: Sequence[str]) -> Callable[[sqlite3.Connection], None]:
     def migrate(connection: sqlite3.Connection) -> None:
         for statement in statements:
@@ -175,7 +196,7 @@ def _running(statements: Sequence[str]) -> Callable[[sqlite3.Connection], None]:
     return migrate
 
 
-MIGRATIONS = [_running(step) for step in (_VERSION_1, _VERSION_2, (), _VERSION_4)]
+MIGRATIONS = [_running(step) for step in (_VERSION_1, _VERSION_2, (), _VERSION_4, _VERSION_5)]
 READABLE = 2
 """The oldest version that can be read as it is: later ones have the same tables, and more."""
 WITH_PEOPLE = 4

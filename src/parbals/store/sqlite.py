@@ -14,6 +14,7 @@ from parbals.files import sync_folder
 __all__ = [
     "BUSY_SECONDS",
     "configure",
+    "connect",
     "damaged",
     "explained",
     "keep_copy",
@@ -89,6 +90,22 @@ def configure(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA cache_size = -32768")
     # A large import leaves a large -wal file otherwise.
     connection.execute("PRAGMA journal_size_limit = 16777216")
+
+
+def connect(file: Path, mode: str) -> sqlite3.Connection:
+    """A connection to a project's file that has read its first page."""
+    connection = sqlite3.connect(
+        f"{file.absolute().as_uri()}?{mode}", uri=True, isolation_level=None
+    )
+    try:
+        configure(connection)
+        # The first read opens the -wal file; the last process to close may hold everything for a
+        # moment.
+        patiently(lambda: connection.execute("SELECT count(*) FROM sqlite_master").fetchone())
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def patiently(action: Callable[[], object]) -> None:

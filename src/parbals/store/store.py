@@ -12,16 +12,18 @@ from uuid import uuid4
 from parbals.errors import ParbalsError
 from parbals.store.answers import Answers
 from parbals.store.batches import Batches
-from parbals.store.database import FILE_NAME, Database, create_file
+from parbals.store.creation import create_file
+from parbals.store.database import FILE_NAME, Database
 from parbals.store.integrity import compare, problems
 from parbals.store.items import Items
-from parbals.store.journal import old_witness, salvage
+from parbals.store.journal import old_witness
 from parbals.store.meta import check_classes, write_meta
 from parbals.store.passes import Passes
 from parbals.store.people import People
 from parbals.store.queue import Queue
 from parbals.store.records import Answer, Report
 from parbals.store.rows import from_json, now, to_json
+from parbals.store.salvage import salvage
 from parbals.store.schema import check_version
 from parbals.store.settings import checked_settings
 

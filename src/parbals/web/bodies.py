@@ -1,7 +1,6 @@
 """The body of a request, whole and within limits, before anything else sees it."""
 
 import asyncio
-import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -35,22 +34,22 @@ async def read_body(
             or "content-encoding" in headers
         ):
             raise RefusedError(415, "type", "The body must be application/json in UTF-8.")
-    parts, size, end = [], 0, time.monotonic() + seconds
-    more = True
-    while more:
-        try:
-            message = await asyncio.wait_for(receive(), end - time.monotonic())
-        except TimeoutError:
-            raise RefusedError(
-                408, "slow", "The body took too long to arrive; try again."
-            ) from None
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False)
-        if size > MOST_BYTES:
-            raise RefusedError(413, "size", f"A request may have at most {MOST_BYTES:,} bytes.")
+    parts, size, more = [], 0, True
+    try:
+        async with asyncio.timeout(seconds):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                more = message.get("more_body", False)
+                if size > MOST_BYTES:
+                    raise RefusedError(
+                        413, "size", f"A request may have at most {MOST_BYTES:,} bytes."
+                    )
+    except TimeoutError:
+        raise RefusedError(408, "slow", "The body took too long to arrive; try again.") from None
     whole: bytes | None = b"".join(parts)
 
     async def replay() -> MutableMapping[str, Any]:

@@ -1,63 +1,90 @@
 """Connections to the server: how many there may be, and how long one may keep it waiting.
 
-A connection that sends half a request, or nothing, costs a file descriptor, and a machine has few.
-So the head of a request must arrive within ten seconds; and where there are too many connections,
-the one that has kept the server waiting longest makes room for the new one. Whoever has a whole
-request to send is therefore served at once, however many others have not.
+A connection that sends half a handshake or half a request, or does not read what it asked for,
+costs a file descriptor, and a machine has few. So handshake and head of a request have ten seconds
+each, and an answer must be read; and where there are too many connections, the one that has kept
+the server waiting longest makes room for the new one. Whoever has a whole request to send is
+therefore served at once, however many others have not.
 """
 
 import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "LimitedConnection", "limited"]
+__all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "READ_SECONDS", "LimitedConnection", "limited"]
 
 MOST_CONNECTIONS = 500
 HEAD_SECONDS = 10.0
-"""In which the head of a request must arrive."""
+"""In which a handshake must end, and then the head of a request arrive."""
+READ_SECONDS = 60.0
+"""In which the next part of an answer must be read: 64 KiB, with TLS half a megabyte."""
 
 
-def limited() -> type["LimitedConnection"]:
-    """The protocol of one server, with as many connections as this process can well have."""
-    limits = {"most": _affordable(), "head_seconds": HEAD_SECONDS}
-    return type("LimitedConnection", (LimitedConnection,), {**limits, "silent": {}, "idle": {}})
+def limited(context: ssl.SSLContext | None = None) -> Callable[..., asyncio.Protocol]:
+    """The protocol of one server, with as many connections as this process can well have.
+
+    ``context`` encrypts them.
+    """
+    limits = {"most": _affordable(), "head_seconds": HEAD_SECONDS, "read_seconds": READ_SECONDS}
+    plain = type("LimitedConnection", (LimitedConnection,), {**limits, "silent": {}, "idle": {}})
+    return plain if context is None else lambda **given: _Handshake(plain(**given), context)
 
 
 class LimitedConnection(H11Protocol):
     """One connection; its class knows those of its server that are waited for, longest first.
 
     ``silent`` have not sent a whole request yet, its body included (for which the guard has a
-    deadline of its own); ``idle`` have been answered and may ask again.
+    deadline of its own), or do not read the answer; ``idle`` have been answered and may ask again.
     """
 
     most: int
     head_seconds: float
+    read_seconds: float
     silent: dict["LimitedConnection", None]
     idle: dict["LimitedConnection", None]
     _deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.silent[self] = None
-        self._expect_head()
+    def arrive(self, transport: Any) -> None:
+        """Somebody is there, who may have to shake hands before the connection is made."""
+        self.transport = transport
+        self.connections.add(self)
+        self._wait(self.head_seconds)
         if len(self.connections) > self.most:
-            (next(iter(self.silent)) if self.silent else next(iter(self.idle))).leave()
+            longest = next(iter(self.silent))
+            (longest if longest is not self else next(iter(self.idle), self)).leave()
+
+    def connection_made(self, transport: Any) -> None:
+        self.arrive(transport)
+        super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self.flow.write_paused:  # asking again does not help who does not read
+            return
         if not self._is_served():
             if self._deadline is None:
-                self._expect_head()
+                self._wait(self.head_seconds)
             return
         self._stop_waiting()
         if not self.cycle.more_body:
             self._forget()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait(self.read_seconds)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._forget()
+        self._rest()
+
     def on_response_complete(self) -> None:
         super().on_response_complete()  # which may begin with the next request at once
-        if not self._is_served() and not self.transport.is_closing():
-            self.idle[self] = None
+        self._rest()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
@@ -72,8 +99,14 @@ class LimitedConnection(H11Protocol):
     def _is_served(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _expect_head(self) -> None:
-        self._deadline = self.loop.call_later(self.head_seconds, self.leave)
+    def _wait(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._deadline = self.loop.call_later(seconds, self.leave)
+        self.silent.setdefault(self)
+
+    def _rest(self) -> None:
+        if not self._is_served():
+            self.idle[self] = None
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
@@ -85,6 +118,39 @@ class LimitedConnection(H11Protocol):
         self._stop_waiting()
         self.silent.pop(self, None)
         self.idle.pop(self, None)
+
+
+class _Handshake(asyncio.Protocol):
+    """What comes before an encrypted connection, which counts from here on."""
+
+    def __init__(self, connection: LimitedConnection, context: ssl.SSLContext) -> None:
+        self.connection, self.context, self.early = connection, context, b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.connection.arrive(transport)
+        transport.pause_reading()  # until there is somebody to read it
+        self.shaking = self.connection.loop.create_task(self._shake(transport))
+
+    def data_received(self, data: bytes) -> None:
+        self.early += data  # sent with the end of the handshake
+
+    async def _shake(self, raw: Any) -> None:
+        connection, transport = self.connection, None
+        with suppress(OSError):  # which errors of TLS are as well
+            transport = await connection.loop.start_tls(
+                raw,
+                self,
+                self.context,
+                server_side=True,
+                ssl_handshake_timeout=connection.head_seconds,
+            )
+        if transport is None or transport.is_closing():
+            connection.leave()
+            return
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+        if self.early:
+            connection.data_received(self.early)
 
 
 def _affordable() -> int:

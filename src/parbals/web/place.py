@@ -109,19 +109,19 @@ class Place:
 
     def is_proxy(self, peer: str) -> bool:
         """Whether a request comes from the proxy, which speaks for others."""
+        if self.public is None:
+            return False
         address = address_of(peer.removeprefix("::ffff:"))
-        return (
-            self.public is not None
-            and address is not None
-            and any(address in ipaddress.ip_network(proxy) for proxy in self.proxies)
+        return address is not None and any(
+            address in ipaddress.ip_network(proxy) for proxy in self.proxies
         )
 
-    def check(self) -> None:
-        """Refuse files that cannot encrypt, before anything starts."""
+    def encryption(self) -> ssl.SSLContext | None:
+        """How connections are encrypted, if they are; files that cannot do it are refused."""
         if self.certificate is None:
-            return
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
             reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
@@ -129,6 +129,7 @@ class Place:
                 f"{self.certificate} and {self.key} are not a certificate and its key that can be "
                 f"read ({reason})."
             ) from None
+        return context
 
 
 def public_origin(url: str) -> str:

@@ -38,7 +38,7 @@ def run_server(
     folder: Path, *, place: Place, browser: bool, new_token: bool, settings: dict[str, Any]
 ) -> None:
     """Show the project until Ctrl-C."""
-    place.check()
+    place.encryption()
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
         _ = store.settings  # refused where somebody has made them to harm
         if not store.n_items:
@@ -99,12 +99,10 @@ def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server
             page_token(session.folder, name="page-metrics-token"),
         ),
         proxy_headers=False,  # the guard decides whom to believe
-        ssl_certfile=place.certificate,
-        ssl_keyfile=place.key,
         log_config=None,  # see parbals.web.logs
         access_log=False,
         server_header=False,
-        http=limited(),
+        http=limited(place.encryption()),  # type: ignore[arg-type]
         ws="none",
         backlog=_BACKLOG,
         timeout_keep_alive=30,
