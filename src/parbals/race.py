@@ -15,7 +15,7 @@ polynomial in the standardised t, u, and in the share q of Gumbel's in the devia
 follows it within 1e-3 wherever a runner is seen (F within 6e-4), beyond u = 5 a straight line. Then
 r = -κ' exp(κ) and Π = exp(-Σ_a exp(κ_a)): one exponential a class and node.
 
-*For labels*, and to rank by, as a mixture of normal distribution functions. Its tail
+*For labels* as a mixture of normal distribution functions. Its tail
 1 - F(t) ≈ exp(-t) decides over a label that nobody expected: eight normals follow it to t = 18
 (relative error 1.8e-3); a tail that fell faster would let one wrong label outweigh all the right
 ones.
@@ -41,11 +41,6 @@ _FOR_LABELS = (
     (-0.5537495, 0.2174155, 1.0711297, 1.9812598, 2.8369188, 3.4450217, 3.3546688, 1.4108511),
     (0.5338563, 0.7095862, 0.9558699, 1.2978531, 1.754003, 2.3390907, 3.1326606, 4.370179),
 )
-_COARSE = (
-    (0.510754, 0.415578, 0.073668),
-    (-0.125028, 1.076097, 2.509156),
-    (0.716666, 1.109016, 1.900671),
-)
 _CURVE = (  # of κ: rising powers of u down, of q across; a minimax fit
     (-0.367409, 0.0586395, -0.583904, 2.04911, -4.03146, 3.48061, -1.18368),
     (-1.15057, -0.0366749, 0.32822, -1.28565, 2.00628, -2.13527, 0.990186),
@@ -61,7 +56,7 @@ _CENTRE, _VARIANCE = 0.5772, 1.6449  # of the Gumbel distribution
 _BELOW, _ABOVE = 6.0, 5.0  # deviations of a runner that the quadrature covers
 _NODES, _MEAN_NODES, _FEW_NODES = 20, 16, 12  # for a label's probability, for means, to rank by
 _NOTHING = 1e-7  # a probability that does not count
-_LEAST, _SMALL = 1e-37, 1e-9
+_LEAST = 1e-37
 _ROOT = float(np.sqrt(2.0 * np.pi))
 _ROUNDS, _FEW_ROUNDS = 16, 4
 
@@ -90,8 +85,10 @@ def class_probs(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
     return probs / xp.maximum(probs.sum(axis=0), _LEAST)
 
 
-def _hazards(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any]:
-    """w Π (T, 1, ...) and r_a (T, C, ...) at every node t, of (C, ...); the same unit for all r."""
+def _hazards(
+    mean: Any, variance: Any, xp: ModuleType, n_nodes: int = _MEAN_NODES
+) -> tuple[Any, Any]:
+    """w Π (T, 1, ...) and r_a (T, C, ...) at every node t, of (C, ...)."""
     deviation = xp.sqrt(variance + _VARIANCE)
     slope, start = 1.0 / deviation, mean + _CENTRE
     share = float(np.sqrt(_VARIANCE)) * slope
@@ -128,7 +125,7 @@ def _hazards(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any]:
     low = (start + early * deviation).max(axis=0)
     high = (start + (4.0 + share) * deviation).max(axis=0)
     low = _repeated(_SEARCHES, halved, (low, high), xp)[0]
-    nodes, weights = (x.reshape(-1, *[1] * mean.ndim) for x in _legendre(_MEAN_NODES, mean.dtype))
+    nodes, weights = (x.reshape(-1, *[1] * mean.ndim) for x in _legendre(n_nodes, mean.dtype))
     value, bend = level(low + 0.5 * (high - low) * (nodes + 1.0))
     value = xp.exp(value)
     product = weights * xp.exp(-value.sum(axis=1, keepdims=True))
@@ -138,39 +135,17 @@ def _hazards(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any]:
 
 
 def class_slopes(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
-    """p and the diagonal of J, both (C, n), from three normals (largest error 1e-2): to rank by.
+    """p and the diagonal of J, both (C, n), from fewer nodes (largest error 1e-2): to rank by.
 
     No pair of classes is formed.
     """
-    hazard, pulled = _side_by_side(mean, variance, _COARSE, xp)
+    product, hazard = _hazards(mean, variance, xp, _FEW_NODES)
+    pulled = product * hazard
     probs = pulled.sum(axis=0)
     total = xp.maximum(probs.sum(axis=0), _LEAST)
     rivals = hazard.sum(axis=1, keepdims=True) - hazard
     rivals *= pulled
-    return probs / total, rivals.sum(axis=0) / (total * _ROOT)
-
-
-def _side_by_side(
-    mean: Any, variance: Any, mixture: tuple[Any, Any, Any], xp: ModuleType
-) -> tuple[Any, Any]:
-    """√2π r_a and w Π r_a at every node t, (T, C, n).
-
-    Points lie side by side in memory, as a processor wants them.
-    """
-    low, high = _ends(mean, variance, 0, xp)
-    nodes, weights = (x[:, None, None] for x in _legendre(_FEW_NODES, mean.dtype))
-    t = low + 0.5 * (high - low) * (nodes + 1.0) - mean
-    below, density = xp.zeros_like(t), xp.zeros_like(t)
-    for share, centre, width in zip(*mixture, strict=True):
-        scale = 1.0 / xp.sqrt(variance + width**2)
-        under, bell = normal((t - centre) * scale, xp)
-        under *= share
-        bell *= share * scale
-        below += under
-        density += bell
-    below = xp.maximum(below, _SMALL)
-    density /= below
-    return density, weights * below.prod(axis=1, keepdims=True) * density
+    return probs / total, rivals.sum(axis=0) / total
 
 
 def class_evidence(
@@ -220,9 +195,7 @@ def balanced(diagonal: Any, xp: ModuleType, rounds: int = _ROUNDS, *, axis: int 
     return _repeated(rounds, nearer, diagonal, xp)
 
 
-def _ends(
-    mean: Any, variance: Any, axis: int, xp: ModuleType, later: float = 0.0
-) -> tuple[Any, Any]:
+def _ends(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any]:
     """Where the product of all distribution functions leaves zero, and where it has reached one.
 
     The more runners, the later it leaves, their best being seldom slow: found by bisection.
@@ -230,13 +203,15 @@ def _ends(
     deviation = xp.sqrt(variance + _VARIANCE)
     slope = 1.0 / deviation
     offset = (mean + _CENTRE) * slope
-    low = (mean + _CENTRE - _BELOW * deviation).max(axis=axis, keepdims=True)
-    high = (mean + _CENTRE + _ABOVE * deviation).max(axis=axis, keepdims=True) + later
+    low = (mean + _CENTRE - _BELOW * deviation).max(axis=-1, keepdims=True)
+    high = (mean + _CENTRE + _ABOVE * deviation).max(axis=-1, keepdims=True)
+    # A probability that is not normalised needs the fastest of C runners whole.
+    high = high + float(np.log(mean.shape[-1]))
 
     def halved(ends: tuple[Any, Any]) -> tuple[Any, Any]:
         middle = 0.5 * (ends[0] + ends[1])
         below, _ = normal(middle * slope - offset, xp)
-        is_early = below.prod(axis=axis, keepdims=True) < _NOTHING
+        is_early = below.prod(axis=-1, keepdims=True) < _NOTHING
         return xp.where(is_early, middle, ends[0]), xp.where(is_early, ends[1], middle)
 
     return _repeated(8, halved, (low, high), xp)[0], high
@@ -256,8 +231,7 @@ def _repeated(times: int, step: Callable[[Any], Any], state: Any, xp: ModuleType
 def _runners(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, list[Any]]:
     """Quadrature weights (..., T) and F, F', F" of every runner, (..., T, C), for labels."""
     nodes, weights = _legendre(_NODES, mean.dtype)
-    # A probability that is not normalised needs the fastest of C runners whole.
-    low, high = _ends(mean, variance, -1, xp, float(np.log(mean.shape[-1])))
+    low, high = _ends(mean, variance, xp)
     half = 0.5 * (high - low)
     t = low + half * (nodes + 1.0)
     share, centre, width = (xp.asarray(x, mean.dtype) for x in _FOR_LABELS)
