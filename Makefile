@@ -24,6 +24,10 @@ LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/s
 
 LABEL_STUDIO ?= label-studio==1.23.2
 INTEGRATIONS := .venv-integrations
+INTEGRATIONS_PIP := $(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet
+# Not in the lock of the integrations: PyTorch, of which every kind of machine has its own build, and what none of the
+# tests uses: baal asks for Jupyter, batchbald_redux for torchvision and a template of projects, modAL for an old skorch.
+UNUSED := torch torchvision jupyter skorch blackhc-project
 
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
@@ -98,6 +102,10 @@ lock: $(VENV)/tools/.installed  ## renew the lock files; UPGRADE= adds what is n
 	$(COMPILE) pyproject.toml --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock
 	printf 'editables\nhatchling\n' | $(COMPILE) - --constraint requirements-dev.lock --output-file requirements-build.lock
 	printf 'cyclonedx-bom\nuv\n' | $(COMPILE) - --output-file requirements-tools.lock
+	printf '%s ; python_version < "3"\n' $(UNUSED) > $(VENV)/tools/unused.txt
+	$(COMPILE) pyproject.toml --constraint requirements-build.lock --extra integrations --override $(VENV)/tools/unused.txt $(addprefix --no-emit-package ,$(UNUSED)) \
+		--output-file requirements-integrations.lock
+	printf '$(LABEL_STUDIO)\n' | $(COMPILE) - --output-file requirements-label-studio.lock
 
 test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versions that pyproject.toml allows
 	$(UV) pip compile --quiet --no-build --resolution lowest-direct --python $(BIN)/python pyproject.toml $(LOWEST_EXTRAS) \
@@ -177,17 +185,16 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	@touch $@
 
 # In an environment of its own: it pins nearly everything that it needs.
-$(VENV)-label-studio/.installed:
+$(VENV)-label-studio/.installed: requirements-label-studio.lock
 	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
 	$(PYTHON) -m venv $(VENV)-label-studio
-	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install '$(LABEL_STUDIO)'
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-label-studio.lock
 	@touch $@
 
-# --no-deps: baal asks for Jupyter, batchbald_redux for torchvision, modAL for an old skorch; none of these is used.
-$(INTEGRATIONS)/.installed: pyproject.toml
+$(INTEGRATIONS)/.installed: requirements-integrations.lock pyproject.toml
 	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install '$(TORCH)'
-	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[integrations]'
-	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps baal batchbald-redux modAL-python
+	$(INTEGRATIONS_PIP) install --require-hashes --no-deps --requirement requirements-integrations.lock --requirement requirements-build.lock
+	$(INTEGRATIONS_PIP) install '$(TORCH)'
+	$(INTEGRATIONS_PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
