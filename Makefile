@@ -22,7 +22,7 @@ LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client 
 # tests/web is not among them yet: with the lowest FastAPI a server of tests/web/test_guard.py does not stop, why is not known.
 LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/test_select.py
 
-LABEL_STUDIO ?= label-studio==1.23.2
+LABEL_STUDIO := label-studio==1.23.2
 INTEGRATIONS := .venv-integrations
 INTEGRATIONS_PIP := $(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet
 # Not in the lock of the integrations: PyTorch, of which every kind of machine has its own build, and what none of the
@@ -103,8 +103,8 @@ lock: $(VENV)/tools/.installed  ## renew the lock files; UPGRADE= adds what is n
 	printf 'editables\nhatchling\n' | $(COMPILE) - --constraint requirements-dev.lock --output-file requirements-build.lock
 	printf 'cyclonedx-bom\nuv\n' | $(COMPILE) - --output-file requirements-tools.lock
 	printf '%s ; python_version < "3"\n' $(UNUSED) > $(VENV)/tools/unused.txt
-	$(COMPILE) pyproject.toml --constraint requirements-build.lock --extra integrations --override $(VENV)/tools/unused.txt $(addprefix --no-emit-package ,$(UNUSED)) \
-		--output-file requirements-integrations.lock
+	$(COMPILE) pyproject.toml --constraint requirements-build.lock --extra integrations --override $(VENV)/tools/unused.txt \
+		$(addprefix --no-emit-package ,$(UNUSED)) --output-file requirements-integrations.lock
 	printf '$(LABEL_STUDIO)\n' | $(COMPILE) - --output-file requirements-label-studio.lock
 
 test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versions that pyproject.toml allows

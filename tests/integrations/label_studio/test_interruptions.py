@@ -5,7 +5,8 @@ import threading
 import pytest
 from studio import CONFIG, right, until
 
-from parbals.integrations.label_studio.client import Client, ServerError
+from parbals.integrations.label_studio.client import Client
+from parbals.integrations.label_studio.server import ServerError
 from parbals.integrations.label_studio.state import State
 from parbals.integrations.label_studio.sync import Rules, keep_supplied
 from parbals.machines.pace import Stop
