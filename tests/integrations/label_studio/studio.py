@@ -84,15 +84,19 @@ class Studio:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        for _ in range(3000):
-            try:
-                if requests.get(f"{self.url}/health", timeout=5).status_code == 200:
-                    return self
-            except requests.RequestException:
-                pass
-            assert self.process.poll() is None, self.log.read_text("utf-8", errors="replace")
-            time.sleep(0.1)
-        raise AssertionError(self.log.read_text("utf-8", errors="replace")[-2000:])
+        try:
+            until(self.answers, seconds=1800)  # a new database takes a busy machine that long
+        except BaseException:
+            self.stop()
+            raise
+
+    def answers(self):
+        try:
+            return requests.get(f"{self.url}/health", timeout=5).status_code == 200
+        except requests.RequestException:
+            log = self.log.read_text("utf-8", errors="replace")[-2000:]
+            assert self.process.poll() is None, log
+            return False
 
     def stop(self):
         """Kill -9, as a power cut would."""
