@@ -21,6 +21,9 @@ LOWEST_EXTRAS := $(addprefix --extra ,images parquet data skops cluster slurm)
 LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client pytest
 # tests/web is not among them yet: with the lowest FastAPI a server of tests/web/test_guard.py does not stop, why is not known.
 LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/test_select.py
+LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+PYTHONS ?= 3.11 3.12 3.13
+PYTHONS_TESTS := tests/test_public_names.py tests/test_select.py tests/learner/test_active.py tests/store/test_store.py tests/cli/test_main.py
 
 LABEL_STUDIO := label-studio==1.23.2
 INTEGRATIONS := .venv-integrations
@@ -31,7 +34,8 @@ UNUSED := torch torchvision jupyter skorch blackhc-project
 
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
-	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest build sbom clean
+	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest test-pythons build \
+	sbom clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,7 +117,20 @@ test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versi
 	$(UV) venv --quiet --clear --python $(BIN)/python $(VENV)/lowest
 	$(UV) pip install --quiet --python $(VENV)/lowest --requirement $(VENV)/lowest.txt $(LOWEST_TOOLS)
 	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps --editable . --editable examples/parbals-density
-	$(VENV)/lowest/bin/python -m pytest -q -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(LOWEST_TESTS) $(PYTEST_ARGS)
+	$(VENV)/lowest/bin/python -m pytest -q $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
+
+# uv takes the interpreters that are there, and fetches the others.
+test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheel on Python 3.11 to 3.13, with the newest and the lowest dependencies
+	rm -rf $(VENV)/wheel
+	$(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel
+	set -e; for python in $(PYTHONS); do for versions in highest lowest-direct; do \
+		echo "Python $$python, $$versions"; place=$(VENV)/python-$$python-$$versions; \
+		$(UV) venv --quiet --clear --python $$python $$place; \
+		$(UV) pip compile --quiet --no-build --resolution $$versions --python $$place pyproject.toml --output-file $$place/wanted.txt; \
+		$(UV) pip install --quiet --python $$place --requirement $$place/wanted.txt $(LOWEST_TOOLS); \
+		$(UV) pip install --quiet --python $$place --no-deps $(VENV)/wheel/*.whl; \
+		$$place/bin/python -m pytest -q $(LOWEST_WARNINGS) $(PYTHONS_TESTS) $(PYTEST_ARGS); \
+	done; done
 
 build: $(VENV)/.installed-dev  ## wheel, source archive and bill of materials (SBOM) in dist/
 	rm -rf dist
