@@ -24,7 +24,7 @@ def n_labelled(folder):
         return store.n_labelled
 
 
-def interrupt(*_):
+def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
@@ -50,8 +50,8 @@ def test_the_answer_to_creating_tasks_is_lost(studio, admin, folder, supply, mon
     project = admin.new_project("Lost answer", CONFIG)
     create = Client.create_tasks
 
-    def create_and_die(client, number, tasks):
-        create(client, number, tasks)
+    def create_and_die(*arguments, **more):
+        create(*arguments, **more)
         raise ServerError("the line is cut")
 
     with monkeypatch.context() as patched:
