@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _REFUSED
     except (KeyboardInterrupt, click.Abort) as end:
         click.echo("parbals: interrupted; nothing was left half-written.", err=True)
-        by_signal = isinstance(end, _TerminatedError) or isinstance(end.__context__, _TerminatedError)
+        by_signal = any(isinstance(error, _TerminatedError) for error in (end, end.__context__))
         code = _TERMINATED if by_signal else _INTERRUPTED
     sys.exit(code or 0)
 
