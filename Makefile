@@ -20,13 +20,21 @@ COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python
 LOWEST_EXTRAS := $(addprefix --extra ,images parquet data skops cluster slurm)
 LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client pytest
 LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/web tests/test_select.py
+LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+PYTHONS ?= 3.11 3.12 3.13
+PYTHONS_TESTS := tests/test_public_names.py tests/test_select.py tests/learner/test_active.py tests/store/test_store.py tests/cli/test_main.py
 
-LABEL_STUDIO ?= label-studio==1.23.2
+LABEL_STUDIO := label-studio==1.23.2
 INTEGRATIONS := .venv-integrations
+INTEGRATIONS_PIP := $(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet
+# Not in the lock of the integrations: PyTorch, of which every kind of machine has its own build, and what none of the
+# tests uses: baal asks for Jupyter, batchbald_redux for torchvision and a template of projects, modAL for an old skorch.
+UNUSED := torch torchvision jupyter skorch blackhc-project
 
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
-	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest build sbom clean
+	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest test-pythons build \
+	sbom clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +105,10 @@ lock: $(VENV)/tools/.installed  ## renew the lock files; UPGRADE= adds what is n
 	$(COMPILE) pyproject.toml --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock
 	printf 'editables\nhatchling\n' | $(COMPILE) - --constraint requirements-dev.lock --output-file requirements-build.lock
 	printf 'cyclonedx-bom\nuv\n' | $(COMPILE) - --output-file requirements-tools.lock
+	printf '%s ; python_version < "3"\n' $(UNUSED) > $(VENV)/tools/unused.txt
+	$(COMPILE) pyproject.toml --constraint requirements-build.lock --extra integrations --override $(VENV)/tools/unused.txt \
+		$(addprefix --no-emit-package ,$(UNUSED)) --output-file requirements-integrations.lock
+	printf '$(LABEL_STUDIO)\n' | $(COMPILE) - --output-file requirements-label-studio.lock
 
 test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versions that pyproject.toml allows
 	$(UV) pip compile --quiet --no-build --resolution lowest-direct --python $(BIN)/python pyproject.toml $(LOWEST_EXTRAS) \
@@ -104,7 +116,20 @@ test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versi
 	$(UV) venv --quiet --clear --python $(BIN)/python $(VENV)/lowest
 	$(UV) pip install --quiet --python $(VENV)/lowest --requirement $(VENV)/lowest.txt $(LOWEST_TOOLS)
 	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps --editable . --editable examples/parbals-density
-	$(VENV)/lowest/bin/python -m pytest -q -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(LOWEST_TESTS) $(PYTEST_ARGS)
+	$(VENV)/lowest/bin/python -m pytest -q $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
+
+# uv takes the interpreters that are there, and fetches the others.
+test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheel on Python 3.11 to 3.13, with the newest and the lowest dependencies
+	rm -rf $(VENV)/wheel
+	$(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel
+	set -e; for python in $(PYTHONS); do for versions in highest lowest-direct; do \
+		echo "Python $$python, $$versions"; place=$(VENV)/python-$$python-$$versions; \
+		$(UV) venv --quiet --clear --python $$python $$place; \
+		$(UV) pip compile --quiet --no-build --resolution $$versions --python $$place pyproject.toml --output-file $$place/wanted.txt; \
+		$(UV) pip install --quiet --python $$place --requirement $$place/wanted.txt $(LOWEST_TOOLS); \
+		$(UV) pip install --quiet --python $$place --no-deps $(VENV)/wheel/*.whl; \
+		$$place/bin/python -m pytest -q $(LOWEST_WARNINGS) $(PYTHONS_TESTS) $(PYTEST_ARGS); \
+	done; done
 
 build: $(VENV)/.installed-dev  ## wheel, source archive and bill of materials (SBOM) in dist/
 	rm -rf dist
@@ -176,17 +201,16 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	@touch $@
 
 # In an environment of its own: it pins nearly everything that it needs.
-$(VENV)-label-studio/.installed:
+$(VENV)-label-studio/.installed: requirements-label-studio.lock
 	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
 	$(PYTHON) -m venv $(VENV)-label-studio
-	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install '$(LABEL_STUDIO)'
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-label-studio.lock
 	@touch $@
 
-# --no-deps: baal asks for Jupyter, batchbald_redux for torchvision, modAL for an old skorch; none of these is used.
-$(INTEGRATIONS)/.installed: pyproject.toml
+$(INTEGRATIONS)/.installed: requirements-integrations.lock pyproject.toml
 	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install '$(TORCH)'
-	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[integrations]'
-	$(INTEGRATIONS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps baal batchbald-redux modAL-python
+	$(INTEGRATIONS_PIP) install --require-hashes --no-deps --requirement requirements-integrations.lock --requirement requirements-build.lock
+	$(INTEGRATIONS_PIP) install '$(TORCH)'
+	$(INTEGRATIONS_PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

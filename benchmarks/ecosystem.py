@@ -2,9 +2,10 @@
 
     make bench-ecosystem        # or: python benchmarks/ecosystem.py, where they are installed
 
-Every engine scores in a process of its own, on two cores: the first call, the fastest of the
-following ones, CPU seconds (user and system) and the peak of memory over its inputs. Results go to
-ECOSYSTEM.md. What is not installed is left out, and named.
+Every engine scores in a process of its own, on two cores: the first call with its peak of memory
+over its inputs, then rounds in which each engine has its turn. Ratios are those within a round, so
+that a machine that slows down for a while slows all of them. Results go to ECOSYSTEM.md. What is
+not installed is left out, and named.
 """
 
 import argparse
@@ -14,12 +15,13 @@ import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 
 from isolate import Worker, WorkerError, memory_peak, pin_cores, reset_memory_peak, timed
 
 FULL = {"N": 10_000, "M": 500, "K": 100, "C": 10, "B": 4, "S": 1_000}
 SMOKE = {"N": 200, "M": 50, "K": 20, "C": 3, "B": 3, "S": 500}
-REPEATS = 3
+ROUNDS = 3
 PACKAGES = {
     "parbals": "parbals",
     "baal": "baal",
@@ -130,41 +132,70 @@ SCORES = {
 }
 
 
-def measure(build, sizes):
-    """First and best wall seconds, CPU seconds of the best call, peak bytes, and the scores."""
-    call = build(sizes)
+_ready = {}  # in an engine's own process: what it is asked to do, round after round
+
+
+def first_call(build, sizes):
+    """Seconds of the first call and peak bytes over the inputs, and the scores."""
+    _ready["call"] = build(sizes)
     before = reset_memory_peak()
-    first, scores = timed(call)
-    peak, calls = memory_peak() - before, []
-    for _ in range(REPEATS):
-        used = os.times()
-        seconds, scores = timed(call)
-        calls.append((seconds, sum(os.times()[:2]) - sum(used[:2])))
-    return {"first": first, "best": min(calls)[0], "cpu": min(calls)[1], "peak": peak}, scores
+    seconds, scores = timed(_ready["call"])
+    return {"first": seconds, "peak": memory_peak() - before}, scores
+
+
+def next_call():
+    """Wall and CPU seconds (user and system)."""
+    used = os.times()
+    seconds, _ = timed(_ready["call"])
+    return seconds, sum(os.times()[:2]) - sum(used[:2])
 
 
 def compare(name, engines, sizes):
-    """A row of the table for every engine that is installed, and sentences about the others."""
-    import numpy as np
+    """What was measured of every engine that is installed, ours first, and sentences about the
+    others."""
+    workers, results, notes = {}, {}, []
 
-    rows, notes, ours = [], [], None
+    def ask(engine, *call):
+        """The answer of an engine's process; None, and no more questions, where it failed."""
+        try:
+            answer = workers[engine].call(*call)
+        except WorkerError as error:
+            notes.append(f"{name} by {PACKAGES[engine]} failed: {str(error).splitlines()[-1]}")
+            workers.pop(engine).close()
+            results.pop(engine, None)
+            return None
+        print(f"{name} by {engine}: {call[0].__name__}", file=sys.stderr, flush=True)
+        return answer
+
     for engine, build in engines.items():
         if importlib.util.find_spec(engine) is None:
             notes.append(f"{PACKAGES[engine]} is not installed: pip install {PACKAGES[engine]}")
             continue
-        worker = Worker({"TQDM_DISABLE": "1"})  # no bars of theirs between our lines
-        try:
-            found, scores = worker.call(measure, build, sizes)
-        except WorkerError as error:
-            notes.append(f"{name} by {PACKAGES[engine]} failed: {str(error).splitlines()[-1]}")
-            continue
-        finally:
-            worker.close()
-        print(f"{name} by {engine}: {found}", file=sys.stderr, flush=True)
-        ours = scores if ours is None else ours
-        apart = float(np.abs(scores - ours).max())
-        rows.append((name, f"{PACKAGES[engine]} {version(PACKAGES[engine])}", found, apart))
-    return rows, notes
+        workers[engine] = Worker({"TQDM_DISABLE": "1"})  # no bars of theirs between our lines
+        if (answer := ask(engine, first_call, build, sizes)) is not None:
+            results[engine] = answer[0] | {"scores": answer[1], "rounds": []}
+    for _ in range(ROUNDS):
+        for engine in list(workers):
+            if (answer := ask(engine, next_call)) is not None:
+                results[engine]["rounds"].append(answer)
+    for worker in workers.values():
+        worker.close()
+    return results, notes
+
+
+def as_rows(name, results):
+    """Lines of the table; ratios are to ours."""
+    ours = results["parbals"]
+    for engine, result in results.items():
+        pairs = zip(result["rounds"], ours["rounds"], strict=True)
+        slower = median(theirs[0] / own[0] for theirs, own in pairs)
+        seconds, cpu = (median(values) for values in zip(*result["rounds"], strict=True))
+        apart = abs(result["scores"] - ours["scores"]).max()
+        yield (
+            f"| {name} | {PACKAGES[engine]} {version(PACKAGES[engine])} | {slower:.3g} "
+            f"| {result['peak'] / ours['peak']:.3g} | {result['first']:.2f} | {seconds:.3f} "
+            f"| {cpu:.2f} | {result['peak'] / 1e6:,.0f} | {apart:.1e} |"
+        )
 
 
 def as_markdown(rows, notes, sizes):
@@ -178,20 +209,16 @@ def as_markdown(rows, notes, sizes):
         "",
         f"{platform.machine()}, Python {platform.python_version()}.",
         "",
-        "| score | library | first call, s | best of the next, s | CPU s | peak over inputs, MB "
-        "| largest difference, nats |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, library, found, apart in rows:
-        lines.append(
-            f"| {name} | {library} | {found['first']:.2f} | {found['best']:.3f} "
-            f"| {found['cpu']:.2f} | {found['peak'] / 1e6:,.0f} | {apart:.1e} |"
-        )
-    lines += [
+        "| score | library | time / parbals | memory / parbals | first call, s | later calls, s "
+        "| CPU s | peak over inputs, MB | largest difference, nats |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *rows,
         "",
-        "The first call of parbals includes compiling. No engine of BatchBALD has to draw ",
+        f"Times are medians of {ROUNDS} rounds in which every library had its turn, ratios those "
+        "within a round. The first call, of which the memory is, includes compiling in parbals. "
+        "No library has to draw configurations of labels for BatchBALD here: B - 1 earlier labels "
+        "have at most S.",
     ]
-    lines[-1] += "configurations of labels here: with B - 1 earlier labels there are at most S."
     return "\n".join([*lines, *(f"\n{note}." for note in notes)]) + "\n"
 
 
@@ -207,8 +234,8 @@ def main():
     for name, engines in SCORES.items():
         if arguments.only not in (None, name):
             continue
-        more_rows, more_notes = compare(name, engines, sizes)
-        rows += more_rows
+        results, more_notes = compare(name, engines, sizes)
+        rows += as_rows(name, results)
         notes += [note for note in more_notes if note not in notes]
     text = as_markdown(rows, notes, sizes)
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -101,6 +101,7 @@ def test_a_signal_inside_a_callback_of_the_garbage_collector_ends_the_command(na
     code = (
         "import gc, os, signal, sys, time\n"
         "from parbals.cli import main as cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell ignores it behind &
         "def press(phase, info):\n"
         "    gc.callbacks.remove(press)\n"
         f"    os.kill(os.getpid(), signal.{name})\n"

@@ -13,12 +13,12 @@ from parbals.errors import MissingDependencyError
     [("skactiveml", "skactiveml", "skactiveml"), ("torch", "torch", "torch")],
 )
 def test_without_the_tool_the_command_is_named(module, tool, extra, monkeypatch):
-    for name in [n for n in sys.modules if n.partition(".")[0] == tool]:
+    ours = f"parbals.integrations.{module}"
+    for name in [n for n in sys.modules if f"{n}.".startswith((f"{tool}.", f"{ours}."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, tool, None)
-    monkeypatch.delitem(sys.modules, f"parbals.integrations.{module}", raising=False)
     with pytest.raises(MissingDependencyError, match=rf"pip install 'parbals\[{extra}\]'"):
-        importlib.import_module(f"parbals.integrations.{module}")
+        importlib.import_module(ours)
 
 
 def test_datasets_are_needed_only_to_write_one(monkeypatch):

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from types import FrameType
 
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _REFUSED
     except (KeyboardInterrupt, click.Abort) as end:
         click.echo("parbals: interrupted; nothing was left half-written.", err=True)
-        by_signal = isinstance(end, _TerminatedError) or isinstance(end.__cause__, _TerminatedError)
+        by_signal = any(isinstance(error, _TerminatedError) for error in (end, end.__context__))
         code = _TERMINATED if by_signal else _INTERRUPTED
     sys.exit(code or 0)
 
@@ -91,18 +92,20 @@ def _keep_interrupts(ignored: "sys.UnraisableHookArgs") -> None:
     """Ctrl-C where Python can only ignore it, as in a callback of the garbage collector, is pressed
     once more.
 
-    A moment later and from another thread: the hook itself may still run inside that callback.
+    A moment after this hook and from another thread: it may itself run inside that callback.
     """
     if not isinstance(ignored.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
         return
     number = signal.SIGTERM if isinstance(ignored.exc_value, _TerminatedError) else signal.SIGINT
-    again = threading.Timer(0.02, _interrupt, (number,))
-    again.daemon = True
-    again.start()
+    at_end = threading.Event()
+    threading.Thread(target=_interrupt, args=(number, at_end), daemon=True).start()
+    at_end.set()
 
 
-def _interrupt(number: int) -> None:
+def _interrupt(number: int, after: threading.Event) -> None:
+    after.wait()
+    time.sleep(0.02)
     if sys.platform == "win32":
         _thread.interrupt_main(number)
     else:  # wakes the main thread even where it waits

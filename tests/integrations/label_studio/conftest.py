@@ -77,7 +77,7 @@ def supply(studio, key):
     from parbals.integrations.label_studio.sync import Rules, keep_supplied
     from parbals.machines.pace import Stop
 
-    def once(folder, project, n=6, key=key, **rules):
+    def once(folder, project, n=6, key=key, studio=studio, **rules):
         said = []
         with Store.open(folder) as store:
             rules = Rules(batch_size=n, once=True, **rules)

@@ -22,7 +22,16 @@ CONFIG = (
 _CSRF = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
 
-def fresh_studio(folder: Path) -> "Studio":
+# The open source release has the code of the editions that import in the background.
+OTHER_EDITION = """\
+from label_studio.core.settings.base import *
+from label_studio.core.settings.label_studio import *
+VERSION_EDITION = "Not Community"
+FEATURE_FLAGS_FILE = BASE_DIR + "/../" + FEATURE_FLAGS_FILE
+"""
+
+
+def fresh_studio(folder: Path, **more: str) -> "Studio":
     """A server with an empty database, which is made once: that takes a minute."""
     template = Path(PROGRAM).absolute().parent.parent / "fresh"
     if not template.is_dir():
@@ -31,14 +40,14 @@ def fresh_studio(folder: Path) -> "Studio":
         Studio(making).stop()
         making.rename(template)
     shutil.copytree(template, folder / "studio")
-    return Studio(folder / "studio")
+    return Studio(folder / "studio", **more)
 
 
 class Studio:
     """The server on a port of this machine; ``stop`` and ``start`` keep its data."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.log = folder, folder / "server.log"
+    def __init__(self, folder: Path, settings: str = "") -> None:
+        self.folder, self.log, self.settings = folder, folder / "server.log", settings
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -62,6 +71,10 @@ class Studio:
             "SSRF_PROTECTION_ENABLED": "false",
         }
         environment.pop("PYTHONPATH", None)
+        if self.settings:
+            (self.folder / "other_settings.py").write_text(self.settings, "utf-8")
+            environment["PYTHONPATH"] = str(self.folder)
+            environment["DJANGO_SETTINGS_MODULE"] = "other_settings"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [str(Path(PROGRAM).absolute()), *options],
@@ -71,15 +84,19 @@ class Studio:
                 cwd=self.folder,
                 start_new_session=True,
             )
-        for _ in range(3000):
-            try:
-                if requests.get(f"{self.url}/health", timeout=5).status_code == 200:
-                    return self
-            except requests.RequestException:
-                pass
-            assert self.process.poll() is None, self.log.read_text("utf-8", errors="replace")
-            time.sleep(0.1)
-        raise AssertionError(self.log.read_text("utf-8", errors="replace")[-2000:])
+        try:
+            until(self.answers, seconds=1800)  # a new database takes a busy machine that long
+        except BaseException:
+            self.stop()
+            raise
+
+    def answers(self):
+        try:
+            return requests.get(f"{self.url}/health", timeout=5).status_code == 200
+        except requests.RequestException:
+            log = self.log.read_text("utf-8", errors="replace")[-2000:]
+            assert self.process.poll() is None, log
+            return False
 
     def stop(self):
         """Kill -9, as a power cut would."""

@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from parbals.errors import InputError
-from parbals.integrations.label_studio.client import Client, ServerError
+from parbals.integrations.label_studio.client import Client
+from parbals.integrations.label_studio.server import ServerError
 
 KEY = "0123456789abcdef"
 

@@ -5,7 +5,8 @@ import threading
 import pytest
 from studio import CONFIG, right, until
 
-from parbals.integrations.label_studio.client import Client, ServerError
+from parbals.integrations.label_studio.client import Client
+from parbals.integrations.label_studio.server import ServerError
 from parbals.integrations.label_studio.state import State
 from parbals.integrations.label_studio.sync import Rules, keep_supplied
 from parbals.machines.pace import Stop
@@ -23,7 +24,7 @@ def n_labelled(folder):
         return store.n_labelled
 
 
-def interrupt(*_):
+def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
@@ -49,8 +50,8 @@ def test_the_answer_to_creating_tasks_is_lost(studio, admin, folder, supply, mon
     project = admin.new_project("Lost answer", CONFIG)
     create = Client.create_tasks
 
-    def create_and_die(client, number, tasks):
-        create(client, number, tasks)
+    def create_and_die(*arguments, **more):
+        create(*arguments, **more)
         raise ServerError("the line is cut")
 
     with monkeypatch.context() as patched:

@@ -12,20 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from parbals.errors import InputError
 from parbals.integrations.label_studio.annotations import Heard, record_annotations
-from parbals.integrations.label_studio.client import Client, GoneError
+from parbals.integrations.label_studio.client import Client
 from parbals.integrations.label_studio.filters import about_item, changed_or_open
-from parbals.integrations.label_studio.interface import Interface, is_empty, read_interface
+from parbals.integrations.label_studio.interface import Interface
+from parbals.integrations.label_studio.project import Project
+from parbals.integrations.label_studio.server import GoneError
 from parbals.integrations.label_studio.state import State
-from parbals.integrations.label_studio.tasks import (
-    Matcher,
-    Predictions,
-    data_of,
-    first_interface,
-    place_of,
-    project_uid,
-)
+from parbals.integrations.label_studio.tasks import Matcher, Predictions, data_of, place_of
 from parbals.readers.label_studio import PROJECT
 from parbals.store.store import Store
 
@@ -75,28 +69,13 @@ class Connection:
     ) -> None:
         self.store, self.client, self.number = store, client, number
         self.rules, self.result, self.say = rules, result, say
-        project = self._project()
-        self.uid = project_uid(project)
+        self._said: set[str] = set()
+        self._project = Project(store, client, number, self._once)
+        self.uid = self._project.uid
         self.state = State(store, self.uid)
-        if is_empty(str(project.get("label_config") or "")):
-            client.change_project(number, label_config=first_interface(store))
-            say("The project had no labelling interface; it shows the items and the classes now.")
-        wanted = store.settings.answers_wanted
-        if wanted > int(project.get("maximum_annotations") or 1):
-            client.change_project(number, maximum_annotations=wanted)
-            say(
-                f"The project asks for {wanted} annotations a task now, as many as are wanted here."
-            )
-        if project.get("sampling") not in (None, "Sequential sampling"):
-            say(
-                f"Its tasks are given out by {str(project['sampling']).lower()}; set Sequential "
-                "sampling in the project's settings to give out the most useful first."
-            )
         self._matcher = Matcher(store)
-        self._seen: tuple[object, ...] = ()
         self._since = ""
         self._sweep = True
-        self._said: set[str] = set()
         self._foreign: dict[int, dict[str, Any]] = {}
         """Tasks that people imported themselves → their data."""
 
@@ -109,7 +88,8 @@ class Connection:
 
         Whether every item is labelled or left out.
         """
-        interface = self._interface()
+        interface, is_new = self._project.interface()
+        self._sweep |= is_new  # labels left aside may count now
         self._pull(interface)
         open_items = self._open()
         missing = [p for p in open_items if p not in self.state.tasks]
@@ -118,35 +98,6 @@ class Connection:
         if len(open_items) > self.rules.batch_size // 2 or self._choose(interface) or open_items:
             return False
         return self.store.n_done() + len(self.state.lost) >= self.store.n_items
-
-    def _project(self) -> dict[str, Any]:
-        try:
-            return self.client.project(self.number)
-        except GoneError:
-            raise InputError(
-                f"{self.client.url} has no project {self.number} that this key may see; its number "
-                "is in the address of its page."
-            ) from None
-
-    def _interface(self) -> Interface:
-        project = self._project()
-        classes, former = self.store.classes, self.store.former_classes
-        config = str(project.get("label_config") or "")
-        interface = read_interface(config, classes, former)
-        if self._seen != (config, classes):
-            self._seen, self._sweep = (config, classes), True  # labels left aside may count now
-            lacking = [name for name in classes if name not in interface.choices]
-            if lacking:
-                names = ", ".join(map(repr, lacking))
-                self._once(f"Nobody can choose {names}: the labelling interface lacks it; add it.")
-            if interface.others:
-                names = ", ".join(map(repr, interface.others))
-                self._once(
-                    f"The labelling interface offers {names}, which the project does not have; add "
-                    f"it with `parbals edit {self.store.folder} --add-class`, or its labels are "
-                    "left aside."
-                )
-        return interface
 
     def _pull(self, interface: Interface) -> None:
         """Store what was annotated since the last round; notice tasks that are gone."""
@@ -270,6 +221,10 @@ class Connection:
 
     def _hand_out(self, interface: Interface, positions: list[int]) -> None:
         """See to it that leased items have a task, best first, with the model's prediction."""
+        if self.state.importing is not None:  # begun by a run that did not see its end
+            with suppress(GoneError):
+                self.client.wait_for_import(self.number, self.state.importing)
+            self.state.note_import(None)
         items = self.store.items(positions)
         for start in range(0, len(items), _AT_ONCE):
             filters = [about_item(item.id) for item in items[start : start + _AT_ONCE]]
@@ -292,8 +247,9 @@ class Connection:
                     self.client.predict(known, predicted)
         wanted = [item.position for item in items if item.position not in self.state.tasks]
         if wanted:
-            numbers = self.client.create_tasks(self.number, new)
+            numbers = self.client.create_tasks(self.number, new, note=self.state.note_import)
             self.state.remember(dict(zip(wanted, numbers, strict=True)))
+            self.state.note_import(None)
             self.result.created += len(wanted)
             self.say(f"{_n(len(wanted), 'task', 'tasks')} created.")
 

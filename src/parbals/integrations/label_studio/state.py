@@ -10,13 +10,15 @@ from parbals.store.store import Store
 __all__ = ["State"]
 
 _TASKS, _LOST, _PEOPLE = "label studio tasks", "label studio tasks deleted", "label studio people"
+_IMPORT = "label studio import"
 
 
 class State:
     """The tasks of items, by position, and the people, by their number there.
 
     ``owner`` is the name that items in Label Studio are leased to. ``lost`` are items whose open
-    task somebody deleted.
+    task somebody deleted. ``importing`` is the number of an import that the server carries out by
+    itself, from when it began until its tasks were seen.
     """
 
     def __init__(self, store: Store, uid: str) -> None:
@@ -26,8 +28,9 @@ class State:
         self.positions: dict[int, int] = {}
         self.lost: set[int] = set()
         self.people: dict[int, str] = {}
+        self.importing: int | None = None
         for event in store.events():
-            if event.kind not in (_TASKS, _LOST, _PEOPLE):
+            if event.kind not in (_TASKS, _LOST, _PEOPLE, _IMPORT):
                 continue
             try:
                 if event.detail["project"] == uid:
@@ -43,6 +46,8 @@ class State:
             self._note(detail["tasks"])
         elif kind == _LOST:
             self._drop(detail["positions"])
+        elif kind == _IMPORT:
+            self.importing = detail["number"]
         else:
             self.people |= {int(number): str(name) for number, name in detail["people"]}
 
@@ -56,6 +61,12 @@ class State:
         """The tasks of these items were deleted."""
         self._store.log(_LOST, project=self._uid, positions=list(positions))
         self._drop(positions)
+
+    def note_import(self, number: int | None) -> None:
+        """The server has begun an import; None: it has ended, however it did."""
+        if number != self.importing:
+            self._store.log(_IMPORT, project=self._uid, number=number)
+            self.importing = number
 
     def remember_people(self, annotations: Iterable[Any]) -> None:
         """Learn the names of those who annotated: webhooks tell their numbers only."""

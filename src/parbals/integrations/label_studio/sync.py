@@ -7,8 +7,9 @@ from typing import Protocol
 
 from parbals.errors import ProjectError
 from parbals.files import locked
-from parbals.integrations.label_studio.client import Client, ServerError
+from parbals.integrations.label_studio.client import Client
 from parbals.integrations.label_studio.connection import Connection, Result, Rules
+from parbals.integrations.label_studio.server import ServerError
 from parbals.store.store import Store
 
 __all__ = ["Result", "Rules", "Waiting", "keep_supplied"]
