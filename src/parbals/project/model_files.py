@@ -7,7 +7,9 @@
 and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
 particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
 Σ_k weights_k softmax(draws_k r̃). For ``tfidf`` and ``words`` what they have learnt of words is in
-the file, so that it takes texts. No pickle, and JAX is not needed.
+the file, so that it takes texts. Where classes do not count alike (:mod:`parbals.learner.metric`)
+``stakes`` (C,) say what each is worth, and ``mark`` (C,) which one alone counts, if one does. No
+pickle, and JAX is not needed.
 
 *scikit-learn.* A plain pipeline from texts or rows to m and √v, and at its end a soft vote of
 logistic regressions on these two: with weights h and points z of a quadrature
@@ -16,7 +18,9 @@ logistic regressions on these two: with weights h and points z of a quadrature
 
 for two classes the trapezoidal rule, whose error is about exp(-2π² / 0.08 √v) and so below rounding
 for any √v that occurs (Gauss and Hermite's would be off by 0.003), for more 512 points of a Sobol
-sequence. How far off it is on the project's items is printed when the file is written.
+sequence. How far off it is on the project's items is printed when the file is written. With two
+classes that do not count alike a threshold comes last; scikit-learn has no such step for more, so
+that ``predict`` is then the most probable class.
 """
 
 import json
@@ -31,10 +35,12 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
 from parbals.files import need, whole_file
+from parbals.learner.metric import decide_from, decided
 from parbals.mixture import sigmoid_means
 from parbals.npy import DAMAGED_ZIP, members_of, read_member
 from parbals.project.fitted import FittedFeatures
 from parbals.race import class_probs
+from parbals.types import Stakes
 
 __all__ = ["ExportedModel", "load_model", "pipeline_of", "save_skops"]
 
@@ -56,12 +62,21 @@ class ExportedModel:
     arrays: dict[str, np.ndarray]
 
     @classmethod
-    def of(cls, model: Any, fitted: FittedFeatures, classes: tuple[str, ...]) -> Self:
-        """The model of a learner, of features as a project has them."""
+    def of(
+        cls,
+        model: Any,
+        fitted: FittedFeatures,
+        classes: tuple[str, ...],
+        stakes: Stakes | None = None,
+    ) -> Self:
+        """The model of a learner, of features as a project has them, and its decisions' stakes."""
         onto = _onto_rows(fitted)
         arrays = dict(_words(fitted))
         if fitted.table is not None:
             arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
+        if stakes is not None:
+            arrays["stakes"] = np.asarray(stakes.values)
+            arrays |= {} if stakes.mark is None else {"mark": np.asarray(stakes.mark)}
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
             weights = np.concatenate(
@@ -106,8 +121,14 @@ class ExportedModel:
         return np.concatenate(parts, axis=1)
 
     def predict(self, items: Any) -> np.ndarray:
-        """(N,) the most probable class of each."""
-        return np.array(self.classes)[self.predict_proba(items).argmax(axis=1)]
+        """(N,) the class that is decided for each: the project's metric says how."""
+        return np.array(self.classes)[decided(self.predict_proba(items), self.stakes)]
+
+    @property
+    def stakes(self) -> Stakes | None:
+        """What decisions are worth; None where all classes count alike."""
+        values = self.arrays.get("stakes")
+        return None if values is None else Stakes(values, self.arrays.get("mark"))
 
     def rows(self, texts: Any) -> np.ndarray:
         """(N, D') of texts, as the project's encoder makes them: ``tfidf`` or ``words``."""
@@ -268,7 +289,16 @@ def _vote(weights: np.ndarray, shares: np.ndarray, exported: ExportedModel) -> A
     )
     vote.estimators_, vote.le_ = voters, LabelEncoder().fit(np.array(exported.classes))
     vote.classes_ = vote.le_.classes_
-    return vote
+    if len(exported.classes) > 2 or exported.stakes is None:
+        return vote
+    from sklearn.model_selection import FixedThresholdClassifier
+
+    ((label, share),) = (decide_from(exported.stakes, exported.classes) or {}).items()
+    last = FixedThresholdClassifier(
+        vote, threshold=share, pos_label=label, response_method="predict_proba"
+    )
+    last.estimator_ = vote
+    return last
 
 
 def save_skops(pipeline: Any, path: Path) -> None:
