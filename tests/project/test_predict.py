@@ -15,7 +15,8 @@ from parbals.posterior.estimator import LogisticModel
 from parbals.project import fitted as fitted_module
 from parbals.project.features import features_of
 from parbals.project.fitted import FittedFeatures
-from parbals.project.model_files import ExportedModel, load_model, pipeline_of, save_skops
+from parbals.project.model_files import ExportedModel, load_model
+from parbals.project.pipelines import pipeline_of, save_skops
 from parbals.project.predict import trained_learner
 from parbals.store.store import Store
 

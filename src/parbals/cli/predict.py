@@ -95,7 +95,8 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, as_json: bool) -
     from parbals.files import need
     from parbals.project.destinations import check_destination
     from parbals.project.fitted import FittedFeatures
-    from parbals.project.model_files import ExportedModel, pipeline_of, save_skops
+    from parbals.project.model_files import ExportedModel
+    from parbals.project.pipelines import pipeline_of, save_skops
     from parbals.project.predict import trained_learner
     from parbals.store.store import Store
 

@@ -10,7 +10,7 @@ __all__ = ["stakes_of"]
 
 
 def stakes_of(store: Store, probs: np.ndarray) -> Stakes | None:
-    """What decisions by the stored predictions (N, C) are worth; None where all classes count alike.
+    """What decisions by stored predictions (N, C) are worth; None where all classes count alike.
 
     The stakes are those of the learner that made the predictions: it judges by the same items.
     """
