@@ -110,9 +110,9 @@ def metric_words(metric: str) -> str:
     return f"F1 of {label}" if label else name.replace("-", " ")
 
 
-def judged_line(metric: str) -> list[str]:
-    """What the model is judged by, where that is not accuracy, and what that means."""
-    if metric == "accuracy":
+def judged_line(metric: str, report: Mapping[str, Any] | None) -> list[str]:
+    """What the model is judged by, where that is not accuracy and the report does not say it."""
+    if metric == "accuracy" or metric_line(report or {}):
         return []
     means = "it is about the probabilities, not the decisions"
     if metric != "log-loss":

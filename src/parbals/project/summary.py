@@ -138,7 +138,7 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     width = max(len(str(label)) for label in seen.class_balance)
     for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
-    lines += judged_line(seen.metric)
+    lines += judged_line(seen.metric, seen.report)
     if verbose:
         lines += _detail_lines(seen)
     report = seen.report

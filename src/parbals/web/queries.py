@@ -242,7 +242,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         audit=seen.audit,
         audit_labelled=seen.audit_labelled,
         certificate=certificate((seen.report or {}).get("measured")),
-        judged=[*judged_line(seen.metric), *value],
+        judged=[*judged_line(seen.metric, seen.report), *value],
         goal=[
             GoalOut(share=part.share, sentence=part.sentence)
             for part in goal_parts(seen.goal, seen.labelled, seen.report)

@@ -79,7 +79,7 @@ function goalBars(live) {
 /** An annotator's own part. */
 function own({ annotators }) {
   const labels = annotators?.[0]?.answers ?? 0;
-  return [h("p", { class: "quiet" }, `${plural(labels, "label")} of them ${labels === 1 ? "is" : "are"} yours.`)];
+  return [h("p", { class: "quiet" }, `${plural(labels, "label is", "labels are")} yours.`)];
 }
 
 export function progressPanel({ full = false } = {}) {
