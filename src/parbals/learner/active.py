@@ -333,7 +333,8 @@ class ActiveLearner(Records, Shown):
     @cached_property
     def _judged_rows(self) -> np.ndarray:
         """Prepared rows (n, D') of the target set, or else of the pool, by which stakes are set."""
-        table, audit = (self.pool, self.audit) if self.target is None else (self.target, [])
+        table = self.pool if self.target is None else self.target
+        audit = self.audit.tolist() if self.target is None else []
         places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
         return self.preparation(table.rows(places))
 
