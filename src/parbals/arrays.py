@@ -11,6 +11,7 @@ import numpy as np
 __all__ = [
     "block_rows",
     "bucket",
+    "drawn_positions",
     "effective_sample_size",
     "exact_products",
     "mean_prediction",
@@ -35,6 +36,20 @@ def pad_rows(array: np.ndarray, rows: int) -> np.ndarray:
     if missing == 0:
         return array
     return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
+
+
+def drawn_positions(
+    generator: np.random.Generator, n_rows: int, size: int, leave_out: np.ndarray | None = None
+) -> np.ndarray:
+    """At most ``size`` different rows of ``n_rows``, ascending; none at ``leave_out``."""
+    if leave_out is not None and len(leave_out):
+        is_kept = np.ones(n_rows, bool)
+        is_kept[leave_out] = False
+        kept = np.flatnonzero(is_kept)
+        return np.sort(generator.choice(kept, min(size, len(kept)), replace=False))
+    if size >= n_rows:
+        return np.arange(n_rows)
+    return np.sort(generator.choice(n_rows, size, replace=False))
 
 
 def block_rows(n_rows: int, block: int) -> Iterator[slice]:

@@ -56,7 +56,7 @@ def test_an_owner_invites_somebody_who_labels_by_their_link(serve, person, brows
     ada.keyboard.press("1")
     expect(ada.locator("#saved-text")).to_have_text("Saved", timeout=20_000)
     assert server.labels("Ada Lovelace") == {item: "ham"}
-    expect(ada.locator(".side")).to_contain_text("1 label of them is yours", timeout=20_000)
+    expect(ada.locator(".side")).to_contain_text("1 label is yours", timeout=20_000)
     # An annotator has no settings of the project, no export, no map, and sees their own answers.
     for page in ("agreement", "export"):
         expect(ada.locator(f".tabs a[href='#{page}']")).to_be_hidden()

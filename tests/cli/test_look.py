@@ -75,9 +75,10 @@ class TestAudit:
         return tmp_path / "p"
 
     def test_a_round_with_an_audit(self, run, audited, tmp_path):
-        assert "of the 9 items are random ones of the audit" in run(
-            "next", "p", "-n", "9", "--out", "batch.csv"
-        )
+        said = run("next", "p", "-n", "9", "--out", "batch.csv")
+        assert "of them are random ones, to measure the error." in said
+        assert "of the 9 items are random ones of the audit" not in said, "that is a detail"
+        assert "items are random ones of the audit" in run("next", "p", "-n", "3", "--verbose")
         fill(tmp_path / "batch.csv")
         told = run("tell", "p", "batch.csv")
         assert "With 95 % confidence the error is below" in told

@@ -15,7 +15,8 @@ from parbals.posterior.estimator import LogisticModel
 from parbals.project import fitted as fitted_module
 from parbals.project.features import features_of
 from parbals.project.fitted import FittedFeatures
-from parbals.project.model_files import ExportedModel, load_model, pipeline_of, save_skops
+from parbals.project.model_files import ExportedModel, load_model
+from parbals.project.pipelines import pipeline_of, save_skops
 from parbals.project.predict import trained_learner
 from parbals.store.store import Store
 
@@ -235,6 +236,46 @@ class TestModelFiles:
         assert pipeline.classes_.tolist() == ["a", "b", "c"]
         order = [1, 2, 0]
         np.testing.assert_allclose(pipeline.predict_proba(rows), wanted[:, order], atol=atol)
+
+    def test_every_way_out_decides_by_the_metric(self, run, project, tmp_path):
+        import skops.io
+
+        run("embed", project, "--encoder", "tfidf")
+        run("edit", project, "--metric", "f1:ham")
+        run("predict", project, "messages.csv", "--out", "p.csv")
+        rows = table("p.csv")
+        decided = [row["predicted"] for row in rows]
+        likeliest = np.array(["ham", "spam"])[probabilities(rows).argmax(axis=1)].tolist()
+        assert decided != likeliest
+        run("export", project, "--renew", "--out", "e.csv")
+        assert [row["predicted"] for row in table("e.csv")] == decided
+        run("export", project, "--format", "prodigy", "--out", "e.jsonl")
+        lines = (tmp_path / "e.jsonl").read_text("utf-8").splitlines()
+        assert [json.loads(line)["meta"]["predicted"] for line in lines] == decided
+        texts = [row["message"] for row in table("messages.csv")]
+        run("export", project, "--model", "m.npz")
+        assert load_model("m.npz").predict(texts).tolist() == decided
+        assert "most probable" not in run("export", project, "--model", "m.skops")
+        assert skops.io.get_untrusted_types(file="m.skops") == []
+        pipeline = skops.io.load("m.skops")
+        assert pipeline.predict(texts).tolist() == decided
+        np.testing.assert_allclose(pipeline.predict_proba(texts), probabilities(rows), atol=2e-6)
+
+    def test_three_classes_decide_by_the_metric_as_arrays(self, run, tmp_path):
+        generator = np.random.default_rng(3)
+        np.save("rows.npy", generator.standard_normal((12, 4)))
+        run("init", "p", "rows.npy", "--classes", "a,b,c", "--metric", "f1:c")
+        labels = [f"{number},{'aabbc'[number - 1]}" for number in range(1, 6)]
+        (tmp_path / "told.csv").write_text("\n".join(["id,label", *labels]))
+        run("tell", "p", "told.csv", "--no-report")
+        run("predict", "p", "rows.npy", "--out", "p.csv")
+        run("export", "p", "--model", "m.npz")
+        decided = load_model("m.npz").predict(np.load("rows.npy")).tolist()
+        assert decided == [row["predicted"] for row in table("p.csv")]
+        probs = load_model("m.npz").predict_proba(np.load("rows.npy"))
+        assert decided != np.array(["a", "b", "c"])[probs.argmax(axis=1)].tolist()
+        said = run("export", "p", "--model", "m.skops")
+        assert "Its predict() is the most probable class, not what f1:c decides on" in said
 
     def test_other_files_are_refused(self, run, project, tmp_path, monkeypatch):
         error = run("export", project, "--model", "m.pkl", fails=True).exception

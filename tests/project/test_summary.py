@@ -50,6 +50,15 @@ def test_who_chose_what_is_told_as_it_was(tmp_path):
         assert overview(store).chosen_by == {"parbals-epig": 2, "": 1, "k-means": 1}
 
 
+def test_what_the_model_is_judged_by_is_said_where_it_is_not_accuracy(tmp_path):
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings={"loss": "error"}) as store:
+        store.add_items([("mail", {"text": "text"})])
+        assert not any("Judged" in line for line in overview_lines(overview(store)))
+        store.update_settings(loss="f1:spam")
+        (line,) = (line for line in overview_lines(overview(store)) if "Judged" in line)
+        assert line.startswith("Judged by F1 of spam: a class may be decided on that is not")
+
+
 def test_progress_is_shown_against_the_goal(tmp_path):
     settings = {"goal_labels": 4, "goal_error": 0.05}
     with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:

@@ -36,9 +36,16 @@ _LONG = 10.0
 @click.option(
     "--quick", is_flag=True, help="Choose at once: what the latest predictions are least sure of."
 )
+@click.option("--verbose", is_flag=True, help="Also say how the search for them went.")
 @JSON
 def next_(
-    folder: Path, n_items: int, out: Path | None, again: int | None, quick: bool, as_json: bool
+    folder: Path,
+    n_items: int,
+    out: Path | None,
+    again: int | None,
+    quick: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
 
@@ -82,11 +89,15 @@ def next_(
                 f"{number} --out FILE` writes its file."
             ) from error
         classes = ", ".join(store.classes)
+        n_audit = len(set(positions) & set(store.settings.audit))
+    measure = [f"{n_audit} of them are random ones, to measure the error."] if n_audit else []
     text = f"Batch {number}: {len(rows)} items in {path}.\nFill in the column `label` ({classes}), "
     say(
         as_json,
         {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
-        "\n".join([f"{text}then: parbals tell {folder} {path}", *notes]),
+        "\n".join(
+            [f"{text}then: parbals tell {folder} {path}", *measure, *(notes if verbose else [])]
+        ),
     )
 
 

@@ -95,7 +95,8 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, as_json: bool) -
     from parbals.files import need
     from parbals.project.destinations import check_destination
     from parbals.project.fitted import FittedFeatures
-    from parbals.project.model_files import ExportedModel, pipeline_of, save_skops
+    from parbals.project.model_files import ExportedModel
+    from parbals.project.pipelines import pipeline_of, save_skops
     from parbals.project.predict import trained_learner
     from parbals.store.store import Store
 
@@ -109,7 +110,7 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, as_json: bool) -
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)
-        exported = ExportedModel.of(model, fitted, store.classes)
+        exported = ExportedModel.of(model, fitted, store.classes, learner.stakes(model))
         record: dict[str, Any] = {"file": str(path), "encoder": fitted.name}
         takes = f"rows of the encoder {fitted.name}"
         takes = "texts" if "vocabulary" in exported.arrays else takes
@@ -126,6 +127,13 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, as_json: bool) -
                 f" On items of the project its probabilities are within {apart:.1g} of those that "
                 "`parbals predict` gives."
             )
+            if exported.stakes is not None and len(store.classes) > 2:
+                record["note"] = note = (
+                    f"Its predict() is the most probable class, not what {learner.metric} decides "
+                    "on: scikit-learn has no form for that with more than two classes. Arrays "
+                    "(.npz) decide as `parbals predict` does."
+                )
+                text += f" {note}"
     say(as_json, record, text)
 
 

@@ -14,7 +14,16 @@ from parbals.learner.choosing import choose_items
 from parbals.learner.encoding import Encoding, learn_encoding
 from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.fitting import fit_model
-from parbals.learner.metric import METRICS, check_metric, decided, loss_for, metric_of, stakes_for
+from parbals.learner.metric import (
+    METRICS,
+    TARGETS,
+    check_metric,
+    decided,
+    judged_positions,
+    loss_for,
+    metric_of,
+    stakes_for,
+)
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.notebook import Shown
@@ -122,7 +131,7 @@ class ActiveLearner(Records, Shown):
         standardise: bool = False,
         pca: float | int | None = None,
         n_candidates: int | None = None,
-        n_targets: int = 1_000,
+        n_targets: int = TARGETS,
         audit: int | Sequence[Hashable] = 0,
         find: Hashable | None = None,
         on_batch: Callable[[BatchRecord], object] | None = None,
@@ -305,9 +314,6 @@ class ActiveLearner(Records, Shown):
         audit's items are not among them: labels chosen for their sake would make them easy.
         """
         generator = derive_generator(self.seed, "targets", self.state_key(with_pending=False).hex())
-        return self._target_sample(generator)
-
-    def _target_sample(self, generator: np.random.Generator) -> np.ndarray:
         if self.target is not None:
             return self.preparation(self.target.sample(generator, self.n_targets))
         return self.preparation(self.pool.sample(generator, self.n_targets, leave_out=self.audit))
@@ -326,8 +332,11 @@ class ActiveLearner(Records, Shown):
 
     @cached_property
     def _judged_rows(self) -> np.ndarray:
-        """Prepared targets that stay the same, so that the decisions of an audit's look do too."""
-        return self._target_sample(derive_generator(self.seed, "stakes"))
+        """Prepared rows (n, D') of the target set, or else of the pool, by which stakes are set."""
+        table = self.pool if self.target is None else self.target
+        audit = self.audit.tolist() if self.target is None else []
+        places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
+        return self.preparation(table.rows(places))
 
     def _audit(self, audit: int | Sequence[Hashable]) -> np.ndarray:
         """Positions of the audit's items, in the order they are asked for."""

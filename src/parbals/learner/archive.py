@@ -48,7 +48,7 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         "classes": list(learner.classes),
         "ids": _plain_ids(learner.ids),
         "settings": _settings(learner),
-        "own_model": None if learner.model is None else type(learner.model).__name__,
+        "own_model": None if learner.model is None else _own_name(learner.model),
         "pool_digest": _digest(learner.pool),
         "columns": None if learner.pool.names is None else list(learner.pool.names),
         "target_digest": None if learner.target is None else _digest(learner.target),
@@ -76,6 +76,11 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
         raise InputError(
             f"{path} cannot be written ({error.strerror or error}); nothing was changed."
         ) from None
+
+
+def _own_name(model: Any) -> str:
+    """What the user's own model is called; an ensemble comes wrapped."""
+    return type(getattr(model, "ensemble", model)).__name__
 
 
 def _settings(learner: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parbals.arrays import block_rows, release_pages
+from parbals.arrays import block_rows, drawn_positions, release_pages
 from parbals.errors import InputError, ShapeError
 from parbals.learner.encoding import Encoding, is_frame
 from parbals.randomness import derive_generator
@@ -103,14 +103,10 @@ class FeatureTable:
         self, generator: np.random.Generator, size: int, *, leave_out: np.ndarray | None = None
     ) -> np.ndarray:
         """At most ``size`` different rows, in the order they stand in; none at ``leave_out``."""
-        if leave_out is not None and len(leave_out):
-            is_kept = np.ones(self.n_rows, bool)
-            is_kept[leave_out] = False
-            kept = np.flatnonzero(is_kept)
-            return self.rows(np.sort(generator.choice(kept, min(size, len(kept)), replace=False)))
-        if size >= self.n_rows:
-            return self._dense(slice(0, self.n_rows))
-        return self.rows(np.sort(generator.choice(self.n_rows, size, replace=False)))
+        places = drawn_positions(generator, self.n_rows, size, leave_out)
+        return (
+            self._dense(slice(0, self.n_rows)) if len(places) == self.n_rows else self.rows(places)
+        )
 
     def _dense(self, rows: Any) -> np.ndarray:
         mapped = isinstance(self._source, np.memmap) and isinstance(rows, np.ndarray)

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parbals.arrays import drawn_positions
 from parbals.errors import InputError
+from parbals.randomness import derive_generator
 from parbals.validate import check_choice
 
 if TYPE_CHECKING:
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BALANCED",
     "METRICS",
+    "TARGETS",
     "check_metric",
     "decide_from",
     "decided",
+    "judged_positions",
     "loss_for",
     "metric_of",
     "metric_values",
@@ -42,6 +46,8 @@ __all__ = [
 METRICS: dict[str, "Loss"] = {"accuracy": "error", "log-loss": "log"}
 BALANCED = "balanced-accuracy"
 _F1 = "f1:"
+TARGETS = 1_000
+"""Target points that a learner looks at, unless told otherwise."""
 _NAMES = ("accuracy", BALANCED, f"{_F1}CLASS", "log-loss")
 
 
@@ -102,6 +108,15 @@ def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> "Stake
     size = (probs[:, number].sum() + n_decided) / n_targets
     values = np.where(mark > 0, 2.0 - best, best) / size
     return Stakes(values, mark if n_classes > 2 else None)
+
+
+def judged_positions(seed: int, n_items: int, size: int, audit: Sequence[int]) -> np.ndarray:
+    """The items of a pool by which stakes are set: at most ``size``, none of the audit's.
+
+    They stay the same, so that the decisions of an audit's look do too.
+    """
+    generator = derive_generator(seed, "stakes")
+    return drawn_positions(generator, n_items, size, np.asarray(audit, np.int64))
 
 
 def _best_f1(probs: np.ndarray) -> tuple[float, int]:

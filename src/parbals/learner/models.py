@@ -92,8 +92,8 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
         return EnsembleModel(model, n_classes)
     raise InputError(
         f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, C) "
-        "and is not a scikit-learn ensemble; add fit(X, y) and sample_proba(X), see "
-        "parbals.learner.models."
+        "and is not a scikit-learn ensemble; wrap it in a class with fit(X, y) and "
+        "sample_proba(X), as docs/howto/own-model.md does."
     )
 
 

@@ -46,7 +46,10 @@ class Shown:
             means, lows, highs = zip(*((e.mean, e.low, e.high) for _, e in points), strict=True)
             left.plot(labels, means, "o-", color=colour, label=name)
             left.fill_between(labels, lows, highs, color=colour, alpha=0.15, linewidth=0)
-        left.set(xlabel="labels", ylabel="error", ylim=(0, None), title=_title(view))
+            if len(points) == 1:  # a band has no width yet
+                left.vlines(labels, lows, highs, color=colour, alpha=0.4)
+        left.set(xlabel="labels", ylabel="error", title=_title(view))
+        left.set(xlim=(0, None), ylim=(0, None))
         if view.curve or view.measured:
             left.legend(frameon=False)
         open_items = view.classes < 0
@@ -152,6 +155,9 @@ def _curve(view: View) -> str:
     for place, (points, colour, name) in enumerate(lines):
         band = [at(n, e.high) for n, e in points] + [at(n, e.low) for n, e in reversed(points)]
         parts.append(f'<polygon points="{" ".join(band)}" fill="{colour}" opacity=".15"/>')
+        if len(points) == 1:  # a band has no width yet
+            ends = f'points="{band[0]} {band[1]}" stroke="{colour}"'
+            parts.append(f'<polyline {ends} stroke-width="2" opacity=".4"/>')
         path = " ".join(at(n, e.mean) for n, e in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for n, e in points:

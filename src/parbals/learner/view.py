@@ -115,16 +115,18 @@ def _last(learner: "ActiveLearner", batch: Batch) -> list[LastItem]:
         probs = learner.mean_proba(learner.fitted(), learner.pool_rows(shown))
     items = []
     for place, position in enumerate(shown.tolist()):
+        number = labels.get(position)
         if position in audit:
             reason = "Drawn at random, to measure the error."
         elif probs is None:
             entry = STRATEGIES.get(batch.strategy)
             about = "chosen by its score" if entry is None else entry.about
             reason = f"{about[0].upper()}{about[1:]}."
+        elif number is not None:  # what the model thinks of it now is not why it was chosen
+            reason = "The model has learnt from it since."
         else:
             names = map(str, learner.classes)
             reason = why_words(dict(zip(names, probs[place].tolist(), strict=True)))
-        number = labels.get(position)
         label = None if number is None else learner.classes[number]
         name = position if learner.ids is None else learner.ids[position]
         items.append(LastItem(name, label, reason, float(batch.scores[place])))

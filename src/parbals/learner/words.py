@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Goal", "GoalPart", "advice", "certificate", "class_lines", "error_line", "may_stop"]
-__all__ += ["goal_parts", "metric_line", "why_words"]
+__all__ += ["goal_parts", "judged_line", "metric_line", "metric_words", "why_words"]
 
 _HARDLY = 0.01
 """Ten labels that are expected to lower the log loss by a smaller share hardly help."""
@@ -104,13 +104,28 @@ def error_line(report: Mapping[str, Any]) -> str:
     )
 
 
+def metric_words(metric: str) -> str:
+    """A metric's name as people say it."""
+    name, _, label = metric.partition(":")
+    return f"F1 of {label}" if label else name.replace("-", " ")
+
+
+def judged_line(metric: str, report: Mapping[str, Any] | None) -> list[str]:
+    """What the model is judged by, where that is not accuracy and the report does not say it."""
+    if metric == "accuracy" or metric_line(report or {}):
+        return []
+    means = "it is about the probabilities, not the decisions"
+    if metric != "log-loss":
+        means = "a class may be decided on that is not the most probable one"
+    return [f"Judged by {metric_words(metric)}: {means}."]
+
+
 def metric_line(report: Mapping[str, Any]) -> list[str]:
     """What the model is judged by, where that is neither the error nor the log loss."""
     value = report.get("expected_metric")
     if value is None:
         return []
-    name, _, label = str(report["metric"]).partition(":")
-    words = f"F1 of {label}" if label else name.replace("-", " ")
+    words = metric_words(str(report["metric"]))
     shares = (report.get("decide_from") or {}).items()
     decided = "".join(f"; {c} is decided from a probability of {p:.2f} on" for c, p in shares)
     return [

@@ -1,22 +1,15 @@
-"""A project's model in a file, for use without it: arrays (.npz), or scikit-learn (.skops).
+"""A project's model in a file, for use without it: arrays (.npz).
 
-*Arrays.* Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a constant 1,
+Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a constant 1,
 
     m_a = r̃ · mean[:, a],    v_a = |r̃ roots[a]|²,    f_a ~ N(m_a, v_a),
 
 and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
 particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
 Σ_k weights_k softmax(draws_k r̃). For ``tfidf`` and ``words`` what they have learnt of words is in
-the file, so that it takes texts. No pickle, and JAX is not needed.
-
-*scikit-learn.* A plain pipeline from texts or rows to m and √v, and at its end a soft vote of
-logistic regressions on these two: with weights h and points z of a quadrature
-
-    p = Σ_k h_k softmax(m + z_k √v),
-
-for two classes the trapezoidal rule, whose error is about exp(-2π² / 0.08 √v) and so below rounding
-for any √v that occurs (Gauss and Hermite's would be off by 0.003), for more 512 points of a Sobol
-sequence. How far off it is on the project's items is printed when the file is written.
+the file, so that it takes texts. Where classes do not count alike (:mod:`parbals.learner.metric`)
+``stakes`` (C,) say what each is worth, and ``mark`` (C,) which one alone counts, if one does. No
+pickle, and JAX is not needed.
 """
 
 import json
@@ -30,19 +23,19 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.files import need, whole_file
+from parbals.files import whole_file
+from parbals.learner.metric import decided
 from parbals.mixture import sigmoid_means
 from parbals.npy import DAMAGED_ZIP, members_of, read_member
 from parbals.project.fitted import FittedFeatures
 from parbals.race import class_probs
+from parbals.types import Stakes
 
-__all__ = ["ExportedModel", "load_model", "pipeline_of", "save_skops"]
+__all__ = ["WORDS", "ExportedModel", "load_model", "tfidf_of"]
 
 _FORMAT, _VERSION = "parbals-model", 1
-_VOTERS = 512
-_REACH, _STEP = 5.6, 0.08
 _BLOCK = 4_096
-_MIX = "words"
+WORDS = "words"
 _PATTERN = r"(?u)\b\w+\b"
 
 
@@ -56,12 +49,21 @@ class ExportedModel:
     arrays: dict[str, np.ndarray]
 
     @classmethod
-    def of(cls, model: Any, fitted: FittedFeatures, classes: tuple[str, ...]) -> Self:
-        """The model of a learner, of features as a project has them."""
+    def of(
+        cls,
+        model: Any,
+        fitted: FittedFeatures,
+        classes: tuple[str, ...],
+        stakes: Stakes | None = None,
+    ) -> Self:
+        """The model of a learner, of features as a project has them, and its decisions' stakes."""
         onto = _onto_rows(fitted)
         arrays = dict(_words(fitted))
         if fitted.table is not None:
             arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
+        if stakes is not None:
+            arrays["stakes"] = np.asarray(stakes.values)
+            arrays |= {} if stakes.mark is None else {"mark": np.asarray(stakes.mark)}
         gaussian = getattr(model, "gaussian", None)
         if gaussian is None:
             weights = np.concatenate(
@@ -106,8 +108,14 @@ class ExportedModel:
         return np.concatenate(parts, axis=1)
 
     def predict(self, items: Any) -> np.ndarray:
-        """(N,) the most probable class of each."""
-        return np.array(self.classes)[self.predict_proba(items).argmax(axis=1)]
+        """(N,) the class that is decided for each: the project's metric says how."""
+        return np.array(self.classes)[decided(self.predict_proba(items), self.stakes)]
+
+    @property
+    def stakes(self) -> Stakes | None:
+        """What decisions are worth; None where all classes count alike."""
+        values = self.arrays.get("stakes")
+        return None if values is None else Stakes(values, self.arrays.get("mark"))
 
     def rows(self, texts: Any) -> np.ndarray:
         """(N, D') of texts, as the project's encoder makes them: ``tfidf`` or ``words``."""
@@ -115,9 +123,9 @@ class ExportedModel:
 
         from parbals.features.text import TextMix
 
-        if self.encoder == _MIX:
+        if self.encoder == WORDS:
             return TextMix.from_arrays(self.arrays).transform(texts).astype(np.float64)
-        return np.asarray(normalize(_tfidf(self.arrays).transform(texts)))
+        return np.asarray(normalize(tfidf_of(self.arrays).transform(texts)))
 
     def save(self, path: Path) -> None:
         """Write the arrays, whole or not at all."""
@@ -171,114 +179,6 @@ def load_model(path: str | Path) -> ExportedModel:
         raise InputError(f"{path} is damaged ({error}); export the model again.") from None
 
 
-def pipeline_of(exported: ExportedModel) -> Any:
-    """The same as a fitted scikit-learn ``Pipeline``: texts or rows in, ``predict_proba`` out."""
-    if "table" in exported.arrays:
-        raise InputError(
-            "A model of a table's columns has no form in scikit-learn; write arrays (.npz) instead."
-        )
-    from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
-
-    arrays, steps = exported.arrays, []
-    if exported.encoder == _MIX:
-        raise InputError(
-            "The features `words` have no form in scikit-learn; write arrays (.npz) instead, or "
-            "make the features by `parbals embed DIR --encoder tfidf`."
-        )
-    if "vocabulary" in arrays:
-        steps.append(("words", _tfidf(arrays).vectorizer))
-        if len(arrays["directions"]):
-            steps.append(("directions", _linear(arrays["directions"].T)))
-        steps.append(("length", Normalizer()))
-    width = (arrays["draws"].shape[2] if "draws" in arrays else len(arrays["mean"])) - 1
-    steps.append(("one", PolynomialFeatures(1).fit(np.zeros((1, width)))))  # (1, r)
-    if "draws" in arrays:
-        steps.append(("model", _vote(_one_first(arrays["draws"]), arrays["weights"], exported)))
-        return Pipeline(steps)
-    mean, roots = (_one_first(x, axis) for x, axis in ((arrays["mean"], 0), (arrays["roots"], 1)))
-    n_channels, _, n_roots = roots.shape
-    spread = Pipeline(
-        [
-            ("roots", _linear(np.concatenate(list(roots), axis=1))),
-            ("square", FunctionTransformer(np.square)),
-            ("sum", _linear(np.kron(np.eye(n_channels), np.ones((n_roots, 1))))),
-            ("root", FunctionTransformer(np.sqrt)),
-        ]
-    )
-    from sklearn.pipeline import FeatureUnion
-
-    steps.append(("logits", FeatureUnion([("mean", _linear(mean)), ("deviation", spread)])))
-    nodes, shares = _nodes(n_channels)
-    turned = nodes[:, :, None] * np.eye(n_channels)  # node k: logits m + z_k s
-    weights = np.concatenate([np.broadcast_to(np.eye(n_channels), turned.shape), turned], axis=2)
-    if n_channels == 1:
-        weights = np.concatenate([np.zeros_like(weights), weights], axis=1)
-    steps.append(("model", _vote(weights, shares, exported)))
-    return Pipeline(steps)
-
-
-def _one_first(weights: np.ndarray, axis: int = -1) -> np.ndarray:
-    """The weight of the constant first, as PolynomialFeatures has it."""
-    return np.roll(weights, 1, axis=axis)
-
-
-def _linear(matrix: np.ndarray) -> Any:
-    """A fitted transformer of scikit-learn that multiplies rows by ``matrix`` (D, D')."""
-    from sklearn.decomposition import TruncatedSVD
-
-    linear = TruncatedSVD(matrix.shape[1])
-    linear.components_ = np.ascontiguousarray(matrix.T)
-    linear.n_features_in_ = len(matrix)
-    return linear
-
-
-def _nodes(n_channels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points (K, A) and shares (K,) whose weighted means are those over A standard normals."""
-    if n_channels == 1:
-        points = np.arange(-_REACH, _REACH + 0.5 * _STEP, _STEP)
-        shares = np.exp(-0.5 * np.square(points))
-        return points[:, None], shares / shares.sum()
-    from scipy.special import ndtri
-    from scipy.stats.qmc import Sobol
-
-    half = ndtri(Sobol(n_channels, rng=0).random(_VOTERS // 2))
-    return np.concatenate([half, -half]), np.full(_VOTERS, 1.0 / _VOTERS)
-
-
-def _vote(weights: np.ndarray, shares: np.ndarray, exported: ExportedModel) -> Any:
-    """A soft vote of logistic regressions with these weights (K, C, D), a constant's among them."""
-    from sklearn.ensemble import VotingClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import LabelEncoder
-
-    order = np.argsort(np.array(exported.classes))  # scikit-learn's order of classes
-    voters = []
-    for given in weights[:, order]:
-        voter = LogisticRegression(fit_intercept=False)
-        voter.classes_ = np.arange(len(given))
-        voter.coef_ = given[1:] - given[:1] if len(given) == 2 else given
-        voter.intercept_ = np.zeros(len(voter.coef_))
-        voter.n_features_in_ = voter.coef_.shape[1]
-        voters.append(voter)
-    vote = VotingClassifier(
-        [(f"part{k}", voter) for k, voter in enumerate(voters)],
-        voting="soft",
-        weights=shares.tolist(),
-    )
-    vote.estimators_, vote.le_ = voters, LabelEncoder().fit(np.array(exported.classes))
-    vote.classes_ = vote.le_.classes_
-    return vote
-
-
-def save_skops(pipeline: Any, path: Path) -> None:
-    """Write a scikit-learn object in skops' form, whole or not at all."""
-    skops = need("skops.io", "Writing a scikit-learn pipeline", "parbals[skops]")
-    content = skops.dumps(pipeline, compression=zipfile.ZIP_DEFLATED)
-    with whole_file(path) as file:
-        file.write(content)
-
-
 def _onto_rows(fitted: FittedFeatures) -> np.ndarray:
     """G (D' + 1, D + 1): design rows of features are those of the encoder's rows times G."""
     n_rows, n_features = fitted.matrix.shape
@@ -289,11 +189,12 @@ def _onto_rows(fitted: FittedFeatures) -> np.ndarray:
 
 def _words(fitted: FittedFeatures) -> dict[str, np.ndarray]:
     """What the encoders ``tfidf`` and ``words`` have learnt of words; of others nothing."""
-    learnt = {"tfidf": "_tfidf", _MIX: "_mix"}.get(fitted.name)
+    learnt = {"tfidf": "_tfidf", WORDS: "_mix"}.get(fitted.name)
     return {} if learnt is None else getattr(fitted.encoder, learnt).as_arrays()
 
 
-def _tfidf(arrays: dict[str, np.ndarray]) -> Any:
+def tfidf_of(arrays: dict[str, np.ndarray]) -> Any:
+    """What the encoder ``tfidf`` has learnt, from the arrays of a file."""
     from parbals.features.text import Tfidf
 
     return Tfidf.from_arrays(arrays, token_pattern=_PATTERN)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parbals.learner.metric import metric_of
+from parbals.learner.metric import decided, metric_of
 from parbals.learner.words import (
     Goal,
     advice,
@@ -13,9 +13,11 @@ from parbals.learner.words import (
     class_lines,
     error_line,
     goal_parts,
+    judged_line,
     metric_line,
 )
 from parbals.project.consensus import Agreement, agreement, combined_labels
+from parbals.project.decisions import stakes_of
 from parbals.project.features import load_features
 from parbals.store.records import Annotator
 from parbals.store.store import Store
@@ -33,7 +35,7 @@ __all__ = [
 
 _BAR = 30
 _OWN = ("id", "label", "annotators")
-_AUDIT = "audit"
+_AUDIT, _DECIDED = "audit", "predicted"
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     width = max(len(str(label)) for label in seen.class_balance)
     for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
+    lines += judged_line(seen.metric, seen.report)
     if verbose:
         lines += _detail_lines(seen)
     report = seen.report
@@ -191,7 +194,7 @@ def newer_answers(store: Store) -> int:
 
 
 def export_columns(store: Store) -> list[str]:
-    """id, the items' own columns, label, annotators, and one probability for each class.
+    """id, the items' own columns, label, annotators, what is predicted, each class's probability.
 
     With an audit also whether the item is one of its random ones.
     """
@@ -208,6 +211,7 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     ours, audit = _ours(store), frozenset(store.settings.audit)
     stored = store.settings.predictions
     predictions = None if stored is None else load_features(store.folder, stored)
+    stakes = None if predictions is None else stakes_of(store, predictions)
     for item in store.iter_items():
         if labelled_only and item.position not in labels:
             continue
@@ -218,6 +222,7 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
             record[_AUDIT] = item.position in audit
         if predictions is not None:
             row = predictions[item.position]
+            record[_DECIDED] = predicted[decided(row[None], stakes)[0]]
             record |= {
                 f"p_{label}": round(float(p), 6) for label, p in zip(predicted, row, strict=True)
             }
@@ -226,7 +231,9 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
 
 def _ours(store: Store) -> tuple[str, ...]:
     """Columns of an export that are not the items' own."""
-    return (*_OWN, _AUDIT) if store.settings.audit else _OWN
+    settings = store.settings
+    there = {_AUDIT: settings.audit, _DECIDED: settings.predictions}
+    return (*_OWN, *(name for name, value in there.items() if value))
 
 
 def _predicted(store: Store) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.files import need, whole_file
+from parbals.learner.metric import decided
+from parbals.project.decisions import stakes_of
 from parbals.project.exports import write_export
 from parbals.project.features import load_features
 from parbals.project.media import image_column
@@ -65,16 +67,17 @@ def write_tool_export(
 def _items(
     store: Store, labelled_only: bool
 ) -> Iterator[tuple[Item, _Labels, tuple[str, float] | None]]:
-    """Items with the labels of everybody, and the most probable class with its probability."""
+    """Items with the labels of everybody, and the class that is decided with its probability."""
     answers, stored = store.current_labels(), store.settings.predictions
     probs = None if stored is None else load_features(store.folder, stored)
+    stakes = None if probs is None else stakes_of(store, probs)
     for item in store.iter_items():
         labels, predicted = answers.get(item.position, {}), None
         if labelled_only and not labels:
             continue
         if probs is not None and item.position < len(probs):
             row = np.asarray(probs[item.position])
-            best = int(row.argmax())
+            best = int(decided(row[None], stakes)[0])
             predicted = store.classes[best], round(float(row[best]), 6)
         yield item, labels, predicted
 

@@ -98,7 +98,7 @@ def serve_learner(
 ) -> Served:
     """Make a project of the learner's data and show its page; see ``ActiveLearner.serve``."""
     base = Path(tempfile.mkdtemp(prefix="parbals-")) if folder is None else Path(folder).parent
-    place = base / "project" if folder is None else Path(folder)
+    place = base / "notebook" if folder is None else Path(folder)
     try:
         project_of(learner, items, place)
     except BaseException:
@@ -115,8 +115,9 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
         raise ProjectError(f"{folder} is not empty; choose a new folder for the page's project.")
     if learner.model is not None or learner.target is not None or learner.pool.is_distributed:
         raise InputError(
-            "The page chooses by parbals' own model on a pool of its own: a learner with a model "
-            "of yours, a target set or a Dask array cannot be served."
+            "The page chooses by parbals' own model on a pool of its own, so a learner with a "
+            "model of yours, a target set or a Dask array cannot be served; serve one without, "
+            "ActiveLearner(X_pool, classes), and tell its labels to this one."
         )
     classes = [str(label) for label in learner.classes]
     if len(set(classes)) < len(classes):

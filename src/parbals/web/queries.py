@@ -8,7 +8,16 @@ import numpy as np
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
 from parbals.learner.audit import AUDIT
-from parbals.learner.words import advice, certificate, goal_parts, why_words
+from parbals.learner.metric import decided
+from parbals.learner.words import (
+    advice,
+    certificate,
+    goal_parts,
+    judged_line,
+    metric_line,
+    why_words,
+)
+from parbals.project.decisions import stakes_of
 from parbals.project.features import COLUMNS, TABLE, load_features
 from parbals.project.media import image_address, image_column
 from parbals.project.quick import START
@@ -16,6 +25,7 @@ from parbals.project.summary import overview
 from parbals.store.records import Lease, Why
 from parbals.store.store import Store
 from parbals.strategies.table import STRATEGIES, UNIFORM
+from parbals.types import Stakes
 from parbals.web.schemas import (
     AdviceOut,
     CurvePoint,
@@ -90,12 +100,14 @@ class Predictions:
         self.classes = store.classes
         self.audit = frozenset(store.settings.audit)
         self.rows: np.ndarray | None = None
+        self.stakes: Stakes | None = None
         for _ in range(2):  # the worker may replace the file between the two reads
             stored = store.settings.predictions
             if stored is None or stored.shape[0] != store.n_items:
                 return
             try:
                 self.rows = load_features(store.folder, stored)
+                self.stakes = stakes_of(store, self.rows)
                 return
             except ProjectDamagedError:
                 continue
@@ -108,10 +120,10 @@ class Predictions:
         return {label: round(float(p), 4) for label, p in zip(self.classes, row, strict=False)}
 
     def classes_of(self, positions: Sequence[int]) -> list[int]:
-        """The number of each one's most probable class, -1 where nothing is shown."""
+        """The number of the class that is decided for each, -1 where nothing is shown."""
         if self.rows is None:
             return [-1] * len(positions)
-        best = self.rows[positions].argmax(axis=1).tolist()
+        best = decided(self.rows[positions], self.stakes).tolist()
         return [-1 if p in self.audit else c for p, c in zip(positions, best, strict=True)]
 
 
@@ -213,6 +225,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     now = revision(store)  # first: what comes in between is then newer
     seen = overview(store)
     agreement = seen.agreement
+    value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report or {})]
     reached, sentence = advice(seen.goal, seen.labelled, seen.report)
     return LiveOut(
         revision=now,
@@ -229,6 +242,7 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         audit=seen.audit,
         audit_labelled=seen.audit_labelled,
         certificate=certificate((seen.report or {}).get("measured")),
+        judged=[*judged_line(seen.metric, seen.report), *value],
         goal=[
             GoalOut(share=part.share, sentence=part.sentence)
             for part in goal_parts(seen.goal, seen.labelled, seen.report)

@@ -257,7 +257,8 @@ class AdviceOut(BaseModel):
 class LiveOut(BaseModel):
     """Progress; with ``?since`` of the current revision only the first three.
 
-    ``audit`` counts the random items that measure the error; ``certificate`` is a sentence on it.
+    ``audit`` counts the random items that measure the error; ``certificate`` is a sentence on it;
+    ``judged`` says what the model is judged by, where that is not accuracy.
     """
 
     revision: str
@@ -274,6 +275,7 @@ class LiveOut(BaseModel):
     audit: int | None = None
     audit_labelled: int | None = None
     certificate: str | None = None
+    judged: list[str] | None = None
     goal: list[GoalOut] | None = None
     advice: AdviceOut | None = None
     chosen_by: dict[str, int] | None = None

@@ -40,8 +40,9 @@ export function agreementView() {
             "p",
             {},
             "Agreement is measured on items that two or more people have answered. ",
-            h("a", { href: "#settings" }, "In the settings"),
-            `, let every item be answered by two people (now: ${state.project.answers_wanted}).`,
+            ...(state.project.answers_wanted > 1
+              ? [`Every item is asked of ${state.project.answers_wanted} people; what they say appears here.`]
+              : [h("a", { href: "#settings" }, "In the settings"), ", let every item be answered by two people."]),
           ),
         ),
       );

@@ -82,7 +82,7 @@ export function count(number) {
 
 export function percent(share) {
   const hundredths = 100 * share;
-  return `${hundredths >= 10 || hundredths === 0 ? hundredths.toFixed(0) : hundredths.toFixed(1)} %`;
+  return `${hundredths >= 10 || hundredths === 0 ? hundredths.toFixed(0) : hundredths.toFixed(1)}\u00a0%`; // no line ends before the sign
 }
 
 export function plural(number, one, many = `${one}s`) {

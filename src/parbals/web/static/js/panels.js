@@ -79,7 +79,7 @@ function goalBars(live) {
 /** An annotator's own part. */
 function own({ annotators }) {
   const labels = annotators?.[0]?.answers ?? 0;
-  return [h("p", { class: "quiet" }, `${plural(labels, "label")} of them ${labels === 1 ? "is" : "are"} yours.`)];
+  return [h("p", { class: "quiet" }, `${plural(labels, "label is", "labels are")} yours.`)];
 }
 
 export function progressPanel({ full = false } = {}) {
@@ -132,8 +132,12 @@ function details({ report, chosen_by: chosenBy }) {
 export function errorPanel({ full = false } = {}) {
   return livePanel("Error", (live, inside) => {
     const { report, history } = live;
+    const judged = (live.judged ?? []).map((sentence) => h("p", { class: "quiet" }, sentence));
     if (!report || !history?.length)
-      return h("p", { class: "quiet" }, "A first estimate appears once the model has learnt from a few labels.");
+      return [
+        h("p", { class: "quiet" }, "A first estimate appears once the model has learnt from a few labels."),
+        ...judged,
+      ];
     const measured = report.measured?.error;
     const error = measured ?? report.expected_error;
     const behind = live.labelled - report.n_labels;
@@ -146,6 +150,7 @@ export function errorPanel({ full = false } = {}) {
         h("span", { class: "source" }, measured ? " measured" : " as the model expects"),
       ),
       h("p", { class: "quiet" }, live.certificate),
+      ...judged,
       errorChart(history, { width: Math.max(240, inside.clientWidth), height: full ? 260 : 140 }),
       h(
         "p",

@@ -135,7 +135,7 @@ export function openHelp() {
       h(
         "p",
         {},
-        "Read the item, press the key of its class, and the next one appears. Every answer is kept in this browser until the server has written it to disk; “saved” at the top means that it has.",
+        "Read the item, tap its class or press its key, and the next one appears. Every answer is kept in this browser until the server has written it to disk; “saved” at the top means that it has.",
       ),
       h("dl", { class: "keys" }, rows),
       h("p", { class: "quiet" }, "Single keys can be switched off under Settings."),

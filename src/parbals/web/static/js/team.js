@@ -16,7 +16,7 @@ function headings(...names) {
 
 export function teamPanel(changed) {
   const rows = h("tbody", {});
-  const table = h("table", { class: "table" }, headings("Name", "May", "Since", ""), rows);
+  const table = h("table", { class: "table team" }, headings("Name", "May", "Since", ""), rows);
   const nobody = h("p", { class: "quiet" }, "Nobody yet: anyone with the link of this page labels under any name.");
   const name = h("input", { id: "invite-name", type: "text", maxlength: "100", required: true, autocomplete: "off" });
   const role = roleBox("invite-role", "annotator");
