@@ -354,15 +354,15 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
 
 
 def test_a_step_scores_no_more_rows_than_it_may(path, four_classes, afresh, monkeypatch):
-    """After the first of a hundred copies all of them have fallen, and only some are looked at."""
+    """After the first of two hundred copies all of them have fallen, and only some are looked at."""
     model, pool, target = four_classes
     for module in (host, search, closed_form):
-        monkeypatch.setattr(module, "MOST_SCORED", 64)
+        monkeypatch.setattr(module, "MOST_SCORED", 128)
     best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
-    copies = np.concatenate([np.repeat(pool[best], 100, axis=0), pool])
+    copies = np.concatenate([np.repeat(pool[best], 200, axis=0), pool])
     batch = parbals.select_batch_from_model(model, copies, target, 2, random_state=0)
-    assert batch.n_exact.tolist() == [64, 64]
-    assert "In 1 of 2 steps more than 64 candidates" in batch.notes[0]
+    assert batch.n_exact.tolist() == [128, 128]
+    assert "In 1 of 2 steps more than 128 candidates" in batch.notes[0]
 
 
 @pytest.mark.full

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parbals.arrays import exact_products
 from parbals.mixture import normal, sigmoid_means
 from parbals.scores.gaussian import Table, each_channel, itself, over_channels
 from parbals.types import Stakes
@@ -135,40 +136,40 @@ def _contrast_shift(
     covariance: Any, gains: Any, decisions: Decisions, xp: ModuleType, table: Table
 ) -> Any:
     """τ of every pair (*U, n, M), M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
-    total = gains.sum(axis=0)
-    marks, kept = (decisions.first, decisions.second), (gains * (1.0 - gains / total))[..., None]
+    total, marks = gains.sum(axis=0), (decisions.first, decisions.second)
+    kept = gains * (1.0 - gains / total)
     nothing = xp.zeros((*total.shape, decisions.margin.shape[-1]), total.dtype)
     if xp is np and total.ndim == 1:
-        alone, one, other = _of_marked(covariance, gains, kept, marks, nothing, table)
+        both = _of_marked(covariance, marks, nothing, table)
     else:
 
-        def add_channel(sums: tuple[Any, Any, Any], channel: tuple[Any, ...]) -> Any:
-            parts, gain, own, *marks = channel
-            here, (is_first, is_second) = table(parts), (mark[..., None, :] for mark in marks)
-            alone = xp.square(here) * own * (is_first + is_second)
-            pulled = here * gain[..., None]
-            sums = sums[0] + alone, sums[1] + pulled * is_first, sums[2] + pulled * is_second
-            return sums, None
+        def add_channel(sums: tuple[Any, Any], channel: tuple[Any, ...]) -> Any:
+            parts, *marks = channel
+            here = table(parts)
+            added = (of + here * mark[..., None, :] for of, mark in zip(sums, marks, strict=True))
+            return tuple(added), None
 
-        channels = covariance, gains, kept, *marks
-        alone, one, other = over_channels(add_channel, (nothing,) * 3, channels, xp)
-    return xp.sqrt(xp.maximum(alone + 2.0 * one * other / total[..., None], 0.0))
+        both = over_channels(add_channel, (nothing, nothing), (covariance, *marks), xp)
+
+    def at_marks(values: Any) -> list[Any]:
+        """Of the first classes and of the second (*U, n, M), from all classes' (A, *U, n)."""
+        with exact_products(xp):
+            return [xp.moveaxis(values, 0, -1) @ xp.moveaxis(mark, 0, -2) for mark in marks]
+
+    (one, other), (own, others_own) = both, at_marks(kept)
+    alone = xp.square(one) * own + xp.square(other) * others_own
+    gain, other_gain = at_marks(gains)
+    crossed = (one * gain) * (other * other_gain) / total[..., None]
+    return xp.sqrt(xp.maximum(alone + 2.0 * crossed, 0.0))
 
 
 def _of_marked(
-    covariance: Any,
-    gains: np.ndarray,
-    kept: np.ndarray,
-    marks: tuple[np.ndarray, np.ndarray],
-    nothing: np.ndarray,
-    table: Table,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    covariance: Any, marks: tuple[np.ndarray, np.ndarray], nothing: np.ndarray, table: Table
+) -> tuple[np.ndarray, np.ndarray]:
     """The same sums, of each channel over the targets alone that have it as one of their two."""
-    squares, pulled = (nothing, nothing.copy()), (nothing.copy(), nothing.copy())
-    for number, (parts, gain) in enumerate(zip(each_channel(covariance), gains, strict=True)):
-        for mark, own, sums in zip(marks, squares, pulled, strict=True):
+    both = nothing, nothing.copy()
+    for number, parts in enumerate(each_channel(covariance)):
+        for mark, here in zip(marks, both, strict=True):
             columns = np.flatnonzero(mark[number])
-            here = table(parts, columns)
-            sums[:, columns] = here * gain[:, None]
-            own[:, columns] = np.square(here) * kept[number]
-    return squares[0] + squares[1], *pulled
+            here[:, columns] = table(parts, columns)
+    return both

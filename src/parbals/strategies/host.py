@@ -52,9 +52,9 @@ MARGIN = 0.9
 MOST_SCORED = 512
 """Rows that a step scores anew; the same on every machine, so that choices are."""
 ROUNDING = 1e-4
-_CHUNK = 64
+_CHUNK = 128
 _TABLE_ENTRIES = 2**17  # pairs at a time: half a megabyte
-_GAINS_ENTRIES = 2_048  # channels times targets at a time
+_GAINS_ENTRIES = 2**14  # channels times targets: threads take turns after every operation
 
 
 def walk_on_host(surface: Surface, X: np.ndarray, *, score: Score) -> np.ndarray:
@@ -96,7 +96,7 @@ def search_on_host(
     """
     with several_threads() as workers:
         ahead = np.concatenate([pending, _highest(start, is_free, 2 * MOST_SCORED)])
-        rows = KeptRows(surface, X, ahead)
+        rows = KeptRows(surface, X, ahead, workers)
         search = _Search(surface, labeller, rows, len(pending) + batch_size, score, workers)
         for index in pending.tolist():
             search.condition(index)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from parbals.arrays import block_rows
+from parbals.machine import Workers
 from parbals.posterior.predictive import add_bias
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.gaussian_universes import Pool, pool_of
@@ -20,14 +22,26 @@ class KeptRows:
     """
 
     def __init__(
-        self, surface: Surface, X: np.ndarray | DistributedRows, ahead: np.ndarray
+        self,
+        surface: Surface,
+        X: np.ndarray | DistributedRows,
+        ahead: np.ndarray,
+        workers: Workers,
     ) -> None:
-        self._surface, self._X = surface, X
+        self._surface, self._X, self._workers = surface, X, workers
         self._fetched = dict[int, np.ndarray]()
         if isinstance(X, DistributedRows):
             self._fetch(ahead)
-        self._most = max(_FEWEST, _KEPT_ENTRIES // surface.gains.size)
-        self._kept: Pool | None = None
+        n_channels, n_inside, n_targets = surface.factor.shape
+        self._most = most = max(_FEWEST, _KEPT_ENTRIES // surface.gains.size)
+        # Pages that are not written to take no memory.
+        self._kept = Pool(
+            across=np.empty((most, surface.target.across.shape[1]), np.float32),
+            factor=np.empty((n_channels, most, n_inside), np.float32),
+            mean=np.empty((n_channels, most), np.float32),
+            variance=np.empty((n_channels, most), np.float32),
+            covariance=np.empty((n_channels, most, n_targets), np.float32),
+        )
         self._places = dict[int, int]()
 
     def design(self, indices: np.ndarray) -> np.ndarray:
@@ -51,21 +65,22 @@ class KeptRows:
             places.clear()
             new = indices.tolist()
         if new:
-            self._keep(new, pool_of(self._surface, self.design(np.array(new))))
-        assert self._kept is not None
+            self._keep(new)
         at = np.array([places[i] for i in indices.tolist()])
         across, *others = self._kept
         return Pool(across[at], *(part[:, at] for part in others))
 
-    def _keep(self, indices: list[int], rows: Pool) -> None:
-        if self._kept is None:  # pages that are not written to take no memory
-            across, *others = rows
-            self._kept = Pool(
-                np.empty((self._most, across.shape[1]), np.float32),
-                *(np.empty((len(x), self._most, *x.shape[2:]), np.float32) for x in others),
-            )
-        first = len(self._places)
-        self._kept.across[first : first + len(indices)] = rows.across
-        for kept, part in zip(self._kept[1:], rows[1:], strict=True):
-            kept[:, first : first + len(indices)] = part
+    def _keep(self, indices: list[int]) -> None:
+        """Compute rows, a share of them in each thread."""
+        design, first = self.design(np.array(indices)), len(self._places)
+
+        def compute(block: slice) -> None:
+            across, *others = pool_of(self._surface, design[block])
+            places = slice(first + block.start, first + block.stop)
+            self._kept.across[places] = across
+            for kept, part in zip(self._kept[1:], others, strict=True):
+                kept[:, places] = part
+
+        n_rows = -(-len(indices) // self._workers.n_threads)
+        self._workers.map(compute, block_rows(len(indices), n_rows))
         self._places.update(zip(indices, range(first, first + len(indices)), strict=True))

@@ -47,7 +47,7 @@ from parbals.strategies.surface import Score, Surface
 
 __all__ = ["Search", "greedy_search"]
 
-_CHUNK = {"cpu": 64, "gpu": 512}
+_CHUNK = {"cpu": 128, "gpu": 512}
 
 
 class Search(NamedTuple):
