@@ -29,10 +29,21 @@ def test_what_a_page_shows_runs(page, tmp_path, monkeypatch):
     matplotlib.use("Agg")
     run_page(page, tmp_path)
     for name in pictures_of(page):
-        if Path(name).parent == Path():  # one that stands beside its page is made by it
+        if makes(page, name):
             assert (tmp_path / name).exists()
             if "PARBALS_PICTURES" in os.environ:
                 shutil.copy(tmp_path / name, ROOT / Path(page).parent / name)
+
+
+def makes(page, name):
+    return any(name in b.code for b in blocks_of(page) if b.language in RUN)
+
+
+def test_a_picture_beside_its_page_is_made_by_that_page_or_another():
+    for page in PROGRAMS:
+        for name in pictures_of(page):
+            if Path(name).parent == Path():
+                assert any(makes(other, name) for other in PROGRAMS), f"{page}: {name}"
 
 
 def test_blocks_that_are_not_run_are_few_and_say_why():

@@ -353,6 +353,7 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
     assert len(set(batch.indices.tolist()) - set(pending)) == 4
 
 
+@pytest.mark.full
 def test_a_step_scores_no_more_rows_than_it_may(path, four_classes, afresh, monkeypatch):
     """After the first of 200 copies all of them have fallen, and only some are looked at."""
     model, pool, target = four_classes

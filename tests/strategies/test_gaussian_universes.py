@@ -70,7 +70,9 @@ def conditioned(parts, xp):
     return pool, universes
 
 
-@pytest.mark.parametrize("xp", [np, jnp], ids=["NumPy", "JAX"])
+@pytest.mark.parametrize(
+    "xp", [np, pytest.param(jnp, marks=pytest.mark.full)], ids=["NumPy", "JAX"]
+)
 def test_rows_and_targets_are_those_of_dense_gaussians(parts, xp):
     channels, X, X_target, labels = parts
     pool, universes = conditioned(parts, xp)

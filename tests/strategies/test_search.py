@@ -103,7 +103,9 @@ def by_definition(channels, X, X_target, labeller):
     return chosen, scores
 
 
-@pytest.mark.parametrize("search", [search_on_host, search_on_device])
+@pytest.mark.parametrize(
+    "search", [search_on_host, pytest.param(search_on_device, marks=pytest.mark.full)]
+)
 def test_decisions_are_what_their_definition_gives(parts, search):
     channels, X, X_target = parts
     labeller = open_labeller(channels, N_UNIVERSES, 0)

@@ -72,6 +72,7 @@ def test_rows_are_seen_as_the_dense_posterior_sees_them(parts):
 
 
 WALKS = [walk_on_host, walk_on_devices]
+FEWER_WALKS = [walk_on_host, pytest.param(walk_on_devices, marks=pytest.mark.full)]
 
 
 @pytest.mark.parametrize("walk", WALKS)
@@ -90,7 +91,7 @@ def test_a_cpu_and_a_device_say_the_same(parts, score):
     np.testing.assert_allclose(one, other, rtol=1e-4)
 
 
-@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("walk", FEWER_WALKS)
 def test_neither_blocks_nor_padding_matter(parts, walk, monkeypatch):
     channels, X, X_target = parts
     X = np.tile(X, (12, 1))  # several blocks of 128
@@ -103,7 +104,7 @@ def test_neither_blocks_nor_padding_matter(parts, walk, monkeypatch):
     np.testing.assert_allclose(walk(twice, X, score="form"), whole, rtol=1e-4)
 
 
-@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("walk", FEWER_WALKS)
 def test_a_mapped_file_is_scored_as_an_array_is(parts, walk, tmp_path):
     channels, X, X_target = parts
     np.save(tmp_path / "rows.npy", X.astype(np.float32))
