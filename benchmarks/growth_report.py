@@ -24,8 +24,8 @@ EXPECTED = {"N": 1.0, "B": 1.0, "C": 2.0}
 """Growth that needs no explanation; steeper slopes are marked."""
 TOLERANCE = 0.15
 WHY_STEEP = (
-    "Steep in B: a step corrects the covariances of every row that it looks at for the labels of all "
-    "points before it, so its own work grows with them."
+    "Steep in B: a step corrects the covariances of every row that it looks at for the labels of "
+    "all points before it, so its own work grows with them."
 )
 TITLES = {
     "N": "pool points N",
@@ -58,7 +58,7 @@ Lines = dict[tuple[str, str, int], list[dict[str, Any]]]
 def write_growth(results: dict[str, Any], folder: Path) -> str:
     """GROWTH.md and growth.svg in ``folder``; returns the tables."""
     lines = lines_of(results)
-    slopes = slope_table(lines)
+    slopes = [*slope_table(lines)]
     why = ["", WHY_STEEP] if any("B^" in row and "(steep)" in row for row in slopes) else []
     tables = "\n".join([*axis_table(lines), "", *slopes, *why, *project_tables(results)])
     heads = [
