@@ -33,7 +33,14 @@ import numpy as np
 from parbals.arrays import exact_products
 from parbals.mixture import normal
 
-__all__ = ["balanced", "class_evidence", "class_means", "class_probs", "class_slopes"]
+__all__ = [
+    "GUMBEL_VARIANCE",
+    "balanced",
+    "class_evidence",
+    "class_means",
+    "class_probs",
+    "class_slopes",
+]
 
 # Shares, centres and widths of the normals.
 _FOR_LABELS = (
@@ -52,7 +59,9 @@ _CURVE = (  # of κ: rising powers of u down, of q across; a minimax fit
 )
 _STRAIGHT = 5.0  # deviations from which κ is
 _EXPECTED, _SEARCHES = 9.0, 4  # Σ exp(κ) where the product leaves zero, at 1e-4
-_CENTRE, _VARIANCE = 0.5772, 1.6449  # of the Gumbel distribution
+_CENTRE = 0.5772  # of the Gumbel distribution
+GUMBEL_VARIANCE = 1.6449
+"""Of what the softmax adds to a logit."""
 _BELOW, _ABOVE = 6.0, 5.0  # deviations of a runner that the quadrature covers
 _NODES, _MEAN_NODES, _FEW_NODES = 20, 16, 12  # for a label's probability, for means, to rank by
 _NOTHING = 1e-7  # a probability that does not count
@@ -89,9 +98,9 @@ def _hazards(
     mean: Any, variance: Any, xp: ModuleType, n_nodes: int = _MEAN_NODES
 ) -> tuple[Any, Any]:
     """w Π (T, 1, ...) and r_a (T, C, ...) at every node t, of (C, ...)."""
-    deviation = xp.sqrt(variance + _VARIANCE)
+    deviation = xp.sqrt(variance + GUMBEL_VARIANCE)
     slope, start = 1.0 / deviation, mean + _CENTRE
-    share = float(np.sqrt(_VARIANCE)) * slope
+    share = float(np.sqrt(GUMBEL_VARIANCE)) * slope
     powers = [xp.ones_like(share)]
     for _ in range(1, len(_CURVE[0])):
         powers.append(powers[-1] * share)
@@ -200,7 +209,7 @@ def _ends(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any]:
 
     The more runners, the later it leaves, their best being seldom slow: found by bisection.
     """
-    deviation = xp.sqrt(variance + _VARIANCE)
+    deviation = xp.sqrt(variance + GUMBEL_VARIANCE)
     slope = 1.0 / deviation
     offset = (mean + _CENTRE) * slope
     low = (mean + _CENTRE - _BELOW * deviation).max(axis=-1, keepdims=True)

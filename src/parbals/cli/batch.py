@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from parbals.cli.options import FOLDER, JSON
+from parbals.cli.options import FOLDER, JSON, NO_REPORT
 from parbals.cli.output import about, progress, say, ticking
 
 if TYPE_CHECKING:
@@ -133,9 +133,7 @@ def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
     is_flag=True,
     help="Let labels replace this annotator's earlier ones; history keeps both.",
 )
-@click.option(
-    "--no-report", is_flag=True, help="Only store the labels; the report stays as it was."
-)
+@NO_REPORT
 @JSON
 def tell(
     folder: Path, file: Path, annotator: str, revise: bool, no_report: bool, as_json: bool

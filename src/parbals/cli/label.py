@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from parbals.cli.options import FOLDER, JSON, SECONDS
+from parbals.cli.options import FOLDER, JSON, NO_REPORT, SECONDS
 from parbals.cli.output import progress, say
 from parbals.strategies.table import UNIFORM
 
@@ -86,9 +86,7 @@ _LONGEST_NAME = 100
     is_flag=True,
     help="Also ask about items that this annotator abstained on before.",
 )
-@click.option(
-    "--no-report", is_flag=True, help="Only store the labels; the report stays as it was."
-)
+@NO_REPORT
 @JSON
 @click.pass_context
 def label(

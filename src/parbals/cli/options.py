@@ -12,6 +12,7 @@ __all__ = [
     "FOLDER",
     "JSON",
     "NAMES",
+    "NO_REPORT",
     "SECONDS",
     "SPLIT",
     "VERBOSE",
@@ -28,6 +29,10 @@ FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
+)
+
+NO_REPORT = click.option(
+    "--no-report", is_flag=True, help="Only store the labels; the report stays as it was."
 )
 
 VERBOSE = click.option(

@@ -27,7 +27,7 @@ import numpy as np
 
 from parbals.arrays import exact_products
 from parbals.mixture import label_evidence
-from parbals.race import class_evidence
+from parbals.race import GUMBEL_VARIANCE, class_evidence
 from parbals.strategies.surface import Surface, look_at
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
 
 _FEWEST_LABELS = 8
 _MOVED = 0.1  # deviations
-_NOISE = 1.6449  # variance of what the softmax adds to a logit
 
 
 class Pool(NamedTuple):
@@ -128,7 +127,7 @@ def is_moved(universes: Universes, xp: ModuleType = np) -> Any:
     mean, variance = universes.target_mean, universes.target_variance
     if len(mean) == 1:
         return xp.ones(mean.shape[1:], bool)
-    spread = variance + _NOISE
+    spread = variance + GUMBEL_VARIANCE
     is_far = xp.abs(mean - universes.looked_mean) > _MOVED * xp.sqrt(spread)
     is_narrow = universes.looked_variance - variance > 2.0 * _MOVED * spread
     return (is_far | is_narrow).any(axis=0)
