@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-__all__ = ["SCALES", "WEIGHTS", "label_evidence", "normal", "sigmoid_means"]
+__all__ = ["SCALES", "WEIGHTS", "label_evidence", "normal", "polynomial", "sigmoid_means"]
 
 SCALES = (
     0.26947619101829173,
@@ -65,13 +65,14 @@ def normal(z: Any, xp: ModuleType = np) -> tuple[Any, Any]:
     bell = x * x
     bell *= -0.5
     bell = xp.exp(bell)
-    tail = _polynomial(_ABOVE, x)
-    tail /= _polynomial(_BELOW, x)
+    tail = polynomial(_ABOVE, x)
+    tail /= polynomial(_BELOW, x)
     tail *= bell
     return xp.where(z > 0, 1.0 - tail, tail), bell
 
 
-def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+    """The polynomial at x, of falling powers, by Horner's rule."""
     value = coefficients[0] * x
     for coefficient in coefficients[1:-1]:  # in place where there is a place: half the time
         value += coefficient

@@ -4,11 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import spearmanr
+from scipy.stats import norm, spearmanr
 
 from parbals.mixture import sigmoid_means
 from parbals.race import class_slopes
-from parbals.scores.decisions import decision_gain, decisions_at
+from parbals.scores.decisions import _expected_excess, decision_gain, decisions_at
 from parbals.scores.gaussian import probs_and_gains, target_gains
 from parbals.scores.losses import Stakes
 
@@ -84,6 +84,17 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
     assert (np.abs(np.asarray(ours) - expected) < 4.0 * error + 1e-5).all()
 
 
+@pytest.mark.parametrize("xp", [np, jnp], ids=["NumPy", "JAX"])
+def test_what_a_normal_shift_is_expected_to_go_beyond_a_margin(xp):
+    margin, shift = np.meshgrid(np.r_[0.0, np.geomspace(1e-3, 1e6, 30)], np.geomspace(1e-6, 1e3, 9))
+    z = margin / shift
+    expected = shift * norm.pdf(z) - margin * norm.sf(z)
+    found = _expected_excess(*(xp.asarray(x, np.float32) for x in (margin, shift)), xp)
+    assert (np.abs(found - expected) < 4e-7 * shift).all()
+    nothing = _expected_excess(xp.asarray([0.0, 1.0]), xp.zeros(2), xp)
+    np.testing.assert_array_equal(nothing, 0.0)
+
+
 def test_decisions_of_universes_are_those_of_each():
     generator = np.random.default_rng(3)
     mean, variance = generator.standard_normal((4, 2, 7)), generator.exponential(size=(4, 2, 7))
@@ -96,3 +107,22 @@ def test_decisions_of_universes_are_those_of_each():
         alone = decisions_at(q, mean[:, u], variance[:, u], np, stakes)
         for ours, theirs in zip(together, alone, strict=True):
             np.testing.assert_allclose(ours[..., u, :], theirs, rtol=1e-6)
+
+
+def test_targets_of_each_channel_alone_give_what_all_channels_give():
+    """NumPy looks at a class's covariances where it is one of a target's two, JAX at all."""
+    generator = np.random.default_rng(4)
+    single = np.float32
+    covariance, mean = (generator.standard_normal(n, single) for n in ((5, 6, 9), (5, 9)))
+    gains, variance = (generator.standard_exponential(n, single) for n in ((5, 6), (5, 9)))
+    probs, share = probs_and_gains(mean, variance)[0], np.full(9, 1.0 / 9.0, single)
+    one, other = (
+        decision_gain(
+            *(xp.asarray(x) for x in (covariance, gains)),
+            decisions_at(*(xp.asarray(x) for x in (probs, mean, variance)), xp),
+            share,
+            xp,
+        )
+        for xp in (np, jnp)
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-5)

@@ -13,6 +13,7 @@ from parbals.scores.gaussian import (
     closed_epig,
     label_information,
     quadratic_gain,
+    rough_gains,
     screen,
     target_gains,
 )
@@ -178,6 +179,19 @@ def test_a_screen_ranks_as_the_form_does(n_classes):
     _, moments, covariance = information_of_many_classes(n_classes, 0.4)
     here, there = target_gains(*moments[:2]), target_gains(*moments[2:])
     share = np.full(there.shape[1], 1.0 / there.shape[1])
-    form, screened = (f(covariance, here, there, share) for f in (quadratic_gain, screen))
-    assert spearmanr(screened, form).statistic > 0.95
-    assert form[np.argsort(screened)[-3:]].max() > 0.99 * form.max()
+    form, rough = quadratic_gain(covariance, here, there, share), rough_gains(*moments[:2])
+    for own, rank in ((here, 0.95), (rough, 0.85)):
+        screened = screen(covariance, own, there, share)
+        assert spearmanr(screened, form).statistic > rank
+        assert form[np.argsort(screened)[-3:]].max() > 0.99 * form.max()
+
+
+def test_rough_gains_are_gains_where_logits_are_certain_or_classes_are_two():
+    generator = np.random.default_rng(5)
+    mean = generator.standard_normal((3, 6))
+    rough, exact = (f(mean, np.full((3, 6), 1e-4)) for f in (rough_gains, target_gains))
+    p = np.exp(mean) / np.exp(mean).sum(axis=0)
+    np.testing.assert_allclose(rough, p * (1.0 - p), rtol=1e-3)
+    np.testing.assert_array_less(rough, 1.01 * exact)  # whose diagonal p (1-p) is, not itself
+    two = mean[:1], np.exp(mean[1:2])
+    np.testing.assert_array_equal(rough_gains(*two), target_gains(*two))

@@ -13,7 +13,7 @@ import parbals
 from parbals.mixture import label_evidence
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
-from parbals.strategies import closed_form, device, host, search
+from parbals.strategies import closed_form, device, growing, search
 from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
 
 
@@ -298,11 +298,11 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(path, afresh, m
             for parts in problems
         ]
 
-    for module in (host, search):
+    for module in (growing, search):
         monkeypatch.setattr(module, "MOST_SCORED", 1024)
     lazy = batches()
     jax.clear_caches()
-    for module in (host, search):
+    for module in (growing, search):
         monkeypatch.setattr(module, "MARGIN", 1e-9)  # every score is above this share of the best
     for one, other in zip(lazy, batches(), strict=True):
         assert one.indices.tolist() == other.indices.tolist()
@@ -314,7 +314,7 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(path, afresh, m
 @pytest.mark.parametrize("loss", [pytest.param("log", marks=pytest.mark.full), "error"])
 def test_a_window_that_moves_chooses_what_the_whole_pool_does(afresh, monkeypatch, loss):
     """And what NumPy does without a window."""
-    for module in (host, search):
+    for module in (growing, search):
         monkeypatch.setattr(module, "MOST_SCORED", 200)
         monkeypatch.setattr(module, "SHORT", 8)
     parts, options = wide_problem(1), {"n_universes": 3, "random_state": 2, "loss": loss}
@@ -357,7 +357,7 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
 def test_a_step_scores_no_more_rows_than_it_may(path, four_classes, afresh, monkeypatch):
     """After the first of 200 copies all of them have fallen, and only some are looked at."""
     model, pool, target = four_classes
-    for module in (host, search, closed_form):
+    for module in (growing, search, closed_form):
         monkeypatch.setattr(module, "MOST_SCORED", 128)
     best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
     copies = np.concatenate([np.repeat(pool[best], 200, axis=0), pool])

@@ -7,7 +7,7 @@ from parbals.posterior.channels import Channels
 from parbals.posterior.whitening import Whitening
 from parbals.scores.gaussian import screen, screening_gains, target_gains
 from parbals.strategies.gaussian_universes import begin, observe, pool_of, seen_by
-from parbals.strategies.screen import Screen
+from parbals.strategies.screen import Screen, StartScreen
 from parbals.strategies.surface import surface_of
 
 
@@ -33,3 +33,10 @@ def test_products_give_what_tables_of_pairs_give(n_channels, n_labels):
         given = gains[:, u], universes.target_gains[:, u], surface.share
         table = screen(parts, *given, np, seen.covariance)
         np.testing.assert_allclose(found[u], table[2:8], rtol=1e-4)
+
+
+def test_a_form_of_the_features_pays_where_targets_are_many():
+    roots, location = np.tile(np.eye(30), (3, 1, 1)), np.ones((30, 3))
+    channels = Channels(Whitening.diagonal(np.ones(30)), np.eye(30), location, roots)
+    few, many = (surface_of(channels, np.ones((n, 29))) for n in (2, 500))
+    assert [StartScreen.pays(surface) for surface in (few, many)] == [False, True]

@@ -13,7 +13,8 @@ from parbals.posterior.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.strategies.closed_form import start_scores
 from parbals.strategies.device import search_on_device
-from parbals.strategies.host import _highest, search_on_host
+from parbals.strategies.growing import highest
+from parbals.strategies.host import search_on_host
 from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
 from parbals.strategies.surface import surface_of
 
@@ -124,5 +125,5 @@ def test_decisions_are_what_their_definition_gives(parts, search):
 def test_the_highest_come_in_their_order_and_equals_in_that_of_the_pool():
     last, is_free = np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0]), np.ones(6, bool)
     is_free[4] = False
-    assert _highest(last, is_free, 3).tolist() == [1, 3, 2]
-    assert _highest(last, is_free, 9).tolist() == [1, 3, 2, 5, 0]
+    assert highest(last, is_free, 3).tolist() == [1, 3, 2]
+    assert highest(last, is_free, 9).tolist() == [1, 3, 2, 5, 0]

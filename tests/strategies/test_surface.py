@@ -11,6 +11,7 @@ from parbals.race import balanced, class_slopes
 from parbals.strategies import device, host
 from parbals.strategies.device import walk_on_devices
 from parbals.strategies.host import walk_on_host
+from parbals.strategies.screen import StartScreen
 from parbals.strategies.surface import look_at, surface_of
 
 
@@ -81,8 +82,10 @@ def test_scores_are_those_of_brute_force(parts, walk):
     np.testing.assert_allclose(scores, brute_force(*parts), rtol=2e-3)
 
 
-@pytest.mark.parametrize("score", ["form", "decision", "epig"])
-def test_a_cpu_and_a_device_say_the_same(parts, score):
+@pytest.mark.parametrize("score", ["screen", "form", "decision", "epig"])
+def test_a_cpu_and_a_device_say_the_same(parts, score, monkeypatch):
+    """The screen on a CPU by quadratic forms, on a device by pairs."""
+    monkeypatch.setattr(StartScreen, "pays", lambda surface: True)
     channels, X, X_target = parts
     if score == "epig" and len(channels.roots) > 1:
         score = "form"  # the EPIG itself is of two classes

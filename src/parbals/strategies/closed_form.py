@@ -20,7 +20,8 @@ from parbals.scores.gaussian import (
     closed_bald,
 )
 from parbals.strategies.distributed import DistributedRows, each_row
-from parbals.strategies.host import MOST_SCORED, Found, search_on_host, walk_on_host
+from parbals.strategies.growing import MOST_SCORED
+from parbals.strategies.host import Found, search_on_host, walk_on_host
 from parbals.strategies.labeller import Labeller, open_labeller
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import Score, Surface, covariance_between, surface_of

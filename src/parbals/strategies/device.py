@@ -23,7 +23,8 @@ from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.numerics import COMPILED_SOON, devices, platform, working_precision
 from parbals.posterior.predictive import add_bias
 from parbals.strategies.distributed import DistributedRows
-from parbals.strategies.host import MOST_SCORED, SHORT, Found
+from parbals.strategies.growing import MOST_SCORED, SHORT
+from parbals.strategies.host import Found
 from parbals.strategies.labeller import Labeller
 from parbals.strategies.search import Search, greedy_search
 from parbals.strategies.surface import Score, Surface, scores_of

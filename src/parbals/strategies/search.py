@@ -29,6 +29,7 @@ from parbals.scores.gaussian import (
     closed_epig,
     probs_and_gains,
     quadratic_gain,
+    rough_gains,
     screen,
     target_gains,
 )
@@ -41,7 +42,7 @@ from parbals.strategies.gaussian_universes import (
     pool_of,
     seen_by,
 )
-from parbals.strategies.host import MARGIN, MOST_SCORED, ROUNDING, SHORT
+from parbals.strategies.growing import MARGIN, MOST_SCORED, ROUNDING, SHORT
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
 from parbals.strategies.surface import Score, Surface
 
@@ -179,7 +180,7 @@ def _rescore(known: _Known, search: Search) -> Search:
         indices = jax.lax.dynamic_slice_in_dim(order, done, chunk)
         seen = seen_by(known.pool, known.universes, indices, jnp)
         gains, there = (
-            target_gains(seen.mean, seen.variance, jnp),
+            rough_gains(seen.mean, seen.variance, jnp),
             (known.universes.target_gains, known.share),
         )
         fresh = screen(seen.parts, gains, *there, jnp, seen.covariance)

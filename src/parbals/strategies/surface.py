@@ -23,6 +23,7 @@ from parbals.scores.gaussian import (
     closed_epig,
     probs_and_gains,
     quadratic_gain,
+    rough_gains,
     screen,
     target_gains,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "covariance_between",
     "look_at",
     "scores_of",
+    "screening_operations",
     "surface_of",
 ]
 
@@ -76,9 +78,18 @@ class Surface(NamedTuple):
 def affordable_rows(channels: Channels, n_targets: int) -> int:
     """How many rows a walk on a CPU looks at in a second or two."""
     (n_columns, n_inside), n_channels = channels.basis.shape, len(channels.roots)
-    operations = n_targets * (2 * n_columns + n_channels * (2 * n_inside + 7))
+    operations = min(screening_operations(n_columns, n_inside, n_channels, n_targets))
     operations += 2 * (channels.whitening.left.size + channels.whitening.right.size)
     return int(_AFFORDABLE // max(operations, 1))
+
+
+def screening_operations(
+    n_columns: int, n_inside: int, n_channels: int, n_targets: int
+) -> tuple[int, int]:
+    """Of a row: by its pairs with the targets, and by a quadratic form of its coordinates."""
+    by_pairs = n_targets * (2 * n_columns + n_channels * (2 * n_inside + 7))
+    by_form = n_channels * 2 * (n_columns**2 + n_inside**2)
+    return by_pairs, by_form
 
 
 def surface_of(channels: Channels, X_target: np.ndarray, stakes: Stakes | None = None) -> Surface:
@@ -165,9 +176,12 @@ def scores_of(surface: Surface, features: Any, score: Score, xp: ModuleType = np
     if score == "epig":
         table = covariance((factor[0], surface.factor[0]))
         return closed_epig(*here, there.mean[0], there.variance[0], table, surface.share, xp)
-    gains, parts = target_gains(rows.mean, rows.variance, xp), (factor, surface.factor)
+    parts, moments = (factor, surface.factor), (rows.mean, rows.variance)
+    if score == "screen":
+        gains = rough_gains(*moments, xp)
+        return screen(parts, gains, surface.gains, surface.share, xp, covariance)
+    gains = target_gains(*moments, xp)
     if score == "decision":
         decisions = decisions_at(surface.probs, there.mean, there.variance, xp, surface.stakes)
         return decision_gain(parts, gains, decisions, surface.share, xp, covariance)
-    of_rows = screen if score == "screen" else quadratic_gain
-    return of_rows(parts, gains, surface.gains, surface.share, xp, covariance)
+    return quadratic_gain(parts, gains, surface.gains, surface.share, xp, covariance)
