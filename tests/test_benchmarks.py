@@ -120,6 +120,13 @@ def test_scores_of_many_classes_are_measured_once(tmp_path):
     assert not list(tmp_path.glob("*.npz"))
 
 
+def test_the_screen_is_compared_with_a_full_search(tmp_path):
+    done = run_benchmark("--quick", "--out", str(tmp_path), script="screening.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("| digits | 10 | 30 | 0.9")
+    assert done.stdout in (tmp_path / "SCREENING.md").read_text("utf-8")
+
+
 def test_a_point_that_takes_too_long_is_stopped_and_tried_again_with_more_time(tmp_path):
     def run(limit):
         arguments = ("--smoke", "--only", "C", "--limit", limit, "--out", str(tmp_path))
