@@ -5,7 +5,7 @@
     python benchmarks/gpu.py --report             benchmarks/gpu.md from the JSON
 
 Times are wall-clock, the best of three after the first call, features in host memory as float32:
-the copy to the device is part of every figure. It needs NumPy, SciPy, JAX and this source tree.
+the copy to the device is part of every figure. It needs this source tree and what it depends on.
 """
 
 import argparse
@@ -23,10 +23,13 @@ sys.path.insert(0, str(ROOT / "src"))
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+from gpu_report import page  # noqa: E402
+from report import machine  # noqa: E402
 
 from parbals.posterior.estimator import LogisticModel  # noqa: E402
 from parbals.strategies import closed_form, surface  # noqa: E402
 from parbals.strategies.choose import check_terms, choose_batch  # noqa: E402
+from parbals.strategies.host import SHORT  # noqa: E402
 from parbals.strategies.problem import GaussianView, Labelled  # noqa: E402
 
 SIZES = [
@@ -71,41 +74,67 @@ def seconds(run, repeats: int = 3) -> float:
 
 
 def measure_batches() -> list[dict]:
+    """Every size in a process of its own, which alone tells the peak of its memory."""
     rows = []
-    for n_classes, n_pool in SIZES:
-        model, pool, target = made(n_classes, n_pool)
-        begin = time.perf_counter()
-        batch(model, pool, target)
-        first = time.perf_counter() - begin
-        view = GaussianView(model.gaussian, pool, target)
-        seen = surface.surface_of(view.channels, view.target)
-        whole = seconds(lambda: batch(model, pool, target))  # noqa: B023
-        start = seconds(lambda: closed_form.start_scores(seen, pool))  # noqa: B023
-        copied = seconds(lambda: jax.device_put(pool[:2_000_000]))  # noqa: B023
-        stats = jax.local_devices()[0].memory_stats() or {}
-        rows.append(
-            {
-                "classes": n_classes,
-                "pool": n_pool,
-                "first": first,
-                "batch": whole,
-                "start": start,
-                "copy": copied,
-                "walk_flop": walk_flop(seen, n_pool),
-                "peak_bytes": stats.get("peak_bytes_in_use", 0),
-                "scored": int(batch(model, pool, target).n_exact.sum()),
-            }
-        )
-        print(json.dumps(rows[-1]), flush=True)
+    for size in SIZES:
+        said = in_fresh_process(f"import json, gpu; print(json.dumps(gpu.measure_size(*{size})))")
+        rows.append(json.loads(said.splitlines()[-1]))
+        print(said, end="", flush=True)
     return rows
 
 
+def measure_size(n_classes: int, n_pool: int) -> dict:
+    model, pool, target = made(n_classes, n_pool)
+    begin = time.perf_counter()
+    batch(model, pool, target)
+    first = time.perf_counter() - begin
+    view = GaussianView(model.gaussian, pool, target)
+    seen = surface.surface_of(view.channels, view.target)
+    whole = seconds(lambda: batch(model, pool, target))
+    start = seconds(lambda: closed_form.start_scores(seen, pool))
+    stats = jax.local_devices()[0].memory_stats() or {}
+    n_scored = batch(model, pool, target).n_exact
+    return {
+        "classes": n_classes,
+        "pool": n_pool,
+        "first": first,
+        "batch": whole,
+        "start": start,
+        "copy": seconds(lambda: jax.device_put(pool)),
+        "walk_flop": walk_flop(seen, n_pool),
+        "step_flop": step_flop(seen, n_scored),
+        "peak_bytes": stats.get("peak_bytes_in_use", 0),
+        "scored": int(n_scored.sum()),
+    }
+
+
+def in_fresh_process(program: str, **environment: str) -> str:
+    """What a program that imports this file prints."""
+    path = [str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **environment},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr[-2000:])
+    return done.stdout
+
+
 def walk_flop(seen: surface.Surface, n_pool: int) -> float:
-    """Operations of the walk over the pool: coordinates, factors, covariances, the form."""
+    """Operations of the walk over the pool: coordinates, factors, covariances, the screen."""
     d, r = seen.basis.shape
     n_channels, n_targets = seen.roots.shape[0], len(seen.share)
     across = 0 if d == r else 2 * d * r + 2 * d * n_targets
-    return n_pool * (2 * d * r + across + n_channels * (2 * r * r + (2 * r + 7) * n_targets))
+    return n_pool * (2 * d * r + across + n_channels * (2 * r * r + (2 * r + 4) * n_targets))
+
+
+def step_flop(seen: surface.Surface, n_scored: np.ndarray) -> float:
+    """Operations of all steps at least: covariances given the labels before, and the screen."""
+    rows, n_labels = n_scored + SHORT, np.arange(len(n_scored))
+    pairs = UNIVERSES * seen.gains.size  # a row with all targets, in all channels and universes
+    return float(pairs * (rows * (2 * n_labels + 4)).sum())
 
 
 def measure_limits() -> dict:
@@ -117,6 +146,8 @@ def measure_limits() -> dict:
     jax.block_until_ready((product(matrix), fast(matrix)))
     block = np.ones((1_000_000, 300), np.float32)
     return {
+        "machine": machine(os.cpu_count() or 1),
+        "sizes": {"B": BATCH, "U": UNIVERSES, "M": N_TARGETS, "D": N_FEATURES, "n": N_LABELS},
         "device": jax.devices()[0].device_kind,
         "jax": jax.__version__,
         "float32_tflops": 2e-12 * size**3 / seconds(lambda: product(matrix)),
@@ -128,29 +159,23 @@ def measure_limits() -> dict:
 def measure_compiling() -> list[dict]:
     """The first batch of a fresh process: with an empty cache, and with a filled one."""
     rows = []
-    for n_classes in (2, 10):
+    for n_classes in (2, 4, 10):
+        program = (
+            "import time, gpu, jax\n"
+            "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)\n"
+            "jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)\n"
+            f"parts = gpu.made({n_classes}, 10_000)\n"
+            "jax.block_until_ready(jax.numpy.ones(8) @ jax.numpy.ones(8))\n"
+            "begin = time.perf_counter(); gpu.batch(*parts)\n"
+            "first = time.perf_counter() - begin\n"
+            "begin = time.perf_counter(); gpu.batch(*parts)\n"
+            "print(first - (time.perf_counter() - begin))\n"
+        )
         with tempfile.TemporaryDirectory() as folder:
             for state in ("empty", "filled"):
-                program = (
-                    f"import sys; sys.path.insert(0, {str(ROOT / 'benchmarks')!r})\n"
-                    "import time, gpu, jax\n"
-                    "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)\n"
-                    "jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)\n"
-                    f"parts = gpu.made({n_classes}, 10_000)\n"
-                    "jax.block_until_ready(jax.numpy.ones(8) @ jax.numpy.ones(8))\n"
-                    "begin = time.perf_counter(); gpu.batch(*parts)\n"
-                    "first = time.perf_counter() - begin\n"
-                    "begin = time.perf_counter(); gpu.batch(*parts)\n"
-                    "print(first - (time.perf_counter() - begin))\n"
-                )
-                setting = {**os.environ, "JAX_COMPILATION_CACHE_DIR": folder}
-                done = subprocess.run(
-                    [sys.executable, "-c", program], env=setting, capture_output=True, text=True
-                )
-                if done.returncode:
-                    raise SystemExit(done.stderr[-2000:])
+                said = in_fresh_process(program, JAX_COMPILATION_CACHE_DIR=folder)
                 row = {"classes": n_classes, "cache": state}
-                rows.append({**row, "seconds": float(done.stdout.split()[-1])})
+                rows.append({**row, "seconds": float(said.split()[-1])})
                 print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -205,70 +230,6 @@ def measure_stream(n_pool: int, folder: Path) -> dict:
     }
 
 
-def report(results: dict) -> str:
-    """The JSON as a page."""
-    limits = results["limits"]
-    lines = [
-        "# A batch on a GPU",
-        "",
-        f"{limits['device']}, JAX {limits['jax']}; written by `python benchmarks/gpu.py --report` "
-        f"from `gpu.json`. ParBaLS, B = {BATCH}, U = {UNIVERSES}, M = {N_TARGETS:,}, "
-        f"D = {N_FEATURES}, {N_LABELS} labels. Features begin in host memory as float32, so every "
-        "figure holds the copy to the device. A batch walks the pool once and then runs one "
-        "compiled program; the fit before it is not counted.",
-        "",
-        "| classes | pool | whole batch, s | walk over the pool, s | copy alone, s | "
-        "walk: TFLOP/s | share of float32 limit | scored anew in 20 steps | peak on device, GB |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    peak = 0
-    for row in results["batches"]:
-        rate = 1e-12 * row["walk_flop"] / max(row["start"] - row["copy"], 1e-9)
-        grown, peak = row["peak_bytes"] > peak, max(peak, row["peak_bytes"])
-        memory = f"{1e-9 * row['peak_bytes']:.1f}" if grown else "below the last"
-        lines.append(
-            f"| {row['classes']} | {row['pool']:,} | {row['batch']:.3f} | {row['start']:.3f} | "
-            f"{row['copy']:.3f} | {rate:.1f} | {rate / limits['float32_tflops']:.0%} | "
-            f"{row['scored']:,} | {memory} |"
-        )
-    lines += [
-        "",
-        f"The limits, measured on the same device: float32 products {limits['float32_tflops']:.0f} "
-        f"TFLOP/s, with tensor cores (the precision of the programs' own products, where what is "
-        f"multiplied has been centred) {limits['default_tflops']:.0f}; copies from unpinned host "
-        f"memory {limits['copy_gb_per_second']:.1f} GB/s.",
-        "",
-        "## Compiling",
-        "",
-        "| classes | cache of compiled programs | added to the first batch, s |",
-        "| ---: | --- | ---: |",
-    ]
-    lines += [
-        f"| {row['classes']} | {row['cache']} | {row['seconds']:.1f} |"
-        for row in results["compile"]
-    ]
-    same = [row for row in results["choices"] if row["same"] == BATCH]
-    apart = max(row["apart"] for row in results["choices"])
-    stream = results["stream"]
-    lines += [
-        "",
-        "## The same choices as on the CPU",
-        "",
-        f"Of {len(results['choices'])} batches (2, 4 and 10 classes, several seeds each) "
-        f"{len(same)} are the same {BATCH} points in the same order; scores differ by at most "
-        f"{apart:.1e} of themselves, and a batch that parts ways does so at a tie within that.",
-        "",
-        "## A pool in a mapped file",
-        "",
-        f"{stream['pool']:,} × 384 in float16, {stream['gigabytes']:.1f} GB on disk: one batch in "
-        f"{stream['seconds']:.1f} s, {stream['walk_seconds']:.1f} s of it the walk (blocks "
-        "are read and copied while earlier ones are scored); peak on the device "
-        f"{1e-9 * stream['peak_bytes']:.1f} GB, {stream['scored']:,} scores computed anew.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="")
@@ -278,7 +239,7 @@ def main() -> None:
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     if options.report:
-        (ROOT / "benchmarks" / "gpu.md").write_text(report(results))
+        (ROOT / "benchmarks" / "gpu.md").write_text(page(results), encoding="utf-8")
         return
     stages = {
         "limits": measure_limits,
@@ -290,7 +251,7 @@ def main() -> None:
     for name, stage in stages.items():
         if options.only in ("", name):
             results[name] = stage()
-            options.out.write_text(json.dumps(results, indent=1))
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
