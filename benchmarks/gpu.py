@@ -29,7 +29,7 @@ from report import machine  # noqa: E402
 from parbals.posterior.estimator import LogisticModel  # noqa: E402
 from parbals.strategies import closed_form, surface  # noqa: E402
 from parbals.strategies.choose import check_terms, choose_batch  # noqa: E402
-from parbals.strategies.host import SHORT  # noqa: E402
+from parbals.strategies.growing import SHORT  # noqa: E402
 from parbals.strategies.problem import GaussianView, Labelled  # noqa: E402
 
 SIZES = [

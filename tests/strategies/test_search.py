@@ -11,6 +11,7 @@ from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.channels import Channels
 from parbals.posterior.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
+from parbals.strategies import search as program
 from parbals.strategies.closed_form import start_scores
 from parbals.strategies.device import search_on_device
 from parbals.strategies.growing import highest
@@ -127,3 +128,20 @@ def test_the_highest_come_in_their_order_and_equals_in_that_of_the_pool():
     is_free[4] = False
     assert highest(last, is_free, 3).tolist() == [1, 3, 2]
     assert highest(last, is_free, 9).tolist() == [1, 3, 2, 5, 0]
+
+
+@pytest.mark.full
+def test_chunks_computed_together_are_used_as_one_by_one(parts, monkeypatch):
+    channels, _, X_target = parts
+    X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
+    surface, labeller = surface_of(channels, X_target), open_labeller(channels, N_UNIVERSES, 0)
+    score = "epig" if len(channels.roots) == 1 else "form"
+    given = surface, labeller, X, start_scores(surface, X), np.ones(600, bool), PENDING[:0], SIZE
+    here = search_on_host(*given, score=score)
+    monkeypatch.setitem(program._CHUNKS, "cpu", 4)
+    program.greedy_search.clear_cache()
+    there = search_on_device(*given, score=score)
+    program.greedy_search.clear_cache()
+    np.testing.assert_array_equal(there.chosen, here.chosen)
+    np.testing.assert_array_equal(there.n_scored, here.n_scored)
+    assert here.n_scored.min() < 512

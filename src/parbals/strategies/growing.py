@@ -31,7 +31,7 @@ from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, r
 from parbals.strategies.screen import Screen
 from parbals.strategies.surface import Score, Surface
 
-__all__ = ["MARGIN", "MOST_SCORED", "ROUNDING", "SHORT", "GrowingBatch", "highest"]
+__all__ = ["CHUNK", "MARGIN", "MOST_SCORED", "ROUNDING", "SHORT", "GrowingBatch", "highest"]
 
 SHORT = 64
 """Rows that are compared by the score itself."""
@@ -39,7 +39,8 @@ MARGIN = 0.9
 MOST_SCORED = 512
 """Rows that a step scores anew; the same on every machine, so that choices are."""
 ROUNDING = 1e-4
-_CHUNK = 128
+CHUNK = 128
+"""Rows after which a step looks whether to go on; the same on every machine as well."""
 _GAINS_ENTRIES = 2**14  # channels times targets: threads take turns after every operation
 
 
@@ -86,7 +87,7 @@ class GrowingBatch:
         order = highest(last, is_free, MOST_SCORED + 1)
         before, best, done = last[order], -np.inf, 0
         while done < min(len(order), MOST_SCORED) and before[done] > MARGIN * best:
-            indices = order[done : min(done + _CHUNK, MOST_SCORED)]
+            indices = order[done : min(done + CHUNK, MOST_SCORED)]
             last[indices] = fresh = self._screened(screen, indices)
             best, done = max(best, fresh.max()), done + len(indices)
         is_cut = done < len(order) and before[done] > (1.0 + ROUNDING) * best

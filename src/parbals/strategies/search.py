@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from parbals.arrays import block_rows
 from parbals.numerics import COMPILED_SOON, platform
 from parbals.scores.decisions import Decisions, decision_gain, decisions_at
 from parbals.scores.gaussian import (
@@ -42,13 +43,14 @@ from parbals.strategies.gaussian_universes import (
     pool_of,
     seen_by,
 )
-from parbals.strategies.growing import MARGIN, MOST_SCORED, ROUNDING, SHORT
+from parbals.strategies.growing import CHUNK, MARGIN, MOST_SCORED, ROUNDING, SHORT
 from parbals.strategies.labeller import Labeller, drawn_labels, most_probable, row_key
 from parbals.strategies.surface import Score, Surface
 
 __all__ = ["Search", "greedy_search"]
 
-_CHUNK = {"cpu": 128, "gpu": 512}
+_CHUNKS = {"cpu": 1, "gpu": 4}
+"""Chunks that are computed together; whether a step uses a chunk is the same everywhere."""
 
 
 class Search(NamedTuple):
@@ -165,7 +167,7 @@ def _together(function: Callable[..., Any], values: Any) -> Any:
 def _rescore(known: _Known, search: Search) -> Search:
     """Score anew, in the order of the last scores, every free row that might be the best."""
     last = jnp.where(search.free, search.last, -jnp.inf)
-    order, chunk = jnp.argsort(-last), min(_CHUNK[platform()], len(last))
+    order, n_rows = jnp.argsort(-last), min(CHUNK * _CHUNKS[platform()], len(last))
 
     def following(done: Array) -> Array:
         """The highest score of those not yet scored anew."""
@@ -176,8 +178,7 @@ def _rescore(known: _Known, search: Search) -> Search:
         return (done < MOST_SCORED) & (following(done) > MARGIN * best)
 
     def advance(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        done, best, new = state
-        indices = jax.lax.dynamic_slice_in_dim(order, done, chunk)
+        indices = jax.lax.dynamic_slice_in_dim(order, state[0], n_rows)
         seen = seen_by(known.pool, known.universes, indices, jnp)
         gains, there = (
             rough_gains(seen.mean, seen.variance, jnp),
@@ -185,7 +186,12 @@ def _rescore(known: _Known, search: Search) -> Search:
         )
         fresh = screen(seen.parts, gains, *there, jnp, seen.covariance)
         fresh = jnp.where(search.free[indices], fresh.mean(axis=0), -jnp.inf)
-        return done + chunk, jnp.maximum(best, fresh.max()), new.at[indices].set(fresh)
+        for rows in block_rows(n_rows, CHUNK):
+            used = jnp.where(is_open(state), fresh[rows], -jnp.inf)
+            done, best, new = state
+            done += jnp.where(is_open(state), len(used), 0)
+            state = done, jnp.maximum(best, used.max()), new.at[indices[rows]].set(used)
+        return state
 
     nothing = jnp.full_like(last, -jnp.inf)
     begin = jnp.asarray(0), jnp.asarray(-jnp.inf), nothing
