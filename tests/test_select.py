@@ -265,7 +265,7 @@ def test_redundancy_is_not_told_where_the_effective_samples_are_few():
     )
     title, _, first, second = batch.explain().splitlines()
     assert "too few effective samples" in title
-    assert "50%" in first
+    assert "50 %" in first
     assert "%" not in second
     assert "–" in second
     assert len(first) == len(second)

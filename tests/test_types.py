@@ -25,7 +25,7 @@ def test_redundancy_is_the_share_that_was_already_explained():
 
 def test_explain_has_a_line_for_each_item_and_the_notes():
     text = batch([1.0, 0.2], [1.0, 1.0]).explain()
-    assert "80%" in text
+    assert "80 %" in text
     assert "10/20" in text
     assert text.endswith("Something to know.")
     assert len(text.splitlines()) == 5

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from parbals.wording import percent
+
 __all__ = ["LOSSES", "Batch", "BatchRecord", "Estimate", "Loss", "Stakes"]
 
 Loss = Literal["log", "error"]
@@ -102,7 +104,7 @@ class Batch:
         samples = "  eff. samples" if self.n_samples else ""
         lines = [title, "   item      score   at start  redundancy" + samples]
         lines += [
-            f"{i:7d}  {s:9.3g}  {s0:9.3g}  {f'{r:.0%}' if t else '–':>9}"
+            f"{i:7d}  {s:9.3g}  {s0:9.3g}  {percent(r) if t else '–':>9}"
             + (f"  {e:8.0f}/{self.n_samples}" if self.n_samples else "")
             for i, s, s0, r, e, t in zip(
                 self.indices,

@@ -76,6 +76,7 @@ def projects(tmp_path_factory):
                 "many": lambda folder: served.text_project(folder, classes=served.MANY),
                 "digits": lambda folder: served.text_project(folder, classes=[*"0123456789"]),
                 "images": served.image_project,
+                "numbered images": lambda folder: served.image_project(folder, names=""),
                 "table": served.table_project,
             }
             made[kind] = makers[kind](root / kind)

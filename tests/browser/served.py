@@ -62,8 +62,8 @@ def label_some(folder, positions, people=("Grace",), wrong=()):
             store.submit(answers, annotator=person)
 
 
-def image_project(folder, n=12):
-    """A folder of drawn circles and squares."""
+def image_project(folder, n=12, names=None):
+    """A folder of drawn circles and squares; ``names=""`` numbers them."""
     from PIL import Image, ImageDraw
 
     pictures = folder.with_name(f"{folder.name}-pictures")
@@ -81,7 +81,7 @@ def image_project(folder, n=12):
             [x - size, y - size, x + size, y + size], fill=(20, 110, 140)
         )
         picture.save(pictures / f"{number:02d}.png")
-    create_project(folder, pictures, Roles(), ["circle", "square"], _SETTINGS)
+    create_project(folder, pictures, Roles(id=names), ["circle", "square"], _SETTINGS)
     queue_up(folder, range(n))
     return folder
 

@@ -66,6 +66,34 @@ def test_long_text_scrolls_inside_its_frame_and_the_classes_stay_in_sight(serve,
     assert stage.evaluate("node => node.scrollTop") == 0
 
 
+def test_a_phone_shows_that_a_text_goes_on(serve, person):
+    server = serve("odd")
+    ada = person(server, width=360, height=740, phone=True)
+    stage = ada.page.locator(".stage")
+    ada.item()
+    expect(stage).not_to_have_class(re.compile("goes-on"))  # a short one is seen whole
+    ada.label("1")
+    expect(stage).to_have_class(re.compile("goes-on"))
+    assert "gradient" in stage.evaluate("node => getComputedStyle(node).maskImage")
+    stage.evaluate("node => node.scrollTo(0, node.scrollHeight)")
+    expect(stage).not_to_have_class(re.compile("goes-on"))
+
+
+def test_a_picture_is_named_by_its_file(serve, person):
+    server = serve("images")
+    ada = person(server)
+    assert re.fullmatch(r"\d\d\.png", ada.item())
+    page = ada.go("browse")
+    expect(page.locator(".row-text").first).to_have_text("00.png")
+    page.locator(".row").first.click()
+    expect(ada.page.get_by_role("dialog").get_by_role("heading").first).to_have_text("Item 00.png")
+
+
+def test_a_picture_of_a_numbered_item_is_named_by_both(serve, person):
+    ada = person(serve("numbered images"))
+    assert re.fullmatch(r"\d+ · \d\d\.png", ada.item())
+
+
 def test_a_picture_fits_and_can_be_zoomed(serve, person):
     server = serve("images")
     ada = person(server)

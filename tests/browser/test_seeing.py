@@ -9,6 +9,7 @@ import served
 from playwright.sync_api import expect
 
 from parbals.store.store import Store
+from parbals.wording import percent
 
 pytestmark = pytest.mark.browser
 SOON = 60_000  # the model is fitted by a process of its own, on one core
@@ -206,17 +207,37 @@ def test_as_many_answers_can_be_wanted_as_the_server_allows(labelled, person):
     assert form.get_by_label("Answers wanted").evaluate("field => field.validity.rangeOverflow")
 
 
+def test_a_share_is_written_as_reports_write_it(labelled, person):
+    shares = [k / 1000 for k in range(-100, 1001)] + [1e-5, 0.99999, 0.123456]
+    ada = person(labelled)
+    words = ada.page.evaluate(
+        "async shares => shares.map((await import('/static/js/dom.js')).percent)", shares
+    )
+    assert [word.replace("\u00a0", " ") for word in words] == [percent(share) for share in shares]
+
+
+def test_a_button_stays_on_one_line_on_a_phone(labelled, person):
+    ada = person(labelled, width=360, height=740, phone=True)
+    button = ada.go("overview").get_by_role("button", name="Give back the items")
+    lines = """node => {
+        const words = document.createRange();
+        words.selectNodeContents(node);
+        return words.getClientRects().length;
+    }"""
+    assert button.evaluate(lines) == 1
+
+
 def test_progress_is_seen_against_the_goal_that_people_set(labelled, person):
     ada = person(labelled)
     settings = ada.go("settings")
     settings.get_by_label("Goal: how many labels").fill("20")
     settings.get_by_label("Goal: an error").fill("2.5")
     settings.get_by_role("button", name="Save").click()
-    expect(settings.get_by_role("status")).to_have_text("Saved.")
+    expect(settings.get_by_text("Saved.", exact=True)).to_be_visible()
     ada.go("label")
     side = ada.page.locator(".side")
     expect(side).to_contain_text("Goal: 10 of 20 labels", timeout=SOON)
-    expect(side).to_contain_text("Goal: an error below 2.5%", timeout=SOON)
+    expect(side).to_contain_text("Goal: an error below 2.5 %", timeout=SOON)
     expect(side.get_by_role("img", name="50 % of the goal")).to_be_visible()
 
 

@@ -29,7 +29,7 @@ class TestRound:
         assert output.startswith("6 new labels")
         assert "expected error" in output
         status = run("status", project)
-        assert "12 of 60 items labelled (20.0%), 0 out\n" in status
+        assert "12 of 60 items labelled (20 %), 0 out\n" in status
         assert "90 % interval" in status
         for words in ("nats", "parbals-epig", "ou can stop"):
             assert words not in output + status

@@ -93,8 +93,8 @@ class TestAudit:
     @pytest.mark.parametrize(
         ("measured", "wanted", "code", "words"),
         [
-            (MEASURED, "8%", 0, "May I stop? Yes. With 95 % confidence the error is below 7.0%"),
-            (MEASURED, "0.07", 4, "May I stop? Not yet, for 7.0% is wanted. With 95 %"),
+            (MEASURED, "8%", 0, "May I stop? Yes. With 95 % confidence the error is below 7 %"),
+            (MEASURED, "0.07", 4, "May I stop? Not yet, for 7 % is wanted. With 95 %"),
             (MEASURED | {"error": None}, "8%", 4, "will be measured as the 50 random items"),
             (None, "8%", 4, "has not been measured"),
         ],

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from parbals.demo.summary import curve_sentences, worth_sentences
+from parbals.wording import percent
 
 
 def with_finals(demo, **finals):
@@ -26,7 +27,7 @@ def test_a_clear_difference_is_called_clear(demo):
     text = " ".join(curve_sentences(clear))
     assert "15.0 points above Random" in text
     assert "clear difference" in text
-    assert "ParBaLS EPIG 95.0%, EPIG 85.0%, Random 80.0%" in text
+    assert "ParBaLS EPIG 95 %, EPIG 85 %, Random 80 %" in text
 
 
 def test_an_unclear_difference_is_called_unclear(demo):
@@ -55,5 +56,5 @@ def test_the_batches_are_compared_by_what_they_teach(demo):
 
 @pytest.mark.parametrize("name", ["random", "epig", "parbals-epig"])
 def test_what_is_said_twice_is_told_for_each(demo, name):
-    share = f"{demo.first[name].redundancy:.0%} of what its messages know is said twice"
+    share = f"{percent(demo.first[name].redundancy)} of what its messages know is said twice"
     assert any(share in line for line in worth_sentences(demo))

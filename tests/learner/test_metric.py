@@ -18,6 +18,7 @@ from parbals.learner.metric import (
     stakes_for,
 )
 from parbals.scores.losses import LOSSES
+from parbals.wording import percent
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.standard_normal((150, 3))
@@ -158,7 +159,7 @@ def test_a_learner_decides_chooses_and_reports_for_the_named_metric(tmp_path):
     assert value.low < value.mean < value.high
     assert 0.05 < threshold < 0.5
     assert ((active.predict_proba(X)[:, 1] > threshold) == (active.predict(X) == "yes")).all()
-    assert f"expected F1 of yes: {value.mean:.1%}" in str(report)
+    assert f"expected F1 of yes: {percent(value.mean)}" in str(report)
     assert plain.report().expected_metric is None
     active.save(tmp_path / "one.parbals")
     again = parbals.ActiveLearner.load(tmp_path / "one.parbals")

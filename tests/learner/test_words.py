@@ -70,7 +70,7 @@ def test_an_expected_error_is_told_from_a_measured_one():
     assert "Only an audit" not in advice(goal, 10, report(0.02, 0.04, measured=(0.02, 0.04)))[1]
     (part,) = goal_parts(goal, 10, report(0.02, 0.04, measured=(0.05, 0.1)))
     assert part.share == 0.5
-    assert part.sentence == "an error below 5.0%; measured 5.0%, at most 10.0%"
+    assert part.sentence == "an error below 5 %; measured 5 %, at most 10 %"
 
 
 def test_labels_that_hardly_help_are_said_to_with_the_error_left_open():

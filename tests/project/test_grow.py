@@ -179,6 +179,11 @@ def test_images_that_came_into_the_folder(tmp_path):
         assert "1 of 7 items could not be read" in added.notes[-1]
         paths = [item.content["image"] for item in store.iter_items()]
         assert sorted(paths[4:]) == ["0b.png", "broken.png", "new/z.png"]
+        assert [item.id for item in store.iter_items()] == paths
+        image.new("RGB", (8, 8), (0, 99, 0)).save(photos / "new" / "0.png")
+        # named from the project's folder, not from this one
+        add_items(store, photos / "new", encode_with=Options(skip_bad=True))
+        assert [item.id for item in store.iter_items()][7:] == ["new/0.png"]
         (tmp_path / "others").mkdir()
         image.new("RGB", (8, 8)).save(tmp_path / "others" / "x.png")
         with pytest.raises(InputError, match="outside of"):

@@ -29,7 +29,7 @@ def test_the_overview_counts_what_waits_what_is_out_and_what_was_passed(tmp_path
     assert seen.agreement.n_items == 1
     assert len(seen.agreement.pairs) == 3, "machines do not count"
     first, second, *_ = lines = overview_lines(seen)
-    assert first == "2 of 10 items labelled (20.0%), 2 out"
+    assert first == "2 of 10 items labelled (20 %), 2 out"
     assert second == "2 waiting on the labelling page, 1 passed without a label"
     assert not any("parbals-epig" in line for line in lines)
     assert seen.chosen_by == {"": 2}
@@ -66,7 +66,7 @@ def test_progress_is_shown_against_the_goal(tmp_path):
         store.submit([Submission(3, "ham"), Submission(4, "ham")], annotator="ann")
         lines = overview_lines(overview(store))
     assert f"goal  {'█' * 15}{'░' * 15}  2 of 4 labels" in lines
-    assert f"goal  {'░' * 30}  an error below 5.0%" in lines
+    assert f"goal  {'░' * 30}  an error below 5 %" in lines
 
 
 def test_an_audit_is_counted_and_marked_in_exports(tmp_path):

@@ -266,6 +266,13 @@ class TestImages:
         ]
         assert classes_in(source, "folder") == ["cat", "dog"]
 
+    def test_images_are_named_by_their_paths(self, folder):
+        source = open_source(folder)
+        assert id_column_of(source, "folder") == "image"
+        name, content, label = next(plan_items(source, id_column="image", label_column="folder"))
+        assert (name, content, label) == ("cat/deep/two.JPG", {"image": "cat/deep/two.JPG"}, "cat")
+        assert next(plan_items(source, id_column=NUMBERED))[0] == "1"
+
     def test_a_flat_folder_has_no_labels_to_offer(self, tmp_path):
         pytest.importorskip("PIL.Image").new("L", (2, 2)).save(tmp_path / "a.png")
         assert open_source(tmp_path).columns == ["image"]

@@ -169,6 +169,8 @@ def init(
     named = (
         f"The items are named by their numbers, 1 to {made.n_items}, in the order of {data.name}."
         if made.id_column is None
+        else "The items are named by their files."
+        if data.is_dir() and made.id_column == "image"
         else f"The items are named by the column {made.id_column!r}."
     )
     if made.n_audit:

@@ -16,6 +16,7 @@ from parbals.datasets.table import dataset_title
 from parbals.demo.run import SIMILAR, STRATEGIES, Demo
 from parbals.randomness import derive_generator
 from parbals.strategies.table import strategy_title
+from parbals.wording import percent
 
 __all__ = ["COLOURS", "curves", "map_figure", "pool_map"]
 
@@ -74,7 +75,7 @@ def _draw_map(ax: Axes, demo: Demo, places: dict[int, np.ndarray], strategy: str
     ax.scatter(dots[:, 0], dots[:, 1], s=95, color=colour, alpha=0.9, **edge)
     title = strategy_title(strategy)
     ax.set_title(title, loc="left", color=colour, fontweight="bold", fontsize=12, pad=22)
-    line = f"{batch.redundancy:.0%} of what these messages know is said twice"
+    line = f"{percent(batch.redundancy)} of what these messages know is said twice"
     ax.text(0, 1.02, line, transform=ax.transAxes, color=_INK, fontsize=9)
     ax.set_xticks([])
     ax.set_yticks([])

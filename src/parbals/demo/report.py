@@ -17,6 +17,7 @@ from parbals.demo.run import SIMILAR, STRATEGIES, Demo, FirstBatch
 from parbals.demo.summary import curve_sentences, worth_sentences
 from parbals.strategies.table import STRATEGIES as TABLE
 from parbals.strategies.table import UNIFORM, strategy_title
+from parbals.wording import percent
 
 __all__ = ["build_report"]
 
@@ -50,9 +51,9 @@ def build_report(demo: Demo, places: dict[int, np.ndarray]) -> str:
 def _header(demo: Demo) -> str:
     cards = "".join(
         f'<div class="card" style="--method: {COLOURS[name]}"><h3>{strategy_title(name)}</h3>'
-        f'<div class="number">{demo.values(name, "accuracy")[:, -1].mean():.1f}%</div>'
+        f'<div class="number">{percent(demo.values(name, "accuracy")[:, -1].mean() / 100)}</div>'
         f"of new messages sorted rightly after {demo.budget.total} labels.<br>"
-        f"<b>{batch.redundancy:.0%}</b> of what its first batch knows is said twice."
+        f"<b>{percent(batch.redundancy)}</b> of what its first batch knows is said twice."
         f"{_beside_random(demo, name)}</div>\n"
         for name, batch in demo.first.items()
     )
@@ -84,8 +85,8 @@ and the next batch is chosen. What should be in it?</p>
 <p>The model knows how unsure it is. A message is worth labelling when its label would also settle
 <em>other</em> messages that the model wavers about.</p>
 <p>Accuracy is measured on {demo.n_test:,} further messages that no method ever sees.
-{demo.spam_share:.0%} of messages are spam, so calling everything ham would already be
-{1 - demo.spam_share:.0%} accurate: look at the F1 score of spam too.</p>
+{percent(demo.spam_share)} of messages are spam, so calling everything ham would already be
+{percent(1 - demo.spam_share)} accurate: look at the F1 score of spam too.</p>
 <details><summary>Details: how a message is scored</summary>
 <p>The model is a Bayesian classifier, which holds a whole range of plausible opinions. EPIG and
 ParBaLS choose by how far a label is expected to lower the error on {run.settings.n_targets} target

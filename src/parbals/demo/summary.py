@@ -5,6 +5,7 @@ import numpy as np
 from parbals.bench.report.stats import mean_interval
 from parbals.demo.run import STRATEGIES, Demo
 from parbals.strategies.table import DEFAULT, strategy_title
+from parbals.wording import percent
 
 __all__ = ["curve_sentences", "worth_sentences"]
 
@@ -12,8 +13,8 @@ __all__ = ["curve_sentences", "worth_sentences"]
 def worth_sentences(demo: Demo) -> list[str]:
     """How much each first batch repeats itself, and what ours teaches beside the others."""
     sentences = [
-        f"{strategy_title(strategy)}: {batch.redundancy:.0%} of what its messages know is said "
-        "twice."
+        f"{strategy_title(strategy)}: {percent(batch.redundancy)} of what its messages know is "
+        "said twice."
         for strategy, batch in demo.first.items()
     ]
     ours = demo.first[DEFAULT].joint
@@ -34,7 +35,9 @@ def curve_sentences(demo: Demo) -> list[str]:
     """What the learning curves show, without claiming more than the seeds support."""
     final = {strategy: demo.values(strategy, "accuracy")[:, -1] for strategy in STRATEGIES}
     order = sorted(final, key=lambda strategy: -final[strategy].mean())
-    means = ", ".join(f"{strategy_title(name)} {final[name].mean():.1f}%" for name in order)
+    means = ", ".join(
+        f"{strategy_title(name)} {percent(final[name].mean() / 100)}" for name in order
+    )
     seeds = "one seed" if demo.n_seeds == 1 else f"{demo.n_seeds} seeds"
     sentences = [
         f"With {demo.budget.total} labels the mean test accuracy over {seeds} was: {means}."

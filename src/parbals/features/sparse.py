@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
+from parbals.wording import percent
 
 __all__ = ["WIDE", "SparseReduction", "is_sparse"]
 
@@ -30,7 +31,7 @@ class SparseReduction:
         self.directions, self.kept = directions, kept
         self.notes: tuple[str, ...] = (
             f"The {len(directions):,} sparse columns were reduced to {self.width} directions by "
-            f"truncated SVD, which keep {100 * kept:.0f} % of their squares.",
+            f"truncated SVD, which keep {percent(kept)} of their squares.",
         )
 
     @classmethod

@@ -31,6 +31,7 @@ from parbals.learner.looks import error_limits, latest_look
 from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
+from parbals.wording import percent
 
 if TYPE_CHECKING:
     from parbals.learner.active import ActiveLearner
@@ -149,7 +150,8 @@ def estimate_recall(learner: "ActiveLearner") -> Recall | None:
     advice = _advice(learner.find, found, len(open_items), estimate, recall, next_finds, stop)
     if measured is not None:
         advice += (
-            f" By the audit's random items alone {measured.low:.0%} to {measured.high:.0%} has "
+            f" By the audit's random items alone {percent(measured.low)} to "
+            f"{percent(measured.high)} has "
             "been found."
         )
     return Recall(learner.find, found, estimate, recall, measured, next_finds, stop, advice)
@@ -232,7 +234,8 @@ def _advice(
         if recall.low >= _GOAL:
             advice = "You can stop: at least 90 % has probably been found."
     return (
-        f"{found} of {label} found, {recall.mean:.0%} of all there are ({recall.low:.0%} to "
-        f"{recall.high:.0%}); {left.low:.0f} to {left.high:.0f} are expected among the {n_open:,} "
+        f"{found} of {label} found, {percent(recall.mean)} of all there are "
+        f"({percent(recall.low)} to {percent(recall.high)}); "
+        f"{left.low:.0f} to {left.high:.0f} are expected among the {n_open:,} "
         f"items without a label. {advice}"
     )

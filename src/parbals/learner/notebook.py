@@ -14,6 +14,7 @@ import numpy as np
 from parbals.files import need
 from parbals.learner.view import COLOURS, View, view_of
 from parbals.types import Estimate
+from parbals.wording import percent
 
 if TYPE_CHECKING:
     from parbals.learner.active import ActiveLearner
@@ -147,7 +148,7 @@ def _curve(view: View) -> str:
 
     parts = [
         f'<path d="M{at(0, top)} V{low + height} H{_EDGE + width}" fill="none" stroke="{_GREY}"/>',
-        f'<text x="{_EDGE - 4}" y="{low + 8}" text-anchor="end">{top:.0%}</text>',
+        f'<text x="{_EDGE - 4}" y="{low + 8}" text-anchor="end">{percent(top)}</text>',
         f'<text x="{_EDGE - 4}" y="{low + height}" text-anchor="end">0</text>',
         f'<text x="{_EDGE + width}" y="{low + height + 14}" text-anchor="end">{most:,} '
         "labels</text>",

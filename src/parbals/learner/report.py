@@ -24,6 +24,7 @@ from parbals.strategies.lookahead import expected_gain
 from parbals.strategies.table import DEFAULT
 from parbals.types import Estimate
 from parbals.validate import check_weights
+from parbals.wording import percent
 
 if TYPE_CHECKING:
     from parbals.learner.active import ActiveLearner
@@ -254,13 +255,14 @@ def _advice(gain: float | None, size: int, log_loss: float) -> tuple[bool, str]:
         # Not "you can stop": the model may be bad, and learn little from more labels.
         return True, (
             f"More labels hardly change the model: the next {size} are expected to lower its log "
-            f"loss by {share:.1%}. Better features may help more."
+            f"loss by {percent(share)}. Better features may help more."
         )
     return False, (
         f"Go on: more labels still make the model better; the next {size} are expected to lower "
-        f"its log loss by {share:.0%}."
+        f"its log loss by {percent(share)}."
     )
 
 
 def _percent(estimate: Estimate) -> str:
-    return f"{estimate.mean:.1%} (90 % interval {estimate.low:.1%} to {estimate.high:.1%})"
+    interval = f"{percent(estimate.low)} to {percent(estimate.high)}"
+    return f"{percent(estimate.mean)} (90 % interval {interval})"

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from parbals.wording import percent
+
 __all__ = ["Goal", "GoalPart", "advice", "certificate", "class_lines", "error_line", "may_stop"]
 __all__ += ["goal_parts", "judged_line", "metric_line", "metric_words", "why_words"]
 
@@ -46,12 +48,12 @@ def goal_parts(goal: Goal, n_labelled: int, report: Mapping[str, Any] | None) ->
             )
         )
     if goal.error is not None:
-        share, sentence = 0.0, f"an error below {goal.error:.1%}"
+        share, sentence = 0.0, f"an error below {percent(goal.error)}"
         error, source = _error(report)
         if error is not None:
             # The goal itself is not below the goal.
             share = 1.0 if error["high"] < goal.error else min(0.99, goal.error / error["high"])
-            sentence += f"; {source} {error['mean']:.1%}, at most {error['high']:.1%}"
+            sentence += f"; {source} {percent(error['mean'])}, at most {percent(error['high'])}"
         parts.append(GoalPart(share, sentence))
     return parts
 
@@ -65,7 +67,7 @@ def advice(goal: Goal, n_labelled: int, report: Mapping[str, Any] | None) -> tup
     parts = goal_parts(goal, n_labelled, report)
     if parts and all(part.is_reached for part in parts):
         error, source = _error(report)
-        known = "" if error is None else f" The {source} error is {error['mean']:.1%}."
+        known = "" if error is None else f" The {source} error is {percent(error['mean'])}."
         unsure = " Only an audit would measure it." if known and source != "measured" else ""
         return True, f"Your goal is reached.{known}{unsure}"
     if report is None:
@@ -99,8 +101,8 @@ def error_line(report: Mapping[str, Any]) -> str:
     if error is None:
         return "The model has not seen two classes yet."
     return (
-        f"expected error on {report['n_targets']:,} target points: {error['mean']:.1%} "
-        f"(90 % interval {error['low']:.1%} to {error['high']:.1%})"
+        f"expected error on {report['n_targets']:,} target points: {percent(error['mean'])} "
+        f"(90 % interval {percent(error['low'])} to {percent(error['high'])})"
     )
 
 
@@ -129,8 +131,8 @@ def metric_line(report: Mapping[str, Any]) -> list[str]:
     shares = (report.get("decide_from") or {}).items()
     decided = "".join(f"; {c} is decided from a probability of {p:.2f} on" for c, p in shares)
     return [
-        f"expected {words}: {value['mean']:.1%} (90 % interval {value['low']:.1%} to "
-        f"{value['high']:.1%}){decided}"
+        f"expected {words}: {percent(value['mean'])} (90 % interval {percent(value['low'])} to "
+        f"{percent(value['high'])}){decided}"
     ]
 
 
@@ -175,7 +177,7 @@ def _listed(names: Sequence[str]) -> str:
 def may_stop(measured: Mapping[str, Any] | None, wanted: float) -> tuple[bool, str]:
     """Whether the error is certified to be below ``wanted``, and the same in words."""
     is_certified = bool(measured and measured["error"] and measured["error"]["high"] < wanted)
-    answer = "Yes" if is_certified else f"Not yet, for {wanted:.1%} is wanted"
+    answer = "Yes" if is_certified else f"Not yet, for {percent(wanted)} is wanted"
     return is_certified, f"{answer}. {certificate(measured)}"
 
 
@@ -196,9 +198,11 @@ def certificate(measured: Mapping[str, Any] | None) -> str:
             "the audit are labelled."
         )
     return (
-        f"With 95 % confidence the error is below {error['high']:.1%}: of {measured['n']} random "
+        f"With 95 % confidence the error is below {percent(error['high'])}: "
+        f"of {measured['n']} random "
         f"items the model of the first {measured['n_labels']:,} labels got {measured['n_wrong']} "
-        f"wrong, {error['mean']:.1%} (90 % interval {error['low']:.1%} to {error['high']:.1%})."
+        f"wrong, {percent(error['mean'])} (90 % interval {percent(error['low'])} to "
+        f"{percent(error['high'])})."
     )
 
 
@@ -210,7 +214,7 @@ def class_lines(measured: Mapping[str, Any] | None) -> list[str]:
     for label in measured["recall"]:
         shares = [(name, measured[name][label]) for name in ("recall", "precision")]
         told = [
-            f"{name} {share['mean']:.0%} ({share['low']:.0%} to {share['high']:.0%})"
+            f"{name} {percent(share['mean'])} ({percent(share['low'])} to {percent(share['high'])})"
             for name, share in shares
             if share is not None
         ]

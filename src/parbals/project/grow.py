@@ -170,6 +170,8 @@ def _plan(
             kept = {column: content.get(column) for column in settings.columns}
             if image is not None and base != media and kept[image]:
                 kept[image] = _inside(media, base / str(kept[image]))
+            if ids == image:
+                name = str(kept[image])
             yield (str(first + place) if ids == NUMBERED else name), kept, given
 
     return rows

@@ -21,6 +21,7 @@ from parbals.project.decisions import stakes_of
 from parbals.project.features import load_features
 from parbals.store.records import Annotator
 from parbals.store.store import Store
+from parbals.wording import percent
 
 __all__ = [
     "Overview",
@@ -122,7 +123,7 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     """The same for people; ``verbose`` also names strategies and gives losses in nats."""
     share = seen.labelled / seen.items if seen.items else 0.0
     lines = [
-        f"{seen.labelled:,} of {seen.items:,} items labelled ({share:.1%}), "
+        f"{seen.labelled:,} of {seen.items:,} items labelled ({percent(share)}), "
         f"{seen.pending - seen.queued} out"
     ]
     if seen.queued or seen.passed:

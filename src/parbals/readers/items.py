@@ -18,12 +18,16 @@ _CORRECT = 'correct it, or number the rows instead (--id "")'
 
 
 def id_column_of(source: Source, label_column: str | None = None) -> str:
-    """The column that would be taken for the items' names, or ``NUMBERED`` where there is none."""
+    """The column that would be taken for the items' names, or ``NUMBERED`` where there is none.
+
+    Images of a folder are named by their files.
+    """
     return next(_id_candidates(source, label_column), NUMBERED)
 
 
 def _id_candidates(source: Source, label_column: str | None) -> Iterator[str]:
-    return (name for name in _IDS if name in source.columns and name != label_column)
+    known = ("image",) if source.kind == "images" else _IDS
+    return (name for name in known if name in source.columns and name != label_column)
 
 
 def plan_items(
@@ -39,11 +43,12 @@ def plan_items(
 
     The id is the text of ``id_column``, or with ``NUMBERED`` the number of the record, counted from
     1. By default, for data whose ids nobody names again, it is the text of a column called id or ID
-    if its values are there and all different, else the number. The label is the class that the cell
-    of ``label_column`` means (see :class:`~parbals.readers.answers.Classes`), or None where
-    the cell is empty, null or NaN; the ``classes`` are by default those of :func:`classes_in`, and
-    ``former`` names of theirs are understood. The content is every other column that is not in
-    ``leave_out``, as JSON can hold it (see :func:`parbals.readers.cells.plain_value`).
+    if its values are there and all different, else the number; of an image in a folder, its path.
+    The label is the class that the cell of ``label_column`` means (see
+    :class:`~parbals.readers.answers.Classes`), or None where the cell is empty, null or NaN; the
+    ``classes`` are by default those of :func:`classes_in`, and ``former`` names of theirs are
+    understood. The content is every other column that is not in ``leave_out``, and the path of an
+    image, as JSON can hold it (see :func:`parbals.readers.cells.plain_value`).
 
     Names of columns and classes are checked in the call, cells during the walk: keep nothing before
     the walk has ended.
@@ -85,7 +90,8 @@ def _items(
     classes: Classes | None,
     leave_out: frozenset[str],
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
-    kept = [name for name in source.columns if name not in leave_out | {id_column, label_column}]
+    dropped = leave_out | {label_column} | (set() if source.kind == "images" else {id_column})
+    kept = [name for name in source.columns if name not in dropped]
     is_clean = source.kind in ("csv", "tsv")  # cells are text that the reader has checked
     first_row: dict[str, int] = {}
     index = 0

@@ -48,7 +48,7 @@ export function itemRow(item, changed) {
       h(
         "span",
         { class: "row-text" },
-        h("span", { class: "row-id" }, item.id),
+        item.id !== item.snippet && h("span", { class: "row-id" }, item.id),
         h("span", { class: "row-snippet", dir: "auto" }, highlighted(item.snippet ?? "")),
       ),
       h("span", { class: "row-end" }, who, passed),

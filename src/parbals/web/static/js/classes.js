@@ -1,6 +1,7 @@
 // The class buttons: a digit each for the first ten, and a search box when there are more.
 
 import { announce, h, plural } from "./dom.js";
+import { fades } from "./fade.js";
 import { state, tone } from "./state.js";
 
 const DIGITS = [..."1234567890"];
@@ -35,7 +36,7 @@ export function classChooser(choose) {
       h("span", { class: "swatch", "aria-hidden": "true" }),
     ),
   );
-  const list = h("div", { class: "class-list", role: "group", "aria-label": "Classes" }, buttons);
+  const list = fades(h("div", { class: "class-list", role: "group", "aria-label": "Classes" }, buttons));
   const node = h("div", { class: "class-chooser" });
   if (many) node.append(searchBox());
   node.append(list);

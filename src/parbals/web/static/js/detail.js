@@ -2,7 +2,7 @@
 
 import { get, imageAddress, loadPicture, post } from "./api.js";
 import { ago, h, openDialog, randomId, toast } from "./dom.js";
-import { gist, itemNode } from "./item.js";
+import { gist, itemName, itemNode } from "./item.js";
 import * as outbox from "./outbox.js";
 import { emit, isOwner, on, state, tone } from "./state.js";
 import { probabilityBars } from "./why.js";
@@ -29,7 +29,7 @@ export async function openItem(position, changed = () => {}) {
     return;
   }
   const body = h("div", { class: "detail" });
-  const dialog = openDialog(`Item ${item.id}`, body, { wide: true });
+  const dialog = openDialog(itemName(item), body, { wide: true });
   const refresh = async (stored) => {
     if (stored !== position) return;
     try {

@@ -80,9 +80,11 @@ export function count(number) {
   return Number(number).toLocaleString("en");
 }
 
+/** A share as the command line and reports write it (wording.py), but no line ends before the sign. */
 export function percent(share) {
-  const hundredths = 100 * share;
-  return `${hundredths >= 10 || hundredths === 0 ? hundredths.toFixed(0) : hundredths.toFixed(1)}\u00a0%`; // no line ends before the sign
+  if (share > 0 && share < 0.0005) return "<0.1\u00a0%";
+  if (share >= 0.9995 && share < 1) return ">99.9\u00a0%";
+  return `${Number((100 * share).toFixed(1)) + 0}\u00a0%`;
 }
 
 export function plural(number, one, many = `${one}s`) {

@@ -1,6 +1,7 @@
 // One item as people read it: long text, a picture, a card of columns, or several of these together.
 
 import { h, shown } from "./dom.js";
+import { fades } from "./fade.js";
 import { state } from "./state.js";
 import { zoomable } from "./zoom.js";
 
@@ -50,7 +51,7 @@ function prose(column, value, titled) {
     "div",
     { class: "prose-block" },
     titled && h("h3", { class: "column-name" }, column),
-    h("p", { class: `prose ${size}`, dir: "auto" }, highlighted(text)),
+    fades(h("p", { class: `prose ${size}`, dir: "auto" }, highlighted(text))),
   );
 }
 
@@ -68,6 +69,12 @@ function card(columns, content, small) {
     ),
   );
   return h("dl", { class: small ? "card small" : "card" }, pairs);
+}
+
+/** What an item is called; a picture also by its file, where its name is another. */
+export function itemName(task) {
+  const file = task.image ? task.content?.[state.project.image_column] : null;
+  return file && file !== task.id ? `Item ${task.id} · ${file}` : `Item ${task.id}`;
 }
 
 function pictureNode(task, picture) {

@@ -3,7 +3,8 @@
 import { connection } from "./api.js";
 import { classChooser } from "./classes.js";
 import { announce, h, toast } from "./dom.js";
-import { gist, itemNode, needsRoom } from "./item.js";
+import { fades } from "./fade.js";
+import { gist, itemName, itemNode, needsRoom } from "./item.js";
 import * as outbox from "./outbox.js";
 import { current, finish, pictureOf, putBack, queueInfo, refill, startQueue } from "./queue.js";
 import { emit, on, shortcutsOn, state } from "./state.js";
@@ -19,7 +20,7 @@ export function labelView(aside) {
   const chooser = classChooser((label, event) => act({ kind: "answer", label }, event));
   const why = whyPanel();
   const place = h("p", { class: "item-place" });
-  const stage = h("div", { class: "stage" });
+  const stage = fades(h("div", { class: "stage" }));
   const article = h(
     "article",
     { class: "item", tabindex: "-1", "aria-label": "Item to label" },
@@ -62,7 +63,7 @@ export function labelView(aside) {
     "details",
     { class: "guidelines" },
     h("summary", {}, "Guidelines"),
-    h("p", { class: "guideline-text", dir: "auto" }),
+    fades(h("p", { class: "guideline-text", dir: "auto" })),
   );
   const answer = h("div", { class: "answer" }, chooser.node, commentBox, tools);
   const node = h("div", { class: "desk" }, h("div", { class: "work" }, guidelines, article, why.node, answer), aside);
@@ -134,7 +135,7 @@ export function labelView(aside) {
     commentBox.hidden = comment.value === "";
     article.classList.toggle("roomy", task !== null && needsRoom(task));
     if (task) {
-      place.textContent = `Item ${task.id}`;
+      place.textContent = itemName(task);
       stage.replaceChildren(itemNode(task, pictureOf(task)));
       stage.scrollTop = 0;
       announce(`${said} ${undone ? "Again" : "Next"}: ${gist(task)}`.trim());

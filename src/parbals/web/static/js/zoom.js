@@ -1,6 +1,6 @@
 // A picture that fits its frame and can be looked at closely: buttons, wheel, pinch, drag, and the keys + - 0 and arrows.
 
-import { h } from "./dom.js";
+import { h, percent } from "./dom.js";
 
 const MOST = 12;
 const STEP = 1.5;
@@ -27,7 +27,7 @@ export function zoomable(picture) {
     y = Math.min(roomY, Math.max(-roomY, y));
     picture.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
     frame.classList.toggle("zoomed", scale > 1);
-    level.textContent = `${Math.round(scale * 100)} %`;
+    level.textContent = percent(Math.round(scale * 100) / 100);
     fitButton.hidden = scale === 1;
   }
 
