@@ -216,6 +216,22 @@ def test_a_share_is_written_as_reports_write_it(labelled, person):
     assert [word.replace("\u00a0", " ") for word in words] == [percent(share) for share in shares]
 
 
+def test_a_single_report_shows_its_interval(labelled, person):
+    """A band needs two reports; a stroke from the lower to the upper end stands for it."""
+    ada = person(labelled)
+    draw = """async history => {
+        const { errorChart } = await import("/static/js/chart.js");
+        const chart = errorChart(history, { height: 100 });
+        const lines = [...chart.querySelectorAll(".band-line")].map(line => line.attributes);
+        return [chart.querySelectorAll(".band").length, lines.map(l => [+l.y1.value, +l.y2.value])];
+    }"""
+    one = {"n_labels": 10, "created": "2026-01-01", "mean": 0.2, "low": 0.1, "high": 0.4}
+    bands, ((low, high),) = ada.page.evaluate(draw, [one])
+    assert bands == 0
+    assert low - high == pytest.approx((100 - 10 - 24) * 0.3 / (1.05 * 0.4))  # of the drawn height
+    assert ada.page.evaluate(draw, [one, one | {"n_labels": 20}]) == [1, []]
+
+
 def test_a_button_stays_on_one_line_on_a_phone(labelled, person):
     ada = person(labelled, width=360, height=740, phone=True)
     button = ada.go("overview").get_by_role("button", name="Give back the items")

@@ -1,11 +1,14 @@
 """The map: two principal directions of the features, remembered for the page."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from page_server import make_project
 
 from parbals.project.features import load_features, store_features
 from parbals.store.records import Submission
+from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
 from parbals.web.map import make_map, show_map
 
@@ -51,6 +54,23 @@ def test_a_map_of_items_that_are_all_alike_is_finite(store):
     store.update_settings(features=store_features(store.folder, np.ones((30, 3), np.float32)))
     make_map(store)
     assert np.isfinite(load_features(store.folder, store.settings.map)).all()
+
+
+def test_the_map_shows_what_the_metric_decides(store):
+    """Where spam is rare, balanced accuracy decides for it long before it is the likelier one."""
+    guesses = np.tile(np.array([0.95, 0.05], np.float32), (30, 1))
+    guesses[[4, 7]] = 0.6, 0.4
+    written = store_features(store.folder, guesses, name="predictions")
+    store.update_settings(predictions=PredictionsFile(**asdict(written)))
+    make_map(store)
+
+    def spam():
+        points = show_map(store).points
+        return {p for p, c in zip(points.position, points.predicted, strict=True) if c == 1}
+
+    assert spam() == set()
+    store.update_settings(loss="balanced-accuracy")
+    assert spam() == {4, 7}
 
 
 def test_the_page_sees_where_every_item_lies_and_what_state_it_is_in(store):

@@ -12,7 +12,8 @@ from parbals.store.settings import PredictionsFile
 from parbals.store.store import Store
 from parbals.strategies.table import STRATEGIES
 from parbals.web.items import show_item
-from parbals.web.queries import Curve, Predictions, Tasks
+from parbals.web.queries import Curve, Predictions, Tasks, live, own_progress
+from parbals.web.schemas import QueueOut, ServerOut
 
 
 @pytest.fixture
@@ -92,6 +93,33 @@ def test_the_curve_has_one_point_for_each_number_of_labels_and_keeps_both_ends(s
     assert (len(points), points[0].n_labels, points[-1].n_labels) == (200, 1, 250)
     assert points[-1].mean == 1 / 250
     assert curve.renew(store) == points
+
+
+def test_people_are_told_what_the_model_is_judged_by(store):
+    def judged():
+        queue, server = QueueOut.model_construct(), ServerOut.model_construct()
+        progress = live(store, Curve(), queue, server)
+        assert own_progress(progress, "ann").judged is None, "it is for owners"
+        return progress.judged
+
+    store.update_settings(loss="error")
+    assert judged() == []  # accuracy, which the error says already
+    store.update_settings(loss="log")
+    assert judged() == ["Judged by log loss: it is about the probabilities, not the decisions."]
+    store.update_settings(loss="f1:spam")
+    assert judged() == [
+        "Judged by F1 of spam: a class may be decided on that is not the most probable one."
+    ]
+    report = {
+        "metric": "f1:spam",
+        "expected_metric": {"mean": 0.8, "low": 0.613, "high": 0.9},
+        "decide_from": {"spam": 0.4},
+    }
+    store.save_report(report, 9)
+    assert judged() == [
+        "Expected F1 of spam: 80 % (90 % interval 61.3 % to 90 %); spam is decided from a "
+        "probability of 0.40 on."
+    ]
 
 
 def test_a_worker_that_has_failed_is_shown_and_labelling_goes_on(project):
