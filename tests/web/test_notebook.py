@@ -1,5 +1,6 @@
 """The page on a learner's data: what people see, and their labels back in the learner."""
 
+import time
 import urllib.request
 from http.cookiejar import CookieJar
 
@@ -9,7 +10,7 @@ import pytest
 import parbals
 from parbals.errors import InputError, ProjectError
 from parbals.project.engine import learner_of
-from parbals.project.features import features_of
+from parbals.project.features import features_of, load_features
 from parbals.store.records import Submission
 from parbals.store.store import Store
 from parbals.web.notebook import project_of, take_over
@@ -76,3 +77,71 @@ def test_the_page_is_shown_and_its_labels_come_back(tmp_path):
     assert new == 2
     assert active.labels == {7: 1, 8: 0}
     assert (tmp_path / "p").exists()  # a folder that was named is kept
+
+
+class Nearest:
+    """Two samples: which labelled item is nearest, and the same less sure."""
+
+    def __init__(self, broken=False):
+        self.broken = broken
+
+    def fit(self, X, y):
+        if self.broken:
+            raise ZeroDivisionError("this model cannot be fitted")
+        self.X, self.y = X, y
+        return self
+
+    def sample_proba(self, X):
+        gaps = np.square(X[:, None] - self.X).sum(axis=2)
+        right = np.eye(2)[self.y[gaps.argmin(axis=1)]]
+        return np.stack([0.98 * right + 0.01, 0.6 * right + 0.2], axis=1)
+
+
+def until(known, store):
+    """Waits for another process; the limit is for one that never comes."""
+    for _ in range(1200):
+        if known(store):
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not happen within two minutes")
+
+
+def test_a_model_of_ones_own_chooses_for_the_page_and_predicts(tmp_path):
+    active = learner(model=Nearest(), X_target=X[:50], standardise=True)
+    active.tell([0, 1], [0, 1])
+    served = active.serve(
+        [f"text {i}" for i in range(300)], folder=tmp_path / "p", wait=False, browser=False
+    )
+    try:
+        with Store.open(tmp_path / "p") as store:
+            until(lambda s: s.settings.predictions and "margin" in s.unseen(), store)
+            before = len(store.batches())
+            store.submit([Submission(2, "1"), Submission(3, "0")], annotator="kim")
+            until(lambda s: s.settings.predictions.answers == 4, store)
+            until(lambda s: len(s.batches()) > before, store)
+            guesses = load_features(tmp_path / "p", store.settings.predictions)
+            chosen = [item.position for item in store.batches()[-1].items]
+    finally:
+        new = served.stop()
+    assert new == 2
+    np.testing.assert_allclose(guesses, active.predict_proba(X), atol=1e-6)
+    assert chosen == active.choose(len(chosen)).indices.tolist()
+
+
+def test_a_model_that_fails_is_named_and_labels_are_kept(tmp_path, capsys):
+    active = learner(model=Nearest(broken=True))
+    active.tell([0, 1], [0, 1])
+    served = active.serve(None, folder=tmp_path / "p", wait=False, browser=False)
+    try:
+        with Store.open(tmp_path / "p") as store:
+            store.submit([Submission(2, "1")], annotator="kim")
+        said = ""
+        for _ in range(1200):
+            said += capsys.readouterr().out
+            if "failed" in said:
+                break
+            time.sleep(0.1)
+    finally:
+        new = served.stop()
+    assert "The model failed: ZeroDivisionError: this model cannot be fitted\n" in said
+    assert new == 1

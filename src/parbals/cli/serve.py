@@ -81,6 +81,7 @@ __all__ = ["serve"]
     type=click.Choice(LEVELS),
     help="The least that is worth a line; info has one for every request.",
 )
+@click.option("--no-model", is_flag=True, hidden=True)  # the notebook's own chooses
 @goal_options
 def serve(
     folder: Path,
@@ -97,6 +98,7 @@ def serve(
     lease_minutes: int | None,
     log_format: str,
     log_level: str,
+    no_model: bool,
     goal_labels: int | None,
     goal_error: float | None,
 ) -> None:
@@ -136,5 +138,6 @@ def serve(
         place=place,
         browser=not no_browser,
         new_token=new_token,
+        with_model=not no_model,
         settings={name: value for name, value in settings.items() if value is not None},
     )

@@ -75,6 +75,8 @@ class Shown:
     ) -> Any:
         """Open the labelling page on this learner's data; the labels come back when it ends.
 
+        A model of your own works in a thread of this process while people label.
+
         Args:
             items: what people see of each of the N items: texts, or mappings or a data frame of
                 columns. By default the features, which few people can label by.

@@ -1,8 +1,9 @@
 """The model's side of a project: what to label next, and what it predicts. Loads JAX."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +33,13 @@ def learner_of(
     with_pending: bool = True,
     n_candidates: int | None = None,
     renew: bool = False,
+    own: Mapping[str, Any] | None = None,
 ) -> ActiveLearner:
     """A learner that knows the project's features, labels and pending items.
 
     Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
-    With ``renew`` those that wait unseen on the page are free.
+    With ``renew`` those that wait unseen on the page are free. ``own`` is what a project does not
+    hold: arguments of the learner such as ``model`` and ``X_target``.
     """
     settings = store.settings
     learner = ActiveLearner(
@@ -51,6 +54,7 @@ def learner_of(
         n_candidates=n_candidates,
         audit=settings.audit,
         find=settings.find,
+        **(own or {}),
     )
     labels = combined_labels(store.votes())
     # In the order in which they came: an audit's looks are at the first so many.
@@ -85,6 +89,7 @@ def choose_batch(
     leave_out: Collection[int] = (),
     n_candidates: int | None = None,
     renew: bool = False,
+    own: Mapping[str, Any] | None = None,
 ) -> tuple[int, Batch]:
     """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
 
@@ -99,10 +104,11 @@ def choose_batch(
         leave_out: positions that are not chosen, such as those a machine abstained on.
         n_candidates: at most so many free items are looked at, drawn again when labels change.
         renew: of a queued batch: it takes the place of what waits on the page unseen.
+        own: of the learner, see :func:`learner_of`.
     """
     for left in reversed(range(_TRIES)):
         began = time.monotonic()
-        learner = learner_of(store, n_candidates=n_candidates, renew=renew)
+        learner = learner_of(store, n_candidates=n_candidates, renew=renew, own=own)
         taken = {*learner.labelled.tolist(), *learner.pending}
         n_left_out = len(set(leave_out) - taken)
         n_free = learner.free_items - n_left_out
@@ -158,6 +164,7 @@ def refresh(
     with_pending: bool = True,
     n_candidates: int | None = None,
     with_audit: bool = False,
+    own: Mapping[str, Any] | None = None,
 ) -> Report:
     """Compute and store the report and all predictions, so that looking at them needs no model.
 
@@ -165,16 +172,19 @@ def refresh(
     (``with_pending``) what they add to the labels there are. It is the gain of the best of at most
     ``n_candidates`` items. The predictions remember the number of the answer that was the last one
     then; ``with_audit`` they are by a model that also knows the audit's labels, and the report is
-    still the other one's.
+    still the other one's. ``own`` is of the learner, see :func:`learner_of`; a model that needs
+    more labels first predicts nothing.
     """
     # Before the labels are read: what comes in between makes the predictions stale.
     answers = store.revision()[0]
-    learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates)
+    learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates, own=own)
     report = learner.report()
     if not with_pending:
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
     # Before the predictions, which take longer where items are many.
     store.save_report(report.as_dict(), len(learner.labelled))
+    if not learner.can_fit:
+        return report
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     model = learner.fitted(with_audit=with_audit)
     for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):

@@ -2,6 +2,7 @@
 
 A notebook's own event loop runs already, so the page runs in a process of its own, which is what
 ``parbals serve`` starts. Everything it confirms is in the project, whatever happens to the kernel.
+A model of the user's own cannot leave the kernel: there it chooses for the page, in a thread.
 """
 
 import shutil
@@ -25,6 +26,7 @@ from parbals.readers.cells import plain_value
 from parbals.store.folder import FOLDER_MODE
 from parbals.store.records import Submission
 from parbals.store.store import Store
+from parbals.web.own_model import OwnModel
 
 __all__ = ["Served", "project_of", "serve_learner"]
 
@@ -42,8 +44,12 @@ class Served:
     ) -> None:
         self.learner, self.folder, self._keep = learner, folder, keep
         command = [sys.executable, "-u", "-m", "parbals", "serve", str(folder), *arguments]
+        own = _own(learner)
+        if own:
+            command.append("--no-model")
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.link = self._first_line()
+        self._model = OwnModel(folder, own) if own else None
 
     def wait(self) -> int:
         """Until the page ends or is interrupted; how many labels are new."""
@@ -64,6 +70,8 @@ class Served:
                 self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+        if self._model is not None:
+            self._model.stop()
         if not self.folder.exists():
             return 0
         with Store.open(self.folder, read_only=True) as store:
@@ -113,11 +121,11 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
     """A new project with the learner's features as it uses them, its settings and its labels."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} is not empty; choose a new folder for the page's project.")
-    if learner.model is not None or learner.target is not None or learner.pool.is_distributed:
+    if learner.pool.is_distributed:
         raise InputError(
-            "The page chooses by parbals' own model on a pool of its own, so a learner with a "
-            "model of yours, a target set or a Dask array cannot be served; serve one without, "
-            "ActiveLearner(X_pool, classes), and tell its labels to this one."
+            "The page keeps its items on this machine, so a learner with a Dask array cannot be "
+            "served; serve one of a part of it, ActiveLearner(X_part, classes), and tell its "
+            "labels to this one."
         )
     classes = [str(label) for label in learner.classes]
     if len(set(classes)) < len(classes):
@@ -145,6 +153,18 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
         told = [Submission(p, classes[c]) for p, c in learner.labels_by_position.items()]
         if told:
             store.submit(told, annotator=_ANNOTATOR, source="import")
+
+
+def _own(learner: ActiveLearner) -> dict[str, Any]:
+    """What the learner has and its project cannot hold; features are prepared already."""
+    own: dict[str, Any] = {}
+    if learner.model is not None:
+        own["model"] = learner.model
+    if learner.target is not None:
+        blocks = learner.target.blocks(_BLOCK)
+        own["X_target"] = np.concatenate([learner.preparation(rows) for _, rows in blocks])
+    more = {"options": learner.options, "n_universes": learner.n_universes}
+    return own | more | {"n_targets": learner.n_targets} if own else own
 
 
 def take_over(learner: ActiveLearner, labels: Mapping[int, Any]) -> int:

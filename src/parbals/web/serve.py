@@ -35,9 +35,15 @@ _BACKLOG = 128
 
 
 def run_server(
-    folder: Path, *, place: Place, browser: bool, new_token: bool, settings: dict[str, Any]
+    folder: Path,
+    *,
+    place: Place,
+    browser: bool,
+    new_token: bool,
+    settings: dict[str, Any],
+    with_model: bool = True,
 ) -> None:
-    """Show the project until Ctrl-C."""
+    """Show the project until Ctrl-C; without the model, another program chooses and reports."""
     place.encryption()
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
         _ = store.settings  # refused where somebody has made them to harm
@@ -56,7 +62,7 @@ def run_server(
         with _writing(folder):
             token = page_token(folder, new=new_token)
             remember_origin(folder, place.origin)
-        _show(folder, listener, place, token, browser)
+        _show(Session(folder, with_model=with_model), listener, place, token, browser)
     click.echo("Stopped; every confirmed label is stored.")
 
 
@@ -71,8 +77,10 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _show(folder: Path, listener: socket.socket, place: Place, token: str, browser: bool) -> None:
-    session = Session(folder)
+def _show(
+    session: Session, listener: socket.socket, place: Place, token: str, browser: bool
+) -> None:
+    folder = session.folder
     session.open()
     try:
         server = make_server(session, place=place, token=token)

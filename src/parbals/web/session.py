@@ -34,12 +34,15 @@ _HASTY = {QUICK, UNIFORM}
 
 
 class Session:
-    """Everything that requests share."""
+    """Everything that requests share. Without the model another program fills the queue."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, with_model: bool = True) -> None:
         self.folder = folder
         self.desk = Desk(folder)
         self.supervisor = Supervisor(folder, self._worker_changed)
+        self._with_model = with_model
+        if not with_model:
+            self.supervisor.state = "idle"
         self._server = ServerOut(started=time.time(), version=__version__)
         self.finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,7 +73,8 @@ class Session:
     async def start(self) -> None:
         """Start the worker and look after the queue."""
         self._loop = asyncio.get_running_loop()
-        self.supervisor.start()
+        if self._with_model:
+            self.supervisor.start()
         self._tender = asyncio.create_task(self._tend())
 
     async def stop(self) -> None:

@@ -18,7 +18,7 @@ import time
 import traceback
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -45,10 +45,15 @@ _REPORT_CANDIDATES = 1_000
 
 
 class _Part:
-    """One thing that is done again and again, with a pause after an error."""
+    """One thing that is done again and again, with a pause after an error.
 
-    def __init__(self, store: Store, say: Callable[..., None]) -> None:
-        self.store, self.say = store, say
+    ``own`` is of the learner, see :func:`parbals.project.engine.learner_of`.
+    """
+
+    def __init__(
+        self, store: Store, say: Callable[..., None], own: Mapping[str, Any] | None = None
+    ) -> None:
+        self.store, self.say, self.own = store, say, own
         self.quiet_until = 0.0
 
     def attempt(self, work: Callable[[], bool]) -> bool:
@@ -97,6 +102,7 @@ class Chooser(_Part):
                     queued=True,
                     renew=renew,
                     n_candidates=_CANDIDATES,
+                    own=self.own,
                 )
         except engine.NothingFreeError:
             message = "Every item is labelled, passed or with somebody."
@@ -121,8 +127,10 @@ class Chooser(_Part):
 class Reporter(_Part):
     """Renews report and predictions as labels come, and then the map."""
 
-    def __init__(self, store: Store, say: Callable[..., None]) -> None:
-        super().__init__(store, say)
+    def __init__(
+        self, store: Store, say: Callable[..., None], own: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(store, say, own)
         self.reported = -1
         self.began, self.rest = -_MOST_BETWEEN_REPORTS, 0.0
         self.map_of: Any = None
@@ -151,7 +159,9 @@ class Reporter(_Part):
             return False
         self.began = time.monotonic()
         watch = _Stopwatch()
-        _engine().refresh(self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES)
+        _engine().refresh(
+            self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES, own=self.own
+        )
         self.rest = min(max(_BETWEEN_REPORTS, 4.0 * watch.seconds()), _MOST_BETWEEN_REPORTS)
         self.reported = answers
         self.say(reported=answers)
