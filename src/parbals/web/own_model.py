@@ -39,7 +39,8 @@ class OwnModel:
 
     def _run(self) -> None:
         with Store.open(self._folder) as store:
-            chooser, reporter = (part(store, self._hear, self._own) for part in (Chooser, Reporter))
+            chooser = Chooser(store, self._hear, self._own)
+            reporter = Reporter(store, self._hear, self._own)
             seen, pause = 0, 0.0
             while not self._ending.wait(pause):
                 began, answers = time.monotonic(), sum(store.revision()[:2])
