@@ -66,6 +66,17 @@ def test_long_text_scrolls_inside_its_frame_and_the_classes_stay_in_sight(serve,
     assert stage.evaluate("node => node.scrollTop") == 0
 
 
+def test_ten_classes_fit_on_a_phone_and_each_has_its_colour(serve, person):
+    ada = person(serve("digits"), width=360, height=740, phone=True)
+    ada.item()
+    buttons = ada.page.locator(".class-button")
+    expect(buttons).to_have_count(10)
+    for button in buttons.all():
+        expect(button).to_be_in_viewport(ratio=1)
+    colours = "nodes => nodes.map(node => getComputedStyle(node).backgroundColor)"
+    assert len(set(ada.page.locator(".class-button .swatch").evaluate_all(colours))) == 10
+
+
 def test_a_phone_shows_that_a_text_goes_on(serve, person):
     server = serve("odd")
     ada = person(server, width=360, height=740, phone=True)

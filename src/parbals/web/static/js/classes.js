@@ -5,6 +5,7 @@ import { fades } from "./fade.js";
 import { state, tone } from "./state.js";
 
 const DIGITS = [..."1234567890"];
+const BRIEF = 3; // letters of names that need no wide button
 
 /** Label → key. A class that is called by a digit has that key; the others take what is left, in order. */
 export function keysOf(classes) {
@@ -41,6 +42,7 @@ export function classChooser(choose) {
   if (many) node.append(searchBox());
   node.append(list);
   if (many) list.classList.add("many");
+  list.classList.toggle("brief", classes.every((label) => label.length <= BRIEF));
 
   function searchBox() {
     const input = h("input", {

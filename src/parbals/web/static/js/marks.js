@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { drawShape, legendSign, SHAPES } from "./shapes.js";
-import { state, tone } from "./state.js";
+import { state, tone, TONES } from "./state.js";
 
 export const STATES = [
   { name: "unlabelled", tone: "map-free", shape: "dot" },
@@ -11,7 +11,6 @@ export const STATES = [
   { name: "labelled", tone: "map-labelled", shape: "circle" },
 ];
 const EDGE = 12; // pixels left free around the marks
-const TONES = 9;
 
 /** The mark of a point: its state, or its class where that is asked for. */
 function markOf(points, i, mode) {

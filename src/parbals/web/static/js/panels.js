@@ -5,7 +5,7 @@ import { errorChart, errorTable } from "./chart.js";
 import { ago, count, h, percent, plural, toast } from "./dom.js";
 import { isOwner, on, state, tone } from "./state.js";
 
-const FEW = 8;
+const FEW = 10;
 
 function panel(title, ...body) {
   return h("section", { class: "panel" }, h("h2", { class: "panel-title" }, title), body);
@@ -52,7 +52,7 @@ function balance(live, all) {
   const left = pairs.length - shown.length;
   return [
     h("ul", { class: "bars", "aria-label": "Labels of each class" }, rows),
-    left > 0 && h("p", { class: "quiet" }, `and ${plural(left, "class", "classes")} with fewer`),
+    left > 0 && h("p", { class: "quiet" }, `and ${plural(left, "more class", "more classes")}`),
   ];
 }
 
@@ -146,7 +146,7 @@ export function errorPanel({ full = false } = {}) {
         "p",
         { class: "figure" },
         h("strong", {}, percent(error.mean)),
-        h("span", { class: "interval" }, ` ${percent(error.low)} to ${percent(error.high)}`),
+        h("span", { class: "interval" }, ` (${percent(error.low)} to ${percent(error.high)})`),
         h("span", { class: "source" }, measured ? " measured" : " as the model expects"),
       ),
       h("p", { class: "quiet" }, live.certificate),

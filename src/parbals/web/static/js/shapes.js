@@ -3,7 +3,7 @@
 import { s } from "./dom.js";
 
 /** One shape a class, in turn. */
-export const SHAPES = ["circle", "triangle", "square", "diamond", "cross", "plus", "star", "down", "bar"];
+export const SHAPES = ["circle", "triangle", "square", "diamond", "cross", "plus", "star", "down", "bar", "post"];
 
 /** Corners on the unit circle's scale; null is round. */
 const CORNERS = {
@@ -34,6 +34,12 @@ const CORNERS = {
     [1.3, -0.45],
     [1.3, 0.45],
     [-1.3, 0.45],
+  ],
+  post: [
+    [-0.45, -1.3],
+    [0.45, -1.3],
+    [0.45, 1.3],
+    [-0.45, 1.3],
   ],
   plus: arms(0),
   cross: arms(Math.PI / 4),

@@ -60,7 +60,9 @@ export function shortcutsOn() {
   return memory.get("shortcuts") !== "off";
 }
 
-/** Nine colours told apart by people with any colour vision; classes beyond take them in turn. */
+export const TONES = 10;
+
+/** Ten colours, on the map with as many shapes; classes beyond take them in turn. */
 export function tone(label) {
-  return `tone-${Math.max(0, state.project.classes.indexOf(label)) % 9}`;
+  return `tone-${Math.max(0, state.project.classes.indexOf(label)) % TONES}`;
 }

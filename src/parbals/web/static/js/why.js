@@ -6,6 +6,7 @@ import { h, percent } from "./dom.js";
 import { on, tone } from "./state.js";
 
 const SHOWN = 6;
+const CHANGE = 0.05;
 
 /** Small bars, most probable first. */
 export function probabilityBars(predicted) {
@@ -35,6 +36,11 @@ export function probabilityBars(predicted) {
   return h("ul", { class: "bars" }, rows);
 }
 
+/** Whether the sentence about an item, made from the first, no longer fits the second. */
+function hasChanged(before, now) {
+  return Boolean(before) && Object.keys(now).some((label) => Math.abs(now[label] - (before[label] ?? 0)) > CHANGE);
+}
+
 export function whyPanel() {
   let open = false;
   let task = null;
@@ -59,7 +65,7 @@ export function whyPanel() {
     return fill(task.why?.predicted);
   }
 
-  function fill(predicted) {
+  function fill(predicted, isNew = false) {
     const details = task?.why?.details;
     guess.replaceChildren(
       predicted
@@ -71,6 +77,7 @@ export function whyPanel() {
               ? "Not shown for a random item: a guess seen first would sway the measurement."
               : "The model has made no prediction for this item yet; it needs a few labels first.",
           ),
+      isNew ? h("p", { class: "quiet" }, "The model has learnt since this item was chosen; this is what it thinks now.") : "",
       details ? h("details", { class: "why-details" }, h("summary", {}, "Details"), h("p", {}, details)) : "",
     );
   }
@@ -79,7 +86,7 @@ export function whyPanel() {
   async function refresh(asked) {
     try {
       const { predicted } = await get(`/api/items/${asked.position}`);
-      if (open && task === asked && predicted) fill(predicted);
+      if (open && task === asked && predicted) fill(predicted, hasChanged(asked.why?.predicted, predicted));
     } catch {
       /* what came with the item stays */
     }
