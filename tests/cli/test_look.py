@@ -123,6 +123,14 @@ class TestAudit:
         assert result.exit_code == 2
         assert "is not a share; say 5% or 0.05" in result.output
 
+    def test_before_the_first_label_the_audit_is_still_to_come(self, project, capsys):
+        with Store.open(project) as store:
+            store.update_settings(audit=[10, 20])
+        with pytest.raises(SystemExit) as end:
+            main(["status", str(project), "--until-error", "5%"])
+        assert end.value.code == 4
+        assert "will be measured as the 2 random items" in capsys.readouterr().out
+
     def test_nothing_can_be_certified_without_an_audit(self, project, capsys):
         with pytest.raises(SystemExit) as end:
             main(["status", str(project), "--until-error", "5%"])

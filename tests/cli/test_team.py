@@ -36,7 +36,7 @@ def person_of(folder, link):
 def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
     first = run("invite", folder, "Ada")
     assert first.startswith("Ada, annotator: http://127.0.0.1:8573/?token=")
-    assert "The page was never shown" in first
+    assert "Start the page (parbals serve) before the link is opened" in first
     assert "makes an owner from now on" in first
     (folder / "page-address").write_text("https://label.example\n")
     second = run("invite", folder, "Olga", "--role", "owner")

@@ -77,6 +77,17 @@ BROKEN = {
 }
 
 
+def test_items_that_fail_for_one_reason_share_a_sentence(label, write):
+    found = label(write("sys.exit('no such model')"), retries=0)
+    told = [said for said in found.said if said.startswith("No label")]
+    assert len(told) == found.result.batches
+    assert told[0].count("no such model") == 1
+    assert " and " in told[0]
+    assert told[0].endswith(
+        " more: it ended with exit code 1, saying: no such model; they are back in the pool."
+    )
+
+
 @pytest.mark.parametrize("fault", BROKEN)
 def test_what_is_missing_is_tried_again_and_then_given_back(label, write, fault):
     code, sentence = BROKEN[fault]

@@ -62,7 +62,8 @@ def status(
     lines = overview_lines(seen, verbose=verbose)
     is_certified = True
     if wanted is not None:
-        is_certified, answer = may_stop((seen.report or {}).get("measured"), wanted)
+        nothing_yet = {"measured": {"n_audit": seen.audit, "error": None}}
+        is_certified, answer = may_stop((seen.report or nothing_yet).get("measured"), wanted)
         record |= {"until_error": wanted, "may_stop": is_certified}
         lines.append(f"May I stop? {answer}")
     say(as_json, record, "\n".join(lines))

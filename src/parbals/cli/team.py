@@ -56,7 +56,10 @@ def invite(
     link = f"{origin or Place(port=8573).origin}/?token={token}"
     lines = [f"{person.name}, {role}: {link}"]
     if origin is None:
-        lines.append("The page was never shown: put its address in place of the link's if needed.")
+        lines.append(
+            "Start the page (parbals serve) before the link is opened; if its address is another "
+            "one, put that into the link."
+        )
     if is_first:
         lines.append(
             "The link that `parbals serve` prints makes an owner from now on; if others have it, "

@@ -34,6 +34,7 @@ ENDINGS = {
 }
 _ABSTAINED = "machine abstained"
 _FRUITLESS = 2
+_NAMED = 3
 """Batches in a row without a single answer after which the annotator counts as broken."""
 
 
@@ -276,14 +277,26 @@ class _Run:
         return new
 
     def _count(self, asked: Asked) -> None:
+        reasons: dict[str, list[str]] = {}
         for item, reason in asked.failed:
-            self.say(f"No label for item {item.id!r}: {reason}; it is back in the pool.")
+            reasons.setdefault(reason, []).append(repr(item.id))
+        for reason, names in reasons.items():
+            self.say(_given_back(names, reason))
         gone = [item.position for item, _ in asked.failed]
         self._passed.update(gone)
         self.give_back([*gone, *(item.position for item in asked.unasked)])
         self.result = replace(
             self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1
         )
+
+
+def _given_back(names: list[str], reason: str) -> str:
+    """Items that failed for one reason, in one sentence."""
+    if len(names) == 1:
+        return f"No label for item {names[0]}: {reason}; it is back in the pool."
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    shown = ", ".join(names[:_NAMED])
+    return f"No label for items {shown}{more}: {reason}; they are back in the pool."
 
 
 def _abstentions(store: Store, name: str) -> set[int]:
