@@ -78,6 +78,7 @@ def projects(tmp_path_factory):
                 "images": served.image_project,
                 "numbered images": lambda folder: served.image_project(folder, names=""),
                 "table": served.table_project,
+                "wide": served.wide_project,
             }
             made[kind] = makers[kind](root / kind)
         return made[kind]

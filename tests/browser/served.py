@@ -103,6 +103,21 @@ def table_project(folder, n=20):
     return folder
 
 
+def wide_project(folder, n=12):
+    """Rows of many columns with long names."""
+    data = folder.with_suffix(".csv")
+    names = [f"How satisfied they were with part {c} of it" for c in range(12)]
+    with open(data, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["Type of customer", *names])
+        writer.writerows(
+            ["A loyal customer", *((i * c) % 5 + 0.5 for c in range(12))] for i in range(n)
+        )
+    create_project(folder, data, Roles(features=tuple(names)), ["happy", "not"], _SETTINGS)
+    queue_up(folder, range(n))
+    return folder
+
+
 def mail_project(folder, n=12):
     """Two columns of text and one of numbers, all shown together."""
     data = folder.with_suffix(".csv")

@@ -148,12 +148,14 @@ def test_several_columns_are_shown_together(serve, person):
     expect(ada.page.locator(".card")).to_have_text(re.compile(r"size\s*1\d\d"))
 
 
-@pytest.mark.parametrize("kind", ["odd", "images", "table", "many", "mail"])
+@pytest.mark.parametrize("kind", ["odd", "images", "table", "wide", "many", "mail"])
 def test_a_phone_shows_everything_without_sideways_scrolling(serve, person, kind):
     server = serve(kind)
     ada = person(server, width=360, height=740, phone=True)
     first = ada.item()
     assert overflow(ada.page) <= 0
+    stage = ada.page.locator(".stage")
+    assert stage.evaluate("node => node.scrollWidth <= node.clientWidth"), "nor inside its frame"
     for name in ("Skip", "Unsure", "Undo"):
         expect(ada.page.get_by_role("button", name=name)).to_be_in_viewport()
     button = ada.page.locator(".class-button").first

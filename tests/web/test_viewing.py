@@ -10,6 +10,7 @@ from page_server import make_project, page, serving, wait_for
 
 from parbals.store.records import Submission
 from parbals.store.store import Store
+from parbals.web.items import show_item
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -259,3 +260,10 @@ def test_what_is_not_an_image_or_lies_elsewhere_is_not_served(pictures):
             answer = server.get(f"/api/media/{position}")
             assert answer.status == 404, name
             assert b"secret" not in answer.body
+
+
+def test_a_row_of_many_columns_is_listed_with_their_names(tmp_path):
+    rows = [{"age": 44, "class": "Eco", "wifi": None, "seat": 3}]
+    columns = {"encoded_columns": list(rows[0])}
+    with Store.open(make_project(tmp_path / "p", content=rows, queued=0, **columns)) as store:
+        assert show_item(store, 0).snippet == "age: 44 · class: Eco · seat: 3"

@@ -17,6 +17,7 @@ from parbals.web.schemas import Probabilities
 __all__ = ["ItemOut", "ItemsOut", "list_items", "show_item"]
 
 _SNIPPET = 200
+_FEW_COLUMNS = 3
 _SCANNED = 20_000
 """Items looked through for one answer; a search goes on from there."""
 
@@ -194,9 +195,12 @@ def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
 
 
 def _snippet(item: Item, columns: Sequence[str]) -> str:
-    """The beginning of an item, on one line."""
-    values = [item.content.get(name) for name in columns] or list(item.content.values())
-    text = " · ".join(" ".join(str(value).split()) for value in values if value not in (None, ""))
+    """The beginning of an item, on one line; of a row of many columns with their names."""
+    names = [*columns] or [*item.content]
+    filled = [(name, item.content.get(name)) for name in names]
+    parts = [(name, " ".join(str(value).split())) for name, value in filled if value is not None]
+    is_row = len(names) > _FEW_COLUMNS
+    text = " · ".join(f"{name}: {part}" if is_row else part for name, part in parts if part)
     return text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
 
 
