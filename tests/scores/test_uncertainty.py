@@ -19,6 +19,18 @@ def test_bald_is_the_entropy_that_the_parameters_explain(n_classes, sharpness):
     np.testing.assert_allclose(parbals.bald(probs, weights), slow_bald(probs, weights), atol=1e-12)
 
 
+def test_small_information_keeps_its_digits_in_single_precision():
+    probs = random_probs(1, 20, 15, 4, 0.01).astype(np.float32)
+    np.testing.assert_allclose(parbals.bald(probs), slow_bald(probs.astype(np.float64)), rtol=1e-3)
+
+
+def test_probabilities_without_a_reciprocal_count_for_nothing():
+    probs = np.array([[[1.0, 1e-40], [1.0, 0.0]], [[0.5, 0.5], [1.0, 0.0]]], np.float32)
+    scores = parbals.bald(probs)
+    assert 0 <= scores[0] < 1e-38
+    assert scores[1] == pytest.approx(slow_bald(probs.astype(np.float64))[1], rel=1e-6)
+
+
 def test_classical_measures_read_the_averaged_prediction():
     probs = random_probs(1, 20, 15, 4, 2.0)
     mean = np.sort(probs.mean(axis=1), axis=1)

@@ -119,6 +119,19 @@ def test_batches_beyond_exact_enumeration_are_close_to_exact_ones():
     assert joint_information(pool, sampled.indices) > 0.97 * value
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_an_accelerator_chooses_the_same(n_classes, monkeypatch):
+    """There JAX computes what NumPy does here; one point is certain."""
+    pool = random_probs(11, 40, 25, n_classes, 2.0)
+    pool[0] = np.eye(n_classes)[0]
+    here = parbals.select_batch(pool, batch_size=4, strategy="batchbald", pending=[0, 1])
+    for module in ("scores.uncertainty", "strategies.batchbald"):
+        monkeypatch.setattr(f"parbals.{module}.on_host", lambda: False)
+    there = parbals.select_batch(pool, batch_size=4, strategy="batchbald", pending=[0, 1])
+    assert there.indices.tolist() == here.indices.tolist()
+    np.testing.assert_allclose(there.scores, here.scores, rtol=1e-10)
+
+
 def test_it_avoids_near_duplicates_that_bald_takes():
     """Twenty copies of the best point: BALD takes copies, BatchBALD takes one and moves on."""
     pool = linear_probs(10, 30, 100, 2, scale=1.0)

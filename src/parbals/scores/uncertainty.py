@@ -17,14 +17,16 @@ __all__ = [
     "confidence_scores",
     "entropy_scores",
     "least_confidence",
+    "map_points",
     "margin",
     "margin_scores",
     "predictive_entropy",
+    "times_log",
 ]
 
 _BLOCK_ENTRIES = 1 << 21
-_CACHED_ENTRIES = 1 << 15
-Score = Callable[[Any, Any, ModuleType], Any]
+_CACHED_ENTRIES = 1 << 17
+Score = Callable[..., Any]
 
 
 def bald(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
@@ -55,53 +57,59 @@ def margin(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
 
 
 def bald_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _map_pool(_bald, probs, weights)
+    return map_points(_bald, probs, weights)
 
 
 def entropy_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _map_pool(_entropy, probs, weights)
+    return map_points(_entropy, probs, weights)
 
 
 def confidence_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _map_pool(_least_confidence, probs, weights)
+    return map_points(_least_confidence, probs, weights)
 
 
 def margin_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return _map_pool(_margin, probs, weights)
+    return map_points(_margin, probs, weights)
 
 
-def _map_pool(score: Score, probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """A score of every pool point, block by block, in the precision of the samples.
+def map_points(
+    score: Score, probs: np.ndarray, *more: np.ndarray, entries: int | None = None
+) -> np.ndarray:
+    """A score of every point of (N, K, C), block by block, in the precision of the samples.
 
     On a CPU by NumPy: to load JAX takes longer than to score ten thousand points.
+
+    Args:
+        score: a function of a block (n, K, C), of ``more``, and of the array module.
+        more: arrays that every block needs, such as weights (K,).
+        entries: how many numbers the score holds for a point; K·C if not given.
     """
-    entries, small = int(np.prod(probs.shape[1:])), weights.astype(probs.dtype)
+    entries = int(np.prod(probs.shape[1:])) if entries is None else entries
+    more = tuple(array.astype(probs.dtype) for array in more)
     if on_host():
-        scores = np.empty(len(probs), probs.dtype)
-
-        def write(rows: slice) -> None:
-            scores[rows] = score(probs[rows], small, np)
-
+        blocks = list(block_rows(len(probs), max(1, _CACHED_ENTRIES // entries)))
+        if len(blocks) == 1:  # to find the threads takes longer
+            return np.asarray(score(probs, *more, np))
         with several_threads() as workers:
-            workers.map(write, block_rows(len(probs), max(1, _CACHED_ENTRIES // entries)))
-        return scores
+            parts = workers.map(lambda rows: score(probs[rows], *more, np), blocks)
+        return np.concatenate(parts)
     from parbals.numerics import working_precision
 
     block = min(bucket(len(probs)), max(16, 1 << (_BLOCK_ENTRIES // entries).bit_length()))
     with working_precision(probs.dtype):
         # Dispatched without waiting: the next block is laid out while this one is scored.
         parts = [
-            _compiled(score)(pad_rows(probs[rows], block), small)
+            _compiled(score)(pad_rows(probs[rows], block), *more)
             for rows in block_rows(len(probs), block)
         ]
-        return np.concatenate([np.asarray(part) for part in parts])[: len(probs)]
+        return np.concatenate(parts)[: len(probs)]
 
 
 @cache
-def _compiled(score: Score) -> Callable[[Any, Any], Any]:
+def _compiled(score: Score) -> Callable[..., Any]:
     import jax
 
-    return jax.jit(lambda probs, weights: score(probs, weights, jax.numpy))
+    return jax.jit(lambda *arrays: score(*arrays, jax.numpy))
 
 
 # One block: samples (N, K, C) and weights (K,), of NumPy or JAX.
@@ -113,16 +121,16 @@ def _mean(probs: Any, weights: Any, xp: ModuleType) -> Any:
 
 
 def _bald(probs: Any, weights: Any, xp: ModuleType) -> Any:
-    mean = _mean(probs, weights, xp)[:, None, :]
-    ratio = xp.where(mean > 0, probs / xp.where(mean > 0, mean, 1.0), 1.0)
-    # p ln(p/p̄) - p + p̄ ≥ 0 term by term; the added parts sum to zero over the classes.
-    divergence = mean * (_times_log(ratio, xp) - (ratio - 1.0))
-    with exact_products(xp):
-        return xp.maximum(divergence, 0.0).sum(axis=2) @ weights
+    mean = _mean(probs, weights, xp)
+    counts = mean > np.finfo(mean.dtype).tiny  # whose reciprocal is finite
+    ratio = probs * xp.where(counts, 1.0 / xp.where(counts, mean, 1.0), 0.0)[:, None, :]
+    # p ln(p/p̄) - p + p̄ ≥ 0 term by term; the added parts sum to zero over the samples.
+    divergence = times_log(ratio, xp) - (ratio - 1.0)
+    return xp.maximum((mean * _mean(divergence, weights, xp)).sum(axis=1), 0.0)
 
 
 def _entropy(probs: Any, weights: Any, xp: ModuleType) -> Any:
-    return -_times_log(_mean(probs, weights, xp), xp).sum(axis=1)
+    return -times_log(_mean(probs, weights, xp), xp).sum(axis=1)
 
 
 def _least_confidence(probs: Any, weights: Any, xp: ModuleType) -> Any:
@@ -134,6 +142,6 @@ def _margin(probs: Any, weights: Any, xp: ModuleType) -> Any:
     return 1.0 - (ordered[:, -1] - ordered[:, -2])
 
 
-def _times_log(x: Any, xp: ModuleType) -> Any:
-    """x ln x, 0 at 0."""
-    return x * xp.log(xp.maximum(x, np.finfo(x.dtype).tiny))
+def times_log(x: Any, xp: ModuleType) -> Any:
+    """x ln x for x ≥ 0: the smallest of numbers, added, is lost in any but 0, where it gives 0."""
+    return x * xp.log(x + np.finfo(x.dtype).tiny)

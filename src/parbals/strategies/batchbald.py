@@ -16,22 +16,20 @@ a value from an earlier step is an upper bound, and only points whose old value 
 one are computed again.
 """
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from types import ModuleType
+from typing import Any
 
-from parbals.arrays import block_rows, bucket, effective_sample_size, pad_rows
-from parbals.numerics import working_precision
+import numpy as np
+
+from parbals.arrays import bucket, effective_sample_size, exact_products, pad_rows
+from parbals.machine import on_host
 from parbals.randomness import derive_generator
-from parbals.scores.rows import class_rows
-from parbals.scores.uncertainty import bald_scores, entropy_scores
+from parbals.scores.uncertainty import bald_scores, entropy_scores, map_points, times_log
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = ["Configurations", "select_batchbald"]
 
-_TABLE_ENTRIES = 1 << 22
 _CANDIDATES = 512
 _SLACK = 1e-5
 """Nats that float32 may lose between the bound of an earlier step and the value now, with room."""
@@ -86,27 +84,26 @@ def select_batchbald(problem: Problem) -> Batch:
     configurations = Configurations(problem.weights, problem.n_configurations, generator)
     for index in problem.pending:
         configurations.extend(probs[index])
-    with working_precision(probs.dtype):
-        table = _GainTable(probs, problem.weights)
-        bounds = table.bald.copy()
-        free = problem.candidates()
-        chosen, scores, sample_sizes, n_exact = [], [], [], []
-        start = configurations.probability, configurations.weights
-        for step in range(problem.batch_size):
-            gains, n_scored = _scored(table, configurations, bounds, free)
-            problem.show(lambda: _all_gains(table, configurations))
-            index = int(np.where(free, gains, -np.inf).argmax())
-            bounds = np.minimum(bounds, gains) if configurations.exact else bounds
-            chosen.append(index)
-            scores.append(float(gains[index]))
-            sample_sizes.append(
-                float(configurations.probability @ effective_sample_size(configurations.weights))
-            )
-            n_exact.append(n_scored)
-            free[index] = False
-            if step < problem.batch_size - 1:
-                configurations.extend(probs[index])
-        initial = table.gains(np.array(chosen), *start)
+    table = _GainTable(probs, problem.weights)
+    bounds = table.bald.copy()
+    free = problem.candidates()
+    chosen, scores, sample_sizes, n_exact = [], [], [], []
+    start = configurations.probability, configurations.weights
+    for step in range(problem.batch_size):
+        gains, n_scored = _scored(table, configurations, bounds, free)
+        problem.show(lambda: _all_gains(table, configurations))
+        index = int(np.where(free, gains, -np.inf).argmax())
+        bounds = np.minimum(bounds, gains) if configurations.exact else bounds
+        chosen.append(index)
+        scores.append(float(gains[index]))
+        sample_sizes.append(
+            float(configurations.probability @ effective_sample_size(configurations.weights))
+        )
+        n_exact.append(n_scored)
+        free[index] = False
+        if step < problem.batch_size - 1:
+            configurations.extend(probs[index])
+    initial = table.gains(np.array(chosen), *start)
     return batch_of(
         problem,
         np.array(chosen),
@@ -148,7 +145,7 @@ class _GainTable:
         self.bald = bald_scores(probs, weights).astype(np.float64)
         # Σ_k w_k H(Y_x|θ_k)
         self._given = entropy_scores(probs, weights).astype(np.float64) - self.bald
-        self._rows = class_rows(probs)
+        self._probs = probs
 
     def gains(
         self, indices: np.ndarray, probability: np.ndarray, weights: np.ndarray
@@ -156,38 +153,27 @@ class _GainTable:
         """Σ_y P(y) H(Y_x|y) - Σ_k w_k H(Y_x|θ_k) of the given points."""
         if len(probability) == 1:
             return self.bald[indices]
-        dtype = self._rows.dtype
-        n_rows, size = self._rows.shape[1], bucket(len(probability))
-        block = (
-            1 << int(np.clip(_TABLE_ENTRIES // (size * n_rows), 16, _CANDIDATES)).bit_length() - 1
+        # A compiled program is for one number of configurations; NumPy takes any.
+        size = len(probability) if on_host() else bucket(len(probability))
+        entropies = map_points(
+            _mean_entropy,
+            self._probs[indices],
+            pad_rows(probability, size),
+            pad_rows(weights, size),
+            entries=max(size, self._probs.shape[1]) * self._probs.shape[2],
         )
-        padded_weights = jnp.asarray(pad_rows(weights.astype(dtype), size))
-        padded_probability = jnp.asarray(pad_rows(probability.astype(dtype), size))
-        parts = [
-            _mean_entropy(
-                pad_rows(self._rows[indices[rows]], block), padded_probability, padded_weights
-            )
-            for rows in block_rows(len(indices), block)
-        ]
-        entropies = np.concatenate([np.asarray(part, np.float64) for part in parts])[: len(indices)]
         return np.maximum(entropies - self._given[indices], 0.0)
 
 
-@jax.jit
-def _mean_entropy(
-    rows: Float[Array, "n A K"], probability: Float[Array, " S"], weights: Float[Array, "S K"]
-) -> Float[Array, " n"]:
-    """Σ_y P(y) H(Y_x | y) of a block of points."""
-    n_points, n_rows, n_samples = rows.shape
-    flat = rows.reshape(n_points * n_rows, n_samples)
-    predicted = jnp.matmul(weights, flat.T, precision=jax.lax.Precision.HIGHEST)  # (S, n·A)
-    terms = -_xlogx(predicted)
-    if n_rows == 1:
-        terms -= _xlogx(1.0 - predicted)
-    return (probability @ terms).reshape(n_points, n_rows).sum(axis=1)
-
-
-def _xlogx(x: Array) -> Array:
-    # A floor far below rounding stands in for 0 ln 0 = 0, and for what rounding leaves below zero.
-    floored = jnp.maximum(x, 1e-30)
-    return floored * jnp.log(floored)
+def _mean_entropy(probs: Any, probability: Any, weights: Any, xp: ModuleType) -> Any:
+    """Σ_y P(y) H(Y_x | y) of points (n, K, C), given P(y) (S,) and the weights w_k(y) (S, K)."""
+    n_points, n_samples, n_classes = probs.shape
+    # Of two classes one is enough: the other follows.
+    rows = probs[:, :, 1:] if n_classes == 2 else probs
+    flat = rows.swapaxes(0, 1).reshape(n_samples, -1)
+    with exact_products(xp):
+        predicted = weights @ flat  # (S, n·C)
+        terms = times_log(predicted, xp)
+        if n_classes == 2:
+            terms += times_log(xp.maximum(1.0 - predicted, 0.0), xp)
+        return -(probability @ terms).reshape(n_points, -1).sum(axis=1)
