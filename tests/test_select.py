@@ -210,6 +210,18 @@ class TestFromModel:
                 named, frame, None, 3, strategy, X_labelled=other, y_labelled=Y
             )
 
+    def test_the_layout_in_memory_changes_no_bit(self):
+        """Columns of data frames lie one after the other; sums would round in another order."""
+
+        def seen(X):
+            model = fitted(X, inference="ep")
+            batch = parbals.select_batch_from_model(model, X, None, 3, random_state=0)
+            with_pool = parbals.BayesianLogisticRegression(inference="ep").fit(X[:20], Y[:20], X)
+            scales = model.prior_scale_, with_pool.prior_scale_
+            return *scales, *batch.indices, *batch.scores, *model.predict_proba(X)[:, 1]
+
+        assert seen(np.asfortranarray(X)) == seen(X)
+
     def test_bad_features_are_refused(self, model):
         with pytest.raises(ShapeError, match="X_pool has 2 features"):
             parbals.select_batch_from_model(model, X[:, :2], None, 3)

@@ -252,7 +252,9 @@ def _matrix(X: Any, name: str, n_features: int | None = None) -> np.ndarray:
     """A dense matrix (n, D); a sparse one is filled in where that takes a gigabyte at most."""
     if is_sparse(X) and X.shape[0] * X.shape[1] <= _MOST_ENTRIES:
         X = X.toarray().astype(np.float32)
-    return check_features(X, name, n_features)
+    array = check_features(X, name, n_features)
+    # A data frame's columns lie one after the other, and other layouts round in another order.
+    return np.ascontiguousarray(array) if array.flags.fnc else array
 
 
 def _pool(X: Any, n_features: int | None) -> np.ndarray | DistributedRows:

@@ -207,6 +207,7 @@ class LogisticModel:
         self, rows: np.ndarray, labels: np.ndarray, classes: np.ndarray, seed: int, X_pool: Any
     ) -> None:
         """Become the model of checked rows (n, D) and class numbers (n,)."""
+        rows = np.ascontiguousarray(rows)  # a data frame's lie column by column
         pool = self._pool_moments(X_pool)
         if isinstance(self.prior_scale, str):
             prior = learnt_prior(rows, labels, len(classes), pool)

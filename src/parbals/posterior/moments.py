@@ -42,7 +42,7 @@ class PoolMoments(NamedTuple):
     @classmethod
     def of(cls, rows: np.ndarray) -> "PoolMoments":
         """From the rows; of very wide ones, directions from a thousand of them."""
-        rows = np.asarray(rows, np.float64)
+        rows = np.ascontiguousarray(rows, np.float64)  # columns would be summed in another order
         n_columns = rows.shape[1]
         mean, column_variances = rows.mean(axis=0), rows.var(axis=0)
         total = float(column_variances.sum())

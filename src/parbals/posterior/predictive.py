@@ -14,8 +14,14 @@ _BLOCK_ENTRIES = 2**17  # half a megabyte: what a core has nearby
 
 
 def add_bias(X: np.ndarray, dtype: type = np.float64) -> np.ndarray:
-    """Design rows (N, D+1): the features and a constant 1."""
-    return np.concatenate([X.astype(dtype), np.ones((len(X), 1), dtype)], axis=1)
+    """Design rows (N, D+1): the features and a constant 1.
+
+    One row lies behind the other in memory, however X does: sums and matrix products round in an
+    order that follows the layout, and equal features must give equal choices.
+    """
+    design = np.ones((len(X), X.shape[1] + 1), dtype)
+    design[:, :-1] = X
+    return design
 
 
 def sample_proba(X: np.ndarray, coefficients: np.ndarray, n_classes: int) -> np.ndarray:
