@@ -22,6 +22,7 @@ LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client 
 LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/web tests/test_select.py
 LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 PYTHONS ?= 3.11 3.12 3.13
+VERSIONS ?= highest lowest-direct
 PYTHONS_TESTS := tests/test_public_names.py tests/test_select.py tests/learner/test_active.py tests/store/test_store.py tests/cli/test_main.py
 
 LABEL_STUDIO := label-studio==1.23.2
@@ -122,7 +123,7 @@ test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versi
 test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheel on Python 3.11 to 3.13, with the newest and the lowest dependencies
 	rm -rf $(VENV)/wheel
 	$(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel
-	set -e; for python in $(PYTHONS); do for versions in highest lowest-direct; do \
+	set -e; for python in $(PYTHONS); do for versions in $(VERSIONS); do \
 		echo "Python $$python, $$versions"; place=$(VENV)/python-$$python-$$versions; \
 		$(UV) venv --quiet --clear --python $$python $$place; \
 		$(UV) pip compile --quiet --no-build --resolution $$versions --python $$place pyproject.toml --output-file $$place/wanted.txt; \
