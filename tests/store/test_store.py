@@ -302,6 +302,36 @@ def test_a_withdrawn_label_is_gone_but_remembered_and_can_be_given_anew(store):
         store.withdraw([1, 2], annotator="bob")
 
 
+def test_what_is_labelled_follows_others_and_forgets_what_was_undone(store, folder, tmp_path):
+    def half():
+        with store.together():
+            store.submit([Submission(2, "ham")], annotator="ann")
+            store.withdraw([0], annotator="ann")
+            assert sorted(store.labelled()) == [1, 2], "inside the block it counts"
+            raise RuntimeError("power cut")
+
+    store.submit([Submission(0, "ham"), Submission(1, "ham")], annotator="ann")
+    assert sorted(store.labelled()) == [0, 1]
+    with pytest.raises(RuntimeError, match="power cut"):
+        half()
+    assert sorted(store.labelled()) == [0, 1]
+    with Store.open(folder) as other:
+        other.submit([Submission(3, "spam"), Submission(0, "spam")], annotator="bob")
+        other.withdraw([0, 1], annotator="ann")
+    assert sorted(store.labelled()) == [0, 3], "bob's label of the first is still there"
+    assert (store.n_labelled, store.n_done()) == (2, 2)
+    before = tmp_path / "before"
+    with Store.create(before, classes=["spam", "ham"], settings={}) as young:
+        young.add_items((f"mail-{n}", {}) for n in range(10))
+        for number in range(6):
+            young.submit([Submission(5, "ham")], annotator=f"a{number}")
+    for file in folder.iterdir():
+        file.unlink()
+    for file in before.iterdir():
+        file.rename(folder / file.name)
+    assert store.labelled() == [5], "another project lies there now"
+
+
 @pytest.mark.parametrize("label", ["HAM", "", None, 1, True, float("nan"), ["ham"]])
 def test_a_label_that_is_not_a_class_is_refused_with_everything_beside_it(store, label):
     with pytest.raises(

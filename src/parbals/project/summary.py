@@ -87,7 +87,9 @@ def overview(store: Store) -> Overview:
     waiting, out = store.queued()
     latest, annotators = store.latest_report(), store.annotators()
     machines = {annotator.name for annotator in annotators if annotator.source == "machine"}
-    people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in votes.items()}
+    people = votes
+    if machines:
+        people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in votes.items()}
     return Overview(
         folder=store.folder,
         strategy=store.settings.strategy,

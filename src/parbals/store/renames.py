@@ -30,6 +30,9 @@ class Renames:
         row = connection.execute("SELECT value FROM meta WHERE key = ?", (KEY,)).fetchone()
         return cls(() if row is None else from_json(row[0]))
 
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
     def now(self, label: str | None, answer: int) -> str | None:
         """Today's name of the class that an answer of this number named."""
         for old, new, last in self.steps:
