@@ -31,7 +31,7 @@ from parbals.web.map import make_map
 
 __all__ = ["Chooser", "Reporter", "main"]
 
-_NICENESS = 10
+_NICENESS = 5
 _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
 _LOOK_AGAIN = 0.5
