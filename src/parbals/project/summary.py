@@ -19,7 +19,7 @@ from parbals.learner.words import (
 from parbals.project.consensus import Agreement, agreement, combined_labels
 from parbals.project.decisions import stakes_of
 from parbals.project.features import load_features
-from parbals.store.records import Annotator
+from parbals.store.records import Annotator, Report
 from parbals.store.store import Store
 from parbals.wording import percent
 
@@ -106,13 +106,21 @@ def overview(store: Store) -> Overview:
         audit_labelled=len(labels.keys() & set(store.settings.audit)),
         class_balance=balance,
         annotators=annotators,
-        report=None
-        if latest is None
-        else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
+        report=None if latest is None else _readable(latest),
         agreement=agreement(people),
         goal=goal_of(store),
         chosen_by={name or "": n for name, n in store.chosen_by().items()},
     )
+
+
+def _readable(latest: Report) -> dict[str, Any] | None:
+    """A stored report; None for one that is not as we write them: it is made again with labels."""
+    report = {**latest.body, "created": latest.created, "n_labels": latest.n_labels}
+    try:
+        report_lines(report, Goal(1, 0.5), latest.n_labels, verbose=True)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return report
 
 
 def goal_of(store: Store) -> Goal:

@@ -79,7 +79,8 @@ def _parsed(rows: tuple[tuple[str, str, str], ...]) -> tuple[dict[str, Any], lis
         for key, value, proof in rows
         if checksum(owner, "meta", (key, value)) != proof
     ]
-    if not isinstance(meta["classes"], list):
+    classes = meta["classes"]
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
         bad.append("its classes cannot be read")
     return meta, bad
 
