@@ -258,12 +258,12 @@ def test_a_repeated_request_returns_what_was_stored_and_writes_nothing(store):
 
 def test_a_request_id_used_for_something_else_is_refused(store):
     store.submit([Submission(2, "ham", "r1")], annotator="ann")
-    for answer, annotator in (
-        (Submission(3, "ham", "r1"), "ann"),
-        (Submission(2, "ham", "r1"), "bob"),
+    with pytest.raises(
+        InputError, match=r"'r1' was used for something else \(item 'mail-2', 'ham'"
     ):
-        with pytest.raises(InputError, match=r"'r1' was used for something else \(item 'mail-2'"):
-            store.submit([answer], annotator=annotator)
+        store.submit([Submission(3, "ham", "r1")], annotator="ann")
+    with pytest.raises(InputError, match=r"'r1' was used for something else \(another's\)"):
+        store.submit([Submission(2, "ham", "r1")], annotator="bob")
     assert labels(store) == {2: {"ann": "ham"}}
 
 
