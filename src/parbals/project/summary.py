@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _BAR = 30
+_NOT_OURS = (KeyError, TypeError, ValueError, AttributeError)
+"""What words about a report raise where somebody else has written it."""
 _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
 
@@ -117,8 +119,10 @@ def _readable(latest: Report) -> dict[str, Any] | None:
     """A stored report; None for one that is not as we write them: it is made again with labels."""
     report = {**latest.body, "created": latest.created, "n_labels": latest.n_labels}
     try:
-        report_lines(report, Goal(1, 0.5), latest.n_labels, verbose=True)
-    except (KeyError, TypeError, ValueError, AttributeError):
+        advice(Goal(1, 0.5), latest.n_labels, report)
+        certificate(report.get("measured"))
+        metric_line(report)
+    except _NOT_OURS:
         return None
     return report
 
@@ -156,7 +160,10 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     if report is None:
         now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
-    lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
+    try:
+        lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
+    except _NOT_OURS:
+        return [*lines, "The latest report cannot be read; it is made again when labels arrive."]
     if seen.labelled != report["n_labels"]:
         lines.append(
             f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` or "
