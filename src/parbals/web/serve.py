@@ -116,6 +116,7 @@ def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server
         access_log=False,
         server_header=False,
         http=limited(place.encryption()),  # type: ignore[arg-type]
+        loop="none",  # Python's own, whatever is installed: others begin encryption otherwise
         ws="none",
         backlog=_BACKLOG,
         timeout_keep_alive=30,
