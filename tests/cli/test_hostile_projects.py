@@ -2,15 +2,23 @@
 
 import os
 import socket
+import sqlite3
 import subprocess
+from contextlib import closing, suppress
 from itertools import product
 
 import pytest
+from click.testing import CliRunner
 
-from parbals.errors import ProjectError
+from parbals.cli.main import parbals
+from parbals.errors import ParbalsError, ProjectError
 from parbals.store.folder import check_folder, is_project_file
+from parbals.store.journal import _proof
 from parbals.store.meta import write_meta
+from parbals.store.rows import checksum
 from parbals.store.store import Store
+from parbals.web.queries import Curve, Tasks, live
+from parbals.web.schemas import QueueOut, ServerOut
 from parbals.web.supervisor import Supervisor
 
 FILES = (
@@ -130,3 +138,82 @@ def test_modules_that_lie_beside_the_data_are_not_imported(project):
     command = Supervisor(project, lambda: None).command
     subprocess.run(command, cwd=project, input="", text=True, timeout=120, check=False)
     assert not (project / "ran").exists()
+
+
+VALUES = {
+    "deeper than any stack": "[" * 100_000 + "]" * 100_000,
+    "deeper than JSON writers go": '{"message": ' * 300 + "1" + "}" * 300,
+    "half a character": '{"message": "\\ud800"}',
+    "NaN": '{"message": NaN}',
+    "a list": "[1, 2]",
+    "a text": '"x"',
+    "not JSON": "{",
+    "nothing of what is expected": '{"expected_error": 5, "classes": 3, "similar": []}',
+}
+PLACES = ("items", "batches", "events", "reports", "classes", "renames", "guidelines")
+READING = (
+    *(("status", "--verbose"), ("status", "--json"), ("export",), ("history",), ("log",)),
+    *(("check",), ("backup", "backup.zip"), ("salvage", "--out", "answers.csv")),
+)
+
+
+def write(folder, place, value):
+    """Put a value where JSON is kept, as somebody who knows our checksums would."""
+    with Store.open(folder) as store:
+        store.record_batch("random", 0, [(20, None, None)], {}, queued=True)
+        store.save_report({}, 6)
+        store.update_settings(guidelines="be kind")
+        project = store.identity
+    with closing(sqlite3.connect(folder / "project.sqlite3", isolation_level=None)) as connection:
+        if place == "items":
+            key = connection.execute("SELECT position, id FROM items WHERE position = 20")
+            proof = checksum(project, "items", (*key.fetchone(), value))
+            row = "UPDATE items SET content = ?, checksum = ? WHERE position = 20"
+            connection.execute(row, (value, proof))
+        elif place in ("classes", "renames", "guidelines"):
+            proof = checksum(project, "meta", (place, value))
+            connection.execute(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (place, value, proof)
+            )
+        else:
+            column = {"batches": "settings", "events": "detail", "reports": "body"}[place]
+            kept = connection.execute(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?",
+                (place,),
+            ).fetchall()
+            for name, _ in kept:
+                connection.execute(f"DROP TRIGGER {name}")
+            connection.execute(f"UPDATE {place} SET {column} = ?", (value,))
+            for _, sql in kept:
+                connection.execute(sql)
+
+
+@pytest.mark.parametrize(("place", "value"), list(product(PLACES, VALUES)))
+def test_a_value_that_nobody_would_write_is_refused_in_a_sentence(place, value, run, project):
+    write(project, place, VALUES[value])
+    for name, *arguments in READING:
+        result = CliRunner().invoke(parbals, [name, str(project), *arguments])
+        assert result.exit_code == 0 or isinstance(result.exception, (ParbalsError, SystemExit)), (
+            name,
+            result.exception,
+        )
+    with suppress(ParbalsError), Store.open(project) as store:
+        (lease,) = store.take("ann", 1, 60.0)
+        live(
+            store,
+            Curve(),
+            QueueOut(ready=1, out=0, state="idle", message=None),
+            ServerOut(started=0.0, version="1"),
+        )
+        Tasks(store).task(store, lease).model_dump_json()
+
+
+@pytest.mark.parametrize("rest", [b'"deep":' + b"[" * 100_000, b'"label":"\xff",', b'"label":3,'])
+def test_a_proved_line_of_the_journal_that_cannot_be_read_stops_no_salvage(rest, run, project):
+    with Store.open(project) as store:
+        identity = store.identity
+    head = b'{"answer":99,"checksum":"0123456789abcdef","project":"%b",' % identity.encode() + rest
+    with (project / "project.journal").open("ab") as file:
+        file.write(head + _proof(identity, head) + b"\n")
+    run("salvage", project, "--out", "answers.csv")
+    assert len((project.parent / "answers.csv").read_text(encoding="utf-8").splitlines()) == 7

@@ -107,7 +107,8 @@ def test_a_frame_of_numbers_is_taken_as_it_is():
 
 def wide():
     """Rows about one of two topics, in 3,000 sparse columns."""
-    rows = scipy.sparse.random(N, 3_000, 0.01, "csr", rng=np.random.default_rng(0))
+    values = np.random.default_rng(0).random((N, 3_000))
+    rows = scipy.sparse.csr_array(np.where(values < 0.01, 100.0 * values, 0.0))
     topic = np.array([label == "yes" for label in LABELS])
     marks = scipy.sparse.csr_array((np.ones(N), (np.arange(N), np.where(topic, 5, 6))), rows.shape)
     return scipy.sparse.csr_array(rows + 3 * marks)

@@ -258,12 +258,12 @@ def test_a_repeated_request_returns_what_was_stored_and_writes_nothing(store):
 
 def test_a_request_id_used_for_something_else_is_refused(store):
     store.submit([Submission(2, "ham", "r1")], annotator="ann")
-    for answer, annotator in (
-        (Submission(3, "ham", "r1"), "ann"),
-        (Submission(2, "ham", "r1"), "bob"),
+    with pytest.raises(
+        InputError, match=r"'r1' was used for something else \(item 'mail-2', 'ham'"
     ):
-        with pytest.raises(InputError, match=r"'r1' was used for something else \(item 'mail-2'"):
-            store.submit([answer], annotator=annotator)
+        store.submit([Submission(3, "ham", "r1")], annotator="ann")
+    with pytest.raises(InputError, match=r"'r1' was used for something else \(another's\)"):
+        store.submit([Submission(2, "ham", "r1")], annotator="bob")
     assert labels(store) == {2: {"ann": "ham"}}
 
 
@@ -300,6 +300,36 @@ def test_a_withdrawn_label_is_gone_but_remembered_and_can_be_given_anew(store):
     assert [answer.label for answer in store.history(1)] == ["ham", None, "spam"]
     with pytest.raises(InputError, match="'bob' has not answered item 'mail-1'"):
         store.withdraw([1, 2], annotator="bob")
+
+
+def test_what_is_labelled_follows_others_and_forgets_what_was_undone(store, folder, tmp_path):
+    def half():
+        with store.together():
+            store.submit([Submission(2, "ham")], annotator="ann")
+            store.withdraw([0], annotator="ann")
+            assert sorted(store.labelled()) == [1, 2], "inside the block it counts"
+            raise RuntimeError("power cut")
+
+    store.submit([Submission(0, "ham"), Submission(1, "ham")], annotator="ann")
+    assert sorted(store.labelled()) == [0, 1]
+    with pytest.raises(RuntimeError, match="power cut"):
+        half()
+    assert sorted(store.labelled()) == [0, 1]
+    with Store.open(folder) as other:
+        other.submit([Submission(3, "spam"), Submission(0, "spam")], annotator="bob")
+        other.withdraw([0, 1], annotator="ann")
+    assert sorted(store.labelled()) == [0, 3], "bob's label of the first is still there"
+    assert (store.n_labelled, store.n_done()) == (2, 2)
+    before = tmp_path / "before"
+    with Store.create(before, classes=["spam", "ham"], settings={}) as young:
+        young.add_items((f"mail-{n}", {}) for n in range(10))
+        for number in range(6):
+            young.submit([Submission(5, "ham")], annotator=f"a{number}")
+    for file in folder.iterdir():
+        file.unlink()
+    for file in before.iterdir():
+        file.rename(folder / file.name)
+    assert store.labelled() == [5], "another project lies there now"
 
 
 @pytest.mark.parametrize("label", ["HAM", "", None, 1, True, float("nan"), ["ham"]])

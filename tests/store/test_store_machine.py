@@ -314,6 +314,7 @@ class StoreMachine(RuleBasedStateMachine):
             if given[-1] is not None:
                 current.setdefault(position, {})[annotator] = given[-1]
         assert self.store.current_labels() == current
+        assert sorted(self.store.labelled()) == sorted(current)
         assert self.store.n_labelled == len(current)
         out = sorted(
             (lease[:2], position)

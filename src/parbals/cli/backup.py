@@ -58,7 +58,8 @@ def backup(folder: Path, file: Path, as_json: bool) -> None:
 @click.option(
     "--keep-links",
     is_flag=True,
-    help="The personal links of invited people go on working: for a backup of your own.",
+    help="Personal links go on working, and images are still looked for where they were: for a "
+    "backup of your own.",
 )
 @JSON
 def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
@@ -67,6 +68,7 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
     Everything is checked before the folder gets its name; nothing outside it is touched, and
     nothing in the file is run, whoever made it. The page gets a new link. Whoever made the file may
     know the links of the people in it, so that these are ended; their names and labels stay.
+    Images are then shown from DIR alone.
 
     \b
     Examples:
@@ -85,6 +87,11 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
             f"Personal links were ended ({n:,}: {names}{', …' if n > _FEW else ''}); `parbals "
             f"invite {folder} NAME` gives a new one, and --keep-links keeps those of a backup of "
             "your own."
+        )
+    if found.images_left is not None:
+        lines.append(
+            f"Images are looked for in {folder} alone, not in {found.images_left} any more; "
+            "--keep-links keeps the folder of a backup of your own."
         )
     say(as_json, {"folder": str(folder), **asdict(found)}, "\n".join(lines))
 

@@ -49,6 +49,7 @@ class Contents:
     n_bytes: int = 0
     images_elsewhere: int = 0
     links_ended: tuple[str, ...] = ()
+    images_left: str | None = None
 
 
 def check_project(folder: Path) -> tuple[Contents, list[str]]:

@@ -38,7 +38,8 @@ _Votes = Mapping[int, Mapping[str, str]]
 
 def majority(labels: Iterable[str]) -> str:
     """The most frequent label, the earliest among equals."""
-    return Counter(labels).most_common(1)[0][0]
+    given = list(labels)
+    return given[0] if len(given) == 1 else Counter(given).most_common(1)[0][0]
 
 
 def combined_labels(votes: _Votes) -> dict[int, str]:

@@ -45,6 +45,13 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
 
 def change_words(kind: str, detail: dict[str, Any]) -> str:
     """What was changed, in words; ``kind`` is one of those that ``history_rows`` knows."""
+    try:
+        return _change_words(kind, detail)
+    except (KeyError, TypeError, ValueError):  # made by somebody else: it stops nothing
+        return "cannot be read"
+
+
+def _change_words(kind: str, detail: dict[str, Any]) -> str:
     if kind == RENAMED_CLASS:
         return f"{detail['old']} is now {detail['new']}"
     if kind == ADDED:

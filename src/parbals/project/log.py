@@ -56,7 +56,9 @@ def _sentence(event: Event) -> str:
     if kind == RELEASED:
         return f"{detail.get('count')} of {detail.get('name') or 'everybody'}"
     if kind == ROLE:
-        return f"{detail.get('name')}: {' → '.join(detail.get('role', ()))}"
+        role = detail.get("role")
+        words = " → ".join(map(str, role)) if isinstance(role, list) else role
+        return f"{detail.get('name')}: {words}"
     return f"{detail.get('name')}, {detail.get('role')}"
 
 

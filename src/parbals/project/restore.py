@@ -3,7 +3,8 @@
 The file is hostile until it is proved: only names that :mod:`parbals.project.backup` writes, plain
 members, no more bytes than the file has. They are written into a new folder, which takes its name
 only when every checksum and the project itself are found good. Nothing in it is run. Whoever made
-the file may know the links of the people in it, so that these are ended unless they are asked for.
+the file may know the links of the people in it, and has chosen where images are looked for, so that
+both end unless they are asked for.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from zipfile import ZIP_STORED, BadZipFile, LargeZipFile, ZipFile
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, sync_folder
 from parbals.project.backup import SUMS, Contents, check_project, is_backup_name
+from parbals.project.media import image_column
 from parbals.store.database import FILE_NAME
 from parbals.store.store import Store
 
@@ -52,7 +54,7 @@ def restore_backup(file: Path, folder: Path, *, keep_links: bool = False) -> Con
             found, faults = check_project(draft)
             if faults:
                 raise ProjectDamagedError(f"{file} holds a damaged project: {faults[0]}")
-            ended = () if keep_links else _end_links(draft)
+            ended, left = ((), None) if keep_links else _end_trust(draft, parent / folder.name)
             if folder.exists():
                 folder.rmdir()
             os.rename(draft, folder)
@@ -64,15 +66,26 @@ def restore_backup(file: Path, folder: Path, *, keep_links: bool = False) -> Con
             raise InputError(f"{file} was not restored. {reason}") from None
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-    return Contents(found.items, found.answers, len(sums), n_bytes, links_ended=ended)
+    return Contents(
+        found.items, found.answers, len(sums), n_bytes, links_ended=ended, images_left=left
+    )
 
 
-def _end_links(folder: Path) -> tuple[str, ...]:
-    with Store.open(folder, read_only=True) as store:
-        if not any(person.invited for person in store.people()):
-            return ()  # an older project stays as it is until somebody writes to it
-    with Store.open(folder) as store:
-        return store.revoke_all()
+def _end_trust(draft: Path, folder: Path) -> tuple[tuple[str, ...], str | None]:
+    """End what its maker could use: people's links, and a folder of images of their choice.
+
+    The page shows the images of that folder to everybody who labels. Returns the names, and the
+    folder.
+    """
+    with Store.open(draft, read_only=True) as store:
+        is_team = any(person.invited for person in store.people())
+        media = None if image_column(store) is None else store.settings.media
+    if not is_team and media is None:
+        return (), None  # an older project stays as it is until somebody writes to it
+    with Store.open(draft) as store:
+        if media is not None:
+            store.update_settings(media=str(folder))
+        return store.revoke_all(), media
 
 
 def check_backup(file: Path) -> Contents:

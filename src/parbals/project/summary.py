@@ -19,7 +19,7 @@ from parbals.learner.words import (
 from parbals.project.consensus import Agreement, agreement, combined_labels
 from parbals.project.decisions import stakes_of
 from parbals.project.features import load_features
-from parbals.store.records import Annotator
+from parbals.store.records import Annotator, Report
 from parbals.store.store import Store
 from parbals.wording import percent
 
@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _BAR = 30
+_NOT_OURS = (KeyError, TypeError, ValueError, AttributeError)
+"""What words about a report raise where somebody else has written it."""
 _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
 
@@ -87,7 +89,9 @@ def overview(store: Store) -> Overview:
     waiting, out = store.queued()
     latest, annotators = store.latest_report(), store.annotators()
     machines = {annotator.name for annotator in annotators if annotator.source == "machine"}
-    people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in votes.items()}
+    people = votes
+    if machines:
+        people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in votes.items()}
     return Overview(
         folder=store.folder,
         strategy=store.settings.strategy,
@@ -104,13 +108,23 @@ def overview(store: Store) -> Overview:
         audit_labelled=len(labels.keys() & set(store.settings.audit)),
         class_balance=balance,
         annotators=annotators,
-        report=None
-        if latest is None
-        else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
+        report=None if latest is None else _readable(latest),
         agreement=agreement(people),
         goal=goal_of(store),
         chosen_by={name or "": n for name, n in store.chosen_by().items()},
     )
+
+
+def _readable(latest: Report) -> dict[str, Any] | None:
+    """A stored report; None for one that is not as we write them: it is made again with labels."""
+    report = {**latest.body, "created": latest.created, "n_labels": latest.n_labels}
+    try:
+        advice(Goal(1, 0.5), latest.n_labels, report)
+        certificate(report.get("measured"))
+        metric_line(report)
+    except _NOT_OURS:
+        return None
+    return report
 
 
 def goal_of(store: Store) -> Goal:
@@ -146,7 +160,10 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     if report is None:
         now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
-    lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
+    try:
+        lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
+    except _NOT_OURS:
+        return [*lines, "The latest report cannot be read; it is made again when labels arrive."]
     if seen.labelled != report["n_labels"]:
         lines.append(
             f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` or "

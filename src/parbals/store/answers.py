@@ -122,7 +122,7 @@ class Answers:
                 f"label IS NOT NULL ORDER BY position, {SINCE}"
             )
             return [
-                (position, annotator, str(renames.now(label, answer)), source)
+                (position, annotator, str(renames.now(label, answer)) if renames else label, source)
                 for position, annotator, label, source, answer in rows
             ]
 
@@ -148,15 +148,16 @@ class Answers:
             ).fetchall()
         return [Annotator(*row) for row in rows]
 
+    def labelled(self) -> list[int]:
+        """Positions that have a label now, from whomever."""
+        with self._db.reading() as connection:
+            return list(self._db.labelled(connection))
+
     @property
     def n_labelled(self) -> int:
-        """How many items have a label now, from whomever."""
+        """How many items have a label now."""
         with self._db.reading() as connection:
-            return int(
-                connection.execute(
-                    f"SELECT count(DISTINCT position) FROM ({CURRENT}) WHERE label IS NOT NULL"
-                ).fetchone()[0]
-            )
+            return len(self._db.labelled(connection))
 
 
 def _store(

@@ -168,7 +168,7 @@ class Batches:
                             created,
                             strategy,
                             seed,
-                            from_json(settings),
+                            from_json(settings, dict),
                             tuple(members[batch]),
                         )
                     )

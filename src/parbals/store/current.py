@@ -9,6 +9,7 @@ __all__ = [
     "SINCE",
     "TAKEN_BACK",
     "UNSEEN",
+    "Labelled",
     "count_labels",
     "has_label",
     "has_passed",
@@ -53,6 +54,33 @@ UNSEEN = (
     "AS p WHERE p.position = leases.position)"
 )
 """Items on the page that nobody has now and nobody has said anything about, and their batches."""
+
+
+class Labelled:
+    """The items that have a label now; only what was answered since the last time is read."""
+
+    def __init__(self) -> None:
+        self._positions: set[int] = set()
+        self._last = 0
+
+    def read(self, connection: sqlite3.Connection, *, is_committed: bool) -> set[int]:
+        """Their positions, which are not to be changed.
+
+        Answers that are not committed yet count, but are not remembered: they may be undone.
+        """
+        (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
+        if last == self._last:
+            return self._positions
+        positions = self._positions if is_committed else set(self._positions)
+        newer = _answers("position IN (SELECT position FROM answers WHERE answer > ?)")
+        for position, n_labels in connection.execute(
+            f"SELECT position, sum(label IS NOT NULL) FROM ({newer}) GROUP BY position",
+            (self._last,),
+        ):
+            (positions.add if n_labels else positions.discard)(position)
+        if is_committed:
+            self._last = last
+        return positions
 
 
 def has_label(position: str, annotator: str) -> str:

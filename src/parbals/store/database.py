@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
+from parbals.store.current import Labelled
 from parbals.store.folder import check_folder
 from parbals.store.integrity import compare, problems, read_meta
 from parbals.store.journal import Journal, entry, old_witness, proved_id
@@ -43,7 +44,6 @@ class Database:
         self.project = ""
         self.version = 0
         self.index_checked = False
-        self._names = Names()
         self._closed = False
         self._connection: sqlite3.Connection | None = None
         self._lines: list[bytes] | None = None
@@ -129,6 +129,10 @@ class Database:
         """Everybody who has ever labelled something; inside a transaction or outside."""
         return self._names.read(connection, len(self._lines or ()))
 
+    def labelled(self, connection: sqlite3.Connection) -> set[int]:
+        """Positions of the items that have a label now; inside a transaction or outside."""
+        return self._labelled.read(connection, is_committed=not self._lines)
+
     def settle(self) -> None:
         """Fold what the -wal file holds into the project's file, as far as nobody is in the way."""
         with self.reading() as connection, suppress(sqlite3.Error):
@@ -191,6 +195,7 @@ class Database:
                 self.version = len(MIGRATIONS)
         self._files = self._identity()
         self.index_checked = False
+        self._names, self._labelled = Names(), Labelled()  # another file may lie there now
 
     def _reader(self) -> sqlite3.Connection:
         """A read-only connection to a sound project."""

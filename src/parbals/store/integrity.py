@@ -3,6 +3,7 @@
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from parbals.errors import ProjectDamagedError
@@ -65,18 +66,21 @@ def problems(
 
 def read_meta(connection: sqlite3.Connection) -> tuple[dict[str, Any], list[str]]:
     """The settings, and which of them do not pass their checksum."""
-    rows = {
-        key: (value, proof)
-        for key, value, proof in connection.execute("SELECT key, value, checksum FROM meta")
-    }
-    meta = {key: from_json(value) for key, (value, _) in rows.items()}
+    meta, bad = _parsed(tuple(connection.execute("SELECT key, value, checksum FROM meta")))
+    return dict(meta), list(bad)
+
+
+@lru_cache(maxsize=4)  # every answer asks, and they seldom change
+def _parsed(rows: tuple[tuple[str, str, str], ...]) -> tuple[dict[str, Any], list[str]]:
+    meta = {key: from_json(value) for key, value, _ in rows}
     owner = meta["project"]
     bad = [
         f"the setting {key!r} does not pass its checksum"
-        for key, (value, proof) in rows.items()
+        for key, value, proof in rows
         if checksum(owner, "meta", (key, value)) != proof
     ]
-    if not isinstance(meta["classes"], list):
+    classes = meta["classes"]
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
         bad.append("its classes cannot be read")
     return meta, bad
 

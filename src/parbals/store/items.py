@@ -43,7 +43,7 @@ def _proved(project: str, row: tuple[int, str, str, str]) -> Item:
             f"Item {position} does not pass its checksum, so the project is damaged; put back a "
             "copy of it."
         )
-    return Item(position, name, from_json(content))
+    return Item(position, name, from_json(content, dict))
 
 
 class Items:

@@ -86,7 +86,6 @@ class Journal:
         if not self._behind:
             return
         try:
-            is_new = not self.file.exists()
             number = self._open(os.O_RDWR | os.O_APPEND | os.O_CREAT)
             with open(number, "r+b", buffering=0) as file:
                 end = file.seek(0, os.SEEK_END)
@@ -96,7 +95,7 @@ class Journal:
                 while data:
                     data = data[file.write(data) :]
                 getattr(os, "fdatasync", os.fsync)(file.fileno())
-            if is_new:
+            if end == 0:  # it may be new, and then so is its name in the folder
                 sync_folder(self.file.parent)
             self._behind.clear()
         except (OSError, ProjectError) as error:

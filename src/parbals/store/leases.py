@@ -140,8 +140,9 @@ def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
     ).fetchone()
     if row is None:
         return None
-    similar = from_json(row[-1]).get("similar", {}).get(str(position))
-    return replace(Why(*row[:-1]), similar=similar)
+    similar = from_json(row[-1], dict).get("similar", {})
+    count = similar.get(str(position)) if isinstance(similar, dict) else None
+    return replace(Why(*row[:-1]), similar=count if isinstance(count, int) else None)
 
 
 def give(connection: sqlite3.Connection, position: int, annotator: str, expires: float) -> Lease:

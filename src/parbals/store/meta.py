@@ -130,7 +130,7 @@ class Meta:
                 f"SELECT event, created, kind, detail, {who} FROM events ORDER BY event"
             ).fetchall()
         return [
-            Event(event, created, kind, from_json(detail), who, origin)
+            Event(event, created, kind, from_json(detail, dict), who, origin)
             for event, created, kind, detail, who, origin in rows
         ]
 

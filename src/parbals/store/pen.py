@@ -74,11 +74,15 @@ class Pen:
         said = known.said
         if known.table == "answers":
             said = self.renames.now(said, known.number)
-        if (known.table, known.position, said) not in expected or known.annotator != self.annotator:
+        is_theirs = known.annotator == self.annotator
+        if (known.table, known.position, said) not in expected or not is_theirs:
+            # What others said is not for everybody who tries their ids.
+            what = (
+                f"item {self.name(known.position)!r}, {known.said!r}" if is_theirs else "another's"
+            )
             raise RequestUsedError(
-                f"{name} {request!r} was used for something else (item "
-                f"{self.name(known.position)!r}, {known.said!r} by {known.annotator!r}); give "
-                "every request its own id."
+                f"{name} {request!r} was used for something else ({what}); give every request its "
+                "own id."
             )
         return known
 

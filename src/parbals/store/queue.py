@@ -7,7 +7,7 @@ a lease that has run out puts its item back into the queue.
 from collections.abc import Sequence
 
 from parbals.store.clock import moment
-from parbals.store.current import CURRENT, CURRENT_PASSES, PASSED, UNSEEN
+from parbals.store.current import CURRENT_PASSES, PASSED, UNSEEN
 from parbals.store.database import Database
 from parbals.store.integrity import read_meta
 from parbals.store.items import count_items
@@ -167,12 +167,10 @@ class Queue:
     def n_done(self) -> int:
         """How many items have a label or were passed."""
         with self._db.reading() as connection:
-            return int(
-                connection.execute(
-                    f"SELECT count(*) FROM (SELECT position FROM ({CURRENT}) WHERE label IS NOT "
-                    f"NULL UNION SELECT position FROM ({CURRENT_PASSES}) WHERE {PASSED})"
-                ).fetchone()[0]
-            )
+            passed = connection.execute(
+                f"SELECT position FROM ({CURRENT_PASSES}) WHERE {PASSED}"
+            ).fetchall()
+            return len(self._db.labelled(connection).union(position for (position,) in passed))
 
     def why(self, position: int) -> Why | None:
         """The item's place in the batch that chose it last; None if none did."""

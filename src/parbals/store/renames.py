@@ -8,7 +8,8 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
-from parbals.store.rows import from_json
+from parbals.errors import ProjectDamagedError
+from parbals.store.rows import UNREADABLE, from_json
 
 __all__ = ["KEY", "Renames"]
 
@@ -19,7 +20,10 @@ class Renames:
     """What the names in answers mean now."""
 
     def __init__(self, steps: Sequence[Sequence[Any]] = ()) -> None:
-        self.steps = tuple((str(old), str(new), int(last)) for old, new, last in steps)
+        try:
+            self.steps = tuple((str(old), str(new), int(last)) for old, new, last in steps)
+        except (TypeError, ValueError, OverflowError):
+            raise ProjectDamagedError(UNREADABLE) from None
 
     @classmethod
     def of(cls, meta: Mapping[str, Any]) -> Self:
@@ -28,7 +32,10 @@ class Renames:
     @classmethod
     def read(cls, connection: sqlite3.Connection) -> Self:
         row = connection.execute("SELECT value FROM meta WHERE key = ?", (KEY,)).fetchone()
-        return cls(() if row is None else from_json(row[0]))
+        return cls(() if row is None else from_json(row[0], list))
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
 
     def now(self, label: str | None, answer: int) -> str | None:
         """Today's name of the class that an answer of this number named."""

@@ -9,8 +9,15 @@ from typing import Any
 
 from parbals.errors import InputError, ProjectDamagedError
 
-__all__ = ["check_position", "check_text", "checksum", "from_json", "now", "to_json"]
+__all__ = [
+    *("UNREADABLE", "check_position", "check_text", "checksum", "from_json", "now", "to_json"),
+]
 
+UNREADABLE = (
+    "A stored value cannot be read, so the project is damaged; put back a copy, or take out the "
+    "readable answers: `parbals salvage DIR --out answers.csv`."
+)
+_DEEPEST = 100
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -37,6 +44,7 @@ def to_json(value: Any, name: str) -> str:
     try:
         text = _ENCODER.encode(value)
         text.encode()
+        _check_depth(value, text)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{name} cannot be stored as JSON ({error}); use text, finite numbers, true, false, "
@@ -45,15 +53,38 @@ def to_json(value: Any, name: str) -> str:
     return text
 
 
-def from_json(text: str) -> Any:
-    """The value that ``to_json`` wrote."""
+def from_json(text: str, kind: type = object) -> Any:
+    """The value that ``to_json`` wrote; another ``kind``, or what it refuses, is damage."""
     try:
-        return json.loads(text)
-    except (TypeError, ValueError):
-        raise ProjectDamagedError(
-            "A stored value cannot be read, so the project is damaged; put back a copy, or take "
-            "out the readable answers: `parbals salvage DIR --out answers.csv`."
-        ) from None
+        value = json.loads(text, parse_constant=_refuse)
+        _check_depth(value, text)
+        if "\\u" in text:  # an escape may stand for half a character, which no file can hold
+            to_json(value, "value")
+    except (TypeError, ValueError, RecursionError, InputError):
+        raise ProjectDamagedError(UNREADABLE) from None
+    if not isinstance(value, kind):
+        raise ProjectDamagedError(UNREADABLE)
+    return value
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _check_depth(value: Any, text: str) -> None:
+    """Lists in lists without end are written by nobody who means well, and stop other programs."""
+    level, depth = [value], 0
+    is_suspect = text.count("[") + text.count("{") > _DEEPEST
+    while level and is_suspect:
+        depth += 1
+        if depth > _DEEPEST:
+            raise ValueError(f"more than {_DEEPEST} lists or tables inside each other")
+        level = [
+            part
+            for one in level
+            if isinstance(one, (dict, list))
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
 
 
 def check_text(value: Any, name: str) -> str:

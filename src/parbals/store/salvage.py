@@ -1,21 +1,20 @@
 """The answers of a damaged project: what can still be read and proved."""
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from parbals.errors import ProjectError
+from parbals.errors import ProjectDamagedError, ProjectError
 from parbals.store.folder import check_folder
 from parbals.store.journal import Journal, proved_id, proved_start
 from parbals.store.records import Answer
-from parbals.store.rows import checksum
+from parbals.store.rows import checksum, from_json
 from parbals.store.schema import COLUMNS
 
 __all__ = ["salvage"]
 
-_UNREADABLE = (sqlite3.Error, ValueError, TypeError)
+_UNREADABLE = (sqlite3.Error, ValueError, TypeError, ProjectDamagedError)
 """What reading a damaged database raises."""
 
 
@@ -43,8 +42,9 @@ def salvage(folder: Path, file: Path) -> Iterator[Answer]:
                     "two; move one of them out of the folder to take the answers out of the other."
                 )
             if start.table == "answers":
-                record = json.loads(line)
-                answers.setdefault(start.number, Answer(*(record[name] for name in names)))
+                with suppress(KeyError, UnicodeDecodeError, ProjectDamagedError):
+                    record = from_json(line.decode(), dict)
+                    answers.setdefault(start.number, Answer(*(record[name] for name in names)))
         for answer in _readable_answers(database, project):
             answers.setdefault(answer.answer, answer)
     for _, answer in sorted(answers.items()):
@@ -63,7 +63,7 @@ def _project_in(database: sqlite3.Connection) -> str | None:
     """The identity that the database has, where SQLite can read it."""
     with suppress(*_UNREADABLE):
         row = database.execute("SELECT value FROM meta WHERE key = 'project'").fetchone()
-        return str(json.loads(row[0]))
+        return str(from_json(row[0], str))
     return None
 
 

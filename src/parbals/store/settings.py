@@ -181,11 +181,12 @@ def _list_of(check_one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]
 
 
 def _file(kind: type[MatrixFile]) -> Callable[[Any], MatrixFile]:
+    known = {field.name for field in fields(kind)}
+
     def check(value: Any) -> MatrixFile:
         parts = asdict(value) if isinstance(value, MatrixFile) else value
         try:
-            names = {field.name for field in fields(kind)}.intersection(parts)
-            given: dict[str, Any] = {name: parts[name] for name in names}
+            given: dict[str, Any] = {name: parts[name] for name in known.intersection(parts)}
             lists = {k: tuple(v) for k, v in given.items() if isinstance(v, list)}
             made = kind(**given | lists)
         except TypeError:

@@ -137,7 +137,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
             row = connection.execute(
                 "SELECT report, created, n_labels, body FROM reports ORDER BY report DESC LIMIT 1"
             ).fetchone()
-        return None if row is None else Report(row[0], row[1], row[2], from_json(row[3]))
+        return None if row is None else Report(row[0], row[1], row[2], from_json(row[3], dict))
 
     def reports(self, after: int = 0) -> list[Report]:
         """All stored reports, oldest first, or those with a number above ``after``."""
@@ -148,7 +148,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
                 (after,),
             ).fetchall()
         return [
-            Report(report, created, n_labels, from_json(body))
+            Report(report, created, n_labels, from_json(body, dict))
             for report, created, n_labels, body in rows
         ]
 

@@ -29,6 +29,7 @@ SHARED = "the page's link"
 _SESSION_SECONDS = 30 * 24 * 3600.0
 _LOOK_SECONDS = 1.0
 _MOST_KNOWN = 10_000
+_MOST_NAMES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ class Door:
             self._spellings |= {name: name for name in names}
         spelt = self._spellings.get(given) or self._spellings.get(name_key(given)) or given
         self._spellings.setdefault(name_key(given), spelt)
+        if len(self._spellings) > _MOST_NAMES:  # invented ones; those that label are read again
+            self._spellings = None
         return spelt
 
     async def admit(self, token: str, place: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ __all__ = ["listen", "make_server", "run_server"]
 
 _FEW = 5
 
+_TURN_SECONDS = 0.001
+"""A label waits no longer for a thread that reads everything, such as an export."""
 _BACKLOG = 128
 """Connections that are accepted in one go, before the oldest can make room."""
 
@@ -62,6 +65,8 @@ def run_server(
         with _writing(folder):
             token = page_token(folder, new=new_token)
             remember_origin(folder, place.origin)
+        held.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(_TURN_SECONDS)
         _show(Session(folder, with_model=with_model), listener, place, token, browser)
     click.echo("Stopped; every confirmed label is stored.")
 
@@ -111,6 +116,7 @@ def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server
         access_log=False,
         server_header=False,
         http=limited(place.encryption()),  # type: ignore[arg-type]
+        loop="none",  # Python's own, whatever is installed: others begin encryption otherwise
         ws="none",
         backlog=_BACKLOG,
         timeout_keep_alive=30,

@@ -113,7 +113,7 @@ class Session:
         return QueueOut(ready=counts.ready, out=counts.out, state=state, message=message)
 
     async def live(self, since: str | None) -> LiveOut:
-        """Progress; computed at most twice a second and a tenth of the time, however many ask."""
+        """Progress; computed at most twice a second, and a twentieth of the time, for all."""
         # While one looks, the others get what there was.
         if self._live is None or not self._looking.locked():
             async with self._looking:
@@ -131,7 +131,7 @@ class Session:
         began, now = time.monotonic(), await self.desk.read(revision)
         if self._live is None or now != self._live.revision:
             self._live = await self.desk.read(self._read_live)
-        self._next_live = time.monotonic() + max(_LIVE_SECONDS, 10.0 * (time.monotonic() - began))
+        self._next_live = time.monotonic() + max(_LIVE_SECONDS, 20.0 * (time.monotonic() - began))
         return self._live
 
     def _read_live(self, store: Store) -> LiveOut:

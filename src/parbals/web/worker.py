@@ -31,6 +31,7 @@ from parbals.web.map import make_map
 
 __all__ = ["Chooser", "Reporter", "main"]
 
+_NICENESS = 5
 _AFTER_ERROR = 10.0
 _AFTER_REFUSAL = 2.0
 _LOOK_AGAIN = 0.5
@@ -229,9 +230,7 @@ def _hear_compiler() -> None:
 
 def main(folder: Path) -> None:
     """Serve until standard input ends."""
-    if hasattr(os, "nice"):
-        with suppress(OSError):
-            os.nice(5)
+    _give_way()
     out, speaking = sys.stdout, threading.Lock()
     sys.stdout = sys.stderr  # a library that prints must not be taken for us
     inbox: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -260,6 +259,16 @@ def main(folder: Path) -> None:
                         return
                     order = later  # what is asked for last counts
             chooser.step(int(order.get("choose", 0)), renew=bool(order.get("renew")))
+
+
+def _give_way() -> None:
+    """Whoever labels comes first: the server's own work goes before the model's."""
+    with suppress(AttributeError, OSError):
+        os.nice(_NICENESS)
+    # Linux may share the processor by sessions, and this process has one of its own: there
+    # niceness counts within the session alone, unless the session itself is nice.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_NICENESS))
 
 
 def _keep_reporting(folder: Path, say: Callable[..., None]) -> None:
