@@ -1,5 +1,8 @@
 """The softmax of normal logits against product rules, draws, the logistic mixture, differences."""
 
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,6 +11,11 @@ from scipy.special import log_softmax, softmax
 from parbals import race
 from parbals.mixture import label_evidence, sigmoid_means
 from parbals.race import balanced, class_evidence, class_means, class_probs, class_slopes
+
+
+# One program each, as the library compiles them: step by step every operation is one of its own.
+means_in_jax = jax.jit(partial(class_means, xp=jnp))
+evidence_in_jax = jax.jit(partial(class_evidence, xp=jnp))
 
 
 def hessians(probs):
@@ -226,7 +234,7 @@ def test_single_precision_in_jax_is_double_precision_in_numpy(n_classes, varianc
     mean, variances = made(n_classes, np.sqrt(1.0 + variance), variance)
     labels = np.arange(len(mean)) % n_classes
     single = [jnp.asarray(x, jnp.float32) for x in (mean, variances)]
-    in_jax = (*class_means(*single, jnp), *class_evidence(*single, jnp.asarray(labels), jnp))
+    in_jax = (*means_in_jax(*single), *evidence_in_jax(*single, jnp.asarray(labels)))
     in_numpy = (*class_means(mean, variances), *class_evidence(mean, variances, labels))
     for ours, expected in zip(in_jax, in_numpy, strict=True):
         assert ours.dtype == jnp.float32
@@ -242,10 +250,13 @@ def test_single_precision_in_jax_is_double_precision_in_numpy(n_classes, varianc
 def test_extremes_stay_finite(variance, spread):
     mean = np.array([[0.0, spread, -spread, 0.0]] * 4)
     variances, labels = np.full_like(mean, variance), np.arange(4)
-    for xp, dtype in ((np, np.float64), (jnp, np.float32)):
-        given = xp.asarray(mean, dtype), xp.asarray(variances, dtype)
-        probs, slopes = class_means(*given, xp)
-        log_z, alpha, beta = class_evidence(*given, xp.asarray(labels), xp)
+    for means, evidence, dtype in (
+        (class_means, class_evidence, np.float64),
+        (means_in_jax, evidence_in_jax, np.float32),
+    ):
+        given = mean.astype(dtype), variances.astype(dtype)
+        probs, slopes = means(*given)
+        log_z, alpha, beta = evidence(*given, labels)
         for part in (probs, slopes, log_z, alpha, beta):
             assert np.isfinite(np.asarray(part)).all()
         np.testing.assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-5)
