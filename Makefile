@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
+# worksteal: neighbours stay in one process, which makes their fixtures and compiles their programs once.
+PYTEST := $(BIN)/pytest -q -n 2 --dist worksteal
+# The tests start many processes: each would compile every file that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 TORCH ?= torch==2.13.0
 MINUTES ?= 30
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/parbals/__init__.py)
@@ -46,15 +50,15 @@ doctor: $(VENV)/.installed  ## what is installed, what is fast
 	$(BIN)/parbals doctor
 
 test: lint  ## lint, types, layers and the fast tests: before every push
-	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 test-all: lint  ## the same with every variant of every test; what CI runs
-	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
 
 format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
@@ -65,7 +69,7 @@ test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calib
 	$(BIN)/pytest -q -m slow tests/statistics $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
-	$(BIN)/pytest -q -n 2 -m faults $(PYTEST_ARGS)
+	$(PYTEST) -m faults $(PYTEST_ARGS)
 
 test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models; installs PyTorch
 	$(BIN)/pytest -q tests/features tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)
