@@ -17,9 +17,9 @@ from parbals.strategies import closed_form, device, growing, search
 from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
 
 
-@pytest.fixture(params=["host", "device"])
+@pytest.fixture(params=["host", pytest.param("device", marks=pytest.mark.full)])
 def path(request, monkeypatch):
-    """NumPy on a CPU, and the program for accelerators."""
+    """NumPy on a CPU, and the program for accelerators, which takes long to compile."""
     monkeypatch.setattr(closed_form, "on_host", lambda: request.param == "host")
     return request.param
 
