@@ -36,7 +36,7 @@ INTEGRATIONS_PIP := $(INTEGRATIONS)/bin/python -m pip --disable-pip-version-chec
 UNUSED := torch torchvision jupyter skorch blackhc-project
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
+.PHONY: help demo doctor test fast test-all lint style types format test-statistics test-faults test-encoders test-browser \
 	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest test-pythons build \
 	sbom clean
 
@@ -49,17 +49,25 @@ demo: $(VENV)/.installed  ## the whole story on real data: parbals-demo/report.h
 doctor: $(VENV)/.installed  ## what is installed, what is fast
 	$(BIN)/parbals doctor
 
-test: lint  ## lint, types, layers and the fast tests: before every push
+test: style  ## lint, types, layers and the fast tests: before every push
+	@$(MAKE) --no-print-directory --jobs 2 types fast
+
+# mypy has one thread: alone, with an empty cache, it would leave half of the machine idle for half a minute.
+fast: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_ARGS)
 
 test-all: lint  ## the same with every variant of every test; what CI runs
 	$(PYTEST) -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
+lint: style types  ## ruff, mypy and the import contract, without tests
+
+style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
 
 format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
 	$(BIN)/ruff check --fix .
