@@ -53,7 +53,7 @@ def test_three_classes_are_those_of_a_product_rule(spread, variance):
             np.testing.assert_allclose(alpha, np.eye(3)[label] - tilted @ at_nodes, atol=0.01)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 10, 100])
+@pytest.mark.parametrize("n_classes", [2, 3, 10, pytest.param(100, marks=pytest.mark.full)])
 @pytest.mark.parametrize("variance", [1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6])
 def test_means_are_those_of_draws(n_classes, variance):
     """Within 2e-3 (means), 2 % of the largest (slopes), and their Monte-Carlo errors."""
