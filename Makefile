@@ -6,6 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
+# worksteal: neighbours stay in one process, which makes their fixtures and compiles their programs once.
+PYTEST := $(BIN)/pytest -q -n 2 --dist worksteal
+# The tests start many processes: each would compile every file that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 TORCH ?= torch==2.13.0
 MINUTES ?= 30
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/parbals/__init__.py)
@@ -33,7 +37,7 @@ INTEGRATIONS_PIP := $(INTEGRATIONS)/bin/python -m pip --disable-pip-version-chec
 UNUSED := torch torchvision jupyter skorch blackhc-project
 
 .DEFAULT_GOAL := help
-.PHONY: help demo doctor test test-all lint format test-statistics test-faults test-encoders test-browser \
+.PHONY: help demo doctor test fast test-all lint style types format test-statistics test-faults test-encoders test-browser \
 	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest test-pythons build \
 	sbom clean
 
@@ -46,17 +50,25 @@ demo: $(VENV)/.installed  ## the whole story on real data: parbals-demo/report.h
 doctor: $(VENV)/.installed  ## what is installed, what is fast
 	$(BIN)/parbals doctor
 
-test: lint  ## lint, types, layers and the fast tests: before every push
-	$(BIN)/pytest -q -n 2 $(PYTEST_ARGS)
+test: style  ## lint, types, layers and the fast tests: before every push
+	@$(MAKE) --no-print-directory --jobs 2 types fast
+
+# mypy has one thread: alone, with an empty cache, it would leave half of the machine idle for half a minute.
+fast: $(VENV)/.installed-dev
+	$(PYTEST) $(PYTEST_ARGS)
 
 test-all: lint  ## the same with every variant of every test; what CI runs
-	$(BIN)/pytest -q -n 2 -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed-dev  ## ruff, mypy and the import contract, without tests
+lint: style types  ## ruff, mypy and the import contract, without tests
+
+style: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
 
 format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
 	$(BIN)/ruff check --fix .
@@ -66,7 +78,7 @@ test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calib
 	$(BIN)/pytest -q -m slow tests/statistics $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
-	$(BIN)/pytest -q -n 2 -m faults $(PYTEST_ARGS)
+	$(PYTEST) -m faults $(PYTEST_ARGS)
 
 test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models; installs PyTorch
 	$(BIN)/pytest -q tests/features tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -46,9 +47,10 @@ class Workers:
 
     def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> list[Any]:
         """What the function makes of each task, in their order."""
-        if self.n_threads == 1:
-            return [function(task) for task in tasks]
-        return list(self._pool.map(function, tasks))
+        todo = list(tasks)
+        if self.n_threads == 1 or len(todo) == 1:
+            return [function(task) for task in todo]
+        return list(self._pool.map(function, todo))
 
 
 @contextmanager
@@ -70,12 +72,18 @@ class _Library:
     """The library's limit holds for a thread or for the process, as it was built."""
 
     def __init__(self) -> None:
-        self._controller = ThreadpoolController().select(user_api="blas")
+        self._controller = _libraries(len(sys.modules))
         numbers = [part["num_threads"] for part in self._controller.info()]
         self.n_threads = max(numbers, default=1)
 
     def limit(self, n_threads: int = 1) -> None:
         self._controller.limit(limits=n_threads)
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Those that are loaded; to look for them takes milliseconds, and only an import loads more."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 _lock, _inside = threading.Lock(), list[int]()

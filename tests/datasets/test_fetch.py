@@ -55,6 +55,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(pooch.core.time, "sleep", lambda seconds: None)
+    gc.freeze()  # what was there before is not looked at below
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
@@ -62,6 +63,7 @@ def server(monkeypatch):
         server.shutdown()
         thread.join()
     gc.collect()
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("checksum", [SHA256, f"md5:{hashlib.md5(CONTENT).hexdigest()}"])

@@ -25,6 +25,7 @@ def accuracy_after(model, rounds=6):
     return np.mean(np.array(learner.predict(X)) == Y)
 
 
+@pytest.mark.full
 def test_a_random_forest():
     from random_forest import label_with_a_forest
 

@@ -59,7 +59,7 @@ def test_labels_of_any_kind(inference, labels):
     [
         (1, 3, 2),
         (5, 40, 2),
-        (3, 2, 100),
+        pytest.param(3, 2, 100, marks=pytest.mark.full),
         pytest.param(1, 1, 5, marks=pytest.mark.full),
         pytest.param(30, 4, 10, marks=pytest.mark.full),
         pytest.param(50, 1, 2, marks=pytest.mark.full),
@@ -297,7 +297,7 @@ class TestPrior:
         fresh = small(**options).fit(x, y)
         assert (prior.condition(x, y).sample_proba(X) == fresh.sample_proba(X)).all()
 
-    @pytest.mark.parametrize("n_features", [2, 40])
+    @pytest.mark.parametrize("n_features", [2, pytest.param(40, marks=pytest.mark.full)])
     def test_its_particles_hold_no_row_and_survive_pickling(self, n_features):
         model = pickle.loads(pickle.dumps(small(classes=[0, 1, 2]).fit_prior(n_features)))
         assert model.population.X.shape == (0, n_features + 1)

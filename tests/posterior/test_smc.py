@@ -57,6 +57,7 @@ def test_predictions_equal_quadrature(n, scale, prior_scale):
     assert agrees_with_quadrature(model(data), data).p_value > ALPHA
 
 
+@pytest.mark.full
 def test_nuts_equals_quadrature_and_can_be_conditioned():
     """Its draws are not independent: as many as their effective number count."""
     data = one_feature(13)
@@ -129,6 +130,7 @@ def along(data, n_features=60, seed=0):
     return direction, data._replace(X=data.X * direction, X_test=data.X_test * direction)
 
 
+@pytest.mark.full
 def test_with_more_features_than_labels_particles_equal_quadrature(monkeypatch):
     """A fit, one label that reweights, and many that move; all moves are made among the rows."""
     shapes = []

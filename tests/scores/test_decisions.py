@@ -1,5 +1,6 @@
 """The expected gain in accuracy against draws of labels and of shifts."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -116,13 +117,11 @@ def test_targets_of_each_channel_alone_give_what_all_channels_give():
     covariance, mean = (generator.standard_normal(n, single) for n in ((5, 6, 9), (5, 9)))
     gains, variance = (generator.standard_exponential(n, single) for n in ((5, 6), (5, 9)))
     probs, share = probs_and_gains(mean, variance)[0], np.full(9, 1.0 / 9.0, single)
-    one, other = (
-        decision_gain(
-            *(xp.asarray(x) for x in (covariance, gains)),
-            decisions_at(*(xp.asarray(x) for x in (probs, mean, variance)), xp),
-            share,
-            xp,
-        )
-        for xp in (np, jnp)
-    )
-    np.testing.assert_allclose(one, other, rtol=1e-5)
+
+    def gain(covariance, gains, probs, mean, variance, xp):
+        decisions = decisions_at(probs, mean, variance, xp)
+        return decision_gain(covariance, gains, decisions, share, xp)
+
+    given = covariance, gains, probs, mean, variance
+    in_jax = jax.jit(gain, static_argnames="xp")(*given, xp=jnp)
+    np.testing.assert_allclose(gain(*given, np), in_jax, rtol=1e-5)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import parbals
 from parbals.scores.epig import epig_of_block, target_stats
 
+# Twelve samples and at most sixteen rows where it does not matter: a shape is compiled once.
+
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 @pytest.mark.parametrize("sharpness", [0.3, 3.0, 30.0])
@@ -40,8 +42,8 @@ def test_float32_keeps_small_values():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_weight_is_a_repeated_sample(n_classes):
-    pool, target = (random_probs(s, 9, 5, n_classes) for s in (1, 2))
-    counts = np.array([1, 4, 0, 2, 3])
+    pool, target = (random_probs(s, 9, 12, n_classes) for s in (1, 2))
+    counts = np.array([1, 4, 0, 2, 3, 0, 0, 0, 1, 0, 0, 1])
     repeated = (np.repeat(p, counts, axis=1) for p in (pool, target))
     np.testing.assert_allclose(
         parbals.epig(pool, target, counts), parbals.epig(*repeated), rtol=1e-10, atol=1e-15
@@ -50,7 +52,7 @@ def test_a_weight_is_a_repeated_sample(n_classes):
 
 def test_two_classes_are_three_of_which_one_never_happens():
     """The two-class fast path and the general path give one answer."""
-    pool, target = (random_probs(s, 30, 20, 2, 2.0) for s in (1, 2))
+    pool, target = (random_probs(s, 15, 12, 2, 2.0) for s in (1, 2))
     wide = [np.concatenate([p, np.zeros((*p.shape[:2], 1))], axis=2) for p in (pool, target)]
     np.testing.assert_allclose(
         parbals.epig(pool, target), parbals.epig(*wide), rtol=1e-9, atol=1e-14
@@ -59,10 +61,10 @@ def test_two_classes_are_three_of_which_one_never_happens():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    seed=st.integers(0, 10**6), n_classes=st.sampled_from([2, 5]), log_sharpness=st.floats(-3, 5)
+    seed=st.integers(0, 10**6), n_classes=st.sampled_from([2, 3]), log_sharpness=st.floats(-3, 5)
 )
 def test_lies_between_zero_bald_and_ln_c(seed, n_classes, log_sharpness):
-    pool, target = (random_probs(seed + s, 6, 9, n_classes, np.exp(log_sharpness)) for s in (0, 1))
+    pool, target = (random_probs(seed + s, 6, 12, n_classes, np.exp(log_sharpness)) for s in (0, 1))
     epig, bald = parbals.epig(pool, target), parbals.bald(pool)
     assert (epig >= 0).all()
     assert (epig <= bald + 1e-12).all()
@@ -71,20 +73,20 @@ def test_lies_between_zero_bald_and_ln_c(seed, n_classes, log_sharpness):
 
 
 def test_certain_and_impossible_labels_are_safe():
-    pool = np.zeros((3, 4, 2))
+    pool = np.zeros((3, 12, 2))
     pool[0, :, 0] = 1.0  # the same label in every sample: nothing to learn
-    pool[1, :2, 0] = pool[1, 2:, 1] = 1.0  # one bit, known once θ is
+    pool[1, :6, 0] = pool[1, 6:, 1] = 1.0  # one bit, known once θ is
     pool[2] = 0.5
     np.testing.assert_allclose(parbals.epig(pool, pool[1:2]), [0.0, np.log(2), 0.0], atol=1e-12)
     np.testing.assert_allclose(parbals.epig(pool, pool[:1]), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_reordering_rows_targets_samples_and_classes_reorders_the_scores(n_classes):
-    pool, target = (linear_probs(s, 50, 30, n_classes) for s in (1, 2))
+    pool, target = (linear_probs(s, 16, 12, n_classes) for s in (1, 2))
     scores = parbals.epig(pool, target)
     rng = np.random.default_rng(0)
-    rows, samples, classes = rng.permutation(50), rng.permutation(30), rng.permutation(n_classes)
+    rows, samples, classes = rng.permutation(16), rng.permutation(12), rng.permutation(n_classes)
     np.testing.assert_allclose(parbals.epig(pool[rows], target[::-1]), scores[rows], rtol=1e-10)
     np.testing.assert_allclose(
         parbals.epig(pool[:, samples], target[:, samples]), scores, rtol=1e-10
@@ -96,7 +98,7 @@ def test_reordering_rows_targets_samples_and_classes_reorders_the_scores(n_class
 
 @pytest.mark.parametrize(("n_pool", "n_targets"), [(1, 1), (15, 300), (2049, 3), (5, 257)])
 def test_padding_to_blocks_changes_nothing(n_pool, n_targets):
-    pool, target = random_probs(1, n_pool, 6, 2), random_probs(2, n_targets, 6, 2)
+    pool, target = random_probs(1, n_pool, 12, 2), random_probs(2, n_targets, 12, 2)
     expected = [slow_epig(pool[i : i + 1], target)[0] for i in (0, n_pool // 2, n_pool - 1)]
     scores = parbals.epig(pool, target)
     assert scores.shape == (n_pool,)
@@ -130,7 +132,7 @@ def _intermediate_sizes(jaxpr):
 
 
 def test_the_callers_precision_setting_is_left_alone():
-    pool = random_probs(1, 3, 4, 2)
+    pool = random_probs(1, 3, 12, 2)
     parbals.epig(pool, pool)
     assert jnp.zeros(1).dtype == jnp.float32
 

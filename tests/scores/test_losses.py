@@ -36,10 +36,10 @@ def expected_gain(p, q, w, loss):
 @pytest.mark.parametrize("sharpness", [1.0, 8.0])
 def test_gains_equal_the_drop_in_bayes_risk(loss, n_classes, sharpness):
     pool, target = (
-        random_probs(1, 9, 7, n_classes, sharpness),
-        random_probs(2, 6, 7, n_classes, sharpness),
+        random_probs(1, 9, 12, n_classes, sharpness),
+        random_probs(2, 6, 12, n_classes, sharpness),
     )
-    w = np.random.default_rng(0).dirichlet(np.ones(7))
+    w = np.random.default_rng(0).dirichlet(np.ones(12))
     expected = [np.mean([expected_gain(p, q, w, loss) for q in target]) for p in pool]
     np.testing.assert_allclose(
         parbals.epig(pool, target, w, loss=loss), expected, rtol=1e-9, atol=1e-12
@@ -58,8 +58,8 @@ def best_worth(distribution, stakes, mark):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("is_one", [False, True])
 def test_gains_with_stakes_equal_the_rise_in_expected_worth(n_classes, is_one):
-    pool, target = (random_probs(seed, 9, 7, n_classes, 3.0) for seed in (1, 2))
-    w = np.random.default_rng(0).dirichlet(np.ones(7))
+    pool, target = (random_probs(seed, 9, 12, n_classes, 3.0) for seed in (1, 2))
+    w = np.random.default_rng(0).dirichlet(np.ones(12))
     mark = (np.arange(n_classes) == 1).astype(float) if is_one else None
     values = np.where(mark > 0, 1.7, 0.3) if is_one else np.array([0.4, 2.0, 1.1])[:n_classes]
 
@@ -89,8 +89,8 @@ def test_error_reduction_is_never_negative_and_at_most_the_error(n_classes):
 
 
 def test_a_label_that_changes_no_decision_is_worth_something_only_under_log_loss():
-    target = np.array([[[0.1, 0.9], [0.2, 0.8]]])
-    pool = np.array([[[0.3, 0.7], [0.6, 0.4]]])
+    target = np.array([[[0.1, 0.9], [0.2, 0.8]] * 6])
+    pool = np.array([[[0.3, 0.7], [0.6, 0.4]] * 6])
     assert parbals.epig(pool, target, loss="error")[0] == 0.0
     assert parbals.epig(pool, target)[0] > 0.0
 
@@ -104,8 +104,8 @@ def test_an_unknown_loss_is_refused():
 
 @pytest.mark.parametrize("strategy", ["epig", "parbals-epig", "parbals-map-epig"])
 def test_one_point_chosen_for_error_has_the_largest_error_reduction(strategy):
-    probs = linear_probs(4, 60, 80, 3, scale=1.0)
-    pool, target = probs[:40], probs[40:]
+    probs = linear_probs(4, 36, 12, 3, scale=1.0)
+    pool, target = probs[:16], probs[16:]
     batch = parbals.select_batch(pool, target, 1, strategy, loss="error", random_state=0)
     gains = parbals.epig(pool, target, loss="error")
     assert batch.indices[0] == gains.argmax()
@@ -115,8 +115,8 @@ def test_one_point_chosen_for_error_has_the_largest_error_reduction(strategy):
 @pytest.mark.parametrize("strategy", ["epig", "parbals-epig"])
 def test_where_no_label_can_change_a_decision_log_loss_decides(strategy):
     generator = np.random.default_rng(5)
-    p = 0.5 + 0.1 * generator.random((20, 30))
-    q = 0.95 + 0.01 * generator.random((10, 30))
+    p = 0.5 + 0.1 * generator.random((16, 12))
+    q = 0.95 + 0.01 * generator.random((10, 12))
     pool, target = np.stack([1 - p, p], 2), np.stack([1 - q, q], 2)
     batch = parbals.select_batch(pool, target, 1, strategy, loss="error", random_state=0)
     assert parbals.epig(pool, target, loss="error").max() == 0.0

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from oracles.checks import ALPHA, agreement, predictive_values, summarise_chains, summarise_model
 from oracles.designs import DESIGNS, design
-from oracles.numpyro_reference import numpyro_chains
 
 import parbals
 
@@ -18,6 +17,8 @@ TWO_CLASSES = [name for name in DESIGNS if design(name).n_classes == 2]
 
 @cache
 def long_nuts(name, n_draws):
+    from oracles.numpyro_reference import numpyro_chains  # slow to import, and seldom used
+
     probs = numpyro_chains(design(name), n_draws=n_draws, seed=1)  # (chains, S, T, C)
     return summarise_chains(probs[:, :, :, 1:].reshape(*probs.shape[:2], -1))
 

@@ -17,9 +17,9 @@ from parbals.strategies import closed_form, device, growing, search
 from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
 
 
-@pytest.fixture(params=["host", "device"])
+@pytest.fixture(params=["host", pytest.param("device", marks=pytest.mark.full)])
 def path(request, monkeypatch):
-    """NumPy on a CPU, and the program for accelerators."""
+    """NumPy on a CPU, and the program for accelerators, which takes long to compile."""
     monkeypatch.setattr(closed_form, "on_host", lambda: request.param == "host")
     return request.param
 
@@ -163,6 +163,7 @@ def test_many_classes_choose_distinct_free_points(four_classes, strategy):
     assert np.isfinite(batch.scores).all()
 
 
+@pytest.mark.full
 def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
     """Particles' floor of C classes is about (C-1)²/(2K) nats: the best points stand above it."""
     model, pool, target = four_classes
@@ -311,7 +312,8 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(path, afresh, m
         assert (one.n_exact < other.n_exact).any()
 
 
-@pytest.mark.parametrize("loss", [pytest.param("log", marks=pytest.mark.full), "error"])
+@pytest.mark.full
+@pytest.mark.parametrize("loss", ["log", "error"])
 def test_a_window_that_moves_chooses_what_the_whole_pool_does(afresh, monkeypatch, loss):
     """And what NumPy does without a window."""
     for module in (growing, search):

@@ -60,8 +60,9 @@ def choose(model, batch_size):
 @pytest.mark.parametrize(
     ("n_classes", "n", "n_features", "n_moved"),
     [
-        pytest.param(2, 30, 4, 5, marks=pytest.mark.full),
-        (2, 10, 60, 32),  # new rows lie outside the space of the labelled ones
+        (2, 30, 4, 5),
+        # New rows lie outside the space of the labelled ones.
+        pytest.param(2, 10, 60, 32, marks=pytest.mark.full),
         pytest.param(3, 30, 4, 5, marks=pytest.mark.full),
         pytest.param(3, 10, 60, 32, marks=pytest.mark.full),
     ],

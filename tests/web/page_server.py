@@ -84,7 +84,7 @@ def wait_for(look, patience=300.0):
     end = time.monotonic() + patience
     while not (value := look()):
         assert time.monotonic() < end, "it never came"
-        time.sleep(0.1)
+        time.sleep(0.03)
     return value
 
 

@@ -227,6 +227,7 @@ class TestMemory:
         assert done.returncode == 0, done.stderr
         return float(done.stdout)
 
+    @pytest.mark.full
     def test_memory_does_not_grow_with_the_items(self, tmp_path):
         """Rows of 61 MB are made and reduced; the PCA of 20,000 of them takes 85 MB in any case."""
         assert self.grown(60_000, tmp_path) < 120
