@@ -151,8 +151,7 @@ def estimate_recall(learner: "ActiveLearner") -> Recall | None:
     if measured is not None:
         advice += (
             f" By the audit's random items alone {percent(measured.low)} to "
-            f"{percent(measured.high)} has "
-            "been found."
+            f"{percent(measured.high)} has been found."
         )
     return Recall(learner.find, found, estimate, recall, measured, next_finds, stop, advice)
 
@@ -235,7 +234,6 @@ def _advice(
             advice = "You can stop: at least 90 % has probably been found."
     return (
         f"{found} of {label} found, {percent(recall.mean)} of all there are "
-        f"({percent(recall.low)} to {percent(recall.high)}); "
-        f"{left.low:.0f} to {left.high:.0f} are expected among the {n_open:,} "
-        f"items without a label. {advice}"
+        f"({percent(recall.low)} to {percent(recall.high)}); {left.low:.0f} to {left.high:.0f} are "
+        f"expected among the {n_open:,} items without a label. {advice}"
     )

@@ -198,11 +198,10 @@ def certificate(measured: Mapping[str, Any] | None) -> str:
             "the audit are labelled."
         )
     return (
-        f"With 95 % confidence the error is below {percent(error['high'])}: "
-        f"of {measured['n']} random "
-        f"items the model of the first {measured['n_labels']:,} labels got {measured['n_wrong']} "
-        f"wrong, {percent(error['mean'])} (90 % interval {percent(error['low'])} to "
-        f"{percent(error['high'])})."
+        f"With 95 % confidence the error is below {percent(error['high'])}: of {measured['n']} "
+        f"random items the model of the first {measured['n_labels']:,} labels got "
+        f"{measured['n_wrong']} wrong, {percent(error['mean'])} (90 % interval "
+        f"{percent(error['low'])} to {percent(error['high'])})."
     )
 
 
