@@ -162,7 +162,7 @@ def worker_steps(project: Path, truth: Path, n: int) -> dict[str, Any]:
     """
     from parbals.store.records import Submission
     from parbals.store.store import Store
-    from parbals.web.worker import Chooser, Reporter
+    from parbals.web.steps import Chooser, Reporter
 
     y, found = np.load(truth), {}
     with Store.open(project) as store:

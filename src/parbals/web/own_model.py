@@ -10,7 +10,7 @@ import click
 
 from parbals.errors import first_line
 from parbals.store.store import Store
-from parbals.web.worker import Chooser, Reporter
+from parbals.web.steps import Chooser, Reporter
 
 __all__ = ["OwnModel"]
 
