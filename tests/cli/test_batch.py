@@ -171,7 +171,7 @@ assert not heavy, heavy
     @pytest.mark.full
     def test_the_second_next_compiles_nothing_new(self, project, tmp_path):
         with Store.open(project) as store:
-            store.update_settings(strategy="batchbald")  # one that JAX computes
+            store.update_settings(strategy="coreset")  # one that JAX computes
         environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
         command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
         kept = []
