@@ -134,7 +134,7 @@ class Supervisor:
                 encoding="utf-8",
                 errors="replace",
                 env=worker_environment(),
-                start_new_session=True,  # Ctrl-C in the terminal is the server's to handle
+                process_group=0,  # Ctrl-C in the terminal is the server's to handle
             )
         except OSError as error:
             return 1, [str(error)]
