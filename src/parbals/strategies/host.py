@@ -22,13 +22,13 @@ from parbals.strategies.surface import Score, Surface, scores_of
 
 __all__ = ["Found", "search_on_host", "walk_on_host"]
 
-_TABLE_ENTRIES = 2**17  # pairs at a time: half a megabyte
+_TABLE_ENTRIES = 2**17  # pairs, or coordinates, at a time: half a megabyte
 
 
 def walk_on_host(surface: Surface, X: np.ndarray, *, score: Score) -> np.ndarray:
     """(N,) a score of every row of X (N, D), in memory or in a mapped file."""
-    block = max(16, _TABLE_ENTRIES // len(surface.share))
     screen = StartScreen(surface) if score == "screen" and StartScreen.pays(surface) else None
+    block = max(16, _TABLE_ENTRIES // len(surface.basis if screen else surface.share))
 
     def scores(rows: slice) -> np.ndarray:
         features = X[rows].astype(np.float32)
