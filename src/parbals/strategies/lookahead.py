@@ -12,12 +12,12 @@ import numpy as np
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
 from parbals.posterior.channels import Channels
-from parbals.scores.gaussian import quadratic_gain
+from parbals.scores.gaussian import quadratic_gain, screen
 from parbals.strategies.surface import Surface, covariance_between, surface_of
 
 __all__ = ["expected_gain"]
 
-_LEADERS = 128
+_LEADERS = 64
 _BLOCK = 64  # candidates scored at a time
 _NEARLY = 0.99
 """A label leaves at least a hundredth of the variance of its own point."""
@@ -52,9 +52,7 @@ def expected_gain(
         return table - weights[:, :, rows].swapaxes(1, 2) @ cross if len(pending) else table
 
     def score(rows: slice) -> None:
-        start[rows] = quadratic_gain(
-            covariances(rows), gains[:, rows], there.gains, there.share, np
-        )
+        start[rows] = screen(covariances(rows), gains[:, rows], there.gains, there.share)
 
     with several_threads() as workers:  # the whole table would leave the cache
         workers.map(score, block_rows(len(pool), _BLOCK))
