@@ -13,6 +13,7 @@ from parbals.arrays import block_rows
 from parbals.machine import several_threads
 from parbals.posterior.channels import Channels
 from parbals.scores.gaussian import quadratic_gain, screen
+from parbals.strategies.host import walk_on_host
 from parbals.strategies.surface import Surface, covariance_between, surface_of
 
 __all__ = ["expected_gain"]
@@ -54,8 +55,11 @@ def expected_gain(
     def score(rows: slice) -> None:
         start[rows] = screen(covariances(rows), gains[:, rows], there.gains, there.share)
 
-    with several_threads() as workers:  # the whole table would leave the cache
-        workers.map(score, block_rows(len(pool), _BLOCK))
+    if len(pending):
+        with several_threads() as workers:  # the whole table would leave the cache
+            workers.map(score, block_rows(len(pool), _BLOCK))
+    else:
+        start[:] = walk_on_host(there, pool, score="screen")
     leaders = np.argsort(-start, kind="stable")[: max(_LEADERS, n)]
     few = here._replace(
         target=here.target._replace(across=here.target.across[leaders]),
