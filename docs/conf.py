@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / "src"), str(HERE / "_site")]
+sys.path.insert(0, str(HERE / "_site"))
 
 project = "parbals"
 author = "The parbals developers"
@@ -25,7 +25,7 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
-    "benchmarks/*.md",
+    "packages/**.md",
     "examples/*/README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",

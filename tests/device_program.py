@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 import jax
 import numpy as np
-
 import parbals
 from parbals.strategies import closed_form, device
 

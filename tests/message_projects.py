@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from message_data import message, truth
-
 from parbals.cli.main import parbals
-from parbals.store.store import Store
+from parbals_label.store.store import Store
 
 ROLES = ("--text", "message", "--label", "label", "--classes", "ham,spam")
 

@@ -10,10 +10,9 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import parbals
 import pytest
 import yaml
-
-import parbals
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
-
 import parbals
+from sklearn.ensemble import RandomForestClassifier
 
 
 def label_with_a_forest(

@@ -14,7 +14,6 @@ import argparse
 import dask
 from dask_jobqueue import SLURMCluster
 from distributed.security import Security
-
 from parbals.cli.main import main
 
 

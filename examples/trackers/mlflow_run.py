@@ -10,7 +10,6 @@ from typing import Any
 
 import mlflow
 import numpy as np
-
 import parbals
 from parbals.types import BatchRecord
 

@@ -16,12 +16,11 @@ from collections.abc import Sequence
 import datasets
 import numpy as np
 import torch
+from parbals import select_batch_from_model
+from parbals.integrations.torch import LastLayerLaplace
+from parbals_bench.datasets.sms_spam import load_messages
 from torch import nn
 from transformers import BertConfig, BertModel
-
-from parbals import select_batch_from_model
-from parbals.datasets.sms_spam import load_messages
-from parbals.integrations.torch import LastLayerLaplace
 
 LENGTH = 24
 """Tokens of a message that the encoder reads."""

@@ -5,10 +5,9 @@ import sys
 from inspect import getdoc, isclass, isfunction
 
 import click
+import parbals
 import pytest
 from pages import ROOT, RUN, blocks_of
-
-import parbals
 from parbals.cli.main import parbals as commands
 from parbals.strategies.table import STRATEGIES
 

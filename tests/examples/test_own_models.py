@@ -4,9 +4,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
-
 import parbals
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "own_models"))
 

@@ -1,9 +1,8 @@
 """The whole contract of parbals, inherited, and what is particular to this strategy."""
 
 import numpy as np
-import pytest
-
 import parbals
+import pytest
 from parbals.errors import InputError
 from parbals.testing import StrategyContract, make_inputs
 

@@ -4,7 +4,6 @@ score(x) = H(p̄(x)) · (mean over the pool of the cosine similarity to x, moved
 """
 
 import numpy as np
-
 from parbals.errors import InputError
 from parbals.strategies import Batch, Problem, Strategy, batch_of
 

@@ -8,11 +8,11 @@ trained in TensorFlow. The package holds a pickle; it is read as tensors only.
 from pathlib import Path
 
 from parbals.errors import InputError, first_line
-from parbals.features.encoders import Encoder, Entry, Options
-from parbals.features.encoders.images import Preprocess
-from parbals.features.encoders.torch_models import ImageModel
-from parbals.features.encoders.weights import file_digest, read_weights
 from parbals.files import need
+from parbals_label.encoders import Encoder, Entry, Options
+from parbals_label.encoders.images import Preprocess
+from parbals_label.encoders.torch_models import ImageModel
+from parbals_label.encoders.weights import file_digest, read_weights
 
 __all__ = ["EFFICIENTNET_LITE0"]
 

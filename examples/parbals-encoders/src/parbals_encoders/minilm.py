@@ -7,9 +7,9 @@ the text: PCA gives them no weight.
 
 from pathlib import Path
 
-from parbals.features.encoders import Encoder, Entry, Options
-from parbals.features.encoders.huggingface import load_folder
 from parbals.files import need
+from parbals_label.encoders import Encoder, Entry, Options
+from parbals_label.encoders.huggingface import load_folder
 
 __all__ = ["MINILM"]
 

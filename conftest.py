@@ -1,0 +1,19 @@
+"""Makes the helper modules under tests/ importable from every test.
+
+What the tests and their processes keep is in a folder of their own, named before any of them loads
+JAX: the user's cache is left alone. Compiled programs outlive the run; JAX knows them by what they
+compute, its version and the folder's name, and the next run need not compile them again.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "tests"))
+
+if "PARBALS_CACHE_DIR" not in os.environ:  # the processes of a run have it from the first
+    cache = Path(__file__).parent / ".pytest_cache" / "parbals"
+    os.environ["PARBALS_CACHE_DIR"] = str(cache)
+    for name in {path.name for path in cache.glob("*")} - {"compiled"}:
+        shutil.rmtree(cache / name, ignore_errors=True)

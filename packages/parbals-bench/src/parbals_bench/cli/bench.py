@@ -1,0 +1,307 @@
+"""`parbals bench`: run the paper's experiment, look how far it is, read and pack the results."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from parbals.cli.options import JSON, comma_list
+from parbals.cli.output import progress, say
+from parbals.errors import InputError
+
+if TYPE_CHECKING:
+    from parbals_bench.run.executors import Executor
+
+__all__ = ["bench"]
+
+_INCOMPLETE = 1
+_PATH: Any = click.Path(path_type=Path)
+_RESULTS = click.argument("results", type=_PATH, default="bench-results")
+
+
+@click.group()
+def bench() -> None:
+    """The paper's experiment: run it, look how far it is, read the results.
+
+    \b
+    Examples:
+      parbals bench run --suite quick
+      parbals bench run --suite paper --data ~/data --datasets airline,credit-card
+      parbals bench status
+      parbals bench report
+    """
+
+
+def _only(name: str, words: str) -> Any:
+    return click.option(name, callback=comma_list, metavar="A,B,..", help=f"Only these {words}.")
+
+
+@bench.command("run")
+@click.option(
+    "--suite",
+    default="quick",
+    show_default=True,
+    metavar="NAME",
+    help="paper, quick or a TOML file.",
+)
+@click.option(
+    "--out", type=_PATH, default="bench-results", show_default=True, help="Folder for the results."
+)
+@click.option(
+    "--data",
+    type=_PATH,
+    help="Folder that holds airline/, credit_card/, ...; by default where `parbals data fetch` "
+    "puts them.",
+)
+@_only("--datasets", "datasets of the suite")
+@_only("--budgets", "budgets, for example 100+10x20")
+@_only("--strategies", "strategies")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Only the first N seeds.")
+@click.option(
+    "--workers", type=click.IntRange(1), help="Processes on this machine; by default one per core."
+)
+@click.option(
+    "--scheduler", metavar="ADDRESS", help="A Dask scheduler to run on instead of this machine."
+)
+@JSON
+def run_(
+    suite: str,
+    out: Path,
+    data: Path | None,
+    datasets: tuple[str, ...],
+    budgets: tuple[str, ...],
+    strategies: tuple[str, ...],
+    seeds: int | None,
+    workers: int | None,
+    scheduler: str | None,
+    as_json: bool,
+) -> None:
+    """Compute the runs of a suite that are still missing.
+
+    Stop it whenever you like, however roughly, and start it again: finished runs are never computed
+    twice, and the results are the same as if it had not been stopped.
+
+    \b
+    Examples:
+      parbals bench run --suite quick
+      parbals bench run --suite paper --data ~/data --datasets airline --seeds 3
+      parbals bench run --suite mine.toml --out results --workers 8
+      parbals bench run --suite paper --scheduler tcp://10.0.0.1:8786
+    """
+    from parbals.strategies.table import strategy_named
+
+    from parbals_bench.run.folder import ResultsFolder
+    from parbals_bench.run.grid import load_suite, run_grid
+    from parbals_bench.run.loading import load_data, resolved_tables
+
+    if workers and scheduler:
+        raise InputError(
+            "--workers is for this machine and --scheduler for a Dask cluster; give one of them."
+        )
+    whole = load_suite(suite)
+    runs = whole.only(datasets, budgets, strategies, seeds)
+    if not runs:
+        raise InputError(
+            "Nothing in the suite matches; loosen --datasets, --budgets, --strategies or --seeds."
+        )
+    for name in dict.fromkeys(run.strategy for run in runs):
+        strategy_named(name)
+    tables = resolved_tables(whole.data, Path(suite).parent)
+    folder = ResultsFolder(out)
+    folder.save_suite(whole.text)
+    records, damages = folder.read()
+    held = {record.key for record in records}
+    n_missing = sum(run.key not in held for run in runs)
+    n_others = len(held - {run.key for run in whole.runs})
+    doubts = []
+    if damages:
+        doubts.append(f"{len(damages)} damaged line(s) will be computed again, first {damages[0]}")
+    if n_others:
+        doubts.append(
+            f"{n_others:,} results in {out} belong to no run of this suite, and reports leave them "
+            "out; use another --out to keep suites apart."
+        )
+    for doubt in () if as_json else doubts:
+        click.echo(doubt, err=True)
+    failures = []
+    if n_missing:
+        loader = partial(load_data, folder=data and data.absolute(), tables=tables)
+        with progress(quiet=as_json) as show:
+            failures = run_grid(runs, folder, loader, _executor(workers, scheduler), show)
+    reasons = list(dict.fromkeys(failure.reason for failure in failures))
+    done, computed = len(runs) - len(failures), n_missing - len(failures)
+    record = {
+        "results": str(out),
+        "runs": len(runs),
+        "computed": computed,
+        "done": done,
+        "failed": len(failures),
+        "damaged_lines": len(damages),
+        "of_other_suites": n_others,
+        "reasons": reasons,
+    }
+    text = f"{done:,} of {len(runs):,} runs are done, {computed:,} of them computed now."
+    say(as_json, record, f"{text}\nNext: parbals bench report {out}" if done else text)
+    for reason in () if as_json else reasons:
+        click.echo(f"Not done: {reason}", err=True)
+    if failures:
+        sys.exit(_INCOMPLETE)
+
+
+def _executor(workers: int | None, scheduler: str | None) -> "Executor":
+    if scheduler is not None:
+        from parbals_bench.run.dask import DaskCluster
+
+        return DaskCluster(scheduler)
+    from parbals_bench.run.processes import LocalProcesses
+
+    return LocalProcesses(workers)
+
+
+@bench.command()
+@_RESULTS
+@JSON
+def status(results: Path, as_json: bool) -> None:
+    """How many runs of the suite are done, by dataset and budget; also while it runs.
+
+    \b
+    Examples:
+      parbals bench status
+      parbals bench status results --json
+    """
+    from parbals_bench.run.grid import read_suite, seconds_left
+    from parbals_bench.run.packed import open_results
+
+    stored = open_results(results)
+    suite = read_suite(stored.suite_text(), str(results / "suite.toml"))
+    records, damages = stored.read()
+    held = {record.key for record in records}
+    left = seconds_left(suite.runs, records)
+    rows: dict[tuple[str, str], list[int]] = {}
+    for run in suite.runs:
+        counts = rows.setdefault((run.reference, str(run.budget)), [0, 0])
+        counts[0] += run.key in held
+        counts[1] += 1
+    done = sum(counts[0] for counts in rows.values())
+    record = {
+        "suite": suite.name,
+        "runs": len(suite.runs),
+        "done": done,
+        "process_seconds_left": None if left is None else round(left, 1),
+        "damaged_lines": len(damages),
+        "settings": [
+            {"dataset": name, "budget": budget, "done": counts[0], "runs": counts[1]}
+            for (name, budget), counts in rows.items()
+        ],
+    }
+    lines: list[tuple[str, ...]] = [("dataset", "budget", "done", "runs")]
+    lines += [(*names, *(f"{count:,}" for count in counts)) for names, counts in rows.items()]
+    width, budget_width = (max(len(line[i]) for line in lines) for i in (0, 1))
+    text = "\n".join(
+        f"{name:{width}}  {budget:{budget_width}}  {part:>6}  {whole:>6}"
+        for name, budget, part, whole in lines
+    )
+    estimate = f", about {_duration(left)} of work for one process left" if left else ""
+    text += f"\n\n{suite.title}: {done:,} of {len(suite.runs):,} runs are done{estimate}."
+    say(as_json, record, text)
+    for damage in () if as_json else damages:
+        click.echo(f"Damaged, will be computed again: {damage}", err=True)
+
+
+@bench.command()
+@_RESULTS
+@click.option("--out", type=_PATH, help="Folder for the report; by default RESULTS/report.")
+@click.option(
+    "--metric",
+    default="accuracy",
+    show_default=True,
+    metavar="NAME",
+    help="accuracy, log_loss, calibration_error, f1 or balanced_accuracy.",
+)
+@click.option(
+    "--no-pictures",
+    is_flag=True,
+    help="Leave out the PNG and SVG files; the page keeps its pictures.",
+)
+@JSON
+def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_json: bool) -> None:
+    """Tables, leaderboard, curves and run times as one page, and as files for a paper.
+
+    Writes report.html, tables.md, tables.tex and curves/ as PNG and SVG. Works while the grid still
+    runs. Tables of all metrics are always there; --metric decides which one the pictures and the
+    findings are about.
+
+    \b
+    Examples:
+      parbals bench report
+      parbals bench report results --out paper/figures --metric log_loss
+    """
+    from parbals_bench.report.page import read_results, write_report
+    from parbals_bench.run.packed import open_results, plain_name
+
+    is_packed = results.is_file()
+    beside = results.with_name(f"{plain_name(results)}-report") if is_packed else results / "report"
+    folder = out or beside
+    paths = write_report(
+        read_results(open_results(results), metric), folder, pictures=not no_pictures
+    )
+    page = folder / "report.html"
+    record = {"report": str(page), "files": [str(path) for path in paths]}
+    say(as_json, record, f"{len(paths)} files.\nThe report: {page}")
+
+
+@bench.command()
+@_RESULTS
+@click.option("--to", "file", type=_PATH, help="The file; by default RESULTS.tar.xz.")
+@JSON
+def pack(results: Path, file: Path | None, as_json: bool) -> None:
+    """All results as one small file, to commit or to send.
+
+    A .tar.xz of the folder's suite and runs, without its report; `status` and `report` read it like
+    the folder, `unpack` and tar unpack it.
+
+    \b
+    Examples:
+      parbals bench pack bench-results
+      parbals bench pack results --to docs/results.tar.xz
+      parbals bench report docs/results.tar.xz --out report
+    """
+    from parbals_bench.run.folder import ResultsFolder
+    from parbals_bench.run.packed import SUFFIX
+    from parbals_bench.run.packed import pack as pack_folder
+
+    file = file or results.parent / f"{results.resolve().name}{SUFFIX}"
+    n_runs = pack_folder(ResultsFolder(results), file)
+    size = file.stat().st_size
+    record = {"file": str(file), "runs": n_runs, "bytes": size}
+    say(as_json, record, f"{n_runs:,} runs in {file}, {size / 1000:,.0f} kB.")
+
+
+@bench.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--out", type=_PATH, default="bench-results", show_default=True, help="Folder for the records."
+)
+@JSON
+def unpack(file: Path, out: Path, as_json: bool) -> None:
+    """The folder that was packed into a file, for example to go on with its grid.
+
+    \b
+    Examples:
+      parbals bench unpack results.tar.xz
+      parbals bench unpack results.tar.xz --out results
+    """
+    from parbals_bench.run.folder import ResultsFolder
+    from parbals_bench.run.packed import unpack as unpack_file
+
+    n_runs = unpack_file(file, ResultsFolder(out))
+    say(as_json, {"folder": str(out), "runs": n_runs}, f"{n_runs:,} runs in {out}.")
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

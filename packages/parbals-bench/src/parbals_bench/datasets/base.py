@@ -1,0 +1,188 @@
+"""What every dataset hands over, how its rows are divided, and where its files come from."""
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from parbals.errors import InputError, LabelError
+from parbals.files import cache_folder
+from parbals.randomness import derive_generator
+
+__all__ = [
+    "Data",
+    "Dataset",
+    "Origin",
+    "Part",
+    "Raw",
+    "Remote",
+    "data_folder",
+    "halves",
+    "one_vs_all",
+    "three_parts",
+]
+
+DATA_VARIABLE = "PARBALS_DATA"
+
+
+@dataclass(frozen=True)
+class Data:
+    """Features and class numbers, divided; what the model is for (the target source) has no labels.
+
+    ``notes`` says what differs from the published experiment: fewer rows, other features.
+    """
+
+    name: str
+    X_pool: np.ndarray
+    y_pool: np.ndarray
+    X_target_source: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    classes: tuple[str, ...]
+    positive: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        pool, test = ("pool", self.X_pool, self.y_pool), ("test set", self.X_test, self.y_test)
+        for what, X, y in (pool, test):
+            if len(X) != len(y) or not len(X):
+                raise InputError(
+                    f"{self.name}: the {what} has {len(X)} rows of features and {len(y)} labels."
+                )
+        if not len(self.X_target_source):
+            raise InputError(
+                f"{self.name}: no row is left for the target set; the files are too small."
+            )
+        if len({X.shape[1] for X in (self.X_pool, self.X_target_source, self.X_test)}) != 1:
+            raise InputError(
+                f"{self.name}: pool, target and test have different numbers of features."
+            )
+
+
+def one_vs_all(data: Data, positive: str | int = 0) -> Data:
+    """The same rows with two classes: 1 for ``positive`` (a class or its number), else 0."""
+    if isinstance(positive, str) and positive in data.classes:
+        number = data.classes.index(positive)
+    elif isinstance(positive, (int, np.integer)) and 0 <= positive < len(data.classes):
+        number = int(positive)
+    else:
+        known = ", ".join(data.classes[:10]) + (", …" if len(data.classes) > 10 else "")
+        raise LabelError(
+            f"{data.name} has no class {positive!r}; its classes are 0 to {len(data.classes) - 1}: "
+            f"{known}."
+        )
+    name = data.classes[number]
+    y_pool, y_test = ((y == number).astype(np.int64) for y in (data.y_pool, data.y_test))
+    if y_pool.min() == y_pool.max():
+        how_many = "no" if y_pool.max() == 0 else "every"
+        raise LabelError(f"{data.name}: {how_many} row of the pool is of class {name!r}.")
+    return replace(data, y_pool=y_pool, y_test=y_test, classes=(f"not {name}", name), positive=name)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a file or split: texts, image paths or pixels; classes; a stem for file names."""
+
+    items: Sequence[Any] | np.ndarray | None
+    y: np.ndarray
+    stem: str
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What a publisher's files hold, before features; ``kind`` is "text", "image" or "pixels"."""
+
+    name: str
+    kind: str
+    parts: Mapping[str, Part]
+    classes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One file on the network, with the checksum its publisher gives: a SHA-256, or "md5:…"."""
+
+    url: str
+    file: str
+    checksum: str | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a dataset's files come from, and what to say when they are not there.
+
+    ``large``: the one file is an archive of tens of gigabytes at the address ``page``, to be
+    downloaded and unpacked by hand; ``hint`` says how large.
+    """
+
+    name: str
+    page: str
+    files: tuple[str, ...]
+    remotes: tuple[Remote, ...] = ()
+    hint: str = ""
+    large: bool = False
+
+    def error(self, folder: Path, missing: str | None = None) -> InputError:
+        """The one sentence that gets a person from here to a loaded dataset."""
+        what = f"{missing} is not in" if missing else f"The files of {self.name} are not in"
+        if self.large:
+            return InputError(f"{what} {folder}{self._by_hand(folder)}.")
+        places = " and ".join(str(folder / file) for file in self.files)
+        to = "" if folder == data_folder(None, self.name) else f" --to {shlex.quote(str(folder))}"
+        command = f"run `parbals data fetch {self.name}{to}`, or " if self.remotes else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return InputError(
+            f"{what} {folder}: {command}download {' and '.join(self.files)} from {self.page}{hint} "
+            f"and save as {places}."
+        )
+
+    def _by_hand(self, folder: Path) -> str:
+        archive, place = shlex.quote(str(folder / self.files[0])), shlex.quote(str(folder))
+        download = f"`curl -L -C - --create-dirs -o {archive} {self.page}`"
+        unpack = f"unpack it with `tar -xzf {archive} -C {place}`"
+        if (folder / self.files[0]).is_file():
+            return f", but its archive is: {unpack} (a download that was cut goes on: {download})"
+        return (
+            f": download {self.files[0]} ({self.hint}) with {download}, which goes on where it was "
+            f"cut when you run it again, and {unpack}"
+        )
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One line of the dataset table: its title, how to load it, what it is, where it comes from.
+
+    ``read`` gives the texts or images behind the features; ``features`` names those it can have.
+    """
+
+    title: str
+    load: Callable[..., Data]
+    summary: str
+    origin: Origin | None = None
+    read: Callable[[Path | None], Raw] | None = None
+    features: tuple[str, ...] = ()
+
+
+def data_folder(folder: Path | str | None, name: str) -> Path:
+    """A dataset's folder: as given, else ``$PARBALS_DATA/name``, else in the cache folder."""
+    if folder is not None:
+        return Path(folder)
+    home = os.environ.get(DATA_VARIABLE)
+    return (Path(home) if home else cache_folder() / "data") / name.replace("-", "_")
+
+
+def halves(n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers of two halves, the same for every seed: (target source, test)."""
+    order = derive_generator(0, "halves", name).permutation(n_rows)
+    return np.sort(order[: n_rows // 2]), np.sort(order[n_rows // 2 :])
+
+
+def three_parts(n_rows: int, name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row numbers of 60 % pool, 20 % target source, 20 % test, shuffled by the seed."""
+    order = derive_generator(seed, "split", name).permutation(n_rows)
+    first, second = round(0.6 * n_rows), round(0.8 * n_rows)
+    return np.sort(order[:first]), np.sort(order[first:second]), np.sort(order[second:])

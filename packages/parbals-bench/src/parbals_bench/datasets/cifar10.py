@@ -1,0 +1,98 @@
+"""CIFAR-10 (Krizhevsky 2009): the binary version, packed or not, or cached features with labels."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from parbals.errors import InputError, LabelError
+from parbals.randomness import derive_generator
+
+from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
+from parbals_bench.datasets.embedded import embedded
+from parbals_bench.datasets.files import count_note, find, open_member, read_vector
+
+__all__ = ["DATASET", "load", "read"]
+
+NAME = "cifar10"
+_PAGE, _ARCHIVE = "https://www.cs.toronto.edu/~kriz/", "cifar-10-binary.tar.gz"
+_MD5 = "md5:c32a1d4ab5d03f1284b67883e8d87530"
+ORIGIN = Origin(NAME, _PAGE, (_ARCHIVE,), (Remote(f"{_PAGE}{_ARCHIVE}", _ARCHIVE, _MD5),))
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+PAPER_ENCODER = "dinov2-vits14"
+_INSIDE = "cifar-10-batches-bin"
+_BATCHES = {
+    "train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)),
+    "test": ("test_batch.bin",),
+}
+_PUBLISHED = {"train": 50_000, "test": 10_000}
+_PYTHON = ("cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1", "data_batch_1")
+_IMAGE = 3 * 32 * 32
+
+
+def read(folder: Path | None = None) -> Raw:
+    """Images (N, 32, 32, 3) uint8 and classes; or the classes in y_train.npy and y_test.npy."""
+    place = data_folder(folder, NAME)
+    first = _BATCHES["train"][0]
+    has_images = find(place, (first, f"{_INSIDE}/{first}", _ARCHIVE)) is not None
+    parts: dict[str, Part] = {}
+    notes: list[str] = []
+    for part in ("train", "test"):
+        labels = find(place, (f"y_{part}.npy",))
+        if has_images:
+            images, y = _images(place, part)
+        elif labels is not None:
+            images, y = None, read_vector(labels, len(CLASSES))
+        elif (python := find(place, _PYTHON)) is not None:
+            raise InputError(
+                f"{python} is the Python version of CIFAR-10, which is not read; "
+                f"{ORIGIN.error(place, _ARCHIVE)}"
+            )
+        else:
+            raise ORIGIN.error(place)
+        notes += count_note(f"{NAME} ({part})", len(y), _PUBLISHED[part])
+        parts[part] = Part(images, y, part)
+    return Raw(NAME, "pixels", parts, CLASSES, tuple(notes))
+
+
+def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
+    """Pool: the training images. Target source and test: halves of the others, for every seed."""
+    data = embedded(read(folder), data_folder(folder, NAME), features, seed, PAPER_ENCODER)
+    if (np.diff(data.y_pool) < 0).any():
+        return data
+    # Rows sorted by class would make ties between pool points a matter of their class.
+    order = derive_generator(0, "pool", NAME).permutation(len(data.y_pool))
+    note = "the pool's rows were sorted by class and have been shuffled"
+    X_pool, y_pool = data.X_pool[order], data.y_pool[order]
+    return replace(data, X_pool=X_pool, y_pool=y_pool, notes=(*data.notes, note))
+
+
+def _images(place: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a byte for the class and 3,072 for three planes of 32 × 32."""
+    rows = []
+    for batch in _BATCHES[part]:
+        with open_member(place, (batch, f"{_INSIDE}/{batch}"), ORIGIN, (_ARCHIVE,)) as (file, name):
+            content = file.read()
+        if not content or len(content) % (_IMAGE + 1):
+            raise InputError(
+                f"{name} is not a whole number of images of {_IMAGE + 1} bytes; download it again."
+            )
+        rows.append(np.frombuffer(content, np.uint8).reshape(-1, _IMAGE + 1))
+        y = rows[-1][:, 0]
+        if len(wrong := np.flatnonzero(y >= len(CLASSES))):
+            raise LabelError(
+                f"{name}, image {wrong[0]} has the class {y[wrong[0]]}; 0 to 9 are known."
+            )
+    table = np.concatenate(rows)
+    # Encoders want the colours of a pixel together.
+    images = table[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return images, table[:, 0].astype(np.int64)
+
+
+DATASET = Dataset(
+    "CIFAR-10",
+    load,
+    "object in a small photo, 10 classes, 60,000 images",
+    ORIGIN,
+    read,
+    (PAPER_ENCODER, "pixels"),
+)

@@ -1,0 +1,238 @@
+"""From texts or images to features: an encoder's cached array, TF-IDF, or pixels."""
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from parbals.errors import InputError
+from parbals.features.pca import PoolPCA
+from parbals.features.text import TextFeatures
+from parbals_label.encoders.base import Options, slug
+from parbals_label.encoders.embedding import Embedded, UnreadableError, embed
+from parbals_label.encoders.row_file import read_sidecar
+from parbals_label.encoders.table import load_encoder
+
+from parbals_bench.datasets.base import Data, Part, Raw, halves
+from parbals_bench.datasets.files import read_matrix
+
+__all__ = ["Progress", "embed_parts", "embedded", "tfidf_features"]
+
+Progress = Callable[[str, float, float | None], None]
+"""Called with a stage, how many rows are through it, and how many there are."""
+
+_ENDINGS = ("_f16.npy", "_f32.npy", ".npy")
+_DIRECTIONS = 256
+
+
+def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: str) -> Data:
+    """Pool, target and test of a dataset that has no columns; PCA to 99 % of the pool's variance.
+
+    The parts are ``train`` and either ``val`` and ``test``, or only ``test``, which is then halved.
+    ``features`` is an encoder's name, "tfidf" for texts, "pixels" for images that are arrays, or
+    "auto": the paper's encoder if its features are there, else those that are. Rows whose image the
+    encoder could not read are left out, with a note.
+    """
+    name, notes = (features, ()) if features != "auto" else _automatic(raw, folder, paper_encoder)
+    if name == "tfidf":
+        X = _tfidf(raw, seed)
+    else:
+        if name == "pixels" and raw.kind != "image":
+            X = _pixels(raw)
+        else:
+            raw, X = _cached(raw, folder, name)
+        pca = PoolPCA(0.99).fit(X["train"])
+        X = {part: pca.transform(matrix) for part, matrix in X.items()}
+    X = {part: np.ascontiguousarray(matrix, np.float32) for part, matrix in X.items()}
+    y_pool, y_test = raw.parts["train"].y, raw.parts["test"].y
+    target, X_test = X.get("val"), X["test"]
+    if target is None:
+        to_target, to_test = halves(len(X_test), raw.name)
+        target, X_test, y_test = X_test[to_target], X_test[to_test], y_test[to_test]
+    notes = (*raw.notes, *notes)
+    return Data(raw.name, X["train"], y_pool, target, X_test, y_test, raw.classes, notes=notes)
+
+
+def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:
+    def first(stem: str) -> Path | None:
+        names = (f"{slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
+        return next((folder / name for name in names if (folder / name).is_file()), None)
+
+    return [first(stem) for stem in stems]
+
+
+def _encoders_there(folder: Path, stems: Sequence[str]) -> list[str]:
+    """Encoders whose features of every part are in the folder."""
+    tails = [f"_{stems[0]}{ending}" for ending in _ENDINGS]
+    paths = [(path.name, tail) for path in folder.glob("*.npy") for tail in tails]
+    names = {name.removesuffix(tail) for name, tail in paths if name.endswith(tail)}
+    return sorted(name for name in names - {"y", "labels"} if all(_files(folder, name, stems)))
+
+
+def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[str, ...]]:
+    stems = _stems(raw)
+    if all(_files(folder, paper_encoder, stems)):
+        return paper_encoder, ()
+    there = _encoders_there(folder, stems)
+    if len(there) == 1:
+        return there[0], (f"features are of {there[0]}, the paper's are of {paper_encoder}",)
+    if there:
+        how = _how_to_choose(raw.name, folder, there[0])
+        raise InputError(
+            f"{folder} holds features of {', '.join(there)}; choose one of them by name: {how}."
+        )
+    raise _no_features(raw, folder, paper_encoder)
+
+
+def embed_parts(
+    raw: Raw,
+    folder: Path,
+    encoder: str,
+    *,
+    options: Options | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> list[Embedded]:
+    """Encode every part of a dataset into the file where :func:`embedded` looks for it.
+
+    What is there is kept. Items that cannot be read are named when all parts are done.
+    """
+    if encoder == "tfidf" or (encoder == "pixels" and raw.kind == "pixels"):
+        raise InputError(
+            f"Features {encoder} of {raw.name} are made when it is loaded; there is nothing to "
+            "embed."
+        )
+    for part in raw.parts.values():
+        if part.items is None:
+            what = "texts" if raw.kind == "text" else "images"
+            raise InputError(
+                f"{folder} holds the labels of {raw.name} ({part.stem}) but not its {what}, to "
+                "encode."
+            )
+        (there,) = _files(folder, encoder, [part.stem])
+        if there is not None and read_sidecar(there) is None:
+            raise InputError(
+                f"{there} is there already and was not made by this command; move it away first."
+            )
+    loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
+    loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
+    done: list[Embedded] = []
+    unreadable: list[str] = []
+    for part in raw.parts.values():
+        path = folder / _cache_name(encoder, part.stem)
+
+        def show(stage: str, rows: int, total: int | None, stem: str = part.stem) -> None:
+            progress(f"{stage} {stem}", rows, total)
+
+        try:
+            done.append(
+                embed(loaded, encoder, _named(part), len(part.y), path, options, progress=show)
+            )
+        except UnreadableError as error:
+            unreadable += error.clauses
+    if unreadable:  # of all parts at once
+        raise UnreadableError(*unreadable)
+    return done
+
+
+def _cache_name(encoder: str, stem: str) -> str:
+    return f"{slug(encoder)}_{stem}.npy"
+
+
+def _how_to_choose(name: str, folder: Path, features: str) -> str:
+    """How features are asked for by name, in Python and in a suite; part of a sentence."""
+    return (
+        f'in Python load_dataset("{name}", "{folder}", features="{features}"), in a suite of '
+        f'`parbals bench run` a table [data.NAME] with dataset = "{name}" and features = '
+        f'"{features}"'
+    )
+
+
+def _named(part: Part) -> Callable[[], Iterator[tuple[str, Any]]]:
+    def items() -> Iterator[tuple[str, Any]]:
+        for row, item in enumerate(part.items if part.items is not None else ()):
+            yield str(item) if isinstance(item, Path) else f"{part.stem}, row {row}", item
+
+    return items
+
+
+def _no_features(raw: Raw, folder: Path, encoder: str) -> InputError:
+    wanted = " and ".join(str(folder / _cache_name(encoder, stem)) for stem in _stems(raw))
+    if any(part.items is None for part in raw.parts.values()):
+        return InputError(
+            f"{raw.name} has no features of {encoder} yet, and its "
+            f"{'texts' if raw.kind == 'text' else 'images'} are not in {folder}: put them there, "
+            f"or features made elsewhere as {wanted}."
+        )
+    plain = {"text": "tfidf", "pixels": "pixels"}.get(raw.kind)
+    other = ""
+    if plain:
+        how = _how_to_choose(raw.name, folder, plain)
+        other = f"; features {plain} need no encoder: {how}"
+    return InputError(
+        f"{raw.name} has no features of {encoder} yet: run `parbals data embed {raw.name} "
+        f"--encoder {shlex.quote(encoder)} --data {shlex.quote(str(folder))}`, which writes "
+        f"{wanted}{other}."
+    )
+
+
+def _stems(raw: Raw) -> list[str]:
+    return [part.stem for part in raw.parts.values()]
+
+
+def _cached(raw: Raw, folder: Path, encoder: str) -> tuple[Raw, dict[str, np.ndarray]]:
+    """Rows of an encoder's files, without those whose item could not be read: they say nothing."""
+    X: dict[str, np.ndarray] = {}
+    parts, notes = dict(raw.parts), list(raw.notes)
+    for name, part in raw.parts.items():
+        (path,) = _files(folder, encoder, [part.stem])
+        if path is None:
+            raise _no_features(raw, folder, encoder)
+        X[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
+        skipped = [entry["row"] for entry in (read_sidecar(path) or {}).get("skipped", ())]
+        if skipped:
+            kept = np.setdiff1d(np.arange(len(part.y)), skipped)
+            parts[name], X[name] = Part(None, part.y[kept], part.stem), X[name][kept]
+            count = f"{len(skipped)} of {len(part.y)} rows of {part.stem}"
+            notes.append(f"{count} could not be read and are left out")
+    if len({matrix.shape[1] for matrix in X.values()}) != 1:
+        shown = ", ".join(f"{name} {matrix.shape[1]}" for name, matrix in X.items())
+        raise InputError(
+            f"The features of {encoder} for {raw.name} differ in length ({shown}); make them again."
+        )
+    return replace(raw, parts=parts, notes=tuple(notes)), X
+
+
+def _tfidf(raw: Raw, seed: int) -> dict[str, np.ndarray]:
+    if raw.kind != "text":
+        raise InputError(f"{raw.name} has no texts, so there are no tfidf features of it.")
+    texts = {name: tuple(part.items or ()) for name, part in raw.parts.items()}
+    return tfidf_features(texts, "train", seed, raw.name)
+
+
+def tfidf_features(
+    texts: dict[str, tuple[str, ...]], pool: str, seed: int, what: str
+) -> dict[str, np.ndarray]:
+    """TF-IDF and SVD of the pool's texts; up to 256 directions, fewer where it has few words."""
+    n_features, reason = max(1, min(_DIRECTIONS, len(texts[pool]) // 4)), ""
+    while n_features >= 1:
+        try:
+            encoder = TextFeatures(n_features, seed=seed).fit(texts[pool])
+        except ValueError as error:  # no words at all, or fewer than directions
+            n_features, reason = n_features // 2, str(error)
+        else:
+            parts = texts.items()
+            return {name: encoder.transform(part).astype(np.float32) for name, part in parts}
+    raise InputError(f"{what} has too few different words for tfidf features ({reason}).")
+
+
+def _pixels(raw: Raw) -> dict[str, np.ndarray]:
+    matrices = {}
+    for name, part in raw.parts.items():
+        if not isinstance(part.items, np.ndarray):
+            raise InputError(
+                f"{raw.name} ({part.stem}) has no pixels here; put the images into its folder."
+            )
+        matrices[name] = part.items.reshape(len(part.items), -1).astype(np.float32) / 255.0
+    return matrices

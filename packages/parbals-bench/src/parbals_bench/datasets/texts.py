@@ -1,0 +1,121 @@
+"""AG News and Yelp Review Full (Zhang et al. 2015): train.csv and test.csv without a header.
+
+A row is the class, counted from 1, and texts; or Parquet with label, counted from 0, and text.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
+from parbals_bench.datasets.embedded import embedded
+from parbals_bench.datasets.files import (
+    class_numbers,
+    count_note,
+    find_parquet,
+    open_member,
+    read_csv,
+    read_parquet,
+)
+
+__all__ = ["AG_NEWS", "YELP"]
+
+PAPER_ENCODER = "bert-base-uncased"
+_LABEL = "class index"
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """One of the two sets; ``inside`` is the publisher's folder within ``archive``."""
+
+    origin: Origin
+    classes: tuple[str, ...]
+    columns: tuple[str, ...]
+    published: dict[str, int]
+    inside: str
+    archive: str
+
+    def load(self, folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
+        """Pool: train. Target source and test: the halves of test, the same for every seed."""
+        place = data_folder(folder, self.origin.name)
+        return embedded(self.read(folder), place, features, seed, PAPER_ENCODER)
+
+    def read(self, folder: Path | None = None) -> Raw:
+        """Texts and classes of train and test; the archive may stay packed."""
+        place = data_folder(folder, self.origin.name)
+        parts = {part: self._part(place, part) for part in self.published}
+        notes = [note for _, one in parts.values() for note in one]
+        rows = {name: part for name, (part, _) in parts.items()}
+        return Raw(self.origin.name, "text", rows, self.classes, tuple(notes))
+
+    def _part(self, folder: Path, part: str) -> tuple[Part, tuple[str, ...]]:
+        csv_names = [f"{part}.csv", f"{part}.csv.gz", f"{self.inside}/{part}.csv"]
+        parquet = find_parquet(folder, part, csv_names)
+        if parquet is not None:
+            cells: dict[str, list[Any]] = read_parquet(parquet, ("label", "text"))
+            numbers: dict[Any, int] = {c: c for c in range(len(self.classes))}
+            y = class_numbers(cells["label"], numbers, parquet.name, "label", 1)
+            note = count_note(parquet.name, len(y), self.published[part])
+            return Part([_plain(text) for text in cells["text"]], y, parquet.stem), note
+        with open_member(folder, csv_names, self.origin, (self.archive,)) as (file, name):
+            cells = dict(read_csv(file, name, (_LABEL, *self.columns), header=False))
+        first_row = 1
+        if cells[_LABEL][0].strip().lower() == _LABEL:  # some mirrors have added a header
+            cells, first_row = {column: values[1:] for column, values in cells.items()}, 2
+        numbers = {str(c + 1): c for c in range(len(self.classes))}
+        y = class_numbers(cells[_LABEL], numbers, name, _LABEL, first_row)
+        rows = zip(*(cells[column] for column in self.columns), strict=True)
+        texts = [" ".join(map(_plain, pieces)) for pieces in rows]
+        return Part(texts, y, part), count_note(name, len(y), self.published[part])
+
+
+def _plain(text: str) -> str:
+    """The publishers wrote a line break as the two characters \\n, and a quote as \\"."""
+    return text.replace("\\n", "\n").replace('\\"', '"')
+
+
+_NEWS = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
+_NEWS_FILES = ("train.csv", "test.csv")
+_ag_news = _Texts(
+    Origin(
+        "ag-news", _NEWS, _NEWS_FILES, tuple(Remote(f"{_NEWS}{file}", file) for file in _NEWS_FILES)
+    ),
+    ("World", "Sports", "Business", "Sci/Tech"),
+    ("title", "description"),
+    {"train": 120_000, "test": 7_600},
+    "ag_news_csv",
+    "ag_news_csv.tgz",
+)
+AG_NEWS = Dataset(
+    "AG News",
+    _ag_news.load,
+    "topic of a news item, 4 classes, 127,600 texts",
+    _ag_news.origin,
+    _ag_news.read,
+    (PAPER_ENCODER, "tfidf"),
+)
+
+_REVIEWS = "https://s3.amazonaws.com/fast-ai-nlp/"
+_REVIEWS_FILE = "yelp_review_full_csv.tgz"
+_SHA256 = "56006b0a17a370f1e366504b1f2c3e3754e4a3dda17d3e718a885c552869a559"
+_yelp = _Texts(
+    Origin(
+        "yelp",
+        _REVIEWS,
+        (_REVIEWS_FILE,),
+        (Remote(f"{_REVIEWS}{_REVIEWS_FILE}", _REVIEWS_FILE, _SHA256),),
+    ),
+    ("1 star", "2 stars", "3 stars", "4 stars", "5 stars"),
+    ("text",),
+    {"train": 650_000, "test": 50_000},
+    "yelp_review_full_csv",
+    _REVIEWS_FILE,
+)
+YELP = Dataset(
+    "Yelp",
+    _yelp.load,
+    "stars of a review, 5 classes, 700,000 texts",
+    _yelp.origin,
+    _yelp.read,
+    (PAPER_ENCODER, "tfidf"),
+)

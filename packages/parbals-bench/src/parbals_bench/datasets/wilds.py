@@ -1,0 +1,202 @@
+"""Sets of the WILDS benchmark, which name each row's split: Civil Comments, iWildCam, fMoW."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from parbals.errors import InputError
+
+from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
+from parbals_bench.datasets.embedded import embedded
+from parbals_bench.datasets.files import (
+    class_numbers,
+    column_numbers,
+    count_note,
+    find,
+    open_member,
+    read_csv,
+)
+
+__all__ = ["CIVIL_COMMENTS", "FMOW", "IWILDCAM"]
+
+_BUNDLES = "https://worksheets.codalab.org/rest/bundles"
+_TEXT_ENCODER, _IMAGE_ENCODER = "bert-base-uncased", "clip-vit-b32"
+
+
+def _loader(read: Callable[[Path | None], Raw], encoder: str) -> Callable[..., Data]:
+    def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
+        """Pool: train. Target source: val. Test: test."""
+        raw = read(folder)
+        return embedded(raw, data_folder(folder, raw.name), features, seed, encoder)
+
+    return load
+
+
+def _parts(
+    items: Sequence[Any], y: np.ndarray, split: np.ndarray, published: Mapping[str, int], name: str
+) -> tuple[dict[str, Part], tuple[str, ...]]:
+    """The rows of each split, in file order; notes on those that are fewer than published."""
+    parts: dict[str, Part] = {}
+    notes: list[str] = []
+    for part, size in published.items():
+        rows = np.flatnonzero(split == part).tolist()
+        if not rows:
+            raise InputError(f"{name} has no row whose split is {part!r}; is it the file of WILDS?")
+        notes += count_note(f"{name} ({part})", len(rows), size)
+        parts[part] = Part([items[i] for i in rows], y[rows], part)
+    return parts, tuple(notes)
+
+
+_COMMENTS, _COMMENTS_FOLDER = "all_data_with_identities.csv", "civilcomments_v1.0"
+_COMMENTS_URL = f"{_BUNDLES}/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
+_COMMENTS_ORIGIN = Origin(
+    "civil-comments",
+    _COMMENTS_URL,
+    (f"{_COMMENTS_FOLDER}.tar.gz",),
+    (Remote(_COMMENTS_URL, f"{_COMMENTS_FOLDER}.tar.gz"),),
+)
+
+
+def _read_comments(folder: Path | None = None) -> Raw:
+    """Comments, toxic if at least half of the readers said so; the archive may stay packed."""
+    origin, place = _COMMENTS_ORIGIN, data_folder(folder, _COMMENTS_ORIGIN.name)
+    names, wanted = (_COMMENTS, f"{_COMMENTS_FOLDER}/{_COMMENTS}"), ("comment_text", "toxicity")
+    with open_member(place, names, origin, origin.files) as (file, name):
+        cells = read_csv(file, name, (*wanted, "split"), extra=True)
+    share = column_numbers(cells["toxicity"], name, "toxicity", 2)
+    if len(wrong := np.flatnonzero((share < 0.0) | (share > 1.0))):
+        raise InputError(
+            f"{name}, row {wrong[0] + 2}, column 'toxicity' is {cells['toxicity'][wrong[0]]!r}; a "
+            "share from 0 to 1 is needed."
+        )
+    published = {"train": 269_038, "val": 45_180, "test": 133_782}
+    y, split = (share >= 0.5).astype(np.int64), np.array(cells["split"])
+    parts, notes = _parts(cells["comment_text"], y, split, published, name)
+    return Raw(origin.name, "text", parts, ("not toxic", "toxic"), notes)
+
+
+CIVIL_COMMENTS = Dataset(
+    "Civil Comments",
+    _loader(_read_comments, _TEXT_ENCODER),
+    "is a comment toxic? 448,000 texts",
+    _COMMENTS_ORIGIN,
+    _read_comments,
+    (_TEXT_ENCODER, "tfidf"),
+)
+
+_ANIMALS_ORIGIN = Origin(
+    "iwildcam",
+    f"{_BUNDLES}/0x6313da2b204647e79a14b468131fcd64/contents/blob/",
+    ("iwildcam_v2.0.tar.gz",),
+    hint="12 GB",
+    large=True,
+)
+_SPECIES = {str(number): number for number in range(182)}
+
+
+def _read_animals(folder: Path | None = None) -> Raw:
+    """Image paths and species; the cameras of val and test are not those of train."""
+    place, cells, name = _metadata(_ANIMALS_ORIGIN, folder, "metadata.csv", "split y filename")
+    y = class_numbers(cells["y"], _SPECIES, name, "y", 2)
+    paths = [place / "train" / filename for filename in cells["filename"]]
+    published = {"train": 129_809, "val": 14_961, "test": 42_791}
+    parts, notes = _parts(paths, y, np.array(cells["split"]), published, name)
+    return Raw(_ANIMALS_ORIGIN.name, "image", parts, _species(place), notes)
+
+
+def _species(place: Path) -> tuple[str, ...]:
+    """Names of the species from categories.csv if it is there; the labels do not depend on it."""
+    names = ["empty", *(f"species {number}" for number in range(1, len(_SPECIES)))]
+    path = find(place, ("categories.csv",))
+    if path is not None:
+        with path.open("rb") as file:
+            try:
+                cells = read_csv(file, path.name, ("y", "name"), extra=True)
+            except InputError:
+                return tuple(names)
+        for number, name in zip(cells["y"], cells["name"], strict=True):
+            if number in _SPECIES:
+                names[_SPECIES[number]] = name
+    return tuple(names)
+
+
+IWILDCAM = Dataset(
+    "iWildCam",
+    _loader(_read_animals, _IMAGE_ENCODER),
+    "species before a camera trap, 182 classes, 203,029 images",
+    _ANIMALS_ORIGIN,
+    _read_animals,
+    (_IMAGE_ENCODER,),
+)
+
+_LAND_ORIGIN = Origin(
+    "fmow",
+    f"{_BUNDLES}/0xaec91eb7c9d548ebb15e1b5e60f966ab/contents/blob/",
+    ("fmow_v1.1.tar.gz",),
+    hint="54 GB",
+    large=True,
+)
+_LAND_USES = """
+    airport airport_hangar airport_terminal amusement_park aquaculture archaeological_site barn
+    border_checkpoint burial_site car_dealership construction_site crop_field dam debris_or_rubble
+    educational_institution electric_substation factory_or_powerplant fire_station flooded_road
+    fountain gas_station golf_course ground_transportation_station helipad hospital
+    impoverished_settlement interchange lake_or_pond lighthouse military_facility
+    multi-unit_residential nuclear_powerplant office_building oil_or_gas_facility park
+    parking_lot_or_garage place_of_worship police_station port prison race_track railway_bridge
+    recreational_facility road_bridge runway shipyard shopping_mall single-unit_residential
+    smokestack solar_farm space_facility stadium storage_tank surface_mine swimming_pool toll_booth
+    tower tunnel_opening waste_disposal water_treatment_facility wind_farm zoo
+"""
+
+
+def _read_land(folder: Path | None = None) -> Raw:
+    """Image paths and land use. Train is before 2013, val from 2013 to 2015, test from 2016 on."""
+    columns = "split category timestamp"
+    place, cells, name = _metadata(_LAND_ORIGIN, folder, "rgb_metadata.csv", columns)
+    classes = tuple(_LAND_USES.split())
+    numbers = {label: number for number, label in enumerate(classes)}
+    y = class_numbers(cells["category"], numbers, name, "category", 2)
+    times = enumerate(cells["timestamp"], start=2)
+    year = np.array([_year(cell, name, row) for row, cell in times])
+    # An image counts only where its split and its year agree: the others are WILDS' tests without
+    # shift.
+    era = np.select([year >= 2016, year >= 2013], ["test", "val"], "train")
+    split = np.array(cells["split"])
+    paths = [place / "images" / f"rgb_img_{row}.png" for row in range(len(y))]
+    published = {"train": 76_863, "val": 19_915, "test": 22_108}
+    parts, notes = _parts(paths, y, np.where(split == era, split, ""), published, name)
+    return Raw(_LAND_ORIGIN.name, "image", parts, classes, notes)
+
+
+def _year(cell: str, name: str, row: int) -> int:
+    try:
+        time = datetime.fromisoformat(cell)
+    except ValueError:
+        raise InputError(
+            f"{name}, row {row}, column 'timestamp' is {cell!r}; a date is needed."
+        ) from None
+    return (time if time.tzinfo is None else time.astimezone(UTC)).year
+
+
+FMOW = Dataset(
+    "fMoW",
+    _loader(_read_land, _IMAGE_ENCODER),
+    "land use in a satellite image, 62 classes, 118,886 images",
+    _LAND_ORIGIN,
+    _read_land,
+    (_IMAGE_ENCODER,),
+)
+
+
+def _metadata(
+    origin: Origin, folder: Path | None, file_name: str, columns: str
+) -> tuple[Path, dict[str, list[str]], str]:
+    """The folder with the images, and the cells and the name of the file that describes them."""
+    place = data_folder(folder, origin.name)
+    inside = place / origin.files[0].removesuffix(".tar.gz")
+    place = inside if find(inside, (file_name,)) else place
+    with open_member(place, (file_name,), origin) as (file, name):
+        return place, read_csv(file, name, columns.split(), extra=True), name

@@ -1,0 +1,151 @@
+"""The experiment behind the demo: benchmark runs on text messages, first batches judged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from parbals import BayesianLogisticRegression, select_batch_from_model
+from parbals.features.text import TextMix
+from parbals.strategies.table import DEFAULT, ONE_BY_ONE, UNIFORM, strategy_title
+from parbals.types import Batch
+
+from parbals_bench.datasets.sms_spam import CLASSES, Messages, load, load_messages, split_messages
+from parbals_bench.run.records import RunRecord
+from parbals_bench.run.single import draw_targets, run_one
+from parbals_bench.run.spec import Budget
+
+__all__ = ["SIMILAR", "STRATEGIES", "Demo", "FirstBatch", "judge_batch", "run_demo"]
+
+STRATEGIES = (UNIFORM, ONE_BY_ONE, DEFAULT)
+SIMILAR = 0.5
+"""Two messages whose wordings have at least this cosine similarity are called near-duplicates."""
+_JUDGE_UNIVERSES = 10
+_JUDGE_SEED = 1_000_003
+
+
+@dataclass(frozen=True)
+class FirstBatch:
+    """What a strategy chose first under the first seed, and what that tells about the target set.
+
+    Amounts are nats, averaged over target messages.
+    """
+
+    rows: np.ndarray  # (B,) positions in the pool
+    judged: Batch  # the same items, measured together (see `judge_batch`)
+    similarity: np.ndarray  # (B, B) cosine similarity of the wordings
+
+    @property
+    def alone(self) -> float:
+        """The sum of what each item would tell by itself."""
+        return float(self.judged.initial_scores.sum())
+
+    @property
+    def joint(self) -> float:
+        """What all of them tell together."""
+        return float(self.judged.scores.sum())
+
+    @property
+    def redundancy(self) -> float:
+        """The share of what the items know that they share with each other.
+
+        Pseudo-labels are drawn, so a batch without overlap could come out a little below zero.
+        """
+        return max(0.0, 1.0 - self.joint / self.alone) if self.alone > 0 else 0.0
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The similarity of every two wordings."""
+        return self.similarity[np.triu_indices(len(self.similarity), 1)]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A record a seed of every strategy; pool and first batches are those of the first seed."""
+
+    records: dict[str, tuple[RunRecord, ...]]
+    first: dict[str, FirstBatch]
+    pool: Messages
+    X_pool: np.ndarray
+    n_test: int
+    spam_share: float
+
+    @property
+    def budget(self) -> Budget:
+        return self.records[DEFAULT][0].run.budget
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.records[DEFAULT])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Every doubt the model had about itself, each once."""
+        runs = [record for records in self.records.values() for record in records]
+        return tuple(dict.fromkeys(note for record in runs for note in record.notes))
+
+    def values(self, strategy: str, metric: str) -> np.ndarray:
+        """(seeds, rounds + 1), in percent."""
+        return 100 * np.array([record.metrics[metric] for record in self.records[strategy]])
+
+
+def run_demo(
+    n_seeds: int = 5,
+    budget: Budget | str = "20+4x10",
+    *,
+    n_targets: int = 500,
+    progress: Callable[..., None] = lambda *stage: None,
+) -> Demo:
+    """Run every strategy under every seed, then judge the first batches of the first seed.
+
+    ``progress`` is called with a stage, the runs done and the runs in all.
+    """
+    records: dict[str, list[RunRecord]] = {strategy: [] for strategy in STRATEGIES}
+    # Features, model and loss are those that `parbals init` gives a project.
+    run = partial(run_one, n_targets=n_targets, loss="error", inference="auto", prior_scale="auto")
+    total = n_seeds * len(STRATEGIES)
+    for seed in reversed(range(n_seeds)):  # the data of the first seed are needed afterwards
+        data = load(features="words", seed=seed)
+        for strategy in STRATEGIES:
+            done = sum(map(len, records.values()))
+            progress("labelling and learning", done, total, strategy_title(strategy))
+            records[strategy].insert(0, run(data, budget, strategy, seed=seed))
+
+    progress("judging the first batches")
+    messages = load_messages()
+    pool = split_messages(messages, 0).pool
+    wordings = TextMix().fit(pool.texts).words(pool.texts)
+    X_target = data.X_target_source[draw_targets(0, 0, len(data.X_target_source), n_targets)]
+    first = {}
+    for strategy in STRATEGIES:
+        known = np.array(records[strategy][0].initial)
+        rows = np.array(records[strategy][0].chosen[0])
+        judged = judge_batch(data.X_pool[rows], X_target, data.X_pool[known], data.y_pool[known])
+        similarity = np.asarray((wordings[rows] @ wordings[rows].T).todense())
+        first[strategy] = FirstBatch(rows, judged, similarity)
+    spam_share = float(np.mean(messages.labels == CLASSES[1]))
+    runs = {strategy: tuple(of_seed) for strategy, of_seed in records.items()}
+    return Demo(runs, first, pool, data.X_pool, len(data.X_test), spam_share)
+
+
+def judge_batch(
+    X_batch: np.ndarray, X_target: np.ndarray, X_known: np.ndarray, y_known: np.ndarray
+) -> Batch:
+    """How much a batch's labels tell together about the target set, however it was chosen.
+
+    By the chain rule the information of the whole batch is the sum of its items' scores, each given
+    the items before it, in any order. ParBaLS computes just those, so it is run with the batch as
+    its whole pool. The posterior is a closed form without draws, so that no choice is flattered by
+    the samples that it was made from.
+    """
+    judge = BayesianLogisticRegression(
+        inference="ep", prior_scale="auto", classes=[0, 1], random_state=_JUDGE_SEED
+    )
+    return select_batch_from_model(
+        judge.fit(X_known, y_known, X_target),
+        X_batch,
+        X_target,
+        batch_size=len(X_batch),
+        n_universes=_JUDGE_UNIVERSES,
+        random_state=_JUDGE_SEED,
+    )

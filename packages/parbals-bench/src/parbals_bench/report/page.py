@@ -1,0 +1,246 @@
+"""One self-contained page about a grid, with tables and pictures beside it as files for a paper."""
+
+import tomllib
+from dataclasses import replace
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+from parbals.errors import InputError
+from parbals.files import whole_file
+
+from parbals_bench.report.html import whole_page
+from parbals_bench.report.plots import inline_svg, to_png, to_svg
+from parbals_bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Results
+from parbals_bench.report.tables import Table, to_html, to_latex, to_markdown
+from parbals_bench.run.folder import ResultsFiles
+from parbals_bench.run.grid import read_suite
+from parbals_bench.run.metrics import METRICS, metric_named
+from parbals_bench.run.packed import plain_name
+
+__all__ = ["build_page", "read_results", "write_report"]
+
+_GROUPS = {
+    ONE_AT_A_TIME: "The model is refitted after every single label, so nothing is redundant. "
+    "Dotted: as many labels of the same data, chosen in batches.",
+    ONE_VS_ALL: "The same data with another class as the positive one.",
+}
+
+
+def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
+    """What a folder or a packed file holds of its suite; one without a name is called after it."""
+    judged_by = metric_named(metric)
+    suite = read_suite(stored.suite_text(), str(stored.path / "suite.toml"))
+    given = tomllib.loads(suite.text)
+    if "name" not in given:
+        name = plain_name(stored.path)
+        suite = replace(suite, name=name, title=str(given.get("title", name)))
+    by_key = {record.key: record for record in stored.records()}
+    records = tuple(by_key[run.key] for run in suite.runs if run.key in by_key)
+    if not records:
+        raise InputError(
+            f"{stored.path} holds no finished run of its suite yet; go on with `parbals bench run`."
+        )
+    return Results(suite, records, judged_by)
+
+
+def write_report(results: Results, out: Path, *, pictures: bool = True) -> list[Path]:
+    """Write ``report.html``, ``tables.md``, ``tables.tex`` and ``curves/*.png|svg``; the paths."""
+    tables = _tables(results)
+    files = {
+        "report.html": build_page(results).encode(),
+        "tables.md": "\n".join(map(to_markdown, tables)).encode(),
+        "tables.tex": "\n".join(map(to_latex, tables)).encode(),
+    }
+    for name, figure in results.figures.items() if pictures else ():
+        files[f"curves/{name}.png"] = to_png(figure)
+        files[f"curves/{name}.svg"] = to_svg(figure).encode()
+    try:
+        (out / "curves").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {out} cannot be made: {error.strerror}.") from error
+    for name, content in files.items():
+        with whole_file(out / name) as file:
+            file.write(content)
+    return [out / name for name in files]
+
+
+def build_page(results: Results) -> str:
+    """What was found, pictures, then tables; it loads nothing and has no script."""
+    parts = (_header, _curves, _leaderboard, _metrics, _agreement, _savings, _times, _footer)
+    css = resources.files("parbals_bench.report").joinpath("report.css").read_text("utf-8")
+    body = "".join(part(results) for part in parts)
+    return whole_page(f"{results.suite.title}: results", css, body)
+
+
+def _tables(results: Results) -> list[Table]:
+    """For the files: the report's own metric first, then the summaries, then every other metric."""
+    others = [name for name in METRICS if name != results.metric.key]
+    return [
+        *results.tables[results.metric.key],
+        *results.leaderboard_tables,
+        *results.agreement_tables,
+        *results.savings_tables,
+        *results.times_tables,
+        *(table for name in others for table in results.tables[name]),
+    ]
+
+
+def _header(results: Results) -> str:
+    suite, records = results.suite, results.records
+    missing = len(suite.runs) - len(records)
+    waiting = (
+        f'<p class="soft">{missing:,} runs of the suite are still missing; they are not counted.'
+        "</p>\n"
+    )
+    cards = "".join(
+        f'<div class="card"><div class="number">{number:,}</div>{escape(what)}</div>\n'
+        for number, what in (
+            (len(records), "runs"),
+            (len({record.run.dataset for record in records}), "datasets"),
+            (len({record.run.strategy for record in records}), "strategies"),
+            (sum(record.run.budget.total for record in records), "labels given"),
+        )
+    )
+    sentences = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in results.headlines)
+    paper = '<a href="#paper">Beside the paper</a>' if results.agreement_tables else ""
+    saved = '<a href="#saved">Labels saved</a>' if results.savings_tables else ""
+    time = '<a href="#time">Run time</a>' if results.times_tables else ""
+    return f"""<h1>{escape(suite.title)}</h1>
+<p class="lead">Labels are expensive. Each strategy starts from the same few random labels, then
+chooses batch after batch of further points; the same Bayesian model is fitted to whatever it chose
+and tested on data that nobody chose from. The better the choices, the faster the model
+improves.</p>
+<h2 id="found">What was found</h2>
+<ul class="says">
+{sentences}</ul>
+{waiting if missing else ""}<div class="cards">
+{cards}</div>
+<nav><a href="#curves">Pictures</a><a href="#leaderboard">Leaderboard</a>
+<a href="#tables">Tables</a>{paper}{saved}{time}</nav>
+"""
+
+
+def _curves(results: Results) -> str:
+    overview = ""
+    if SAVED in results.figures:
+        words = (
+            "The share of labels that each strategy saves against Random, a dot for every setting"
+        )
+        svg = inline_svg(results.figures[SAVED], "f0", words)
+        overview = f'<figure class="wide">{svg}</figure>\n'
+    groups: dict[str, list[str]] = {}
+    for number, picture in enumerate(results.pictures, 1):
+        svg = inline_svg(results.figures[picture.name], f"f{number}", picture.description)
+        groups.setdefault(picture.group, []).append(f"<figure>{svg}</figure>\n")
+    # What is read first is open; the rest is one click away.
+    parts = []
+    for place, (group, figures) in enumerate(groups.items()):
+        opened = " open" if place == 0 or group == ONE_AT_A_TIME else ""
+        about = f"<p>{escape(_GROUPS[group])}</p>\n" if group in _GROUPS else ""
+        parts.append(
+            f"<details{opened}><summary>{escape(group)} ({len(figures)})</summary>\n{about}"
+            f'<div class="grid">\n{"".join(figures)}</div></details>\n'
+        )
+    return f"""<h2 id="curves">Learning curves</h2>
+<p>How {results.metric.in_words} changes with labels. Bands are 95 % intervals of the mean (in
+crowded pictures, and with few seeds, of the main lines alone). Lines start together; where they
+part, better choices begin to pay.</p>
+{overview}{"".join(parts)}"""
+
+
+def _leaderboard(results: Results) -> str:
+    metric = results.metric
+    return f"""<h2 id="leaderboard">Leaderboard</h2>
+<p>Over all datasets and budgets, by {metric.in_words}: how often each strategy has the
+{metric.best} mean, and how often it is among the top. One label at a time is not counted, for there
+ParBaLS EPIG is EPIG.</p>
+<div class="grid">
+{"".join(map(to_html, results.leaderboard_tables))}</div>
+"""
+
+
+def _metrics(results: Results) -> str:
+    """All tables by every metric; radio buttons show one metric at a time."""
+    buttons, panels = [], []
+    for key, metric in METRICS.items():
+        tables = results.tables[key]
+        small = " Small figures below ours are the paper's own."
+        paper = small if any(table.has_paper for table in tables) else ""
+        checked = " checked" if key == results.metric.key else ""
+        buttons.append(
+            f'<input type="radio" name="metric" id="by-{key}"{checked}>'
+            f'<label for="by-{key}">{metric.title}</label>\n'
+        )
+        panels.append(
+            f'<div class="panel {key}">\n<p>{escape(metric.explanation)} The {metric.best} mean of '
+            f"a column is <u>underlined</u>.{paper}</p>\n{''.join(map(to_html, tables))}</div>\n"
+        )
+    return f"""<h2 id="tables">Final {results.metric.in_words}, and other metrics</h2>
+<p>After the last round: mean over seeds ± half of the 95 % Student-t interval. In each column the
+best mean is <u>underlined</u>; all that cannot be told apart from it (Welch's t-test, p ≥ 0.05) are
+<b>bold</b>.</p>
+<div class="switch">
+{"".join(buttons)}{"".join(panels)}</div>
+"""
+
+
+def _agreement(results: Results) -> str:
+    if not results.agreement_tables:
+        return ""
+    compared = [row for row in results.agreements if row.agrees is not None]
+    agreeing = sum(bool(row.agrees) for row in compared)
+    tested = [row.p for row in compared if row.p is not None]
+    alike = sum(p >= 0.05 for p in tested)
+    welch = f"Welch's test, with the paper's 10 seeds, gives p ≥ 0.05 for {alike}."
+    return f"""<h2 id="paper">Agreement with the paper</h2>
+<p>Every figure that the paper gives for a dataset we ran. A figure agrees when our mean is no
+further from it than is allowed: both half-widths of the 95 % intervals together.
+{agreeing} of {len(compared)} agree. {welch if tested else ""}</p>
+<div class="agree">
+{"".join(map(to_html, results.agreement_tables))}</div>
+"""
+
+
+def _savings(results: Results) -> str:
+    if not results.savings_tables:
+        return ""
+    return f"""<h2 id="saved">Labels saved</h2>
+<p>How many labels fewer than Random a strategy needs for the same {results.metric.in_words}: the
+best that both mean curves reach. "+80 of 300" means that Random needs 300 labels for it and the
+strategy 220; a minus means more. "Not reached": the strategy never gets beyond where Random starts.
+For medians that counts as the worst possible, all labels spent and none of Random's saved (-100 %
+or below).</p>
+{"".join(map(to_html, results.savings_tables))}"""
+
+
+def _times(results: Results) -> str:
+    tables = results.times_tables
+    if not tables:
+        return ""
+    apart = (
+        " The runs were made on different machines: compare times within a table, never between "
+        "tables."
+    )
+    return f"""<h2 id="time">Run time</h2>
+<p>One batch is the median time to choose one; the first batches of a process include the time to
+compile. The other columns are means over runs. Fitting and predicting are the same for everyone;
+choosing is not. One label at a time is not counted.{apart if len(tables) > 1 else ""}</p>
+{"".join(map(to_html, tables))}"""
+
+
+def _footer(results: Results) -> str:
+    suite = results.suite
+    notes = "".join(
+        f"<p><b>Noted in {escape(where)}:</b> {escape(note)}</p>\n" for where, note in results.notes
+    )
+    versions = dict.fromkeys(
+        ", ".join(f"{name} {version}" for name, version in record.versions.items())
+        for record in results.records
+    )
+    return f"""<footer>
+{notes}<p>Suite “{escape(suite.name)}”: {escape(suite.settings.in_words)}. All strategies of one
+seed share the initial set and, in every round, the random candidates and targets.</p>
+{"".join(f"<p>{escape(line)}</p>" for line in versions)}
+</footer>
+"""

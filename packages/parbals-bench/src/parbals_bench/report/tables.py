@@ -1,0 +1,300 @@
+"""The paper's tables, and those that sum up; written as Markdown, as LaTeX (booktabs) and as HTML.
+
+In every column the best mean is underlined, and all that are among the top (Welch p ≥ 0.05 against
+it) are bold.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import isnan
+
+import numpy as np
+
+from parbals_bench.report.paper import published
+from parbals_bench.report.stats import Interval, Standing, compare
+from parbals_bench.report.tasks import KINDS, Line, Task, dataset_title, rank
+from parbals_bench.run.metrics import Metric
+from parbals_bench.run.spec import Budget
+
+__all__ = [
+    "MISSING",
+    "Entry",
+    "Table",
+    "ablation_tables",
+    "main_tables",
+    "number",
+    "one_vs_all_tables",
+    "text_table",
+    "to_html",
+    "to_latex",
+    "to_markdown",
+]
+
+MISSING = "–"
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~$#])")
+_TEX = str.maketrans(
+    {mark: f"\\{mark}" for mark in "&%$#_{}"}
+    | {"\\": "\\textbackslash{}", "^": "\\textasciicircum{}", "~": "\\textasciitilde{}"}
+    | {"<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}", "\n": " "}
+    | {"[": "{[}", "*": "{*}"}  # bare, either would belong to the \\ that ends the row above
+    | {"×": "$\\times$", "±": "$\\pm$", "−": "$-$", "≥": "$\\geq$"}
+)
+
+Column = tuple[str, Mapping[Line, Standing], Task | None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell: a text, what it stands for if it is a mean, and the paper's figure for it."""
+
+    text: str
+    standing: Standing | None = None
+    paper: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows by their name; ``caption`` explains the marks, ``bars`` are shares drawn beside rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[Entry, ...]]
+    caption: str = ""
+    bars: tuple[float, ...] = ()
+    variants_of: str = ""  # the strategy whose variants it compares
+
+    @property
+    def has_paper(self) -> bool:
+        return any(entry.paper for row in self.rows.values() for entry in row)
+
+
+def number(interval: Interval, digits: int = 2) -> str:
+    """ "89.38 ± 0.36"; a single seed has no interval."""
+    half = "" if isnan(interval.half_width) else f" ± {interval.half_width:.{digits}f}"
+    return f"{interval.mean:.{digits}f}{half}"
+
+
+def text_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Mapping[str, Sequence[str]],
+    bars: Sequence[float] = (),
+) -> Table:
+    """A table of plain texts."""
+    entries = {name: tuple(Entry(text) for text in row) for name, row in rows.items()}
+    return Table(title, tuple(columns), entries, bars=tuple(bars))
+
+
+def main_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
+    """For every budget the paper's two kinds of table, one column per dataset."""
+    tables = []
+    for budget in _budgets(tasks):
+        here = [task for task in tasks if task.budget == budget and not task.is_one_vs_all]
+        for kind, title in KINDS.items():
+            columns = [(task.title, task.standings(metric, kind), task) for task in here]
+            tables.append(_table(f"{title}, budget {budget.spelt}", columns, metric))
+    return [table for table in tables if len(table.rows) > 1]
+
+
+def one_vs_all_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
+    """For datasets run with several positive classes: a column per class, and their average."""
+    tables = []
+    for budget in _budgets(tasks):
+        for dataset in dict.fromkeys(task.dataset for task in tasks if task.is_one_vs_all):
+            here = [t for t in tasks if (t.dataset, t.budget) == (dataset, budget)]
+            here = [task for task in here if task.is_one_vs_all or task.is_default]
+            wanted = {x.strategy for t in here if t.is_one_vs_all for x in t.lines()}
+            if not wanted:
+                continue
+            columns: list[Column] = []
+            for task in here:
+                lines = [line for line in task.lines() if line.strategy in wanted]
+                standings = _compare({x: task.final(x, metric.key) for x in lines}, metric)
+                columns.append((task.positive or "first class", standings, task))
+            if len(here) > 1:
+                columns.append(("average", _average(here, wanted, metric), None))
+            title = f"{dataset_title(dataset)}, each class against the others"
+            tables.append(_table(f"{title}, budget {budget.spelt}", columns, metric))
+    return tables
+
+
+def ablation_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
+    """For strategies run with several options: every variant, on the seeds that all of them share.
+
+    What differs in m alone stands in one table with the baseline, what differs in K alone in
+    another, and so on.
+    """
+    tables = []
+    for budget in _budgets(tasks):
+        here = [task for task in tasks if task.budget == budget]
+        variants = (line for task in here for line in task.records if line.variant)
+        for strategy, names in dict.fromkeys((x.strategy, _changes(x)) for x in variants):
+            columns: list[Column] = []
+            for task in here:
+                lines = [x for x in task.records if x.strategy == strategy]
+                lines = [x for x in lines if not x.variant or _changes(x) == names]
+                seeds = set.intersection(*(set(task.records[x]) for x in lines)) if lines else set()
+                if seeds and any(line.variant for line in lines):
+                    values = {
+                        _with_values(x, lines, task): task.final(x, metric.key, seeds)
+                        for x in lines
+                    }
+                    columns.append((task.title, _compare(values, metric), None))
+            if columns:
+                title = f"Variants of {Line(strategy).title} by {names}, budget {budget.spelt}"
+                tables.append(_table(title, columns, metric, strategy))
+    return tables
+
+
+def _table(title: str, columns: Sequence[Column], metric: Metric, variants_of: str = "") -> Table:
+    """A table in the metric's unit; columns of a task have the paper's figures, if it has any."""
+    lines = sorted({line for _, standings, _ in columns for line in standings}, key=rank)
+    rows = {
+        line.title: tuple(
+            _entry(standings.get(line), metric, published(task, line, metric) if task else None)
+            for _, standings, task in columns
+        )
+        for line in lines
+    }
+    caption = f"{metric.best.capitalize()} mean underlined; bold if Welch's p ≥ 0.05 against it."
+    title = f"{title}: {metric.in_words}, {metric.unit}"
+    return Table(title, tuple(name for name, *_ in columns), rows, caption, variants_of=variants_of)
+
+
+def _entry(standing: Standing | None, metric: Metric, paper: tuple[float, float] | None) -> Entry:
+    if standing is None:
+        return Entry(MISSING)
+    figure = f"{paper[0]:.2f} ± {paper[1]:.2f}" if paper else ""
+    return Entry(number(standing.interval, metric.digits), standing, figure)
+
+
+def _compare(values: Mapping[Line, np.ndarray], metric: Metric) -> dict[Line, Standing]:
+    scaled = {line: metric.scale * numbers for line, numbers in values.items()}
+    return compare(scaled, lower_is_better=metric.lower_is_better)
+
+
+def _average(tasks: Sequence[Task], strategies: set[str], metric: Metric) -> dict[Line, Standing]:
+    """Standings by the mean over tasks, a number per seed, of seeds and lines that none lacks."""
+    values = {}
+    for line in tasks[0].lines():
+        if line.strategy in strategies and all(line in task.records for task in tasks):
+            seeds = set.intersection(*(set(task.records[line]) for task in tasks))
+            if seeds:
+                finals = [task.final(line, metric.key, seeds) for task in tasks]
+                values[line] = np.mean(finals, axis=0)
+    return _compare(values, metric)
+
+
+def _changes(line: Line) -> str:
+    """The names of what a variant changes: "m", or "m, K"."""
+    return ", ".join(part.partition(" = ")[0] for part in line.variant.split(", "))
+
+
+def _with_values(line: Line, lines: Sequence[Line], task: Task) -> Line:
+    """The baseline is called by its own values of what the variants change."""
+    if line.variant:
+        return line
+    run = next(iter(task.records[line].values())).run
+    return Line(line.strategy, run.values_of(other.variant for other in lines if other.variant))
+
+
+def _budgets(tasks: Sequence[Task]) -> list[Budget]:
+    return list(dict.fromkeys(task.budget for task in tasks))
+
+
+def to_markdown(table: Table) -> str:
+    head, rows = _texts(table, _markdown, _plain)
+    lines = [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(head) - 1)]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return f"### {_plain(table.title)}\n\n" + "\n".join(lines) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """A booktabs table (``\\usepackage{booktabs}``)."""
+    head, rows = _texts(table, _latex, _tex)
+    caption = f"{table.title}. {table.caption}" if table.caption else table.title
+    lines = [
+        "\\begin{table}",
+        f"\\caption{{{_tex(caption)}}}",
+        "\\centering",
+        f"\\begin{{tabular}}{{l{'c' * (len(head) - 1)}}}",
+        "\\toprule",
+        f"{' & '.join(head)} \\\\",
+        "\\midrule",
+        *(f"{' & '.join(row)} \\\\" for row in rows),
+        "\\bottomrule",
+        "\\end{tabular}",
+        "\\end{table}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def to_html(table: Table) -> str:
+    """A table whose title stays in sight while it scrolls below it."""
+    head, rows = _texts(table, _html, escape)
+    bars = [""] * len(rows)
+    if table.bars:
+        head.append("")
+        bars = [f"<td>{_bar(share)}</td>" for share in table.bars]
+    top = "".join(f"<th scope=col>{cell}</th>" if cell else "<td></td>" for cell in head)
+    body = ""
+    for (name, *cells), bar in zip(rows, bars, strict=True):
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        body += f"<tr><th scope=row>{name}</th>{row}{bar}</tr>\n"
+    return (
+        f'<div class="titled"><p class="title">{escape(table.title)}</p>\n'
+        f'<div class="scroll"><table aria-label="{escape(table.title)}">'
+        f"<thead><tr>{top}</tr></thead><tbody>\n{body}</tbody></table></div></div>\n"
+    )
+
+
+def _bar(share: float) -> str:
+    return f'<span class="of"><span class="bar" style="width:{100 * share:.0f}%"></span></span>'
+
+
+def _texts(
+    table: Table, mark: Callable[[Entry], str], plain: Callable[[str], str]
+) -> tuple[list[str], list[list[str]]]:
+    """Head and rows; ``mark`` writes a mean, ``plain`` any other text."""
+    rows = [
+        [plain(name), *(mark(entry) if entry.standing else plain(entry.text) for entry in row)]
+        for name, row in table.rows.items()
+    ]
+    return ["", *(plain(column) for column in table.columns)], rows
+
+
+def _markdown(entry: Entry) -> str:
+    text = _marked(entry, "**{}**", "<u>{}</u>")
+    return f"{text}<br>paper {entry.paper}" if entry.paper else text
+
+
+def _latex(entry: Entry) -> str:
+    text, paper = (part.replace("±", "\\pm") for part in (entry.text, entry.paper))
+    assert entry.standing is not None
+    text = f"$\\mathbf{{{text}}}$" if entry.standing.is_top else f"${text}$"
+    text = f"\\underline{{{text}}}" if entry.standing.is_best else text
+    return f"{text} {{\\scriptsize (paper ${paper}$)}}" if paper else text
+
+
+def _html(entry: Entry) -> str:
+    text = _marked(entry, "<b>{}</b>", "<u>{}</u>")
+    return f'{text}<span class="paper">paper {entry.paper}</span>' if entry.paper else text
+
+
+def _marked(entry: Entry, top: str, best: str) -> str:
+    assert entry.standing is not None
+    text = top.format(entry.text) if entry.standing.is_top else entry.text
+    return best.format(text) if entry.standing.is_best else text
+
+
+def _tex(text: str) -> str:
+    return text.translate(_TEX)
+
+
+def _plain(text: str) -> str:
+    """Markdown that shows the text as it is: no mark-up, no HTML, and no end of the cell."""
+    text = _MARKDOWN.sub(r"\\\1", " ".join(text.splitlines()))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

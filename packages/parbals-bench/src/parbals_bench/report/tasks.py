@@ -1,0 +1,170 @@
+"""Records put in order: tasks, and in each the values of every strategy over seeds."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from parbals.errors import InputError
+from parbals.strategies.table import (
+    DEFAULT,
+    ONE_BY_ONE,
+    STRATEGIES,
+    UNIFORM,
+    Strategy,
+    strategy_named,
+)
+
+from parbals_bench.datasets.table import DATASETS
+from parbals_bench.report.stats import Standing, compare
+from parbals_bench.run.metrics import Metric
+from parbals_bench.run.records import RunRecord
+from parbals_bench.run.spec import ALL_CLASSES, Budget, Settings
+
+__all__ = [
+    "KINDS",
+    "OURS",
+    "SEQUENTIAL",
+    "Line",
+    "Task",
+    "collect",
+    "dataset_title",
+    "of_kind",
+    "rank",
+    "table_row",
+]
+
+KINDS = {"bayesian": "Bayesian methods", "heuristics": "ParBaLS and the heuristics"}
+"""The paper's two kinds of table, as the table of strategies calls them and as readers do."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A strategy with its options, as one line of a table or a picture."""
+
+    strategy: str
+    variant: str = ""
+
+    @property
+    def title(self) -> str:
+        row = table_row(self.strategy)
+        name = (row and row.title) or self.strategy
+        return f"{name} ({self.variant})" if self.variant else name
+
+
+OURS = Line(DEFAULT)
+SEQUENTIAL = Line(ONE_BY_ONE)
+"""What ParBaLS EPIG is with one label at a time: the comparison that shows what batches cost."""
+
+
+@dataclass
+class Task:
+    """A dataset with a budget: what strategies are compared on. Readers know it as a setting."""
+
+    dataset: str
+    positive: str | None
+    budget: Budget
+    records: dict[Line, dict[int, RunRecord]] = field(default_factory=dict)  # by line and seed
+    _standings: dict[tuple[str, str | None], dict[Line, Standing]] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return dataset_title(self.dataset, self.positive)
+
+    @property
+    def is_one_vs_all(self) -> bool:
+        """The suite names a class, which is set against all others."""
+        return self.positive not in (None, ALL_CLASSES)
+
+    @property
+    def is_default(self) -> bool:
+        """The dataset's own two classes, or its first against the others, as in the paper."""
+        return self.positive is None
+
+    def values(
+        self, line: Line, metric: str = "accuracy", seeds: Iterable[int] | None = None
+    ) -> np.ndarray:
+        """(seeds, rounds + 1) of a metric; seeds ascending."""
+        of_seed = self.records[line]
+        wanted = sorted(of_seed if seeds is None else set(seeds) & of_seed.keys())
+        return np.array([of_seed[seed].metrics[metric] for seed in wanted])
+
+    def final(
+        self, line: Line, metric: str = "accuracy", seeds: Iterable[int] | None = None
+    ) -> np.ndarray:
+        """(seeds,) of a metric after the last round."""
+        return self.values(line, metric, seeds)[:, -1]
+
+    def lines(self, kind: str | None = None) -> list[Line]:
+        """Each strategy's baseline, or all its variants if it has none; of a kind or of all."""
+        return [
+            line
+            for line in self.records
+            if (not line.variant or Line(line.strategy) not in self.records)
+            and (kind is None or of_kind(line.strategy, kind))
+        ]
+
+    def random_beside(self, line: Line) -> Line | None:
+        """What a line is measured against: Random with the same settings, else any Random."""
+        same = Line(UNIFORM, line.variant)
+        others = (other for other in self.records if other.strategy == UNIFORM)
+        return same if same in self.records else next(others, None)
+
+    def standings(self, metric: Metric, kind: str | None = None) -> dict[Line, Standing]:
+        """Everyone's standing in the metric's unit among the lines of a kind, or among all."""
+        if (metric.key, kind) not in self._standings:
+            values = {
+                line: metric.scale * self.final(line, metric.key) for line in self.lines(kind)
+            }
+            standings = compare(values, lower_is_better=metric.lower_is_better)
+            self._standings[metric.key, kind] = standings
+        return self._standings[metric.key, kind]
+
+
+def collect(records: Iterable[RunRecord], baseline: Settings | None = None) -> list[Task]:
+    """Tasks in the order of their first record, lines in the order of the strategies' table."""
+    tasks: dict[tuple[str, str | None, Budget], Task] = {}
+    for record in records:
+        run = record.run
+        name = (run.dataset, run.positive, run.budget)
+        line = Line(run.strategy, run.variant(baseline or Settings()))
+        tasks.setdefault(name, Task(*name)).records.setdefault(line, {})[run.seed] = record
+    for task in tasks.values():
+        task.records = {line: task.records[line] for line in sorted(task.records, key=rank)}
+    return list(tasks.values())
+
+
+def of_kind(strategy: str, kind: str) -> bool:
+    """Whether a strategy stands in tables of a kind; those without one meet the heuristics."""
+    row = table_row(strategy)
+    return kind in ((row and row.tables) or ("heuristics",))
+
+
+@cache
+def table_row(strategy: str) -> Strategy | None:
+    """A strategy's row of the table; None for one whose package is not installed here."""
+    try:
+        return strategy_named(strategy)
+    except InputError:
+        return None
+
+
+def rank(line: Line) -> tuple[int, str, list[float | str]]:
+    """A key that sorts lines as the table of strategies does, and variants by their numbers."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", line.variant)  # texts and numbers take turns
+    values = [float(part) if place % 2 else part for place, part in enumerate(parts)]
+    return (*_place(line.strategy), values)
+
+
+def _place(strategy: str) -> tuple[int, str]:
+    names = list(STRATEGIES)
+    return (names.index(strategy) if strategy in names else len(names)), strategy
+
+
+def dataset_title(dataset: str, positive: str | None = None) -> str:
+    """ "digits" → "Digits", with a class "Digits: 3", with all of them "Digits, all classes"."""
+    title = DATASETS[dataset].title if dataset in DATASETS else dataset
+    if positive == ALL_CLASSES:
+        return f"{title}, all classes"
+    return f"{title}: {positive}" if positive else title

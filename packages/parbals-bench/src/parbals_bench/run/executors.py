@@ -1,0 +1,84 @@
+"""How a run is computed, in this process or wherever processes.py and dask.py take it.
+
+Every executor takes runs and gives back lines of results in the order they are finished; none of
+them writes files.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+from parbals.errors import ParbalsError
+
+from parbals_bench.run.records import write_line
+from parbals_bench.run.spec import Run
+
+__all__ = ["Executor", "Loader", "Outcome", "attempt"]
+
+Loader = Callable[[str], Any]
+"""From a reference such as "airline" or "ag-news:Sports" to a :class:`~Data`.
+
+Other processes must be able to import it: a module's function, or a ``functools.partial`` of one.
+"""
+_ONE_AT_A_TIME = threading.Lock()
+_LATEST: list[tuple[Any, Any]] = []
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run: its line of results, or why there is none."""
+
+    run: Run
+    line: str | None
+    error: str = ""
+    no_data: bool = False  # the dataset itself could not be loaded
+
+
+class Executor(Protocol):
+    """Computes runs."""
+
+    def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
+        """One outcome per run, in the order they are finished."""
+        ...
+
+
+def attempt(run: Run, loader: Loader) -> Outcome:
+    """Compute one run; whatever goes wrong becomes part of the outcome."""
+    with _ONE_AT_A_TIME:  # a Dask worker may have several threads
+        try:
+            data = _loaded(run.reference, loader)
+        except Exception as error:  # a loader may be somebody else's
+            reason = f"{run.reference} cannot be loaded: {_reason(error)}"
+            return Outcome(run, None, reason, no_data=True)
+        more = {"options": run.options, "seed": run.seed, **asdict(run.settings)}
+        try:
+            from parbals_bench.run.single import run_one  # loads JAX
+
+            record = run_one(data, run.budget, run.strategy, **more)
+        except Exception as error:
+            return Outcome(run, None, _reason(error))
+    # In a grid a run is called what the suite calls it.
+    return Outcome(run, write_line(replace(record, run=run)))
+
+
+def _loaded(reference: str, loader: Loader) -> Any:
+    """The data of the last run are kept: the next run mostly wants the same."""
+    token = (reference, _name_of(loader))
+    if not _LATEST or _LATEST[0][0] != token:
+        _LATEST.clear()  # two large datasets need not fit into memory
+        _LATEST.append((token, loader(reference)))
+    return _LATEST[0][1]
+
+
+def _name_of(loader: Loader) -> Any:
+    """The same for two copies of a loader that travelled to this process separately."""
+    if isinstance(loader, functools.partial):
+        return (_name_of(loader.func), repr(loader.args), repr(loader.keywords))
+    return (getattr(loader, "__module__", ""), getattr(loader, "__qualname__", repr(loader)))
+
+
+def _reason(error: Exception) -> str:
+    ours = isinstance(error, (ParbalsError, OSError))
+    return str(error) if ours else f"{type(error).__name__}: {error}"

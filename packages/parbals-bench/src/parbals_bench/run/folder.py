@@ -1,0 +1,142 @@
+"""A folder of results: one JSONL file per cell, a line per seed, on disk before it counts.
+
+A process that is killed leaves at most one unfinished last line. It is noticed by its check,
+dropped when the folder is next written to, and the run is computed again.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from parbals.errors import InputError
+from parbals.files import locked, sync_folder, whole_file
+
+from parbals_bench.run.records import RunRecord, read_line
+from parbals_bench.run.spec import Run
+
+__all__ = ["Damage", "ResultsFiles", "ResultsFolder"]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A line that cannot be used; its run will be computed again."""
+
+    file: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.reason}"
+
+
+class ResultsFiles:
+    """``suite.toml`` and ``runs/CELL.jsonl``, in a folder or packed into one file."""
+
+    path: Path
+
+    def suite_text(self) -> str:
+        """What is being run."""
+        raise NotImplementedError
+
+    def lines(self) -> dict[str, bytes]:
+        """Every file of lines by its name, in the order of the names."""
+        raise NotImplementedError
+
+    def read(self) -> tuple[list[RunRecord], list[Damage]]:
+        """Every usable record, each key once, and every line that is not usable."""
+        records: dict[str, RunRecord] = {}
+        damages: list[Damage] = []
+        for name, content in self.lines().items():
+            good, damaged = _read(name, content)
+            damages += damaged
+            for record, _ in good:
+                records.setdefault(record.key, record)
+        return list(records.values()), damages
+
+    def records(self) -> list[RunRecord]:
+        return self.read()[0]
+
+
+class ResultsFolder(ResultsFiles):
+    """A folder that a grid is computed into."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.runs = self.path / "runs"
+
+    def suite_text(self) -> str:
+        try:
+            return (self.path / "suite.toml").read_text("utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(
+                f"{self.path} holds no results; make some with `parbals bench run`."
+            ) from None
+
+    def lines(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in sorted(self.runs.glob("*.jsonl"))}
+
+    def save_suite(self, text: str) -> None:
+        """Remember what is being run; a process that is still writing keeps its own suite."""
+        with self._alone(), whole_file(self.path / "suite.toml") as file:
+            file.write(text.encode())
+
+    @contextmanager
+    def writing(self) -> Iterator[Callable[[Run, str], None]]:
+        """A function that stores a run's line for good. One process at a time may write."""
+        with self._alone():
+            for name, content in self.lines().items():
+                good, damaged = _read(name, content)
+                if damaged:
+                    with whole_file(self.runs / name) as file:
+                        file.writelines(f"{line}\n".encode() for _, line in good)
+            yield self._append
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"The results folder {self.path} cannot be made: {error.strerror}."
+            ) from error
+        busy = f"Another process is writing to {self.path}; wait for it, or use another folder."
+        with locked(self.path / ".lock", InputError(busy)):
+            yield
+
+    def _append(self, run: Run, line: str) -> None:
+        path = self.runs / f"{run.cell}.jsonl"
+        is_new = not path.exists()
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            left = memoryview(f"{line}\n".encode())
+            while left:
+                left = left[os.write(handle, left) :]
+            os.fsync(handle)
+        except OSError as error:
+            raise InputError(
+                f"{path} could not be written ({error.strerror}); make room and start again."
+            ) from error
+        finally:
+            os.close(handle)
+        if is_new:
+            sync_folder(self.runs)
+
+
+def _read(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[Damage]]:
+    good: list[tuple[RunRecord, str]] = []
+    damaged: list[Damage] = []
+    text = content.decode("utf-8", errors="replace")
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line:
+            continue
+        try:
+            good.append((read_line(line), line))
+        except InputError as error:
+            damaged.append(Damage(name, number, str(error)))
+    # Whole, but the end of the line is missing: the next line would be glued to it.
+    if text and not text.endswith("\n") and not damaged:
+        reason = "The end of the line is missing; its content is whole."
+        damaged.append(Damage(name, text.count("\n") + 1, reason))
+    return good, damaged

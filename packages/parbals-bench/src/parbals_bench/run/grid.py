@@ -1,0 +1,281 @@
+"""Suites: which runs make up an experiment, from TOML; and running what is still missing of one."""
+
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parbals.errors import InputError
+
+from parbals_bench.run.folder import ResultsFolder
+from parbals_bench.run.records import RunRecord, read_line
+from parbals_bench.run.spec import Budget, Run, Settings, split_reference
+
+if TYPE_CHECKING:
+    from parbals_bench.run.executors import Executor, Loader
+
+__all__ = ["BUILT_IN", "Failure", "Suite", "load_suite", "read_suite", "run_grid", "seconds_left"]
+
+BUILT_IN = ("paper", "quick")
+_SETTINGS = tuple(field.name for field in fields(Settings))
+_TOP_KEYS = {"name", "title", "settings", "data", "grid"}
+_GRID_KEYS = {"datasets", "budgets", "strategies", "seeds", "options", *_SETTINGS}
+_DATA_KEYS = {"dataset", "path", "features", "label", "text", "classes"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named experiment: all its runs, and the settings that count as its baseline."""
+
+    name: str
+    title: str
+    settings: Settings
+    runs: tuple[Run, ...]
+    text: str  # the TOML it came from
+    data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # datasets it names itself
+
+    def only(
+        self,
+        datasets: Sequence[str] = (),
+        budgets: Sequence[str] = (),
+        strategies: Sequence[str] = (),
+        seeds: int | None = None,
+    ) -> tuple[Run, ...]:
+        """The runs that match all filters that are not empty; unknown names are refused.
+
+        ``seeds`` keeps that many of every cell, the lowest first.
+        """
+        wanted = {str(Budget.parse(text)) for text in budgets}
+        names = {run.dataset for run in self.runs} | {run.reference for run in self.runs}
+        for given, known, what in (
+            (datasets, names, "dataset"),
+            (sorted(wanted), {str(run.budget) for run in self.runs}, "budget"),
+            (strategies, {run.strategy for run in self.runs}, "strategy"),
+        ):
+            for name in given:
+                if name not in known:
+                    raise InputError(
+                        f"The suite {self.name} has no {what} {name!r}; it has {_listed(known)}."
+                    )
+        kept = [
+            run
+            for run in self.runs
+            if (not datasets or run.dataset in datasets or run.reference in datasets)
+            and (not wanted or str(run.budget) in wanted)
+            and (not strategies or run.strategy in strategies)
+        ]
+        if seeds is None:
+            return tuple(kept)
+        seeds_of: dict[str, list[int]] = defaultdict(list)
+        for run in kept:
+            seeds_of[run.cell].append(run.seed)
+        return tuple(run for run in kept if run.seed in sorted(seeds_of[run.cell])[:seeds])
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that gave no record, and why; it is tried again next time."""
+
+    run: Run
+    reason: str
+
+
+def load_suite(name: str) -> Suite:
+    """The built-in suite "paper" or "quick", or one from a TOML file."""
+    if name in BUILT_IN:
+        file = resources.files("parbals_bench.run").joinpath("suites", f"{name}.toml")
+        return read_suite(file.read_text("utf-8"), name)
+    path = Path(name)
+    if not path.is_file():
+        raise InputError(
+            f"{name} is neither a built-in suite ({_listed(BUILT_IN)}) nor a TOML file."
+        )
+    try:
+        return read_suite(path.read_text("utf-8"), name)
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not a text file in UTF-8.") from None
+
+
+def read_suite(text: str, where: str = "the suite") -> Suite:
+    """A suite from TOML text; unknown names are refused, for they would change the experiment."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where} is not valid TOML: {error}.") from None
+    _refuse_unknown(table, _TOP_KEYS, where)
+    _refuse_unknown(table.get("settings", {}), set(_SETTINGS), f"[settings] of {where}")
+    settings = Settings(**table.get("settings", {}))
+    data = _read_data(table.get("data", {}), where)
+    grids = table.get("grid")
+    if not isinstance(grids, list) or not grids:
+        raise InputError(
+            f"{where} has no [[grid]]; add one with datasets, budgets, strategies and seeds."
+        )
+    runs: dict[str, Run] = {}
+    for number, grid in enumerate(grids, 1):
+        place = f"[[grid]] number {number} of {where}"
+        for run in _expand(grid, settings, place):
+            runs.setdefault(run.key, run)
+    # Data stay loaded while their runs last, and every seed is finished for all strategies before
+    # the next begins.
+    references = list(dict.fromkeys(run.reference for run in runs.values()))
+    ordered = sorted(runs.values(), key=lambda run: (references.index(run.reference), run.seed))
+    name = str(table.get("name", Path(where).stem))
+    return Suite(name, str(table.get("title", name)), settings, tuple(ordered), text, data)
+
+
+def run_grid(
+    runs: Sequence[Run],
+    folder: ResultsFolder,
+    loader: "Loader",
+    executor: "Executor",
+    progress: Callable[[str, int, int, str], None] = lambda stage, done, total, note: None,
+) -> list[Failure]:
+    """Compute the runs that the folder does not hold yet; each is on disk before it is counted.
+
+    However roughly this is stopped, at most the runs in progress are lost; calling it again
+    computes only what is missing, and the folder ends up with the same results as if nothing had
+    happened. Results of a dataset whose features or labels are no longer those of the results
+    already there are refused, not mixed with them.
+    """
+    failures: list[Failure] = []
+    with folder.writing() as append:
+        records = folder.records()
+        held = {record.key for record in records}
+        digests = {record.run.reference: record.data for record in records}
+        missing = [run for run in runs if run.key not in held]
+        done = len(runs) - len(missing)
+        progress("runs", done, len(runs), "starting" if missing else "")
+        for outcome in executor.results(missing, loader) if missing else ():
+            run, line = outcome.run, outcome.line
+            if line is None:
+                failures.append(Failure(run, outcome.error))
+            elif (data := read_line(line).data) != digests.setdefault(run.reference, data):
+                reason = (
+                    f"{run.reference} is not the same data as in the results already in "
+                    f"{folder.path} (other rows, labels or features); use another --out, or remove "
+                    "its files there."
+                )
+                failures.append(Failure(run, reason))
+            else:
+                append(run, line)
+                done += 1
+            failed = f" · {len(failures)} failed" if failures else ""
+            progress(
+                "runs", done, len(runs), f"{run.reference} {run.budget} {run.strategy}{failed}"
+            )
+    return failures
+
+
+def seconds_left(runs: Sequence[Run], records: Iterable[RunRecord]) -> float | None:
+    """What one process needs for the runs without a record; ``None`` if nothing was timed yet.
+
+    From runs of the same cell, else of the same strategy, else of any kind.
+    """
+    times: dict[str, list[float]] = defaultdict(list)
+    held = set()
+    for record in records:
+        held.add(record.key)
+        for level in (record.run.cell, record.run.strategy, ""):
+            times[level].append(record.total_seconds)
+    means = {level: sum(own) / len(own) for level, own in times.items()}
+    missing = [run for run in runs if run.key not in held]
+    if missing and not means:
+        return None
+    return sum(means.get(run.cell, means.get(run.strategy, means.get("", 0))) for run in missing)
+
+
+def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Run]:
+    _refuse_unknown(grid, _GRID_KEYS, place)
+    for needed in ("datasets", "budgets", "strategies"):
+        if not grid.get(needed):
+            raise InputError(f"{place} has no {needed}.")
+        if not all(isinstance(value, str) for value in _many(grid[needed])):
+            raise InputError(
+                f'{place}: {needed} must be names in quotes, for example {needed} = ["..."].'
+            )
+    for name in ("options", *_SETTINGS):
+        if grid.get(name) == []:
+            raise InputError(
+                f"{place}: {name} is an empty list, so there is nothing to run; leave it out."
+            )
+    seeds = _seeds(grid.get("seeds"), place)
+    sweeps = [[(name, value) for value in _many(grid[name])] for name in _SETTINGS if name in grid]
+    options = _many(grid.get("options", {}))
+    if not all(isinstance(x, dict) and all(map(_is_plain, x.values())) for x in options):
+        raise InputError(
+            f"{place}: options must be a table of numbers, words or yes and no, or a list of such "
+            "tables."
+        )
+    for reference, budget, strategy, option, *changes, seed in product(
+        _many(grid["datasets"]),
+        _many(grid["budgets"]),
+        _many(grid["strategies"]),
+        options,
+        *sweeps,
+        seeds,
+    ):
+        dataset, positive = split_reference(reference)
+        changed = replace(settings, **dict(changes))
+        yield Run(dataset, Budget.parse(budget), strategy, seed, positive, option, changed)
+
+
+def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
+    """The ``[data.NAME]`` tables: the suite's own names for a user's file or for other features."""
+    if not isinstance(tables, dict):
+        raise InputError(f"data in {where} must be tables [data.NAME].")
+    for name, table in tables.items():
+        place = f"[data.{name}] of {where}"
+        _refuse_unknown(table, _DATA_KEYS, place)
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"{place}: a name may have letters, digits, dots, dashes and underscores alone."
+            )
+        for key, value in table.items():
+            if key == "classes":
+                if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
+                    raise InputError(f"{place}: classes must be a list of names.")
+            elif not isinstance(value, str):
+                raise InputError(f"{place}: {key} must be in quotes.")
+    return tables
+
+
+def _seeds(given: Any, place: str) -> list[int]:
+    """``seeds = 10`` are 0 to 9."""
+    seeds = list(range(given)) if type(given) is int else given
+    are_seeds = isinstance(seeds, list) and all(type(seed) is int and seed >= 0 for seed in seeds)
+    if not are_seeds or not seeds:
+        raise InputError(
+            f"{place}: seeds is {given!r}; write how many there are (seeds = 10) or a list of "
+            "whole numbers from 0."
+        )
+    return seeds
+
+
+def _is_plain(value: Any) -> bool:
+    """What JSON can hold, so that a run has the same key everywhere."""
+    return isinstance(value, (str, bool, int, float)) or (
+        isinstance(value, list) and all(map(_is_plain, value))
+    )
+
+
+def _many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _refuse_unknown(table: Any, known: set[str], place: str) -> None:
+    if not isinstance(table, dict):
+        raise InputError(f"{place} must be a table of names and values.")
+    for name in table:
+        if name not in known:
+            raise InputError(f"{place} has an unknown name {name!r}; it may have {_listed(known)}.")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,284 @@
+"""One run of the paper's experiment: a pure function of data, budget, strategy, options and seed.
+
+All strategies of one seed start from the same initial set and see the same candidates and targets
+in every round: those are drawn from generators keyed by seed and round alone. The pool is put into
+a random order for each round and its first unlabelled points are the candidates, so two strategies'
+candidates differ only where their labelled points do.
+"""
+
+import platform
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from itertools import chain
+from time import perf_counter
+from typing import Any, Protocol, cast
+
+import numpy as np
+from parbals.errors import InputError, ParbalsWarning, ShapeError
+from parbals.randomness import derive_generator, table_digest
+from parbals.scores.losses import Loss
+from parbals.types import BatchRecord
+from parbals.validate import check_features
+
+from parbals_bench.run.metrics import METRICS, measure
+from parbals_bench.run.records import RunRecord
+from parbals_bench.run.spec import Budget, Run, Settings
+
+__all__ = [
+    "Budget",
+    "Data",
+    "data_digest",
+    "draw_candidates",
+    "draw_initial",
+    "draw_targets",
+    "run_one",
+]
+
+_VALIDATION_SHARE = 0.2
+_MOMENTS_OF = 4_096
+_KEYWORDS = ("beta", "n_configurations")
+
+
+class Data(Protocol):
+    """What a dataset must offer. Features are numeric matrices, labels are class numbers 0..C-1.
+
+    For two classes number 1 is the positive one. ``X_target_source`` is what target points are
+    drawn from.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def classes(self) -> Any: ...
+    @property
+    def X_pool(self) -> Any: ...
+    @property
+    def y_pool(self) -> Any: ...
+    @property
+    def X_target_source(self) -> Any: ...
+    @property
+    def X_test(self) -> Any: ...
+    @property
+    def y_test(self) -> Any: ...
+
+
+def run_one(
+    data: Data,
+    budget: Budget | str,
+    strategy: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    n_candidates: int = 10_000,
+    n_targets: int = 1_000,
+    n_samples: int = 400,
+    n_universes: int = 10,
+    loss: str = "log",
+    inference: str = "smc",
+    prior_scale: float | str = 1.0,
+    on_batch: Callable[[BatchRecord], object] | None = None,
+) -> RunRecord:
+    """Label, fit, measure and choose, round after round.
+
+    The same arguments give the same record, seconds apart.
+
+    Args:
+        data: the dataset.
+        budget: initial labels + rounds x batch.
+        strategy: a name from ``parbals strategies``.
+        options: ``beta`` and ``n_configurations`` as in :func:`parbals.select_batch`; others go to
+            the strategy.
+        seed: decides the initial set, the subsamples of every round, the model's draws and the
+            strategy's chances.
+        n_candidates, n_targets: at most this many pool and target points are looked at in a round.
+        n_samples, inference, prior_scale: of the model.
+        n_universes, loss: as in :func:`parbals.select_batch`.
+        on_batch: is called after every round with what was chosen (positions in the pool) and the
+            metrics of the model it was chosen by; for trackers.
+    """
+    # Loaded only here: what a run is can be known without JAX.
+    from parbals.posterior.estimator import LogisticModel
+    from parbals.posterior.prior import PoolMoments
+    from parbals.select import select_batch_from_model
+    from parbals.strategies.table import strategy_named
+
+    holds_out = strategy_named(strategy).holds_out
+    budget = Budget.parse(budget)
+    settings = Settings(
+        n_candidates, n_targets, n_samples, n_universes, loss, inference, prior_scale
+    )
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed is {seed!r}; it must be a whole number from 0.")
+    given = dict(options or {})
+    y_pool, y_test = _check(data, budget)
+    n_classes = len(data.classes)
+    positive = getattr(data, "positive", None)
+    run = Run(data.name, budget, strategy, seed, positive, dict(given), settings)
+
+    keywords: dict[str, Any] = {name: given.pop(name) for name in _KEYWORDS if name in given}
+    initial = draw_initial(seed, len(y_pool), budget.initial)
+    n_held = max(1, round(_VALIDATION_SHARE * len(initial))) if holds_out else 0
+    held, training = initial[:n_held], initial[n_held:]
+    metrics: dict[str, list[float]] = {name: [] for name in METRICS}
+    seconds: dict[str, list[float]] = {"fit": [], "predict": [], "select": []}
+    chosen: list[np.ndarray] = []
+    inferences: list[str] = []
+    notes: list[str] = list(getattr(data, "notes", ()))  # what differs from the published data
+
+    moments = None
+    if prior_scale == "auto":
+        order = derive_generator(seed, "bench moments").permutation(len(y_pool))
+        moments = PoolMoments.of(data.X_pool[np.sort(order[:_MOMENTS_OF])])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ParbalsWarning)
+        for round_number in range(budget.rounds + 1):
+            begun = perf_counter()
+            model = LogisticModel(
+                n_samples,
+                prior_scale=prior_scale,
+                inference=inference,
+                classes=np.arange(n_classes),
+                random_state=_number(seed, "model", round_number),
+            ).fit(data.X_pool[training], y_pool[training], moments)
+            fitted = perf_counter()
+            inferences.append(model.diagnostics_.inference)
+            probs = model.predict_proba(data.X_test)
+            seconds["fit"].append(fitted - begun)
+            seconds["predict"].append(perf_counter() - fitted)
+            for name, value in measure(probs, y_test).items():
+                metrics[name].append(value)
+            if round_number == budget.rounds:
+                break
+
+            labelled = np.concatenate([held, training])
+            candidates = draw_candidates(seed, round_number, len(y_pool), labelled, n_candidates)
+            targets = draw_targets(seed, round_number, len(data.X_target_source), n_targets)
+            if n_held:
+                keywords["validation"] = np.arange(n_held)
+            X_candidates, X_targets = data.X_pool[candidates], data.X_target_source[targets]
+            begun = perf_counter()
+            batch = select_batch_from_model(
+                model,
+                X_candidates,
+                X_targets,
+                budget.batch,
+                strategy,
+                n_universes=n_universes,
+                random_state=_number(seed, "select", round_number),
+                X_labelled=data.X_pool[labelled],
+                y_labelled=y_pool[labelled],
+                loss=cast(Loss, loss),
+                options=given,
+                **keywords,
+            )
+            seconds["select"].append(perf_counter() - begun)
+            notes += batch.notes
+            chosen.append(candidates[batch.indices])
+            if on_batch is not None:
+                latest = {name: values[-1] for name, values in metrics.items()}
+                in_pool = replace(batch, indices=chosen[-1])
+                on_batch(BatchRecord(in_pool, len(labelled), metrics=latest))
+            training = np.concatenate([training, chosen[-1]])
+    for warning in caught:
+        if issubclass(warning.category, ParbalsWarning):
+            notes.append(str(warning.message))
+        else:
+            place = (warning.filename, warning.lineno)
+            warnings.warn_explicit(warning.message, warning.category, *place)
+
+    return RunRecord(
+        run=run,
+        metrics={name: _rounded(x, 7) for name, x in metrics.items()},
+        initial=tuple(initial.tolist()),
+        chosen=tuple(tuple(indices.tolist()) for indices in chosen),
+        seconds={name: _rounded(x, 4) for name, x in seconds.items()},
+        versions=_versions(),
+        data=data_digest(data),
+        inference=tuple(inferences),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def draw_initial(seed: int, n_pool: int, size: int) -> np.ndarray:
+    """Pool positions of the initial set: uniform, without replacement, in random order."""
+    return derive_generator(seed, "bench initial").permutation(n_pool)[:size]
+
+
+def draw_candidates(
+    seed: int, round_number: int, n_pool: int, labelled: np.ndarray, size: int
+) -> np.ndarray:
+    """Positions of at most ``size`` unlabelled pool points, ascending: this round's first ones."""
+    order = derive_generator(seed, "bench candidates", round_number).permutation(n_pool)
+    free = np.ones(n_pool, bool)
+    free[labelled] = False
+    return np.sort(order[free[order]][:size])
+
+
+def draw_targets(seed: int, round_number: int, n_source: int, size: int) -> np.ndarray:
+    """Positions of at most ``size`` target points, ascending."""
+    order = derive_generator(seed, "bench targets", round_number).permutation(n_source)
+    return np.sort(order[:size])
+
+
+def _rounded(values: list[float], digits: int) -> tuple[float, ...]:
+    return tuple(round(value, digits) for value in values)
+
+
+def _number(seed: int, *path: Any) -> int:
+    return int(derive_generator(seed, "bench", *path).integers(2**62))
+
+
+def _check(data: Data, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
+    """Class numbers of pool and test, after refusing data that cannot be right."""
+    labels = []
+    n_columns = check_features(data.X_pool[:1], "X_pool").shape[1]
+    check_features(data.X_target_source[:1], "X_target_source", n_columns)
+    for part, X, y in (("pool", data.X_pool, data.y_pool), ("test", data.X_test, data.y_test)):
+        check_features(X[:1], f"X_{part}", n_columns)
+        numbers = np.asarray(y)
+        if numbers.shape != (len(X),):
+            raise ShapeError(
+                f"{data.name}: y_{part} has shape {numbers.shape} and X_{part} has {len(X)} rows."
+            )
+        last = len(data.classes) - 1
+        if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() > last:
+            raise InputError(f"{data.name}: y_{part} must hold class numbers from 0 to {last}.")
+        labels.append(numbers.astype(np.int64))
+    if budget.total > len(data.X_pool):
+        raise InputError(
+            f"The budget {budget} asks for {budget.total} labels and {data.name} has a pool of "
+            f"{len(data.X_pool)}; choose a smaller budget."
+        )
+    return labels[0], labels[1]
+
+
+def data_digest(data: Data) -> str:
+    """A name for the data: labels exactly, features to a thousandth of their column's largest.
+
+    Features that a PCA made differ in their last digits from machine to machine, and with the
+    number of threads on one machine; runs on them belong together all the same.
+    """
+    size = 8192
+    blocks = [
+        (table, slice(first, first + size))
+        for table in (data.X_pool, data.X_target_source, data.X_test)
+        for first in range(0, len(table), size)
+    ]
+    tops = [np.abs(table[rows]).max(axis=0) for table, rows in blocks]
+    largest = np.max(tops, axis=0).astype(np.float64)
+    # A column that is nothing but rounding errors beside the others must not count.
+    _, exponents = np.frexp(np.maximum(largest, 2.0**-40 * largest.max(initial=0.0)))
+    steps = np.exp2(exponents - 10.0)
+    coarse = (np.rint(np.asarray(table[rows]) / steps) + 0.0 for table, rows in blocks)
+    return table_digest(chain((np.asarray(data.y_pool), np.asarray(data.y_test)), coarse))
+
+
+def _versions() -> dict[str, str]:
+    import jax
+    from parbals import __version__
+
+    others = {name: version(name) for name in ("jax", "numpy", "scikit-learn", "scipy")}
+    device = f"{jax.default_backend()}: {jax.devices()[0].device_kind}"
+    return {"parbals": __version__, "python": platform.python_version(), **others, "device": device}

@@ -1,0 +1,231 @@
+"""`parbals data embed` writes features where the datasets look for them."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from parbals.cli.main import parbals
+from parbals.errors import InputError
+from parbals_bench.datasets.table import DATASETS, load_dataset
+from parbals_label.encoders import ENCODERS, Encoder, Entry
+
+
+class Lengths(Encoder):
+    """Three numbers of a text: its length, its words, its vowels."""
+
+    kind, model = "text", "lengths"
+
+    def encode(self, prepared):
+        counts = [
+            (len(text), len(text.split()), sum(letter in "aeiou" for letter in text))
+            for text in prepared
+        ]
+        return np.array(counts, np.float32)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setitem(
+        ENCODERS, "lengths", Entry(lambda name, options: Lengths(), "text", "three numbers")
+    )
+
+
+def run(*arguments):
+    result = CliRunner().invoke(parbals, ["data", *(str(argument) for argument in arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def camera(publish):
+    """iwildcam with its 50 images; the features that the publisher's folder came with are gone."""
+    image = pytest.importorskip("PIL.Image", reason="images need Pillow")
+    folder = publish("iwildcam")
+    for path in folder.glob("clip_*.npy"):
+        path.unlink()
+    (folder / "train").mkdir()
+    rng = np.random.default_rng(0)
+    for i in range(60):
+        image.fromarray(rng.integers(0, 256, (12, 12, 3)).astype(np.uint8)).save(
+            folder / "train" / f"{i:04d}.jpg"
+        )
+    return folder
+
+
+class TestTexts:
+    def test_the_command_in_the_message_makes_what_was_missing(self, publish):
+        folder = publish("ag-news")
+        with pytest.raises(InputError) as caught:
+            load_dataset("ag-news", folder, features="lengths")
+        command = str(caught.value).split("`")[1].split()
+        assert command[:6] == ["parbals", "data", "embed", "ag-news", "--encoder", "lengths"]
+        run(*command[2:])
+        data = load_dataset("ag-news", folder, features="lengths")
+        assert len(data.X_pool) == 80
+        assert data.X_pool.shape[1] <= 3
+        assert (
+            load_dataset("ag-news", folder)
+            .notes[-1]
+            .startswith("features are of lengths, the paper's are of bert")
+        )
+
+    def test_the_message_says_how_to_choose_features(self, publish):
+        folder = publish("ag-news")
+        ways = (
+            'in Python load_dataset("ag-news", "{folder}", features="{features}"), in a suite of '
+            '`parbals bench run` a table [data.NAME] with dataset = "ag-news" and features = '
+            '"{features}".'
+        )
+        with pytest.raises(InputError) as caught:
+            load_dataset("ag-news", folder)
+        assert "features tfidf need no encoder: " + ways.format(
+            folder=folder, features="tfidf"
+        ) in str(caught.value)
+        for encoder in ("lengths", "others"):
+            for part, n in (("train", 80), ("test", 24)):
+                np.save(folder / f"{encoder}_{part}.npy", np.zeros((n, 3), np.float16))
+        with pytest.raises(InputError) as caught:
+            load_dataset("ag-news", folder)
+        assert "features of lengths, others; choose one of them by name: " in str(caught.value)
+        assert str(caught.value).endswith(ways.format(folder=folder, features="lengths"))
+
+    def test_rows_belong_to_their_texts(self, publish):
+        folder = publish("ag-news")
+        run("embed", "ag-news", "--encoder", "lengths", "--data", folder)
+        texts = DATASETS["ag-news"].read(folder).parts["test"].items
+        np.testing.assert_array_equal(
+            np.load(folder / "lengths_test.npy")[:, 0], [len(text) for text in texts]
+        )
+
+    def test_the_second_time_nothing_is_computed(self, publish):
+        folder = publish("ag-news")
+        embed = ("embed", "ag-news", "--encoder", "lengths", "--data", folder, "--json")
+        assert [part["computed"] for part in json.loads(run(*embed))] == [80, 24]
+        assert [part["computed"] for part in json.loads(run(*embed))] == [0, 0]
+        assert "lengths_train.npy: 80 rows of 3, 0 computed now" in run(*embed[:-1])
+
+    @pytest.mark.parametrize("ending", [".npy", "_f16.npy"])
+    def test_features_made_elsewhere_are_not_replaced(self, publish, ending):
+        folder = publish("ag-news")
+        np.save(folder / f"lengths_test{ending}", np.zeros((24, 3), np.float16))
+        with pytest.raises(InputError, match="is there already and was not made by this command"):
+            run("embed", "ag-news", "--encoder", "lengths", "--data", folder)
+        assert not (folder / "lengths_train.npy").exists()
+
+
+class TestImages:
+    def test_images_in_files(self, camera):
+        with pytest.raises(InputError, match="parbals data embed iwildcam --encoder pixels"):
+            load_dataset("iwildcam", camera, features="pixels")
+        run("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
+        data = load_dataset("iwildcam", camera, features="pixels")
+        assert (len(data.X_pool), len(data.X_target_source), len(data.X_test)) == (30, 10, 10)
+
+    def test_unreadable_images_stop_it_or_are_left_out_with_their_labels(self, camera):
+        whole = load_labels(camera)
+        (camera / "train" / "0001.jpg").write_bytes(b"no image")  # the second of train
+        (camera / "train" / "0004.jpg").unlink()  # the first of test
+        embed = ("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
+        with pytest.raises(
+            InputError, match=r"1 of 30 images cannot be read: .*0001\.jpg \(cannot identify"
+        ):
+            run(*embed)
+        said = run(*embed, "--skip-bad")
+        assert f"1 left out: {camera / 'train' / '0001.jpg'}\n" in said
+        assert f"1 left out: {camera / 'train' / '0004.jpg'}\n" in said
+        data = load_dataset("iwildcam", camera, features="pixels")
+        np.testing.assert_array_equal(data.y_pool, np.delete(whole["train"], 1))
+        np.testing.assert_array_equal(data.y_test, whole["test"][1:])
+        assert len(data.X_pool) == len(data.y_pool) == 29
+        assert any(
+            "1 of 30 rows of train could not be read and are left out" in note
+            for note in data.notes
+        )
+
+    def test_bad_images_of_all_parts_are_named_at_once(self, camera):
+        for number in (1, 4):
+            (camera / "train" / f"{number:04d}.jpg").write_bytes(b"no image")
+        with pytest.raises(InputError) as caught:
+            run("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
+        said = str(caught.value)
+        assert re.search(
+            r"^1 of 30 images cannot be read: \S*0001\.jpg \(.*\); "
+            r"1 of 10 images cannot be read: \S*0004\.jpg",
+            said,
+        )
+        assert said.count("--skip-bad") == 1
+
+    def test_what_was_left_out_once_is_not_left_out_silently_later(self, camera):
+        for number in (1, 4):
+            (camera / "train" / f"{number:04d}.jpg").write_bytes(b"no image")
+        embed = ("embed", "iwildcam", "--encoder", "pixels", "--data", camera)
+        run(*embed, "--skip-bad")
+        with pytest.raises(
+            InputError,
+            match=r"0001\.jpg \(cannot identify.*0004\.jpg \(cannot identify.*--skip-bad",
+        ):
+            run(*embed)
+        assert ", 0 computed now, 1 left out: " in run(*embed, "--skip-bad")
+
+    def test_ten_of_those_left_out_are_named(self, camera):
+        bad = [path for i, path in enumerate(sorted((camera / "train").iterdir())) if i % 6 < 3][
+            :13
+        ]
+        for path in bad:
+            path.write_bytes(b"no image")
+        said = run("embed", "iwildcam", "--encoder", "pixels", "--data", camera, "--skip-bad")
+        named = ", ".join(map(str, bad[:10]))
+        assert (
+            f"13 left out: {named} and 3 more, listed in {camera / 'pixels_train.npy.json'}" in said
+        )
+
+    def test_images_that_are_arrays(self, publish, monkeypatch):
+        pytest.importorskip("PIL.Image", reason="images need Pillow")
+        folder = publish("cifar10")
+        monkeypatch.setitem(ENCODERS, "small", ENCODERS["pixels"])
+        run("embed", "cifar10", "--encoder", "small", "--data", folder)
+        data = load_dataset("cifar10", folder, features="small")
+        assert (len(data.X_pool), len(data.X_test)) == (50, 5)
+
+    def test_an_encoder_of_texts_is_refused(self, camera):
+        with pytest.raises(InputError, match="lengths reads texts, not images"):
+            run("embed", "iwildcam", "--encoder", "lengths", "--data", camera)
+
+
+def load_labels(folder):
+    return {name: part.y for name, part in DATASETS["iwildcam"].read(folder).parts.items()}
+
+
+class TestRefused:
+    @pytest.mark.parametrize(("name", "encoder"), [("ag-news", "tfidf"), ("cifar10", "pixels")])
+    def test_what_needs_no_embedding_says_so(self, publish, name, encoder):
+        with pytest.raises(
+            InputError, match=f"Features {encoder} of {name} are made when it is loaded"
+        ):
+            run("embed", name, "--encoder", encoder, "--data", publish(name))
+
+    def test_a_table_has_nothing_to_encode(self):
+        with pytest.raises(InputError, match="airline has neither texts nor images"):
+            run("embed", "airline", "--encoder", "pixels")
+
+    def test_labels_without_images(self, tmp_path):
+        for part in ("train", "test"):
+            np.save(tmp_path / f"y_{part}.npy", np.arange(10, dtype=np.uint8))
+        with pytest.raises(
+            InputError, match=r"holds the labels of cifar10 \(train\) but not its images"
+        ):
+            run("embed", "cifar10", "--encoder", "clip-vit-b32", "--data", tmp_path)
+        with pytest.raises(InputError, match="its images are not in"):
+            load_dataset("cifar10", tmp_path)
+
+
+def test_encoders_are_listed():
+    names = [record["name"] for record in json.loads(run("encoders", "--json"))]
+    assert {"clip-vit-b32", "dinov2-vits14", "bert-base-uncased", "hf:NAME", "lengths"} <= set(
+        names
+    )
+    assert "dinov2-vits14" in run("encoders")

@@ -1,0 +1,193 @@
+"""A user's own labelled file becomes a benchmark dataset: columns, text or a ready array."""
+
+import numpy as np
+import pytest
+from parbals.errors import InputError, LabelError
+from parbals_bench.datasets.own import load
+
+
+@pytest.fixture
+def table(tmp_path, make_csv):
+    rng = np.random.default_rng(0)
+    rows = [
+        [f"c{i}", rng.integers(18, 80), rng.choice(["red", "blue"]),
+         f"please {('pay', 'call')[i % 2]} today {i % 5}", ("no", "yes")[i % 2]]
+        for i in range(100)
+    ]  # fmt: skip
+    make_csv(tmp_path / "people.csv", rows, ["customer", "age", "colour", "note", "bought"])
+    return tmp_path / "people.csv"
+
+
+def test_columns_become_features_and_ids_are_left_out(table):
+    data = load(table, label="bought")
+    assert data.classes == ("no", "yes")
+    assert (len(data.X_pool), len(data.X_target_source), len(data.X_test)) == (60, 20, 20)
+    np.testing.assert_array_equal(data.X_pool.sum(axis=1), 3)  # age, colour, note
+    assert data.notes == ("columns left out because they only tell rows apart: customer",)
+
+
+def test_the_seed_divides(table):
+    assert (
+        load(table, label="bought").y_test.tolist()
+        != load(table, label="bought", seed=1).y_test.tolist()
+    )
+
+
+def test_text_is_read_where_it_is_named(table):
+    data = load(table, label="bought", text="note")
+    assert data.X_pool.shape[1] >= 3
+    with pytest.raises(InputError, match=r"'story' is not a column; there are: 'customer', 'age'"):
+        load(table, label="bought", text="story")
+
+
+def test_a_label_column_that_is_not_there_is_named(table):
+    with pytest.raises(InputError, match=r"people\.csv has no column 'label'"):
+        load(table)
+
+
+def test_arrays_are_taken_as_they_are_or_reduced(tmp_path):
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+    X[:, 5] = X[:, 4]
+    np.savez(tmp_path / "mine.npz", X=X, label=np.arange(50) % 3)
+    data = load(tmp_path / "mine.npz")
+    assert data.classes == ("0", "1", "2")
+    assert data.X_pool.shape == (30, 6)
+    assert {row.tobytes() for row in data.X_pool} <= {row.tobytes() for row in X}
+    assert load(tmp_path / "mine.npz", features="pca").X_pool.shape == (30, 5)
+
+
+def test_rows_without_a_label_are_left_out(tmp_path):
+    labels = np.array(["a", "b", ""] * 20)
+    np.savez(tmp_path / "mine.npz", X=np.arange(60.0)[:, None], label=labels)
+    data = load(tmp_path / "mine.npz")
+    assert len(data.X_pool) + len(data.X_target_source) + len(data.X_test) == 40
+    assert data.notes == ("20 rows of mine.npz have no label and were left out",)
+    assert ((data.X_pool[:, 0] % 3) == data.y_pool).all()  # features stay with their labels
+
+
+def test_rows_of_a_table_without_a_label_are_counted(tmp_path, make_csv):
+    rows = [[i % 7, i % 3, "" if i < 17 else ("a", "b")[i % 2]] for i in range(50)]
+    make_csv(tmp_path / "some.csv", rows, ["x", "z", "label"])
+    data = load(tmp_path / "some.csv")
+    assert len(data.X_pool) + len(data.X_target_source) + len(data.X_test) == 33
+    assert data.notes == ("17 rows of some.csv have no label and were left out",)
+
+
+class TestCells:
+    """Faults are told with the row a spreadsheet shows and the name of the column."""
+
+    def refused(self, folder, make_csv, row, cell):
+        """``cell`` in the column "size" of a row; the first five rows have no label."""
+        rows = [[i % 3, 0.5 * i, "" if i < 5 else ("a", "b")[i % 2]] for i in range(100)]
+        rows[row - 2][1] = cell
+        make_csv(folder / "mine.csv", rows, ["kind", "size", "label"])
+        with pytest.raises(InputError) as caught:
+            load(folder / "mine.csv")
+        return str(caught.value)
+
+    @pytest.mark.parametrize("row", [20, 40, 60, 80])
+    def test_an_infinite_number(self, tmp_path, make_csv, row):
+        said = self.refused(tmp_path, make_csv, row, "inf")
+        assert said.startswith(
+            f"mine.csv, row {row}, column 'size' is inf, which is not a usable number; correct"
+        )
+
+    def test_a_word_outside_the_pool_in_a_column_of_numbers(self, tmp_path, make_csv):
+        from parbals_bench.datasets.base import three_parts
+
+        row = int(three_parts(95, "own", 0)[2][0]) + 5 + 2
+        said = self.refused(tmp_path, make_csv, row, "many")
+        assert said.startswith(
+            f"mine.csv, row {row}, column 'size' is 'many', but this column held numbers in the "
+            "pool"
+        )
+
+
+class TestLabelsOfArrays:
+    X = np.random.default_rng(0).standard_normal((50, 6)).astype(np.float32)
+
+    @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+    def test_the_array_is_named(self, tmp_path, save):
+        save(tmp_path / "mine.npz", X=self.X, y=np.arange(50) % 3, text=np.array(["x"] * 50))
+        data = load(tmp_path / "mine.npz", label="y")
+        assert data.classes == ("0", "1", "2")
+        place = {row.tobytes(): i for i, row in enumerate(self.X)}
+        assert [place[row.tobytes()] % 3 for row in data.X_pool] == data.y_pool.tolist()
+
+    def test_an_array_that_is_not_there_is_told_with_those_that_are(self, tmp_path):
+        np.savez(tmp_path / "mine.npz", X=self.X, y=np.arange(50) % 3)
+        with pytest.raises(InputError, match=r"has no array 'label' .*; there are: 'X', 'y'\."):
+            load(tmp_path / "mine.npz")
+
+    def test_what_is_no_good_is_refused(self, tmp_path):
+        np.savez(tmp_path / "two.npz", X=self.X, Z=self.X, y=np.arange(50) % 3)
+        with pytest.raises(InputError, match=r"2 arrays besides id, text, y \('X', 'Z'\)"):
+            load(tmp_path / "two.npz", label="y")
+        np.savez(tmp_path / "objects.npz", X=self.X, y=np.array([{}] * 50, object))
+        with pytest.raises(InputError, match="could run code"):
+            load(tmp_path / "objects.npz", label="y")
+        np.savez(tmp_path / "short.npz", X=self.X, y=np.arange(49) % 3)
+        with pytest.raises(InputError, match="different lengths"):
+            load(tmp_path / "short.npz", label="y")
+        (tmp_path / "page.npz").write_bytes(b"<html>")
+        with pytest.raises(InputError, match=r"is damaged or is not an \.npz file"):
+            load(tmp_path / "page.npz", label="y")
+
+
+def hugging_face(folder, n, classes=("neg", "pos")):
+    """One split as ``datasets.Dataset.save_to_disk`` writes it."""
+    import json
+
+    import pyarrow as pa
+
+    folder.mkdir(parents=True)
+    table = pa.table(
+        {
+            "text": [f"{('bad', 'good')[i % 2]} film {i % 4}" for i in range(n)],
+            "label": [i % 2 for i in range(n)],
+        }
+    )
+    with (
+        pa.OSFile(str(folder / "data-00000-of-00001.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as out,
+    ):
+        out.write_table(table)
+    (folder / "state.json").write_text(
+        json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})
+    )
+    names = {"label": {"_type": "ClassLabel", "names": list(classes)}}
+    (folder / "dataset_info.json").write_text(json.dumps({"features": names}))
+
+
+def test_a_hugging_face_folder_keeps_its_splits(tmp_path):
+    folder = tmp_path / "films"
+    for split, n in (("train", 40), ("test", 20)):
+        hugging_face(folder / split, n)
+    (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    data = load(folder, text="text")
+    assert data.classes == ("neg", "pos")
+    assert (len(data.X_pool), len(data.X_target_source), len(data.X_test)) == (40, 10, 10)
+    hugging_face(folder / "validation", 7)
+    (folder / "dataset_dict.json").write_text('{"splits": ["train", "validation", "test"]}')
+    assert len(load(folder, text="text").X_target_source) == 7
+
+
+def test_other_rows_leave_the_pool_as_it_is(tmp_path):
+    for name, n in (("a", 20), ("b", 12)):
+        hugging_face(tmp_path / name / "train", 40)
+        hugging_face(tmp_path / name / "test", n)
+        (tmp_path / name / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    for options in ({"text": "text"}, {"features": "tabular"}):
+        one, two = (load(tmp_path / name, **options) for name in ("a", "b"))
+        np.testing.assert_array_equal(one.X_pool, two.X_pool)
+
+
+def test_what_cannot_be_used_is_said(tmp_path, make_csv):
+    with pytest.raises(InputError, match="own data needs a place"):
+        load()
+    make_csv(tmp_path / "x.csv", [[i, "yes"] for i in range(30)], ["x", "label"])
+    with pytest.raises(LabelError, match="only the label 'yes'"):
+        load(tmp_path / "x.csv")
+    make_csv(tmp_path / "y.csv", [[i % 4, ("a", "b")[i % 2]] for i in range(30)], ["x", "label"])
+    with pytest.raises(InputError, match='no array of features; use features="tabular"'):
+        load(tmp_path / "y.csv", features="given")

@@ -1,0 +1,137 @@
+"""The page: self-contained, escaped, complete, and the same every time."""
+
+import base64
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from parbals_bench.datasets.sms_spam import Messages
+from parbals_bench.demo.plots import curves, map_figure
+from parbals_bench.demo.report import build_report
+from parbals_bench.report.plots import to_png
+
+PNG = b"\x89PNG\r\n\x1a\n"
+NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+VOID = {"meta", "img", "br", "link"}
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and whether every tag that opens also closes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def html(demo, places):
+    return build_report(demo, places)
+
+
+def test_nothing_is_loaded_from_elsewhere(html):
+    page = Page(html)
+    for tag, attributes in page.tags:
+        assert tag not in {"script", "link", "iframe", "object", "embed"}
+        for name in ("src", "srcset"):
+            assert attributes.get(name, "data:").startswith("data:")
+    assert not re.search(r"url\((?!#)", html)
+    assert "@import" not in html
+    # Links to the data's source and licence are the only addresses.
+    addresses = set(re.findall(r"https?://[^\"<\s]+", html)) - NAMESPACES
+    assert all(
+        address in {a.get("href") for t, a in page.tags if t == "a"} for address in addresses
+    )
+
+
+def test_the_pictures_are_inside(html, demo):
+    images = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", html)
+    assert len(images) == len(demo.first)
+    assert html.count("<svg") == 2
+    assert all(base64.b64decode(image).startswith(PNG) for image in images)
+    assert all(attributes["alt"] for tag, attributes in Page(html).tags if tag == "img")
+
+
+def test_the_chosen_messages_are_shown(html, demo):
+    text = " ".join(Page(html).text.split())
+    for batch in demo.first.values():
+        for row in batch.rows:
+            assert " ".join(demo.pool.texts[row].split())[:60] in text
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_texts_and_notes_are_escaped(demo, places):
+    attack = "<script>alert(1)</script> & <img src=x onerror=alert(2)> \"'"
+    pool = Messages((attack,) * len(demo.pool), demo.pool.labels)
+    noted = replace(demo.records["epig"][0], notes=(attack,))
+    records = {**demo.records, "epig": (noted, *demo.records["epig"][1:])}
+    html = build_report(replace(demo, pool=pool, records=records), places)
+    assert "<script" not in html
+    assert "<img src=x" not in html
+    assert attack in Page(html).text
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_long_messages_are_cut(demo, places):
+    pool = Messages(("word " * 300,) * len(demo.pool), demo.pool.labels)
+    html = build_report(replace(demo, pool=pool), places)
+    assert "word " * 60 not in html
+    assert "…" in html
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_near_duplicates_are_flagged(demo, places):
+    assert "repeats 1" not in build_report(_with_similarity(demo, np.eye(3)), places)
+    assert "repeats 1" in build_report(_with_similarity(demo, np.ones((3, 3))), places)
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_a_single_seed_has_no_interval(demo, places):
+    single = replace(demo, records={name: runs[:1] for name, runs in demo.records.items()})
+    html = build_report(single, places)
+    assert "±" not in html
+    assert "nan" not in Page(html).text
+
+
+def test_nats_are_said_in_details_alone(html):
+    assert "nat" in re.findall(r"\w+", html)
+    shown = re.sub(r"<details>.*?</details>", "", html, flags=re.DOTALL)
+    shown = re.sub(r"<svg.*?</svg>|<[^>]*>", "", shown, flags=re.DOTALL)
+    assert not re.search(r"\bm?nats?\b", shown)
+
+
+def test_the_data_is_credited(html):
+    assert "Almeida" in html
+    assert "CC BY 4.0" in html
+
+
+def test_pictures_are_the_same_every_time(demo, places):
+    assert to_png(curves(demo, "f1")) == to_png(curves(demo, "f1"))
+    assert to_png(map_figure(demo, places)) == to_png(map_figure(demo, places))
+
+
+def test_the_map_holds_every_chosen_message(demo, places):
+    for batch in demo.first.values():
+        assert set(batch.rows.tolist()) <= places.keys()
+    assert all(np.isfinite(place).all() for place in places.values())
+
+
+def _with_similarity(demo, similarity):
+    first = {name: replace(one, similarity=similarity) for name, one in demo.first.items()}
+    return replace(demo, first=first)

@@ -1,0 +1,233 @@
+"""One file instead of a folder: nothing is lost, damage is noticed, nothing in it is believed."""
+
+import io
+import json
+import lzma
+import shutil
+import subprocess
+import tarfile
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench_helpers import TINY_SUITE, folder_of, record_of, runs_of
+from click.testing import CliRunner
+from parbals.errors import InputError
+from parbals_bench.cli.bench import bench
+from parbals_bench.run.folder import ResultsFolder
+from parbals_bench.run.metrics import METRICS
+from parbals_bench.run.packed import open_results, pack, unpack
+from parbals_bench.run.spec import Settings
+
+OLD = Path(__file__).with_name("data") / "results.parbals.xz"
+
+
+def call(*arguments):
+    return CliRunner().invoke(bench, [str(part) for part in arguments])
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.runs.iterdir()}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    runs = [
+        *runs_of("airline", seeds=[2, 0, 1]),
+        *runs_of("ag-news", "20+3x7", "bald", positive="Sci/Tech"),
+        *runs_of("yelp", "5+2x1", "power-bald", options={"beta": 2.0}, settings=Settings(100)),
+    ]
+    records = [record_of(run, 0.8 + 0.01 * run.seed) for run in runs]
+    records[1] = replace(records[1], notes=("a doubt — with ünicode\n and a second line",))
+    return folder_of(tmp_path / "results", records)
+
+
+def test_everything_comes_back_to_the_last_byte(tmp_path, folder):
+    file = tmp_path / "results.tar.xz"
+    assert pack(folder, file) == 9
+    packed = open_results(file)
+    assert packed.records() == folder.records()
+    assert packed.suite_text() == TINY_SUITE
+    again = ResultsFolder(tmp_path / "again")
+    assert unpack(file, again) == 9
+    assert files_of(again) == files_of(folder)
+    pack(again, tmp_path / "twice.tar.xz")  # no clock and no owner in it
+    assert (tmp_path / "twice.tar.xz").read_bytes() == file.read_bytes()
+
+
+@pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar here")
+def test_it_is_a_file_for_tar_and_so_is_what_tar_makes_of_a_folder(tmp_path, folder):
+    pack(folder, tmp_path / "ours.tar.xz")
+    with tarfile.open(tmp_path / "ours.tar.xz") as archive:
+        names = archive.getnames()
+    assert names == ["suite.toml", *(f"runs/{name}" for name in sorted(files_of(folder)))]
+    (folder.path / ".lock").unlink()
+    command = ["tar", "-cJf", str(tmp_path / "theirs.tar.xz"), "-C", str(folder.path), "."]
+    subprocess.run(command, check=True)
+    assert open_results(tmp_path / "theirs.tar.xz").records() == folder.records()
+
+
+def test_status_and_report_read_it_like_a_folder(tmp_path):
+    records = [
+        record_of(run, 0.8 + 0.01 * run.seed)
+        for name in ("random", "confidence")
+        for run in runs_of("breast-cancer", "10+2x3", name, settings=Settings(40, 20, 32, 2))
+    ]
+    folder_of(tmp_path / "results", records)
+    packed = json.loads(call("pack", tmp_path / "results", "--json").stdout)
+    assert packed["runs"] == 6
+    assert packed["file"] == str(tmp_path / "results.tar.xz")
+    texts = [call("status", source).output for source in (tmp_path / "results", packed["file"])]
+    assert "6 of 9 runs are done" in texts[0]
+    assert texts[0] == texts[1]
+    assert call("report", packed["file"], "--no-pictures").exit_code == 0
+    assert (tmp_path / "results-report" / "report.html").is_file()
+    new = ("unpack", packed["file"], "--out", tmp_path / "new")
+    assert json.loads(call(*new, "--json").stdout)["runs"] == 6
+    assert "is not empty" in str(call(*new).exception)
+
+
+def test_a_folder_with_a_damaged_line_is_not_packed(tmp_path, folder):
+    path = next(folder.runs.iterdir())
+    path.write_text(path.read_text()[:-5])
+    refused = call("pack", folder.path).exception
+    assert isinstance(refused, InputError)
+    assert "heals it" in str(refused)
+    assert not (tmp_path / "results.tar.xz").exists()
+
+
+def test_damage_is_noticed_wherever_it_is(tmp_path, folder):
+    file = tmp_path / "packed.tar.xz"
+    pack(folder, file)
+    whole = file.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        changed = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        for content in (changed, whole[:place]):
+            file.write_bytes(content)
+            with pytest.raises(InputError, match="not a file of packed results"):
+                open_results(file)
+
+
+class TestFilesOfOthers:
+    """Whole .xz files that somebody else has made: one sentence, in little memory."""
+
+    def refused(self, path, content):
+        path.write_bytes(lzma.compress(content, preset=0))
+        with pytest.raises(InputError) as caught:
+            open_results(path)
+        message = str(caught.value)
+        assert "not a file of packed results (" in message
+        assert "\n" not in message
+        return message
+
+    def archive(self, *members):
+        """A tar of a suite and of members (name, type, link, size, content)."""
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            first = ("suite.toml", tarfile.REGTYPE, "", len(TINY_SUITE), TINY_SUITE.encode())
+            for name, kind, link, size, content in (first, *members):
+                member = tarfile.TarInfo(name)
+                member.type, member.linkname, member.size = kind, link, size
+                archive.addfile(member, io.BytesIO(content) if content else None)
+        return stream.getvalue()
+
+    @pytest.mark.parametrize(
+        ("name", "kind", "link"),
+        [
+            ("/etc/passwd", tarfile.REGTYPE, ""),
+            ("../outside.jsonl", tarfile.REGTYPE, ""),
+            ("runs/../../outside.jsonl", tarfile.REGTYPE, ""),
+            ("runs/a.jsonl", tarfile.SYMTYPE, "/etc/passwd"),
+            ("runs/a.jsonl", tarfile.LNKTYPE, "suite.toml"),
+            ("runs/a.jsonl", tarfile.FIFOTYPE, ""),
+            ("runs/a.py", tarfile.REGTYPE, ""),
+            ("elsewhere", tarfile.DIRTYPE, ""),
+        ],
+    )
+    def test_nothing_but_the_files_of_a_results_folder(self, tmp_path, name, kind, link):
+        message = self.refused(tmp_path / "made.xz", self.archive((name, kind, link, 0, b"")))
+        assert "does not belong in it" in message
+
+    def test_a_file_that_is_there_twice_or_claims_to_be_large(self, tmp_path):
+        line = ("runs/a.jsonl", tarfile.REGTYPE, "", 2, b"{}")
+        assert "twice" in self.refused(tmp_path / "made.xz", self.archive(line, line))
+        huge = ("runs/a.jsonl", tarfile.REGTYPE, "", 10**12, b"")
+        stream = self.archive(("runs/b.jsonl", tarfile.REGTYPE, "", 2, b"{}"))
+        header = tarfile.TarInfo(huge[0])
+        header.size = huge[3]
+        content = stream.rstrip(b"\0") + bytes(-len(stream.rstrip(b"\0")) % 512) + header.tobuf()
+        self.refused(tmp_path / "made.xz", content)
+
+    @pytest.mark.parametrize("content", [b"", b"text", b"{", b"[" * 100_000, b'{"format": 1}\n'])
+    def test_other_contents(self, tmp_path, content):
+        self.refused(tmp_path / "made.xz", content)
+        (tmp_path / "plain").write_bytes(content)
+        with pytest.raises(InputError, match="not a file of packed results"):
+            open_results(tmp_path / "plain")
+
+    def test_a_small_file_that_grows_without_end(self, tmp_path):
+        """Zeros: unpacked at once they would take more memory than is allowed here."""
+        packer = lzma.LZMACompressor(preset=0)
+        path = tmp_path / "bomb.xz"
+        with path.open("wb") as file:
+            for _ in range(160):
+                file.write(packer.compress(bytes(1 << 20)))
+            file.write(packer.flush())
+        assert path.stat().st_size < 500_000
+        tracemalloc.start()
+        try:
+            with pytest.raises(InputError, match="grow to more than 33,554,432 bytes"):
+                open_results(path)
+            assert tracemalloc.get_traced_memory()[1] < 150_000_000
+        finally:
+            tracemalloc.stop()
+
+    def test_lines_are_checked_like_those_of_a_folder(self, tmp_path):
+        content = self.archive(("runs/a.jsonl", tarfile.REGTYPE, "", 3, b"{}\n"))
+        (tmp_path / "made.tar.xz").write_bytes(lzma.compress(content))
+        records, (damage,) = open_results(tmp_path / "made.tar.xz").read()
+        assert records == []
+        assert "a.jsonl, line 1" in str(damage)
+
+
+class TestTheOldFormat:
+    """What earlier versions packed still opens: a file of theirs, kept for ever."""
+
+    def test_it_is_read_like_a_folder_and_unpacked_to_the_same_bytes(self, tmp_path):
+        packed = open_results(OLD)
+        records, damages = packed.read()
+        assert (len(records), damages) == (6, [])
+        by_name = {(x.run.dataset, x.run.strategy, x.run.seed): x for x in records}
+        first = by_name["airline", "epig", 2]
+        assert first.metrics["accuracy"] == tuple(np.linspace(0.7, 0.9, 11).round(7).tolist())
+        assert first.chosen[9] == (9,) * 20
+        assert by_name["yelp", "power-bald", 0].notes == ("a doubt — ünicode",)
+        assert by_name["yelp", "power-bald", 0].metrics["f1"] == (0.1 + 0.2, 1 / 3, 0.5)
+        assert set(first.metrics) == set(METRICS)
+        assert call("unpack", OLD, "--out", tmp_path / "old").exit_code == 0
+        assert pack(ResultsFolder(tmp_path / "old"), tmp_path / "new.tar.xz") == 6
+        assert open_results(tmp_path / "new.tar.xz").lines() == packed.lines()
+        assert "0 of 9 runs are done" in call("status", OLD).output
+
+    def test_what_does_not_fit_together_is_refused(self, tmp_path):
+        first, _, numbers = lzma.decompress(OLD.read_bytes()).partition(b"\n")
+        header = json.loads(first)
+        changes = [
+            {"version": 2},
+            {"format": "x"},
+            {"suite": None},
+            {"cells": 3},
+            {"cells": [{"run": {}, "records": [[0, 0]]}]},
+            {"cells": [{"run": {}, "records": [[0, 0]] * 100_001}]},
+            {"shared": []},
+            {"columns": []},
+            {"columns": [["initial", 10**9, 8, 0]]},
+            {"columns": [["initial", 1, 1, 10**9]]},
+        ]
+        contents = [json.dumps(header | change).encode() + b"\n" + numbers for change in changes]
+        for content in [*contents, first + b"\n" + numbers[:-100]]:
+            (tmp_path / "made.xz").write_bytes(lzma.compress(content, preset=0))
+            with pytest.raises(InputError, match="not a file of packed results"):
+                open_results(tmp_path / "made.xz")

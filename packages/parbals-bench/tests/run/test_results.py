@@ -1,0 +1,376 @@
+"""What is computed from hand-written records, each figure worked out beside it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bench_helpers import records_of, results_of
+from parbals_bench.report.page import _savings, _times
+from parbals_bench.report.paper import paper_figures
+from parbals_bench.report.results import ONE_VS_ALL
+from parbals_bench.report.tables import to_html, to_latex, to_markdown
+from parbals_bench.report.tasks import Line
+from parbals_bench.report.times import device_title
+from parbals_bench.run.metrics import METRICS
+from parbals_bench.run.spec import Settings
+from scipy import stats as scipy_stats
+
+AIRLINE = {
+    "random": (0.80, 0.81, 0.82),
+    "confidence": (0.88, 0.89, 0.90),
+    "bald": (0.70, 0.71, 0.72),
+    "parbals-epig": (0.89, 0.90, 0.91),
+}
+TWO = {"random": (0.8, 0.8), "epig": (0.9, 0.9)}
+
+
+@pytest.fixture(scope="module")
+def results():
+    return results_of(records_of(AIRLINE))
+
+
+def tables_of(records, metric="accuracy"):
+    return results_of(records, metric).tables[metric]
+
+
+def texts(table, name):
+    return [entry.text for entry in table.rows[name]]
+
+
+def test_the_two_kinds_of_table(results):
+    bayesian, heuristics = results.tables["accuracy"]
+    assert bayesian.title == "Bayesian methods, budget 100 + 10×20: test accuracy, %"
+    assert list(bayesian.rows) == ["Random", "BALD", "ParBaLS EPIG"]
+    assert list(heuristics.rows) == ["Random", "Confidence", "ParBaLS EPIG"]
+    assert bayesian.columns == ("Airline",)
+
+
+def test_each_part_is_computed_once(results):
+    for part in ("tasks", "tables", "leaderboards", "savings", "agreements", "pictures", "figures"):
+        assert getattr(results, part) is getattr(results, part)
+
+
+def test_other_metrics_have_their_own_unit_and_direction():
+    """Where less is better the lowest mean is best: hand-written log losses, in nats."""
+    records = [
+        replace(record, metrics={**record.metrics, "log_loss": (0.9,) * 10 + (loss,)})
+        for record, loss in zip(
+            records_of({"random": (0.8, 0.8, 0.8), "parbals-epig": (0.9, 0.9, 0.9)}),
+            (0.50, 0.51, 0.52, 0.30, 0.31, 0.32),
+            strict=True,
+        )
+    ]
+    results = results_of(records, "log_loss")
+    table = results.tables["log_loss"][0]
+    text = to_markdown(table)
+    # s = 0.01, n = 3: 4.3027 · 0.01 / √3
+    assert "| ParBaLS EPIG | <u>**0.3100 ± 0.0248**</u> |" in text
+    assert "| Random | 0.5100 ± 0.0248 |" in text
+    assert table.title == "Bayesian methods, budget 100 + 10×20: log loss, nats"
+    assert "Lowest mean underlined" in to_latex(table)
+    assert not table.has_paper
+    assert "has the lowest mean in 1" in results.headlines[0]
+    assert results.savings[0].labels.saved > 0
+    assert list(results.leaderboard_tables[0].rows) == ["ParBaLS EPIG", "Random"]
+    assert list(results.tables) == list(METRICS)
+
+
+def test_what_was_not_run_is_a_dash():
+    others = records_of({"random": (0.9, 0.9), "bald": (0.8, 0.9)}, "yelp")
+    bayesian, _ = tables_of(records_of(AIRLINE) + others)
+    assert bayesian.columns == ("Airline", "Yelp")
+    assert texts(bayesian, "ParBaLS EPIG")[1] == "–"
+
+
+def test_leaderboard_over_settings_without_one_label_at_a_time():
+    records = records_of(AIRLINE) + records_of(AIRLINE, "yelp")
+    boards = results_of(records + records_of(AIRLINE, budget="100+200x1")).leaderboards
+    first = boards["ParBaLS and the heuristics"][0]
+    assert (first.name, first.n_best, first.n_top, first.n_settings) == ("ParBaLS EPIG", 2, 2, 2)
+    assert [place.n_top for place in boards["Bayesian methods"]] == [2, 0, 0]
+
+
+def test_strategies_of_other_packages_meet_parbals_too():
+    tables = tables_of(records_of({**AIRLINE, "elsewhere": (0.95, 0.96, 0.97)}))
+    assert list(tables[1].rows) == ["Random", "Confidence", "ParBaLS EPIG", "elsewhere"]
+
+
+class TestThePaper:
+    def test_its_figures_are_those_of_its_table(self):
+        figures = paper_figures()
+        assert len(figures) == 9 * 5
+        assert figures["100+10x20", "random", "airline"] == (87.24, 0.52)
+        assert figures["100+10x20", "parbals-epig", "cifar10"] == (95.40, 0.80)
+        assert not tables_of(records_of(AIRLINE, budget="20+10x20"))[0].has_paper
+
+    def test_a_figure_agrees_within_both_intervals(self, results):
+        rows = {row.line: row for row in results.agreements}
+        assert len(rows) == 9  # all that the paper says about Airline, run or not
+        ours, random = rows[Line("parbals-epig")], rows[Line("random")]
+        # 90.00 ± 2.48 against 89.38 ± 0.36, and 81.00 ± 2.48 against 87.24 ± 0.52
+        assert (ours.difference, ours.room) == pytest.approx((0.62, 2.484 + 0.36), abs=1e-3)
+        assert ours.agrees is True
+        assert (random.difference, random.agrees) == (pytest.approx(-6.24), False)
+        assert (rows[Line("badge")].ours, rows[Line("badge")].agrees) == (None, None)
+        agreeing = sum(bool(row.agrees) for row in rows.values())
+        compared = sum(row.ours is not None for row in rows.values())
+        sentence = f"agree with ours: Airline {agreeing} of {compared}."
+        assert sentence in " ".join(results.headlines)
+
+    @pytest.mark.parametrize(
+        ("final", "agrees"), [(0.8724, True), (0.8776, True), (0.8777, False), (0.8671, False)]
+    )
+    def test_one_seed_has_no_interval_to_widen_with(self, final, agrees):
+        rows = results_of(records_of({"random": (final,)})).agreements
+        (row,) = (row for row in rows if row.ours)
+        assert (row.room, row.agrees, row.p) == (0.52, agrees, None)
+
+    def test_the_table_of_agreement_says_it_plainly(self, results):
+        (table,) = results.agreement_tables
+        text = to_markdown(table)
+        assert "| ParBaLS EPIG | 90.00 ± 2.48 | 89.38 ± 0.36 | +0.62 | 2.84 | yes | 0.396 |" in text
+        assert "| Random | 81.00 ± 2.48 | 87.24 ± 0.52 | -6.24 | 3.00 | no | 0.003 |" in text
+        assert "| BADGE | – | 87.88 ± 0.72 | – | – | not run | – |" in text
+        for other in (
+            records_of(AIRLINE, "digits"),
+            records_of(AIRLINE, budget="20+10x20"),
+            records_of(AIRLINE, positive="*"),
+        ):
+            assert results_of(other).agreement_tables == []
+
+    def test_welchs_test_is_scipys(self, results):
+        rows = {row.line: row for row in results.agreements}
+        t9, t2 = scipy_stats.t.ppf(0.975, 9), scipy_stats.t.ppf(0.975, 2)
+        for strategy in ("random", "parbals-epig"):
+            row = rows[Line(strategy)]
+            ours = row.ours.half_width / t2 * np.sqrt(3)
+            theirs = row.paper[1] / t9 * np.sqrt(10)
+            expected = scipy_stats.ttest_ind_from_stats(
+                row.ours.mean, ours, 3, row.paper[0], theirs, 10, equal_var=False
+            )
+            assert row.p == pytest.approx(expected.pvalue)
+        tested = [row.p for row in rows.values() if row.p is not None]
+        alike = sum(p >= 0.05 for p in tested)
+        sentence = f"Welch's test gives p ≥ 0.05 for {alike} of {len(tested)} figures."
+        assert sentence in " ".join(results.headlines)
+        single = results_of(records_of({"random": (0.87,)}))
+        assert "Welch's test gives" not in " ".join(single.headlines)
+
+
+class TestVariants:
+    def test_they_are_compared_on_the_seeds_they_share(self):
+        m5 = records_of({"parbals-epig": (0.90, 0.91)}, settings=Settings(n_universes=5))
+        *main, table = tables_of(records_of(AIRLINE) + m5)
+        assert table.title.startswith("Variants of ParBaLS EPIG by m, budget 100 + 10×20")
+        assert list(table.rows) == ["ParBaLS EPIG (m = 5)", "ParBaLS EPIG (m = 10)"]
+        assert [row[0].standing.interval.n for row in table.rows.values()] == [2, 2]
+        assert all("m = 5" not in name for other in main for name in other.rows)
+
+    def test_each_parameter_has_its_own_table_with_the_baseline_in_its_place(self):
+        records = records_of(AIRLINE) + records_of(AIRLINE, "yelp")
+        for name, value in (
+            ("n_universes", 20),
+            ("n_universes", 5),
+            ("n_samples", 1600),
+            ("n_samples", 100),
+        ):
+            settings = Settings(**{name: value})
+            records += records_of({"parbals-epig": (0.90, 0.91)}, settings=settings)
+        *_, samples, universes = tables_of(records)
+        variants = [[name.partition("(")[2] for name in t.rows] for t in (samples, universes)]
+        assert variants == [["K = 100)", "K = 400)", "K = 1600)"], ["m = 5)", "m = 10)", "m = 20)"]]
+        assert universes.columns == samples.columns == ("Airline",)  # nothing was varied on Yelp
+
+    def test_without_a_baseline_they_are_lines_of_the_tables_and_compared_with_random(self):
+        records = records_of({"random": (0.8, 0.8), "confidence": (0.85, 0.85)})
+        for m in (20, 5):
+            records += records_of({"parbals-epig": (0.9, 0.9)}, settings=Settings(n_universes=m))
+        results = results_of(records)
+        _, heuristics, ablation = results.tables["accuracy"]
+        names = ["ParBaLS EPIG (m = 5)", "ParBaLS EPIG (m = 20)"]
+        assert list(heuristics.rows) == ["Random", "Confidence", *names]
+        assert list(results.savings_tables[0].rows) == ["Confidence", *names]
+        assert list(ablation.rows) == names
+
+    def test_where_there_is_a_baseline_it_alone_is_shown(self):
+        records = records_of({"random": (0.8,), "epig": (0.9,)})
+        records += records_of({"epig": (0.9,)}, settings=Settings(n_samples=100))
+        results = results_of(records)
+        assert list(results.tables["accuracy"][0].rows) == ["Random", "EPIG"]
+        assert [saving.line for saving in results.savings] == [Line("epig")]
+
+    def test_each_is_measured_against_random_with_the_same_settings(self):
+        records = records_of({"random": (0.8,)})
+        records += records_of({"random": (0.75,), "epig": (0.9,)}, settings=Settings(n_samples=100))
+        (saving,) = results_of(records).savings
+        assert saving.line == Line("epig", "K = 100")
+        assert saving.labels.value == pytest.approx(0.75)
+
+
+class TestClasses:
+    def test_one_column_per_positive_class_and_their_average(self):
+        first = records_of({"random": (0.70, 0.72, 0.99), "epig": (0.80, 0.84, 0.99)}, "ag-news")
+        values = {"random": (0.80, 0.90), "epig": (0.90, 0.94)}
+        sports = records_of(values, "ag-news", positive="Sports")
+        *_, table = tables_of(first + sports)
+        assert table.columns == ("first class", "Sports", "average")
+        assert list(table.rows) == ["Random", "EPIG"]
+        # Seeds 0 and 1, which both classes have: (0.70 + 0.80) / 2 = 75, (0.72 + 0.90) / 2 = 81.
+        average = table.rows["Random"][2].standing
+        assert (average.interval.mean, average.interval.n) == (pytest.approx(78.0), 2)
+        half_width = 12.7062 * np.std([75, 81], ddof=1) / np.sqrt(2)
+        assert average.interval.half_width == pytest.approx(half_width, rel=1e-4)
+        best = table.rows["EPIG"][2].standing
+        assert (best.interval.mean, best.is_best) == (pytest.approx(87.0), True)
+        test = scipy_stats.ttest_ind([75, 81], [85, 89], equal_var=False)
+        assert average.p == pytest.approx(test.pvalue)
+
+    def test_the_average_leaves_out_what_lacks_a_class(self):
+        first = records_of({"random": (0.70, 0.72), "epig": (0.80, 0.84)}, "ag-news")
+        values = {"random": (0.80, 0.90), "epig": (0.9, 0.9), "bald": (0.9, 0.9)}
+        *_, table = tables_of(first + records_of(values, "ag-news", positive="Sports"))
+        assert texts(table, "BALD")[::2] == ["–", "–"]
+
+    def test_all_classes_are_a_setting_of_their_own_and_none_against_the_others(self):
+        values = {"random": (0.5, 0.6), "confidence": (0.6, 0.7)}
+        higher = {"random": (0.9, 0.91), "confidence": (0.95, 0.96)}
+        results = results_of(
+            [
+                *records_of(values, "digits", positive="*"),
+                *records_of(higher, "digits"),
+                *records_of(higher, "digits", positive="3"),
+                *records_of(values, "airline", positive="*"),
+            ]
+        )
+        main, classes = results.tables["accuracy"]
+        assert main.columns == ("Digits, all classes", "Digits", "Airline, all classes")
+        assert not main.has_paper  # the paper has no such figure
+        assert classes.title.startswith("Digits, each class against the others")
+        assert classes.columns == ("first class", "3", "average")
+        (board,) = results.leaderboards.values()
+        assert board[0].n_settings == 3
+        assert results.savings_tables[0].columns == main.columns
+        assert [picture.group for picture in results.pictures] == [
+            "Budget 100 + 10×20",
+            "Budget 100 + 10×20",
+            ONE_VS_ALL,
+            "Budget 100 + 10×20",
+        ]
+        assert results.pictures[0].name == "digits-all-classes-100+10x20-all-strategies"
+
+
+class TestHeadlines:
+    def test_labels_saved(self, results):
+        labels = {saving.line.strategy: saving.labels for saving in results.savings}
+        # Both start at 70 %; ParBaLS climbs 20 points in 200 labels and Random 11: they take 110.
+        assert labels["parbals-epig"].saved == pytest.approx(300 - (100 + 200 * 0.11 / 0.20))
+        assert labels["bald"].saved < 0
+        text = " ".join(results.headlines)
+        assert "ParBaLS EPIG is among the top in 1 of 1 setting" in text
+        assert "30% fewer labels" in text
+        assert "rest on 3 seeds only" in text
+
+    def test_where_parbals_is_beaten_is_said(self, results):
+        beaten = {"confidence": (0.95, 0.951, 0.952), "parbals-epig": (0.93, 0.931, 0.932)}
+        text = " ".join(results_of(records_of(beaten, "cifar10")).headlines)
+        sentence = "ParBaLS EPIG is beaten by Confidence on CIFAR-10 (100 + 10×20, by 2.00 points)."
+        assert sentence in text
+        assert "beaten" not in " ".join(results.headlines)
+
+    def test_one_label_at_a_time_stands_beside_batches_of_as_many_labels(self):
+        batches = {"epig": (0.88, 0.88, 0.5), "parbals-epig": (0.89, 0.89, 0.5)}
+        ours = {"parbals-epig": (0.85, 0.85)}
+        results = results_of(
+            [
+                *records_of({"epig": (0.90, 0.90), "random": (0.8, 0.8)}, budget="100+200x1"),
+                *records_of(batches, budget="100+10x20"),
+                *records_of(ours, budget="100+10x10"),
+                *records_of(ours, "yelp", budget="100+10x20"),
+            ]
+        )
+        # The third seed of the batches has nothing to be compared with, and does not count.
+        assert (
+            "EPIG ends 1.00 points above ParBaLS EPIG and 2.00 points above EPIG in batches with "
+            "as many labels (mean of 1 setting)"
+        ) in " ".join(results.headlines)
+        first = results.pictures[0]
+        assert [curve.title for curve in first.curves if curve.faint] == [
+            "EPIG, 20 at a time",
+            "ParBaLS EPIG, 20 at a time",
+        ]
+        assert [len(curve.values) for curve in first.curves] == [2] * 4
+
+
+class TestSummaries:
+    def test_in_all_three_forms(self, results):
+        parts = (results.leaderboard_tables, results.savings_tables, results.times_tables)
+        for table in (table for part in parts for table in part):
+            markdown, latex, html = to_markdown(table), to_latex(table), to_html(table)
+            assert "ParBaLS EPIG" in markdown
+            assert latex.count("{") == latex.count("}")
+            assert latex.count("\\\\\n") == len(table.rows) + 1
+            assert html.count("<tr>") == len(table.rows) + 1
+        assert texts(results.savings_tables[0], "ParBaLS EPIG") == ["+90 of 300"]
+
+    def test_what_is_not_reached_is_no_number_and_counts_as_the_worst(self):
+        """GLISTER learns from fewer initial labels, and never catches up with Random's 70 %."""
+        low = dict.fromkeys(METRICS, (0.6,) * 11)
+        lame = [replace(x, metrics=low) for x in records_of({"glister": (0.6, 0.6)})]
+        results = results_of(records_of({"random": (0.8, 0.8)}) + lame)
+        assert texts(results.savings_tables[0], "GLISTER") == ["not reached"]
+        assert results.shares_saved[Line("glister")] == [pytest.approx((100 - 300) / 100)]
+        assert "never gets beyond where Random starts" in " ".join(_savings(results).split())
+
+    def test_one_label_at_a_time_does_not_rank(self):
+        batches, singles = records_of(TWO), records_of(TWO, budget="100+200x1")
+        results = results_of(batches + singles)
+        assert [saving.task.budget.batch for saving in results.savings] == [20, 1]
+        assert len(results.shares_saved[Line("epig")]) == 1
+        # Where there is nothing else, it does.
+        assert len(results_of(singles).shares_saved[Line("epig")]) == 1
+
+    def test_run_time_per_strategy(self, results):
+        (times,) = results.times.values()
+        bald = next(t for t in times if t.line == Line("bald"))
+        assert (bald.n_runs, bald.select, bald.one_batch) == (3, pytest.approx(5.0), 0.5)
+
+    def test_each_device_has_its_own_times_and_one_label_at_a_time_has_none(self):
+        def on(device, seconds, strategy, budget):
+            n_rounds = int(budget.split("+")[1].split("x")[0])
+            select = (9.0, *(seconds,) * (n_rounds - 1))  # the first batch compiles
+            more = {"versions": {"device": device}}
+            return [
+                replace(record, seconds={**record.seconds, "select": select}, **more)
+                for record in records_of({strategy: (0.8, 0.8)}, budget=budget)
+            ]
+
+        cpu = on("cpu: cpu", 0.1, "epig", "100+10x20")
+        single = on("cpu: cpu", 5.0, "epig", "100+200x1")
+        gpu = on("gpu: NVIDIA H200", 0.2, "parbals-epig", "100+10x20")
+        results = results_of(cpu + single + gpu)
+        first, second = results.times_tables
+        assert (first.title, second.title) == ("Run time on CPU", "Run time on NVIDIA H200 (GPU)")
+        assert texts(first, "EPIG") == ["100 ms", "9.9 s", "5.5 s", "5.5 s", "2"]
+        assert texts(second, "ParBaLS EPIG")[0] == "200 ms"
+        words = "compare times within a table, never between tables"
+        assert words in _times(results)
+        assert words not in _times(results_of(cpu))
+        assert _times(results_of(single)) == ""
+
+    @pytest.mark.parametrize(
+        ("device", "title"),
+        [
+            ("cpu: cpu", "CPU"),
+            ("gpu: NVIDIA H200", "NVIDIA H200 (GPU)"),
+            ("tpu: TPU v4", "TPU v4"),
+            (None, "an unknown device"),
+        ],
+    )
+    def test_devices_in_words(self, device, title):
+        assert device_title(device) == title
+
+
+def test_no_picture_replaces_another():
+    records = [x for name in ("a b", "a-b", "a/b") for x in records_of(TWO, positive=name)]
+    names = [picture.name for picture in results_of(records).pictures]
+    assert len(set(names)) == len(names) == 3

@@ -1,0 +1,191 @@
+"""The commands that choose a batch and take its labels: next, tell."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from parbals.cli.options import FOLDER, JSON, NO_REPORT
+from parbals.cli.output import about, progress, say, ticking
+
+if TYPE_CHECKING:
+    from parbals_label.store.store import Store
+
+__all__ = ["next_", "tell"]
+
+_LONG = 10.0
+"""Seconds that are worth a warning."""
+
+
+@click.command("next")
+@FOLDER
+@click.option(
+    "-n", "n_items", default=20, show_default=True, type=click.IntRange(1), help="How many items."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="CSV to fill in; by default DIR/batch-NUMBER.csv.",
+)
+@click.option(
+    "--again",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help="Write an earlier batch's file once more.",
+)
+@click.option(
+    "--quick", is_flag=True, help="Choose at once: what the latest predictions are least sure of."
+)
+@click.option("--verbose", is_flag=True, help="Also say how the search for them went.")
+@JSON
+def next_(
+    folder: Path,
+    n_items: int,
+    out: Path | None,
+    again: int | None,
+    quick: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
+
+    Items stay out until they are answered; anyone who asks meanwhile gets different ones, chosen
+    with these in mind. A file that holds labels which were not told yet, or is not a batch file, is
+    never overwritten.
+
+    \b
+    Examples:
+      parbals next spam -n 20 --out batch.csv
+      parbals next spam --quick
+      parbals next spam --again 1
+    """
+    from parbals.errors import InputError
+
+    from parbals_label.project.batch_files import write_batch_csv
+    from parbals_label.project.destinations import check_batch_destination
+    from parbals_label.store.store import Store
+
+    with Store.open(folder) as store:
+        known = {record.batch: record for record in store.batches()}
+        if again is not None and again not in known:
+            raise InputError(f"There is no batch {again}; there are {len(known)} so far.")
+        # Before anything is chosen: items that are out without a file are easily forgotten.
+        expected = max(known, default=0) + 1 if again is None else again
+        check_batch_destination(store, out or folder / f"batch-{expected}.csv", folder)
+        if again is None:
+            number, notes = _choose(store, n_items, quick)
+            positions = store.batch_positions(number)
+        else:
+            number, notes = again, []
+            positions = [item.position for item in known[again].items]
+        path = out or folder / f"batch-{number}.csv"
+        rows = [(item.id, item.content) for item in store.items(positions)]
+        try:
+            if number != expected and out is None:  # another command came in between
+                check_batch_destination(store, path, folder)
+            write_batch_csv(path, rows, store.settings.columns, store.classes)
+        except InputError as error:
+            raise InputError(
+                f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "
+                f"{number} --out FILE` writes its file."
+            ) from error
+        classes = ", ".join(store.classes)
+        n_audit = len(set(positions) & set(store.settings.audit))
+    measure = [f"{n_audit} of them are random ones, to measure the error."] if n_audit else []
+    text = f"Batch {number}: {len(rows)} items in {path}.\nFill in the column `label` ({classes}), "
+    say(
+        as_json,
+        {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
+        "\n".join(
+            [f"{text}then: parbals tell {folder} {path}", *measure, *(notes if verbose else [])]
+        ),
+    )
+
+
+def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
+    """The batch's number and notes; a long wait is announced, and a quick batch offered."""
+    from parbals.errors import InputError
+
+    from parbals_label.project.quick import quick_batch, seconds_to_choose
+
+    if quick:
+        number = quick_batch(store, n_items, queued=False)
+        if number is None:
+            raise InputError("No item is free: every one is labelled, out or passed.")
+        return number, []
+    from parbals_label.project.engine import choose_batch
+
+    expected = seconds_to_choose(store, n_items)
+    if expected is not None and expected > _LONG:
+        click.echo(
+            f"Choosing takes about {about(expected)}, as last time; --quick chooses at once.",
+            err=True,
+        )
+    with progress() as show, ticking(show, "choosing", expected):
+        number, batch = choose_batch(store, n_items)
+    return number, list(batch.notes)
+
+
+@click.command()
+@FOLDER
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--annotator", default="me", show_default=True, help="Whose labels these are.")
+@click.option(
+    "--revise",
+    is_flag=True,
+    help="Let labels replace this annotator's earlier ones; history keeps both.",
+)
+@NO_REPORT
+@JSON
+def tell(
+    folder: Path, file: Path, annotator: str, revise: bool, no_report: bool, as_json: bool
+) -> None:
+    """Read labels from a filled-in CSV (also TSV, JSONL, Parquet, a Hugging Face dataset folder).
+
+    It may be partly filled, reordered, or have more columns. All labels are stored or, if one of
+    them is wrong, none. Exports of Label Studio, Argilla and Prodigy are read as well; where they
+    name their annotators, labels are stored under these names.
+
+    \b
+    Examples:
+      parbals tell spam batch.csv
+      parbals tell spam batch.csv --annotator kim --revise
+    """
+    from parbals_label.project.batch_files import positions_of_answers
+    from parbals_label.project.summary import goal_of, newer_answers, report_lines
+    from parbals_label.readers.answers import ToolRow, read_answers, tool_answers
+    from parbals_label.store.records import Submission, SubmitResult
+    from parbals_label.store.store import Store
+
+    with Store.open(folder) as store:
+        answers = tool_answers(file, store.classes, store.former_classes)
+        if answers is None:
+            filled = read_answers(file, store.classes, former=store.former_classes)
+            answers = [ToolRow(*row, None) for row in filled]
+        positions = positions_of_answers(store, answers, file.name)
+        given: dict[str, list[Submission]] = {}
+        for position, answer in zip(positions, answers, strict=True):
+            who = answer.annotator or annotator
+            given.setdefault(who, []).append(Submission(position, answer.label))
+        names, counts = ("new", "repeated", "revised"), SubmitResult()
+        with store.together():
+            for who, submissions in given.items():
+                stored = store.submit(submissions, annotator=who, revise=revise)
+                counts = SubmitResult(*(getattr(counts, n) + getattr(stored, n) for n in names))
+        if not as_json:  # confirmed before anything slow begins
+            click.echo(
+                f"{counts.new} new labels, {counts.revised} revised, {counts.repeated} known "
+                "already."
+            )
+        report = None
+        is_behind = store.latest_report() is None or newer_answers(store)
+        if not no_report and store.n_labelled and (counts.new or counts.revised or is_behind):
+            from parbals_label.project.engine import refresh
+
+            with progress() as show:
+                report = refresh(store, show)
+        goal = goal_of(store)
+    if as_json:
+        record = {name: getattr(counts, name) for name in names}
+        say(True, {**record, "report": report and report.as_dict()}, "")
+    elif report is not None:
+        click.echo("\n".join(report_lines(report.as_dict(), goal, report.n_labelled)))

@@ -1,0 +1,284 @@
+"""The commands that change a project: edit, add, release; and history: what was true when."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from parbals.cli.options import ENCODER_OPTIONS, ENCODING, FOLDER, JSON, NAMES, SPLIT, comma_list
+from parbals.cli.output import progress, say
+
+__all__ = ["COMMANDS"]
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--add-class", "added", multiple=True, metavar="NAME", help="A new class; may be repeated."
+)
+@click.option(
+    "--rename-class",
+    "renamed",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Another name for a class: its labels stay, and history keeps the old name.",
+)
+@click.option("--strategy", metavar="NAME", help="Chooses from now on; see `parbals strategies`.")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="What the model is judged by from now on: accuracy, balanced-accuracy, f1:CLASS or "
+    "log-loss.",
+)
+@click.option(
+    "--guidelines",
+    metavar="FILE|TEXT",
+    help='What annotators should know: a text, or a file that holds it; "" removes it.',
+)
+@click.option(
+    "--highlight",
+    callback=lambda context, parameter, value: (
+        None if value is None else comma_list(context, parameter, value)
+    ),
+    metavar="A,B,..",
+    help="Words to mark in texts on the page.",
+)
+@click.option("--find", metavar="CLASS", help='Look for this rare class; "" ends that.')
+@click.option("--answers-wanted", type=click.IntRange(1, 100), help="People who label each item.")
+@JSON
+def edit(
+    folder: Path,
+    added: tuple[str, ...],
+    renamed: tuple[str, ...],
+    strategy: str | None,
+    metric: str | None,
+    guidelines: str | None,
+    highlight: tuple[str, ...] | None,
+    find: str | None,
+    answers_wanted: int | None,
+    as_json: bool,
+) -> None:
+    """Change a project: all of what is asked for, or nothing. Without options, show it.
+
+    No label is lost, and a page that is open goes on: it takes new names with its next item.
+    Classes can be added and renamed, not removed.
+
+    \b
+    Examples:
+      parbals edit spam --add-class "none of these"
+      parbals edit spam --rename-class junk=spam --guidelines guide.md
+      parbals edit spam --strategy confidence
+    """
+    from parbals.errors import InputError
+    from parbals.learner.metric import check_metric, metric_of, setting_of
+    from parbals.strategies.table import strategy_named
+
+    from parbals_label.store.store import Store
+
+    changes: dict[str, Any] = {}
+    if strategy is not None:
+        strategy_named(strategy)
+        changes["strategy"] = strategy
+    if metric is not None:
+        changes["loss"] = setting_of(metric)
+    if guidelines is not None:
+        changes["guidelines"] = _text_of(guidelines)
+    if highlight is not None:
+        changes["highlight"] = highlight
+    if find is not None:
+        changes["find"] = find or None
+    if answers_wanted is not None:
+        changes["answers_wanted"] = answers_wanted
+    pairs = [_pair(text) for text in renamed]
+    wanted = bool(changes or pairs or added)
+    with Store.open(folder, read_only=not wanted) as store:
+        if wanted:
+            with store.together():
+                for old, new in pairs:
+                    store.rename_class(old, new)
+                if added:
+                    changes["classes"] = [*store.classes, *added]
+                if metric is not None:
+                    check_metric(metric, (*store.classes, *added))
+                if find and find not in (*store.classes, *added):
+                    raise InputError(f"{find!r} is to be found, but is not a class of the project.")
+                if changes:
+                    store.update_settings(**changes)
+        settings, classes = store.settings, store.classes
+    shown = {
+        "classes": list(classes),
+        "strategy": settings.strategy,
+        "metric": metric_of(settings.loss),
+        "guidelines": settings.guidelines,
+        "highlight": list(settings.highlight),
+        "find": settings.find or "",
+        "answers_wanted": settings.answers_wanted,
+    }
+    lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in shown.items()]
+    if added:
+        lines.append("Earlier answers were given without the new class; who gave them may revise.")
+    say(as_json, shown, "\n".join(lines))
+
+
+def _text_of(given: str) -> str:
+    """The text itself, or what is in a file of that name."""
+    from parbals.errors import InputError
+
+    path = Path(given)
+    try:
+        return path.read_text("utf-8") if len(given) < 1000 and path.is_file() else given
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"{path} cannot be read as text in UTF-8.") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from parbals.errors import InputError
+
+    old, equals, new = text.partition("=")
+    if not equals or not old.strip() or not new.strip():
+        raise InputError(f"{text!r} does not rename a class; write OLD=NEW.")
+    return old.strip(), new.strip()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    first = " ".join(str(value).split())
+    return (first[:80] + "…" if len(first) > 80 else first) or "none"
+
+
+@click.command()
+@FOLDER
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--new-only", is_flag=True, help="Leave out rows whose id the project has already.")
+@click.option(
+    "--label", metavar="COL", help="Column with known labels; by default as when it was made."
+)
+@click.option(
+    "--id", "id_column", metavar="COL", help="Column with ids; by default as when it was made."
+)
+@NAMES
+@ENCODING
+@SPLIT
+@click.option("--no-report", is_flag=True, help="Do not predict the new items now.")
+@ENCODER_OPTIONS
+@JSON
+def add(
+    folder: Path,
+    data: Path,
+    new_only: bool,
+    label: str | None,
+    id_column: str | None,
+    names: tuple[str, ...],
+    encoding: str | None,
+    split: str | None,
+    no_report: bool,
+    batch_size: int,
+    device: str | None,
+    half: bool,
+    skip_bad: bool,
+    as_json: bool,
+) -> None:
+    """Add the items of DATA to a project: the same columns, the same encoder.
+
+    The features of all items are made again, learnt from old and new ones together. Labels,
+    batches and history stay; the new items may be chosen from now on, also by an open page.
+
+    \b
+    Examples:
+      parbals add spam more.csv
+      parbals add spam everything.csv --new-only
+    """
+    from parbals_label.encoders.base import Options
+    from parbals_label.project.grow import add_items
+    from parbals_label.store.store import Store
+
+    with Store.open(folder) as store:
+        with progress() as show:
+            made = add_items(
+                store,
+                data,
+                id_column=id_column,
+                label=label,
+                new_only=new_only,
+                encoding=encoding,
+                split=split,
+                names=list(names) or None,
+                encode_with=Options(device, half, batch_size, skip_bad),
+                progress=show,
+            )
+        total = store.n_items
+        record: dict[str, Any] = {
+            "added": made.n_items,
+            "labels": made.n_labels,
+            "known": made.n_known,
+        }
+        record |= {"items": total, "features": made.n_features, "notes": list(made.notes)}
+        text = f"{made.n_items:,} items added, {made.n_labels:,} of them labelled"
+        text += f"; {made.n_known:,} were there already" if made.n_known else ""
+        say(as_json, record, "\n".join([f"{text}. The project has {total:,} items.", *made.notes]))
+        if made.n_items and store.n_labelled and not no_report:
+            from parbals_label.project.engine import refresh
+
+            with progress() as show:
+                refresh(store, show)
+
+
+@click.command()
+@FOLDER
+@click.option("--item", metavar="ID", help="What happened to one item.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="CSV to write instead of lines; - is the screen."
+)
+@JSON
+def history(folder: Path, item: str | None, out: Path | None, as_json: bool) -> None:
+    """Everything that was answered and decided, oldest first, by the names of that time.
+
+    \b
+    Examples:
+      parbals history spam
+      parbals history spam --item 17
+      parbals history spam --out history.csv
+    """
+    from parbals_label.project.destinations import check_destination
+    from parbals_label.project.exports import write_export
+    from parbals_label.project.history import COLUMNS, history_rows, history_text
+    from parbals_label.store.store import Store
+
+    if out is not None:
+        check_destination(folder, out)
+    with Store.open(folder, read_only=True) as store:
+        rows = history_rows(store, item)
+    if out is not None:
+        count = write_export(out, rows, "csv", COLUMNS)
+        if str(out) != "-":
+            say(as_json, {"file": str(out), "rows": count}, f"{count:,} rows in {out}.")
+        return
+    say(as_json, rows, "\n".join(map(history_text, rows)) or "Nothing has happened yet.")
+
+
+@click.command()
+@FOLDER
+@click.option("--annotator", metavar="NAME", help="Only what is out with this person or program.")
+@JSON
+def release(folder: Path, annotator: str | None, as_json: bool) -> None:
+    """Give back the items that are out, so that others get them; also while the page is open.
+
+    Items of the page wait there again; those handed out as a file may be chosen again. Nothing is
+    lost: an answer that still comes is stored.
+
+    \b
+    Examples:
+      parbals release spam
+      parbals release spam --annotator ann
+    """
+    from parbals_label.store.meta import RELEASED
+    from parbals_label.store.store import Store
+
+    with Store.open(folder) as store, store.together():
+        count = store.release_all(annotator)
+        store.log(RELEASED, name=annotator, count=count)
+    of = "" if annotator is None else f" that {annotator} had"
+    say(as_json, {"released": count}, f"{count:,} items{of} are free again.")
+
+
+COMMANDS = (edit, add, history, release)

@@ -1,0 +1,190 @@
+"""The command ``label``: a program labels the items that are worth it."""
+
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+from parbals.cli.options import FOLDER, JSON, NO_REPORT, SECONDS
+from parbals.cli.output import progress, say
+from parbals.strategies.table import UNIFORM
+
+if TYPE_CHECKING:
+    from parbals_label.machines.pace import Stop
+
+__all__ = ["clean_stop", "label"]
+
+_INTERRUPTED = 130
+_LONGEST_NAME = 100
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--with",
+    "command",
+    required=True,
+    metavar="COMMAND",
+    help="Program that reads items and writes labels as JSON lines; examples/annotators/"
+    "chat_endpoint.py asks an LLM or any other endpoint.",
+)
+@click.option(
+    "--name",
+    metavar="ANNOTATOR",
+    help="Labels are kept as machine:ANNOTATOR; by default from the command.",
+)
+@click.option(
+    "-n",
+    "batch_size",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Items a batch.",
+)
+@click.option(
+    "--budget", type=click.IntRange(1), metavar="LABELS", help="Stop after so many stored labels."
+)
+@click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
+@click.option(
+    "--rate", type=click.IntRange(1), metavar="N", help="Ask at most so many items in any minute."
+)
+@click.option(
+    "--retries",
+    default=3,
+    show_default=True,
+    type=click.IntRange(0, 100),
+    help="Further tries for what is missing.",
+)
+@click.option(
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=SECONDS,
+    metavar="S",
+    help="Longest silence before a retry.",
+)
+@click.option(
+    "--strategy",
+    default="project",
+    show_default=True,
+    type=click.Choice(["project", UNIFORM]),
+    help="How items are chosen: as the project does, or at random.",
+)
+@click.option(
+    "--until-advised",
+    is_flag=True,
+    help="Stop when the project's goal is reached; without one, when more labels hardly help.",
+)
+@click.option(
+    "--ask-again",
+    is_flag=True,
+    help="Also ask about items that this annotator abstained on before.",
+)
+@NO_REPORT
+@JSON
+@click.pass_context
+def label(
+    context: click.Context,
+    /,
+    folder: Path,
+    command: str,
+    name: str | None,
+    max_seconds: float | None,
+    no_report: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Let a program label items: an LLM, a rule, a simulation.
+
+    Labels are stored as they arrive, under machine:ANNOTATOR and apart from people's. Ctrl-C stops
+    after storing what has arrived; running the command again goes on. Exit code 1: the annotator
+    did not work.
+
+    \b
+    Examples:
+      parbals label spam --with "python keyword_rule.py" --budget 200
+      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'" --rate 60
+    """
+    from parbals_label.machines.loop import ENDINGS, Rules, label_items
+    from parbals_label.machines.pace import Stop
+    from parbals_label.machines.programs import Program, split_command
+    from parbals_label.store.store import Store
+
+    words = split_command(command)
+    rules, stop = Rules(**options), Stop(max_seconds)
+    with Store.open(folder) as store:
+        from parbals_label.project.features import features_of
+
+        program = Program(words, store.settings.media)
+        annotator = f"machine:{_checked_name(name, program.name)}"
+        features_of(store)  # before anything starts: without features nothing can be chosen
+        total = store.n_items - store.n_labelled
+        total = total if rules.budget is None else min(total, rules.budget)
+        with clean_stop(stop), progress() as show:
+            result = label_items(
+                store,
+                annotator,
+                program,
+                rules,
+                stop,
+                say=lambda sentence: click.echo(sentence, err=True),
+                progress=lambda stage, stored: show("labels", stored, total, stage),
+            )
+        why = ENDINGS[result.ended] + (f" ({result.fault})" if result.fault else "")
+        say(
+            as_json,
+            {"annotator": annotator, **asdict(result)},
+            f"{result.stored:,} labels stored as {annotator}, {result.abstained:,} abstained, "
+            f"{result.failed:,} without a usable answer. Ended: {why}.",
+        )
+        if not no_report and result.stored and result.ended != "interrupted":
+            from parbals_label.project.engine import refresh
+            from parbals_label.project.summary import goal_of, report_lines
+
+            report = refresh(store)
+            if not as_json:
+                click.echo(
+                    "\n".join(report_lines(report.as_dict(), goal_of(store), report.n_labelled))
+                )
+    context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
+
+
+def _checked_name(name: str | None, default: str) -> str:
+    from parbals.errors import InputError
+
+    if name is None:
+        return re.sub(r"[^\w.:-]+", "-", default)[:_LONGEST_NAME].strip("-") or "program"
+    chosen = name.strip()
+    if (
+        not chosen
+        or len(chosen) > _LONGEST_NAME
+        or not chosen.isprintable()
+        or chosen.startswith("machine:")
+    ):
+        raise InputError(
+            f"--name is {name!r}; give 1 to {_LONGEST_NAME} printable characters, without the "
+            "prefix machine: that is put in front."
+        )
+    return chosen
+
+
+@contextmanager
+def clean_stop(stop: "Stop") -> Iterator[None]:
+    """The first Ctrl-C asks to stop, the second one insists."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.reason == "interrupted":
+            raise KeyboardInterrupt
+        stop.ask()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

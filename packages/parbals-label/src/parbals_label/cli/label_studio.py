@@ -1,0 +1,198 @@
+"""The commands ``label-studio connect`` and ``label-studio backend``."""
+
+import os
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from parbals.cli.options import FOLDER, JSON, SECONDS
+from parbals.cli.output import say
+
+__all__ = ["label_studio"]
+
+_KEY = "LABEL_STUDIO_API_KEY"
+_INTERRUPTED = 130
+_ENDINGS = {
+    "once": "once through",
+    "done": "every item is labelled, skipped or deleted",
+    "time": "the time is over",
+    "interrupted": "it was interrupted; run it again to go on",
+}
+
+
+@click.group("label-studio")
+def label_studio() -> None:
+    """Label in Label Studio: parbals chooses what, and learns from it.
+
+    \b
+    Examples:
+      parbals label-studio connect spam --url http://localhost:8080 --project 1
+      parbals label-studio backend spam
+    """
+
+
+@label_studio.command()
+@FOLDER
+@click.option("--url", required=True, help="Label Studio's address, such as http://localhost:8080.")
+@click.option(
+    "--project",
+    required=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="The project's number, as in the address of its page.",
+)
+@click.option(
+    "--key-env",
+    default=_KEY,
+    show_default=True,
+    metavar="NAME",
+    help="Environment variable that holds the key; without it you are asked.",
+)
+@click.option(
+    "-n",
+    "batch_size",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 200),
+    help="Tasks a batch; the next one is chosen when half of it is left.",
+)
+@click.option(
+    "--every",
+    default=5.0,
+    show_default=True,
+    type=SECONDS,
+    metavar="S",
+    help="Seconds between two looks at what was annotated.",
+)
+@click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
+@click.option("--once", is_flag=True, help="One look, one batch where it is needed, and end.")
+@click.option(
+    "--ask-again", is_flag=True, help="Also create tasks that were deleted in Label Studio."
+)
+@JSON
+@click.pass_context
+def connect(
+    context: click.Context,
+    /,
+    folder: Path,
+    url: str,
+    project: int,
+    key_env: str,
+    batch_size: int,
+    every: float,
+    max_seconds: float | None,
+    once: bool,
+    ask_again: bool,
+    as_json: bool,
+) -> None:
+    """Keep a Label Studio project supplied with the tasks worth labelling, and take its labels.
+
+    A project without a labelling interface gets one. Labels are stored under the annotators' email
+    addresses. It goes on until Ctrl-C; either side may be stopped and started at any time, and no
+    task is created twice.
+
+    \b
+    Examples:
+      parbals label-studio connect spam --url http://localhost:8080 --project 1
+      parbals label-studio connect spam --url http://localhost:8080 --project 1 --once
+    """
+    from parbals_label.cli.label import clean_stop
+    from parbals_label.label_studio.client import Client
+    from parbals_label.label_studio.sync import Rules, keep_supplied
+    from parbals_label.machines.pace import Stop
+    from parbals_label.project.features import features_of
+    from parbals_label.store.store import Store
+
+    with Store.open(folder) as store:
+        features_of(store)  # before anything starts: without features nothing can be chosen
+        key = os.environ.get(key_env) or _asked(key_env)
+        client, stop = Client(url, key), Stop(max_seconds)
+        if client.is_readable:
+            click.echo(
+                "The connection is not encrypted, so others on the way can read the key; use https "
+                "where the server has it.",
+                err=True,
+            )
+        with clean_stop(stop):
+            result = keep_supplied(
+                store,
+                client,
+                project,
+                Rules(batch_size, every, once, ask_again),
+                stop,
+                say=lambda sentence: click.echo(sentence, err=True),
+            )
+    say(
+        as_json,
+        asdict(result),
+        f"{result.created:,} tasks created, {result.labels:,} labels stored, {result.revised:,} "
+        f"changed, {result.withdrawn:,} taken back, {result.passed:,} skipped. Ended: "
+        f"{_ENDINGS[result.ended]}.",
+    )
+    context.exit(_INTERRUPTED if result.ended == "interrupted" else 0)
+
+
+def _asked(key_env: str) -> str:
+    """The key from who sits at the terminal; one sentence where nobody does."""
+    from parbals.errors import InputError
+
+    try:
+        return str(click.prompt("Label Studio's API key", hide_input=True))
+    except click.Abort:
+        raise InputError(
+            f"No key was given; put it into the environment variable {key_env}."
+        ) from None
+
+
+@label_studio.command()
+@FOLDER
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=9090, show_default=True, type=click.IntRange(0, 65_535), help="Port."
+)
+def backend(folder: Path, host: str, port: int) -> None:
+    """Be a model that Label Studio connects: predictions for its tasks, labels from its people.
+
+    Paste the address that is printed into the project's settings, Model, Connect Model. Label
+    Studio does not call addresses of its own machine and network unless it was started with
+    ML_BLOCK_LOCAL_IP=false and SSRF_PROTECTION_ENABLED=false. It goes on until Ctrl-C.
+
+    \b
+    Examples:
+      parbals label-studio backend spam
+      parbals label-studio backend spam --host 0.0.0.0 --port 9000
+    """
+    from hashlib import blake2b
+
+    import uvicorn
+
+    from parbals_label.label_studio.backend import make_backend
+    from parbals_label.store.store import Store
+    from parbals_label.web.serve import listen
+    from parbals_label.web.token import page_token
+
+    with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
+        _ = store.settings
+    # Not the page's own token, which would open the page to those who can read this address.
+    token = page_token(folder).encode()
+    word = blake2b(token, digest_size=16, person=b"label-studio").hexdigest()
+    app = make_backend(lambda: Store.open(folder), word)
+    with listen(host, port) as listener:
+        place = "localhost" if host in ("", "0.0.0.0", "::") else host
+        shown = f"[{place}]" if ":" in place else place
+        click.echo(f"The model's address: http://{shown}:{listener.getsockname()[1]}/{word}")
+        click.echo(
+            "Paste it into Label Studio: project settings, Model, Connect Model. End with Ctrl-C."
+        )
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=3,
+        )
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+    click.echo("Stopped; every confirmed label is stored.")

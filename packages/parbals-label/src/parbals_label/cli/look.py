@@ -1,0 +1,202 @@
+"""The commands that look at a project, without a model unless asked: status, export, salvage."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from parbals.cli.options import FOLDER, JSON, VERBOSE, Share
+from parbals.cli.output import progress, say
+
+__all__ = ["export", "salvage", "status"]
+
+_NOT_YET = 4
+_TOOLS = ("label-studio", "prodigy", "argilla", "huggingface")
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--until-error",
+    "wanted",
+    type=Share(),
+    metavar="SHARE",
+    help="May I stop? Exit code 0 where the audit certifies with 95 % confidence an error below "
+    "this (5% or 0.05), 4 where it does not yet.",
+)
+@VERBOSE
+@JSON
+@click.pass_context
+def status(
+    context: click.Context,
+    /,
+    folder: Path,
+    wanted: float | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Progress, class balance and the latest report; answers at once.
+
+    \b
+    Examples:
+      parbals status spam
+      parbals status spam --until-error 5%
+    """
+    from parbals.errors import InputError
+    from parbals.learner.words import may_stop
+
+    from parbals_label.project.summary import overview, overview_lines
+    from parbals_label.store.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        seen = overview(store)
+    if wanted is not None and not seen.audit:
+        raise InputError(
+            "This project has no audit, so no error can be certified; make one with `parbals init "
+            "... --audit 50`."
+        )
+    names = ["items", "labelled", "pending", "queued", "passed", "batches", "class_balance"]
+    names += ["audit", "audit_labelled"]
+    record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
+    record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.report}
+    record |= {"chosen_by": seen.chosen_by, "goal": asdict(seen.goal)}
+    lines = overview_lines(seen, verbose=verbose)
+    is_certified = True
+    if wanted is not None:
+        nothing_yet = {"measured": {"n_audit": seen.audit, "error": None}}
+        is_certified, answer = may_stop((seen.report or nothing_yet).get("measured"), wanted)
+        record |= {"until_error": wanted, "may_stop": is_certified}
+        lines.append(f"May I stop? {answer}")
+    say(as_json, record, "\n".join(lines))
+    context.exit(0 if is_certified else _NOT_YET)
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--format",
+    "fmt",
+    default="csv",
+    show_default=True,
+    type=click.Choice(["csv", "jsonl", "parquet", *_TOOLS]),
+    help="A table, or what Label Studio, Prodigy, Argilla or Hugging Face's datasets read.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File to write; by default DIR/export.FORMAT; - is the screen.",
+)
+@click.option("--labelled-only", is_flag=True, help="Leave out items without a label.")
+@click.option("--renew", is_flag=True, help="First predict again, from the labels there are now.")
+@click.option(
+    "--with-audit",
+    is_flag=True,
+    help="With --renew or --model: a model that also learns from the audit's labels. What they "
+    "measured is the model without them.",
+)
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the model instead: FILE.npz, arrays; FILE.skops, a scikit-learn pipeline.",
+)
+@JSON
+def export(
+    folder: Path,
+    fmt: str,
+    out: Path | None,
+    labelled_only: bool,
+    renew: bool,
+    with_audit: bool,
+    model: Path | None,
+    as_json: bool,
+) -> None:
+    """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
+
+    The probabilities are those of the latest report; it says so if labels are newer.
+
+    \b
+    Examples:
+      parbals export spam --format csv --out labels.csv
+      parbals export spam --renew
+      parbals export spam --format jsonl --out - --labelled-only
+      parbals export spam --format label-studio --out tasks.json
+      parbals export spam --model spam.skops
+    """
+    from parbals_label.project.log import log_export
+
+    if model is not None:
+        from parbals_label.cli.predict import export_model
+
+        export_model(folder, model, with_audit=with_audit, as_json=as_json)
+        log_export(folder, "model")
+        return
+    from parbals.errors import InputError
+
+    from parbals_label.project.destinations import check_export_destination
+    from parbals_label.project.exports import write_export
+    from parbals_label.project.summary import export_columns, export_records, newer_answers
+    from parbals_label.project.tool_exports import ending_of, write_tool_export
+    from parbals_label.store.store import Store
+
+    if with_audit and not renew:
+        raise InputError("--with-audit says how to predict; add --renew or --model.")
+    path = out or folder / f"export{ending_of(fmt) if fmt in _TOOLS else f'.{fmt}'}"
+    with Store.open(folder, read_only=not renew) as store:
+        check_export_destination(store, path, folder)
+        if renew and store.n_labelled:
+            from parbals_label.project.engine import refresh
+
+            with progress() as show:
+                refresh(store, show, with_audit=with_audit)
+        newer, latest = newer_answers(store), store.latest_report()
+        if fmt in _TOOLS:
+            count = write_tool_export(path, store, fmt, labelled_only=labelled_only)
+        else:
+            rows = export_records(store, labelled_only)
+            count = write_export(path, rows, fmt, export_columns(store))
+    log_export(folder, fmt, labelled_only)
+    note = None
+    if newer:
+        n_labels = 0 if latest is None else latest.n_labels
+        note = (
+            f"The probabilities are from {n_labels:,} labels, and {newer:,} "
+            f"answer{'s are' if newer > 1 else ' is'} newer: `parbals export {folder} --renew` "
+            "predicts again first."
+        )
+        click.echo(f"parbals: {note}", err=True)
+    if str(path) != "-":
+        record = {"file": str(path), "items": count, "newer_answers": newer, "note": note}
+        say(as_json, record, f"{count:,} items in {path}.")
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="CSV to write; - is the screen."
+)
+@JSON
+def salvage(folder: Path, out: Path, as_json: bool) -> None:
+    """Take every answer that can be proved out of a damaged project; changes nothing in it.
+
+    One row for each answer in the order given, revisions included. They come from the journal,
+    DIR/project.journal, which any editor can read as well.
+
+    \b
+    Example:
+      parbals salvage spam --out answers.csv
+    """
+    from parbals_label.project.destinations import check_destination
+    from parbals_label.project.exports import write_export
+    from parbals_label.readers.cells import without_nul
+    from parbals_label.store.store import Store
+
+    check_destination(folder, out)
+    columns = ["id", "position", "label", "annotator", "revision", "source", "comment", "created"]
+    answers = list(Store.salvage(folder))
+    rows = (
+        {"id": answer.item_id, **{name: without_nul(getattr(answer, name)) for name in columns[1:]}}
+        for answer in answers
+    )
+    count = write_export(out, rows, "csv", columns)
+    if str(out) != "-":
+        say(as_json, {"file": str(out), "answers": count}, f"{count:,} answers in {out}.")

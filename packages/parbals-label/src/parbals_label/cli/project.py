@@ -1,0 +1,246 @@
+"""The commands that make a project and its features: init, embed."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from parbals.cli.options import (
+    ENCODER_OPTIONS,
+    ENCODING,
+    FOLDER,
+    JSON,
+    NAMES,
+    SPLIT,
+    comma_list,
+    goal_options,
+)
+from parbals.cli.output import progress, say, warn_of_network
+
+__all__ = ["embed", "init"]
+
+
+@click.command()
+@FOLDER
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option(
+    "--text",
+    callback=comma_list,
+    metavar="COLS",
+    help="Text columns to encode, separated by commas.",
+)
+@click.option("--image", metavar="COL", help="Column with paths of images.")
+@click.option(
+    "--features",
+    callback=comma_list,
+    metavar="COLS",
+    help="Columns of a table to use as features: numbers, categories, dates, yes/no, gaps allowed; "
+    "`all` takes every column that is nothing else. Beside --text or --image both are used.",
+)
+@NAMES
+@click.option(
+    "--classes",
+    callback=comma_list,
+    metavar="A,B,..",
+    help="The classes; by default those in the label column.",
+)
+@click.option(
+    "--label",
+    metavar="COL",
+    help="Column with labels that are known already; empty cells are unlabelled.",
+)
+@click.option(
+    "--id",
+    "id_column",
+    metavar="COL",
+    help='Column with the items\' names; by default `id`, if there is one. --id "" numbers the '
+    "rows instead.",
+)
+@click.option(
+    "--encoder",
+    metavar="NAME",
+    help="By default auto: the best that is installed; see `parbals data encoders`.",
+)
+@ENCODING
+@SPLIT
+@click.option(
+    "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
+)
+@click.option(
+    "--metric",
+    default="accuracy",
+    show_default=True,
+    metavar="NAME",
+    help="What the model is judged by, and items are chosen for: accuracy, balanced-accuracy, "
+    "f1:CLASS or log-loss.",
+)
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Makes every batch reproducible.",
+)
+@click.option(
+    "--audit",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="So many random items measure the error: every third one to label until all are labelled. "
+    "They teach the model nothing; it cannot be added later.",
+)
+@goal_options
+@click.option(
+    "--find",
+    metavar="CLASS",
+    help="A rare class to find: ask for items likely to be of it, and say how much is found.",
+)
+@ENCODER_OPTIONS
+@JSON
+def init(
+    folder: Path,
+    data: Path,
+    text: tuple[str, ...],
+    image: str | None,
+    features: tuple[str, ...],
+    names: tuple[str, ...],
+    classes: tuple[str, ...],
+    label: str | None,
+    id_column: str | None,
+    encoder: str | None,
+    encoding: str | None,
+    split: str | None,
+    strategy: str | None,
+    metric: str,
+    seed: int,
+    audit: int,
+    goal_labels: int | None,
+    goal_error: float | None,
+    find: str | None,
+    batch_size: int,
+    device: str | None,
+    half: bool,
+    skip_bad: bool,
+    as_json: bool,
+) -> None:
+    """Make a project in the new folder DIR from DATA.
+
+    DATA is CSV, TSV, JSON or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, a folder of
+    images, a Hugging Face dataset folder, or an export of Label Studio, Argilla or Prodigy.
+
+    \b
+    Examples:
+      parbals init spam messages.csv --text message --classes ham,spam --audit 50
+      parbals init flights passengers.csv --features all --label satisfied
+      parbals init tickets tickets.csv --text note --features age,city,opened --classes a,b
+      parbals init pets photos/ --classes cat,dog
+      parbals init vectors embeddings.npy --classes yes,no
+      parbals init hunt messages.csv --text message --classes ham,spam --find spam
+    """
+    from parbals.learner.metric import setting_of
+    from parbals.strategies.table import DEFAULT, strategy_named
+
+    from parbals_label.encoders.base import Options
+    from parbals_label.encoders.table import better_encoder
+    from parbals_label.project.create import Roles, create_project
+    from parbals_label.project.rare import rare_class_hint
+    from parbals_label.store.store import Store
+
+    strategy = strategy or DEFAULT
+    strategy_named(strategy)
+    warn_of_network(folder)
+    with progress() as show:
+        made = create_project(
+            folder,
+            data,
+            Roles(text, image, features, label, id_column),
+            list(classes) or None,
+            {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
+            | {"goal_labels": goal_labels or 0, "goal_error": goal_error or 0.0},
+            audit=audit,
+            encoder=encoder,
+            encoding=encoding,
+            split=split,
+            names=list(names) or None,
+            encode_with=Options(device, half, batch_size, skip_bad),
+            progress=show,
+        )
+    read_as = f" (read as {made.encoding})" if made.encoding else ""
+    named = (
+        f"The items are named by their numbers, 1 to {made.n_items}, in the order of {data.name}."
+        if made.id_column is None
+        else "The items are named by their files."
+        if data.is_dir() and made.id_column == "image"
+        else f"The items are named by the column {made.id_column!r}."
+    )
+    if made.n_audit:
+        named += f"\n{made.n_audit:,} random items are kept for measuring the error."
+    named = "\n".join([named, *made.notes])
+    if encoder in (None, "auto") and (better := better_encoder(made.encoder, folder)):
+        named += f"\n{better}"
+    by = f"{made.encoder} and table" if made.table_columns else made.encoder
+    with Store.open(folder, read_only=True) as store:
+        named += f"\n{hint}" if (hint := rare_class_hint(store)) else ""
+    say(
+        as_json,
+        {name.removeprefix("n_"): value for name, value in asdict(made).items()},
+        f"{made.n_items:,} items{read_as}, {made.n_labels:,} of them labelled, {made.n_features} "
+        f"features ({by}), classes {', '.join(made.classes)}.\n{named}\nNext: parbals "
+        f"serve {folder}, or parbals next {folder} -n 20 --out batch.csv",
+    )
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--encoder", required=True, metavar="NAME", help="auto, or one of `parbals data encoders`."
+)
+@click.option(
+    "--columns",
+    callback=comma_list,
+    metavar="COLS",
+    help="Columns to encode; by default as last time.",
+)
+@click.option(
+    "--features",
+    callback=comma_list,
+    metavar="COLS",
+    help="Further columns of a table to use beside them; by default as last time.",
+)
+@ENCODER_OPTIONS
+@JSON
+def embed(
+    folder: Path,
+    encoder: str,
+    columns: tuple[str, ...],
+    features: tuple[str, ...],
+    batch_size: int,
+    device: str | None,
+    half: bool,
+    skip_bad: bool,
+    as_json: bool,
+) -> None:
+    """Make the features of a project again; labels and history stay.
+
+    \b
+    Examples:
+      parbals embed spam --encoder words --columns subject,message
+      parbals embed spam --encoder bert-base-uncased
+    """
+    from parbals_label.encoders.base import Options
+    from parbals_label.project.embedding import embed_project
+    from parbals_label.store.store import Store
+
+    how = Options(device, half, batch_size, skip_bad)
+    with Store.open(folder) as store, progress() as show:
+        made = embed_project(
+            store,
+            encoder,
+            list(columns) or None,
+            show,
+            table=list(features) or None,
+            encode_with=how,
+        )
+        encoder = store.settings.encoder or encoder  # where it was auto
+    record = {"features": made.n_features, "encoder": encoder, "notes": list(made.notes)}
+    say(as_json, record, "\n".join([f"{made.n_features} features by {encoder}.", *made.notes]))

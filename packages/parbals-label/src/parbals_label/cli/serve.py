@@ -1,0 +1,143 @@
+"""The command that shows the labelling page."""
+
+from pathlib import Path
+
+import click
+from parbals.cli.options import goal_options
+from parbals.cli.output import warn_of_network
+
+from parbals_label.web.logs import FORMATS, LEVELS
+
+__all__ = ["serve"]
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--port",
+    default=8573,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 takes any free one.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; with another than this one, other machines can reach the page.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
+@click.option(
+    "--new-token", is_flag=True, help="Make a new link; pages opened with the old one stop working."
+)
+@click.option(
+    "--public-url",
+    metavar="URL",
+    help="What people call the page behind a proxy, as https://label.example.",
+)
+@click.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Where the proxy's requests come from, as 10.0.0.5 or 10.0.0.0/24; by default this "
+    "machine. May be repeated.",
+)
+@click.option(
+    "--trusted-user-header",
+    "user_header",
+    metavar="NAME",
+    help="The header in which the proxy names who has logged in; needs --public-url, and they must "
+    "be invited.",
+)
+@click.option(
+    "--ssl-cert",
+    "certificate",
+    type=click.Path(path_type=Path),
+    help="A certificate (PEM) for encrypted connections without a proxy; with --ssl-key.",
+)
+@click.option("--ssl-key", "key", type=click.Path(path_type=Path), help="Its private key (PEM).")
+@click.option(
+    "--answers-wanted",
+    type=click.IntRange(1, 100),
+    help="How many people label every item; remembered.",
+)
+@click.option(
+    "--lease-minutes",
+    type=click.IntRange(1, 1440),
+    help="How long an item is kept for a person; remembered.",
+)
+@click.option(
+    "--log-format",
+    default="text",
+    show_default=True,
+    type=click.Choice(FORMATS),
+    help="What the lines on the error stream look like.",
+)
+@click.option(
+    "--log-level",
+    default="warning",
+    show_default=True,
+    type=click.Choice(LEVELS),
+    help="The least that is worth a line; info has one for every request.",
+)
+@click.option("--no-model", is_flag=True, hidden=True)  # the notebook's own chooses
+@goal_options
+def serve(
+    folder: Path,
+    port: int,
+    host: str,
+    no_browser: bool,
+    new_token: bool,
+    public_url: str | None,
+    proxies: tuple[str, ...],
+    user_header: str | None,
+    certificate: Path | None,
+    key: Path | None,
+    answers_wanted: int | None,
+    lease_minutes: int | None,
+    log_format: str,
+    log_level: str,
+    no_model: bool,
+    goal_labels: int | None,
+    goal_error: float | None,
+) -> None:
+    """Label in the browser, alone or with several people; end with Ctrl-C.
+
+    \b
+    Examples:
+      parbals serve spam
+      parbals serve spam --answers-wanted 2 --no-browser
+      parbals serve spam --goal-labels 200 --goal-error 5%
+      parbals serve spam --no-browser --public-url https://label.example
+    """
+    from parbals_label.web.logs import set_up_logs
+    from parbals_label.web.place import LOOPBACK, Place
+    from parbals_label.web.serve import run_server
+
+    place = Place(
+        host=host,
+        port=port,
+        public=public_url,
+        certificate=certificate,
+        key=key,
+        user_header=user_header,
+        proxies=proxies or LOOPBACK,
+    )
+    set_up_logs(log_format, log_level)
+    warn_of_network(folder)
+
+    settings = {
+        "answers_wanted": answers_wanted,
+        "lease_minutes": lease_minutes,
+        "goal_labels": goal_labels,
+        "goal_error": goal_error,
+    }
+    run_server(
+        folder,
+        place=place,
+        browser=not no_browser,
+        new_token=new_token,
+        with_model=not no_model,
+        settings={name: value for name, value in settings.items() if value is not None},
+    )

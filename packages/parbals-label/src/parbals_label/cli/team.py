@@ -1,0 +1,136 @@
+"""The commands of a team: who has a link of their own, and who changed what."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from parbals.cli.options import FOLDER, JSON
+from parbals.cli.output import say
+
+__all__ = ["COMMANDS"]
+
+
+@click.command()
+@FOLDER
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["owner", "annotator"]),
+    help="What they may do: an owner everything, an annotator label.  [default: annotator, or what "
+    "they are]",
+)
+@click.option(
+    "--public-url",
+    metavar="URL",
+    help="What people call the page; by default where it was shown last.",
+)
+@JSON
+def invite(
+    folder: Path, name: str, role: str | None, public_url: str | None, as_json: bool
+) -> None:
+    """Give a person a link of their own, which is their name; send it to nobody else.
+
+    A page that is open takes it at once. Inviting somebody again makes a new link, and the old one
+    stops working; with `serve --trusted-user-header` no link is needed, and NAME is what the proxy
+    calls them.
+
+    \b
+    Examples:
+      parbals invite spam ada
+      parbals invite spam "Grace Hopper" --role owner
+    """
+    from parbals_label.store.store import Store
+    from parbals_label.web.place import Place, public_origin
+    from parbals_label.web.token import known_origin
+
+    origin = public_origin(public_url) if public_url else None
+    with Store.open(folder) as store:
+        origin = origin or known_origin(folder)  # a plain file, now that the folder was looked at
+        before = store.person_named(name)
+        role = role or (before.role if before else "annotator")
+        is_first = not any(person.invited for person in store.people())
+        token = store.invite(name, role)
+        person = store.person_of(token)
+    assert person is not None
+    link = f"{origin or Place(port=8573).origin}/?token={token}"
+    lines = [f"{person.name}, {role}: {link}"]
+    if origin is None:
+        lines.append(
+            "Start the page (parbals serve) before the link is opened; if its address is another "
+            "one, put that into the link."
+        )
+    if is_first:
+        lines.append(
+            "The link that `parbals serve` prints makes an owner from now on; if others have it, "
+            "start once with --new-token."
+        )
+    say(as_json, {"name": person.name, "role": role, "link": link}, "\n".join(lines))
+
+
+@click.command()
+@FOLDER
+@JSON
+def people(folder: Path, as_json: bool) -> None:
+    """Who has a link of their own, who had one, and how much they have labelled.
+
+    \b
+    Example:
+      parbals people spam
+    """
+    from parbals_label.store.people import name_key
+    from parbals_label.store.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        everybody = store.people()
+        labels = {name_key(one.name): one.answers for one in store.annotators()}
+    rows = [{**asdict(one), "labels": labels.get(name_key(one.name), 0)} for one in everybody]
+    lines = [
+        f"{row['name']:<24} {row['role'] if row['invited'] else 'revoked':<10} "
+        f"{row['labels']:>6,} labels  since {str(row['created'])[:10]}"
+        for row in rows
+    ]
+    nobody = "Nobody has a link of their own; `parbals invite DIR NAME` gives one."
+    say(as_json, rows, "\n".join(lines) or nobody)
+
+
+@click.command()
+@FOLDER
+@click.argument("name")
+@JSON
+def revoke(folder: Path, name: str, as_json: bool) -> None:
+    """End a person's link and the sessions begun with it; their labels stay.
+
+    A page that is open stops within a second.
+
+    \b
+    Example:
+      parbals revoke spam ada
+    """
+    from parbals_label.store.store import Store
+
+    with Store.open(folder) as store:
+        kept = store.revoke(name)
+    say(as_json, {"name": kept, "invited": False}, f"The link of {kept} no longer works.")
+
+
+@click.command()
+@FOLDER
+@JSON
+def log(folder: Path, as_json: bool) -> None:
+    """Who changed what, when and from where: settings, people, exports, others' labels.
+
+    Rows are added and never changed; `parbals history` has the labels.
+
+    \b
+    Example:
+      parbals log spam --json
+    """
+    from parbals_label.project.log import log_rows, log_text
+    from parbals_label.store.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        rows = log_rows(store)
+    say(as_json, rows, "\n".join(map(log_text, rows)) or "Nothing was changed yet.")
+
+
+COMMANDS = (invite, people, revoke, log)

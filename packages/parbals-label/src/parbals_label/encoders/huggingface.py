@@ -1,0 +1,253 @@
+"""Models that transformers can load, from the Hugging Face hub or from a folder.
+
+Which of their numbers become the row:
+
+* ``bert-base-uncased``: the last layer at [CLS], the token BERT classifies by (Devlin et al. 2019),
+  768 numbers, texts cut at 512 tokens. ``bert-base-uncased-mean``: the mean of the last layer over
+  the text's tokens, which sentence encoders use (Reimers and Gurevych 2019).
+* ``clip-vit-b32``: CLIP's image features, after its projection and not normalised, 512 numbers.
+  Shorter side to 224 pixels (bicubic), the middle 224 × 224, CLIP's own mean and deviation (Radford
+  et al. 2021).
+* ``dinov2-vits14``: the last layer at the class token, after its layer norm, 384 numbers. Shorter
+  side to 256, the middle 224 × 224 (bicubic), ImageNet's mean and deviation (Oquab et al. 2024).
+* ``hf:NAME``: images for models that see: CLIP-like models give their image features; transformers
+  with a class token that token; others their pooled output, else the mean over positions. Sizes and
+  means are those of the folder's preprocessor_config.json, else as for DINOv2. Texts for the
+  others: the mean over tokens, or, where sentence-transformers has written the folder, what its
+  1_Pooling/config.json says, with its length and normalisation.
+
+Code that comes with a model is never run. Weights that a model needs and the files do not hold are
+an error: transformers would draw them at random.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parbals.errors import InputError
+from parbals.files import need
+
+from parbals_label.encoders.base import Encoder, Entry, Kind, Options
+from parbals_label.encoders.images import CLIP, IMAGENET, Preprocess
+from parbals_label.encoders.torch_models import ImageModel, TextModel
+from parbals_label.encoders.weights import folder_digest, model_files, model_folder, read_weights
+
+__all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_folder"]
+
+_PACKAGES = "torch transformers safetensors"
+_INSTALL = "parbals[encoders]"
+_CLASS_TOKEN = [
+    "vit",
+    "deit",
+    "beit",
+    "dinov2",
+    "dinov2_with_registers",
+    "dinov3_vit",
+    "vit_mae",
+    "ijepa",
+]
+_LONGEST = 512
+_VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How token vectors become one row."""
+
+    kind: str = "mean"
+    normalise: bool = False
+    longest: int = _LONGEST
+
+
+def load_folder(
+    folder: Path,
+    options: Options,
+    pooling: Pooling | None = None,
+    preprocess: Preprocess | None = None,
+) -> Encoder:
+    """The model in a folder; ``pooling`` and ``preprocess`` where known, else as its files say."""
+    need(_PACKAGES, f"Loading {folder.name}", _INSTALL)
+    paths, is_safe = model_files(folder)
+    config, network = _network(folder, paths, is_safe)
+    model = folder_digest(folder, paths)
+    if _sees(config):
+        config_file = folder / "preprocessor_config.json"
+        how = preprocess or Preprocess.from_config(_json(config_file), IMAGENET)
+        return ImageModel(model, network, _image_forward(network, config), how, options)
+    pooling = pooling or _pooling(folder)
+    tokenizer = _tokenizer(folder)
+    positions = getattr(config, "max_position_embeddings", None) or _LONGEST
+    longest = min(pooling.longest, positions, tokenizer.model_max_length, _LONGEST)
+    forward = _text_forward(network, pooling)
+    return TextModel(f"{model} {pooling}", network, forward, tokenizer, longest, options)
+
+
+def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModel
+
+    safely = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        with _quiet():
+            config = AutoConfig.from_pretrained(folder, **safely)
+            with _safe_weights(folder, paths, is_safe) as place:
+                network, loading = AutoModel.from_pretrained(
+                    place,
+                    config=config,
+                    output_loading_info=True,
+                    dtype="float32",
+                    use_safetensors=True,
+                    **safely,
+                )
+    except InputError:
+        raise
+    except Exception as error:  # a folder can be wrong in as many ways as there are models
+        raise InputError(
+            f"transformers cannot load the model in {folder} ({_short(error)})."
+        ) from None
+    missing = sorted(key for key in loading["missing_keys"] if "pooler" not in key)
+    if missing or loading.get("mismatched_keys"):
+        raise InputError(
+            f"The weights in {folder} lack {(missing or ['some of the right shape'])[0]}; download "
+            "it again."
+        )
+    return config, network
+
+
+@contextmanager
+def _safe_weights(folder: Path, paths: list[Path], is_safe: bool) -> Iterator[Path]:
+    """A folder with safetensors: the model's own, or a passing one of what its pickles hold."""
+    if is_safe:
+        yield folder
+        return
+    from safetensors.torch import save_file
+
+    with tempfile.TemporaryDirectory() as place:
+        # Tensors that share memory are written twice; safetensors knows no sharing.
+        tensors = {
+            name: tensor.clone().contiguous() for name, tensor in read_weights(paths).items()
+        }
+        save_file(tensors, Path(place) / "model.safetensors", metadata={"format": "pt"})
+        yield Path(place)
+
+
+def _tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    if not any(path for pattern in _VOCABULARIES for path in folder.glob(pattern)):
+        # transformers would go on with an empty vocabulary, in which all texts are alike.
+        raise InputError(
+            f"{folder} has no vocabulary (tokenizer.json, vocab.txt, …); download the whole model."
+        )
+    try:
+        with _quiet():
+            return AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:
+        raise InputError(
+            f"{folder} has no tokenizer that can be loaded ({_short(error)}); download the whole "
+            "model."
+        ) from None
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _sees(config: Any) -> bool:
+    signs = ("vision_config", "num_channels", "image_size", "patch_size")
+    return any(hasattr(config, sign) for sign in signs)
+
+
+def _image_forward(network: Any, config: Any) -> Any:
+    def projected(pixels: Any) -> Any:
+        output = network.get_image_features(pixel_values=pixels)
+        return getattr(output, "pooler_output", output)
+
+    def pooled(pixels: Any) -> Any:
+        output = network(pixel_values=pixels)
+        last = output.last_hidden_state
+        if getattr(config, "model_type", "") in _CLASS_TOKEN:
+            return last[:, 0]
+        if getattr(output, "pooler_output", None) is not None:
+            return output.pooler_output
+        return last.mean(dim=1) if last.ndim == 3 else last.mean(dim=(2, 3))
+
+    return projected if hasattr(network, "get_image_features") else pooled
+
+
+def _text_forward(network: Any, pooling: Pooling) -> Any:
+    def forward(tokens: Any, mask: Any) -> Any:
+        states = network(input_ids=tokens, attention_mask=mask).last_hidden_state
+        if pooling.kind == "cls":
+            rows = states[:, 0]
+        else:
+            weights = mask.unsqueeze(-1).to(states.dtype)
+            rows = (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+        return rows / rows.norm(dim=1, keepdim=True).clamp(min=1e-12) if pooling.normalise else rows
+
+    return forward
+
+
+def _json(path: Path) -> Any:
+    if not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise InputError(f"{path} cannot be read as JSON; download it again.") from None
+
+
+def _pooling(folder: Path) -> Pooling:
+    how = _json(folder / "1_Pooling" / "config.json")
+    longest = _json(folder / "sentence_bert_config.json").get("max_seq_length") or _LONGEST
+    steps = _json(folder / "modules.json") or []
+    normalise = any(str(step.get("type", "")).endswith("Normalize") for step in steps)
+    return Pooling("cls" if how.get("pooling_mode_cls_token") else "mean", normalise, int(longest))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Loading prints tables and bars; what matters of them becomes an error of ours."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _entry(summary: str, folder: str, repository: str, kind: Kind, **known: Any) -> Entry:
+    def load(name: str, options: Options) -> Encoder:
+        need(_PACKAGES, f"The encoder {name}", _INSTALL)
+        return load_folder(model_folder(folder, repository), options, **known)
+
+    return Entry(load, kind, summary)
+
+
+def _load_any(name: str, options: Options) -> Encoder:
+    need(_PACKAGES, f"The encoder hf:{name}", _INSTALL)
+    return load_folder(model_folder(name), options)
+
+
+_BERT: tuple[str, str, Kind] = ("bert-base-uncased", "google-bert/bert-base-uncased", "text")
+_CLIP: tuple[str, str, Kind] = ("clip-vit-b32", "openai/clip-vit-base-patch32", "image")
+_DINOV2: tuple[str, str, Kind] = ("dinov2-vits14", "facebook/dinov2-small", "image")
+BERT = _entry("BERT base, [CLS] of the last layer, 768 numbers", *_BERT, pooling=Pooling("cls"))
+BERT_MEAN = _entry(
+    "BERT base, mean of the last layer over tokens, 768 numbers", *_BERT, pooling=Pooling("mean")
+)
+CLIP_B32 = _entry("CLIP ViT-B/32, projected image features, 512 numbers", *_CLIP, preprocess=CLIP)
+DINOV2_S14 = _entry("DINOv2 ViT-S/14, class token, 384 numbers", *_DINOV2, preprocess=IMAGENET)
+HUGGINGFACE = Entry(
+    _load_any, None, "any model of transformers, by its name on the hub or the path of its folder"
+)

@@ -1,0 +1,137 @@
+"""The table of encoders: one line each, nothing registered by import magic.
+
+A name with a colon, such as ``hf:NAME``, is looked up by what stands before the colon. Encoders of
+other packages are found through the entry-point group ``parbals.encoders``; each entry names an
+:class:`Entry`.
+"""
+
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+from parbals.errors import InputError, MissingDependencyError
+from parbals.plugins import load_entry, loadable_entries, other_entries
+
+from parbals_label.encoders import huggingface, image_libraries, plain, sentences
+from parbals_label.encoders.base import Encoder, Entry, Kind, Options
+
+__all__ = [
+    "AUTO",
+    "ENCODERS",
+    "PREFIXES",
+    "all_encoders",
+    "better_encoder",
+    "default_encoder",
+    "encoder_entry",
+    "load_encoder",
+]
+
+AUTO = "auto"
+"""Asks for :func:`default_encoder`."""
+
+_GROUP = "parbals.encoders"
+_EXAMPLES = (
+    "minilm-l6-v2",
+    "efficientnet-lite0",
+)  # projects may name them: they were in parbals once
+_THEIRS = (Entry, "encoder", "parbals_label.encoders.Entry")
+
+ENCODERS: dict[str, Entry] = {
+    "clip-vit-b32": huggingface.CLIP_B32,
+    "dinov2-vits14": huggingface.DINOV2_S14,
+    "bert-base-uncased": huggingface.BERT,
+    "bert-base-uncased-mean": huggingface.BERT_MEAN,
+    "words": plain.WORDS,
+    "sentences": sentences.SENTENCES,
+    "shapes": plain.SHAPES,
+    "tfidf": plain.TFIDF,
+    "pixels": plain.PIXELS,
+}
+PREFIXES: dict[str, Entry] = {
+    "hf": huggingface.HUGGINGFACE,
+    "timm": image_libraries.TIMM,
+    "open_clip": image_libraries.OPEN_CLIP,
+}
+
+
+def default_encoder(kind: Kind) -> str:
+    """The best one that is installed and needs neither PyTorch nor a download."""
+    if kind == "image":
+        return "shapes"
+    return "words" if sentences.sentence_weights() is None else "sentences"
+
+
+def better_encoder(name: str, folder: Path) -> str | None:
+    """What would be better for the project in ``folder`` than ``name``; None if nothing is known.
+
+    benchmarks/FEATURES.md has the figures.
+    """
+    if name == "words":
+        how = f"`{sentences.INSTALL}` (82 MB, no PyTorch)"
+        return (
+            f"Sentences tell more than words: {how}, then `parbals embed {folder} --encoder auto`."
+        )
+    if name == "shapes":
+        how = "`pip install 'parbals[encoders]'`"
+        model = f"`parbals embed {folder} --encoder dinov2-vits14`"
+        return f"Of photos a trained model tells more: {how}, then {model}."
+    return None
+
+
+def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, str]:
+    """The line of an encoder, ours or an installed package's, and the name its ``load`` wants.
+
+    ``others_known`` are names the caller deals with itself; they are listed where the name is
+    unknown.
+    """
+    if name in ENCODERS:
+        return ENCODERS[name], name
+    prefix, colon, rest = name.partition(":")
+    if colon and prefix in PREFIXES:
+        if not rest:
+            raise InputError(
+                f"The encoder {name!r} names no model; write {prefix}:NAME or {prefix}:FOLDER."
+            )
+        return PREFIXES[prefix], rest
+    others = _other_entries()
+    if name in others:
+        return load_entry(others[name], *_THEIRS), name
+    if name in _EXAMPLES:
+        raise MissingDependencyError(
+            f"The encoder {name} is in the example package parbals-encoders; install it from "
+            "parbals' source code with: pip install ./examples/parbals-encoders"
+        )
+    known = [*ENCODERS, *(f"{key}:NAME" for key in PREFIXES), *others, *others_known]
+    raise InputError(f"There is no encoder {name!r}; choose one of: {', '.join(known)}.")
+
+
+def load_encoder(
+    name: str,
+    options: Options | None = None,
+    kind: Kind | None = None,
+    others_known: Sequence[str] = (),
+) -> Encoder:
+    """Load an encoder by name; one that reads something else than ``kind`` is refused."""
+    entry, wanted = encoder_entry(name, others_known)
+    _check_kind(name, entry.kind, kind)
+    encoder = entry.load(wanted, options or Options())
+    _check_kind(name, encoder.kind, kind)
+    return encoder
+
+
+def all_encoders() -> dict[str, Entry]:
+    """Ours, prefixes as ``hf:NAME``, then those of installed packages that can be loaded."""
+    models = {f"{prefix}:NAME": entry for prefix, entry in PREFIXES.items()}
+    return ENCODERS | models | loadable_entries(_other_entries(), *_THEIRS)
+
+
+def _check_kind(name: str, reads: Kind | None, given: Kind | None) -> None:
+    if reads is not None and given is not None and reads != given:
+        fitting = ", ".join(other for other, entry in ENCODERS.items() if entry.kind == given)
+        raise InputError(
+            f"The encoder {name} reads {reads}s, not {given}s; choose another, such as: {fitting}."
+        )
+
+
+def _other_entries() -> dict[str, EntryPoint]:
+    return other_entries(_GROUP, ENCODERS)

@@ -1,0 +1,159 @@
+"""Annotations become answers: the same however often, and in whatever order, they are heard of.
+
+Every stored answer carries the annotation's number and the moment of its last change as request id,
+so hearing of it again changes nothing. A changed annotation is a revision, a deleted one is a
+withdrawal, a skipped task is a pass; the labels of a task that was deleted stay.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from parbals.errors import InputError, LabelError
+
+from parbals_label.label_studio.interface import Interface
+from parbals_label.readers.answers import Classes
+from parbals_label.readers.label_studio import annotator_of, choices_of
+from parbals_label.readers.source import short
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+
+__all__ = ["Heard", "forget_annotations", "record_annotations"]
+
+_PREFIX = "label-studio"
+
+
+@dataclass
+class Heard:
+    """What annotations changed, and sentences about those that cannot be used."""
+
+    labels: int = 0
+    revised: int = 0
+    withdrawn: int = 0
+    passed: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def changed(self) -> int:
+        """How many answers differ from before."""
+        return self.labels + self.revised + self.withdrawn
+
+
+def record_annotations(
+    store: Store,
+    interface: Interface,
+    uid: str,
+    position: int,
+    annotations: Iterable[Any],
+    heard: Heard,
+    *,
+    people: Mapping[int, str] | None = None,
+    is_all: bool = True,
+) -> None:
+    """Store what annotations of one task say, the latest of each person.
+
+    ``uid`` is the Label Studio project's. Where these are all annotations (``is_all``), labels from
+    there whose annotation is gone are withdrawn.
+    """
+    latest: dict[str, Mapping[str, Any]] = {}
+    for annotation in annotations:
+        if isinstance(annotation, Mapping) and isinstance(annotation.get("id"), int):
+            who = annotator_of(annotation, people)
+            before = latest.get(who)
+            if before is None or _moment(annotation) >= _moment(before):
+                latest[who] = annotation
+    usable = set()
+    for who, annotation in latest.items():
+        try:
+            if annotation.get("was_cancelled"):
+                _pass(store, uid, position, who, annotation, heard)
+            elif (label := _label(store, interface, position, annotation, heard)) is not None:
+                _submit(store, uid, position, who, annotation, label, heard)
+                usable.add(who)
+        except InputError as error:
+            heard.notes.append(f"Not stored: {error}")
+            usable.add(who)
+    if is_all:
+        gone = [who for who in _theirs(store, uid, position) if who not in usable]
+    else:
+        gone = [who for who in latest if who not in usable and who in _theirs(store, uid, position)]
+    for who in gone:
+        heard.withdrawn += store.withdraw([position], annotator=who)
+
+
+def forget_annotations(store: Store, uid: str, numbers: Iterable[Any], heard: Heard) -> None:
+    """Withdraw the labels that came from these annotations, which are deleted."""
+    starts = tuple(f"{_PREFIX}:{uid}:{number}:" for number in numbers)
+    for position in store.answered() if starts else ():
+        for who, request in _theirs(store, uid, position).items():
+            if request.startswith(starts):
+                heard.withdrawn += store.withdraw([position], annotator=who)
+
+
+def _moment(annotation: Mapping[str, Any]) -> str:
+    return str(annotation.get("updated_at") or annotation.get("created_at") or "")
+
+
+def _request(uid: str, annotation: Mapping[str, Any], who: str) -> str:
+    return f"{_PREFIX}:{uid}:{annotation['id']}:{_moment(annotation)}:{who}"
+
+
+def _theirs(store: Store, uid: str, position: int) -> dict[str, str]:
+    """Who holds a label of the item that came from this Label Studio project → its request id."""
+    last = {answer.annotator: answer for answer in store.history(position)}
+    return {
+        who: answer.request
+        for who, answer in last.items()
+        if answer.label is not None
+        and answer.request is not None
+        and answer.request.startswith(f"{_PREFIX}:{uid}:")
+    }
+
+
+def _label(
+    store: Store, interface: Interface, position: int, annotation: Mapping[str, Any], heard: Heard
+) -> str | None:
+    # An annotation outlives changes of the interface: its control may be called otherwise now, and
+    # its choice may be gone.
+    chosen = choices_of(annotation, interface.control) or choices_of(annotation)
+    if len(chosen) == 1:
+        with suppress(LabelError):
+            return Classes(store.classes, store.former_classes).match(chosen[0], "")
+    name = short(store.items([position])[0].id)
+    place = f"annotation {annotation['id']} (item {name})"
+    if not chosen:
+        heard.notes.append(f"Left aside: {place} chooses nothing.")
+    elif len(chosen) > 1:
+        heard.notes.append(f"Left aside: {place} chooses {len(chosen)} classes; one is needed.")
+    else:
+        heard.notes.append(
+            f"Left aside: {place} chooses {short(chosen[0])}, which is not a class of this "
+            f"project; `parbals edit {store.folder} --add-class` adds it, and the label is taken "
+            "then."
+        )
+    return None
+
+
+def _submit(
+    store: Store,
+    uid: str,
+    position: int,
+    who: str,
+    annotation: Mapping[str, Any],
+    label: str,
+    heard: Heard,
+) -> None:
+    submission = Submission(position, label, request_id=_request(uid, annotation, who), revise=True)
+    stored = store.submit([submission], annotator=who)
+    heard.labels += stored.new
+    heard.revised += stored.revised
+
+
+def _pass(
+    store: Store, uid: str, position: int, who: str, annotation: Mapping[str, Any], heard: Heard
+) -> None:
+    if who in _theirs(store, uid, position):
+        heard.withdrawn += store.withdraw([position], annotator=who)
+    request = _request(uid, annotation, who)
+    heard.passed += store.pass_over(position, "skip", annotator=who, request_id=request) == "new"

@@ -1,0 +1,119 @@
+"""The labelling interface of a Label Studio project: what it shows, and what can be chosen."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
+
+from parbals.errors import InputError, LabelError
+
+from parbals_label.readers.answers import Classes
+
+__all__ = ["Interface", "is_empty", "new_interface", "read_interface"]
+
+_MOST = 1 << 20
+_VARIABLE = re.compile(r"\$([A-Za-z_][\w.]*)")
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One ``Choices`` of a labelling interface.
+
+    Attributes:
+        control, shown: the names of the control and of what it is about.
+        variables: keys of a task's data that anything in the interface shows.
+        choices: class of the project → the choice that means it, where there is one.
+        others: choices that mean no class.
+    """
+
+    control: str
+    shown: str
+    variables: tuple[str, ...]
+    choices: Mapping[str, str]
+    others: tuple[str, ...] = ()
+
+    def result(self, label: str, probability: float | None = None) -> list[dict[str, object]]:
+        """A class as an annotation or prediction says it; empty where it cannot be chosen."""
+        if label not in self.choices:
+            return []
+        region: dict[str, object] = {
+            "from_name": self.control,
+            "to_name": self.shown,
+            "type": "choices",
+            "value": {"choices": [self.choices[label]]},
+        }
+        return [region if probability is None else {**region, "score": probability}]
+
+
+def is_empty(config: str) -> bool:
+    """Whether nobody has set up the interface yet."""
+    return not re.sub(r"</?View\s*/?>|<!--.*?-->|\s", "", config)
+
+
+def read_interface(
+    config: str, classes: Sequence[str], former: Mapping[str, str] | None = None
+) -> Interface:
+    """The control by which items are given one of the classes; else one sentence why not.
+
+    Of several it is the one whose choices mean most of the classes. ``former`` names of classes are
+    understood. Small and capital letters do not count.
+    """
+    if len(config) > _MOST or "<!" in re.sub(r"<!--.*?-->", "", config, flags=re.DOTALL):
+        raise InputError("The labelling interface holds a document type or is too long to be read.")
+    try:
+        root = ElementTree.fromstring(config)
+    except (ElementTree.ParseError, ValueError, RecursionError) as error:
+        raise InputError(f"The labelling interface is not valid XML ({error}).") from None
+    variables = {
+        name
+        for element in root.iter()
+        for key, value in element.attrib.items()
+        if key in ("value", "valueList")
+        for name in _VARIABLE.findall(value)
+    }
+    found = [
+        _choices(element, tuple(sorted(variables)), classes, former)
+        for element in root.iter("Choices")
+        if element.get("name") and element.get("toName")
+    ]
+    best = max(found, key=lambda interface: len(interface.choices), default=None)
+    if best is None or not best.choices:
+        names = ", ".join(map(repr, classes))
+        raise InputError(
+            "The labelling interface has no <Choices> with any of the classes "
+            f"{names}; add them in the project's settings, Labeling Interface."
+        )
+    return best
+
+
+def _choices(
+    element: ElementTree.Element,
+    variables: tuple[str, ...],
+    classes: Sequence[str],
+    former: Mapping[str, str] | None,
+) -> Interface:
+    known, meant, others = Classes(classes, former), dict[str, str](), list[str]()
+    for choice in element.iter("Choice"):
+        # What an annotation holds: the alias where there is one.
+        value = choice.get("alias") or choice.get("value") or ""
+        try:
+            name = known.match(value, "")
+        except LabelError:
+            others.append(value)
+            continue
+        meant.setdefault(name, value)
+    shown = (element.get("toName") or "").split(",")[0].strip()
+    return Interface(element.get("name") or "", shown, variables, meant, tuple(others))
+
+
+def new_interface(shown: Sequence[tuple[str, str]], classes: Sequence[str]) -> str:
+    """An interface that shows these keys, each as ``text`` or ``image``, with a choice a class."""
+    tags = {"image": "Image", "text": "Text"}
+    lines = [
+        f"  <{tags[kind]} name={quoteattr(f'item{place or str()}')} value={quoteattr('$' + key)}/>"
+        for place, (key, kind) in enumerate(shown)
+    ]
+    lines.append('  <Choices name="label" toName="item" choice="single" showInLine="true">')
+    lines += [f"    <Choice value={quoteattr(name)}/>" for name in classes]
+    return "\n".join(["<View>", *lines, "  </Choices>", "</View>"])

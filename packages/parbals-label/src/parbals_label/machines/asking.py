@@ -1,0 +1,156 @@
+"""One batch, asked until everything is answered or the tries are used up; what comes is kept."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from parbals_label.machines.json_lines import Reply, Tally
+from parbals_label.machines.pace import Pace, Stop, backoff
+from parbals_label.machines.programs import Conversation, Ending, Lines, Program
+from parbals_label.store.records import Item
+
+__all__ = ["Asked", "Asking"]
+
+_TICK = 0.1
+_NOTES = 5
+_LEAVE = 5.0
+
+Keep = Callable[[list[tuple[Item, Reply]]], None]
+
+
+@dataclass
+class Asked:
+    """What became of a batch.
+
+    Attributes:
+        n_answered: items that were labelled or abstained on.
+        failed: item and why, for those given up.
+        unasked: items left over because the run was stopped.
+        final: why no further batch can succeed, if that is known.
+    """
+
+    n_answered: int = 0
+    failed: list[tuple[Item, str]] = field(default_factory=list)
+    unasked: list[Item] = field(default_factory=list)
+    final: str | None = None
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How batches are asked; ``timeout`` is the longest silence after the last usable answer."""
+
+    program: Program
+    classes: tuple[str, ...]
+    retries: int
+    timeout: float
+    first_wait: float
+    pace: Pace
+    stop: Stop
+    say: Callable[[str], None]
+
+    def batch(self, items: Sequence[Item], keep: Keep) -> Asked:
+        """Ask about these items; ``keep`` is called with the good replies as they arrive."""
+        tally, asked, faults = Tally(items, self.classes), Asked(), dict[str, str]()
+        waiting = list(items)
+        for attempt in range(self.retries + 1):
+            if attempt and not self.stop.wait(backoff(self.first_wait, attempt)):
+                break
+            self._try(waiting, tally, keep, asked, faults)
+            waiting = [item for item in waiting if item.id in tally.missing]
+            # A program that dies of one item dies at the first unanswered one: now it goes last.
+            waiting = waiting[1:] + waiting[:1]
+            if not waiting or asked.final or self.stop.reason:
+                break
+        asked.n_answered = len(items) - len(waiting)
+        self._say_notes(tally)
+        if self.stop.reason:
+            asked.unasked = waiting
+        else:
+            order = {item.id: rank for rank, item in enumerate(items)}
+            asked.failed = [
+                (
+                    item,
+                    tally.reasons.get(item.id)
+                    or faults.get(item.id)
+                    or "no line about it came back",
+                )
+                for item in sorted(waiting, key=lambda item: order[item.id])
+            ]
+        return asked
+
+    def _try(
+        self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
+    ) -> None:
+        """Ask about all of them once, in parts if there is a rate."""
+        size = len(waiting) if self.pace.rate is None else min(len(waiting), self.pace.rate)
+        for start in range(0, len(waiting), size):
+            part = waiting[start : start + size]
+            if not self.stop.wait(self.pace.delay(len(part))):
+                break
+            self.pace.sent(len(part))
+            ending = self._converse(part, tally, keep)
+            if ending.fault is not None:
+                left = [item for item in part if item.id in tally.missing]
+                faults.update({item.id: ending.fault for item in left})
+                if not left:
+                    self.say(f"All {len(part)} items were answered, but {ending.fault}.")
+            if ending.final:
+                asked.final = ending.fault
+                break
+
+    def _converse(self, part: list[Item], tally: Tally, keep: Keep) -> Ending:
+        conversation = self.program.ask(part, self.classes)
+        try:
+            return self._listen(conversation, part, tally, keep)
+        finally:
+            conversation.abort()
+
+    def _listen(
+        self, conversation: Conversation, part: list[Item], tally: Tally, keep: Keep
+    ) -> Ending:
+        open_ids = {item.id for item in part}
+        heard = time.monotonic()
+        while True:
+            got = conversation.receive(_TICK)
+            if isinstance(got, Ending):
+                return got
+            if got is not None and (new := _accept(tally, got)):
+                keep(new)
+                open_ids -= {item.id for item, _ in new}
+                heard = time.monotonic()
+            silent = time.monotonic() - heard
+            if self.stop.reason:
+                ending = Ending("the run was stopped")
+            elif open_ids and silent > self.timeout:
+                ending = Ending(f"nothing that could be used came for {self.timeout:g} s")
+            elif not open_ids and silent > min(self.timeout, _LEAVE):
+                ending = Ending("it went on although everything was answered")
+            else:
+                continue
+            _finish(conversation, tally, keep)
+            return ending
+
+    def _say_notes(self, tally: Tally) -> None:
+        for note in tally.notes[:_NOTES]:
+            self.say(f"Ignored: {note}.")
+        if len(tally.notes) > _NOTES:
+            self.say(f"Ignored: {len(tally.notes) - _NOTES:,} more lines that could not be used.")
+
+
+def _accept(tally: Tally, lines: Lines) -> list[tuple[Item, Reply]]:
+    return [pair for line in lines if (pair := tally.accept(line)) is not None]
+
+
+def _finish(conversation: Conversation, tally: Tally, keep: Keep) -> None:
+    """End a conversation and keep what it had already brought."""
+    arrived: list[tuple[Item, Reply]] = []
+
+    def drain() -> None:
+        while isinstance(got := conversation.receive(0), list):
+            arrived.extend(_accept(tally, got))
+
+    drain()
+    conversation.abort()
+    drain()
+    if arrived:
+        keep(arrived)

@@ -1,0 +1,174 @@
+"""What goes to a machine annotator and what comes back: JSON lines, checked one by one.
+
+To it, one line an item:
+    {"id": "017", "position": 16, "classes": ["ham", "spam"], "content": {"message": "..."}}
+From it, in any order; a label of null abstains, comment and confidence may be left out:
+    {"id": "017", "label": "spam", "comment": "mentions a prize", "confidence": 0.93}
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parbals_label.store.records import Item
+
+__all__ = ["MAX_COMMENT", "MAX_LINE", "BadLine", "Reply", "Tally", "parse_line", "request_lines"]
+
+MAX_LINE = 1 << 20
+"""Bytes a line may have; a longer one is thrown away."""
+MAX_COMMENT = 4_000
+"""Characters of a comment that are kept."""
+_SHOWN = 80
+
+
+class BadLine(ValueError):
+    """A line that cannot be used: why, and the item it is about if that much can be read."""
+
+    def __init__(self, reason: str, item: str | None = None) -> None:
+        super().__init__(reason)
+        self.item = item
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One good line; ``label`` is None where the annotator abstains."""
+
+    id: str
+    label: str | None
+    comment: str | None = None
+    confidence: float | None = None
+
+    def remark(self) -> str | None:
+        """What is stored as the answer's comment: compact JSON of what was said, if it was."""
+        said: dict[str, Any] = {}
+        if self.confidence is not None:
+            said["confidence"] = self.confidence
+        if self.comment is not None:
+            said["comment"] = self.comment
+        return json.dumps(said, ensure_ascii=False, separators=(",", ":")) if said else None
+
+
+def request_lines(items: Sequence[Item], classes: Sequence[str]) -> bytes:
+    """The lines to send, in UTF-8."""
+    names = list(classes)
+    lines = [
+        json.dumps(
+            {"id": item.id, "position": item.position, "classes": names, "content": item.content},
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+        for item in items
+    ]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def parse_line(line: bytes, classes: Sequence[str]) -> Reply:
+    """The reply in a line; ``BadLine`` where there is none that could be stored."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        raise BadLine(f"a line is not UTF-8: {_short(line.decode(errors='replace'))}") from None
+    try:
+        said = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_doubled_keys)
+    except (ValueError, RecursionError):
+        raise BadLine(f"a line is not JSON: {_short(text)}") from None
+    if not isinstance(said, dict) or not isinstance(said.get("id"), str):
+        raise BadLine(f"a line is not an object with the text `id`: {_short(text)}")
+    item = said["id"]
+    if "label" not in said:
+        raise BadLine("its line has no `label` (null would abstain)", item)
+    label = said["label"]
+    if label is not None and (not isinstance(label, str) or label not in classes):
+        listed = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
+        raise BadLine(f"its label {_short(label)} is not one of the classes {listed}", item)
+    return Reply(
+        item, label, _comment(said.get("comment"), item), _confidence(said.get("confidence"), item)
+    )
+
+
+class Tally:
+    """Which items of a batch were answered, over all its tries."""
+
+    def __init__(self, items: Sequence[Item], classes: Sequence[str]) -> None:
+        self.missing = {item.id: item for item in items}
+        self.reasons: dict[str, str] = {}
+        """For items still missing: what was wrong with the last line about them."""
+        self.notes: list[str] = []
+        """One phrase for every line that could not be used and names no missing item."""
+        self._classes = tuple(classes)
+        self._heard: dict[str, Reply] = {}
+
+    def accept(self, line: bytes | None) -> tuple[Item, Reply] | None:
+        """The item and its reply, if that is new and good; the line None was too long."""
+        if line is None:
+            self.notes.append(f"a line is longer than {MAX_LINE:,} bytes")
+            return None
+        if not line.strip():
+            return None
+        try:
+            reply = parse_line(line, self._classes)
+        except BadLine as error:
+            if error.item in self.missing:
+                self.reasons[error.item] = str(error)
+            else:
+                about = "" if error.item is None else f" (item {_short(error.item)})"
+                self.notes.append(f"{error}{about}")
+            return None
+        first = self._heard.get(reply.id)
+        if first is not None:
+            if first.label != reply.label:
+                labels = f"{_short(first.label)} and then {_short(reply.label)}"
+                self.notes.append(
+                    f"item {_short(reply.id)} was answered twice, {labels}; the first counts"
+                )
+            return None
+        item = self.missing.pop(reply.id, None)
+        if item is None:
+            self.notes.append(f"the id {_short(reply.id)} was not asked about")
+            return None
+        self._heard[reply.id] = reply
+        self.reasons.pop(reply.id, None)
+        return item, reply
+
+
+def _comment(value: Any, item: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise BadLine(f"its comment {_short(value)} is not text", item)
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise BadLine(
+            "its comment holds NUL or half of a surrogate pair, which cannot be stored", item
+        )
+    value = value.strip()
+    return (value if len(value) <= MAX_COMMENT else value[: MAX_COMMENT - 1] + "…") or None
+
+
+def _confidence(value: Any, item: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise BadLine(f"its confidence {_short(value)} is not a number from 0 to 1", item)
+    return float(value)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _no_doubled_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = dict(pairs)
+    if len(keys) != len(pairs):
+        raise ValueError("a key comes twice")
+    return keys
+
+
+def _short(value: object) -> str:
+    """For a sentence: printable, and not longer than a line."""
+    if not isinstance(value, str):
+        text = json.dumps(value, default=str)
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    text = value.strip()
+    shown = repr(text[:_SHOWN]) if text[:_SHOWN].isprintable() else ascii(text[:_SHOWN])
+    return shown if len(text) <= _SHOWN else f"{shown}…"

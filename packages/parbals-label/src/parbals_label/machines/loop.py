@@ -1,0 +1,310 @@
+"""Choose, ask, check, store, repeat: a machine labels a project until there is a reason to stop.
+
+What is stored: every good answer in its own right, as soon as it arrives, with source 'machine' and
+the annotator's name. What is remembered as events: the start and end of every run, and what the
+machine abstained on. Its items are leased to it by name, so the next run finds what one that was
+killed had out.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+
+from parbals.errors import InputError, ParbalsError, ProjectError
+from parbals.files import locked
+from parbals.strategies.table import UNIFORM
+
+from parbals_label.machines.asking import Asked, Asking
+from parbals_label.machines.json_lines import Reply
+from parbals_label.machines.pace import Pace, Stop
+from parbals_label.machines.programs import Program
+from parbals_label.store.clock import moment
+from parbals_label.store.records import Item, Submission
+from parbals_label.store.store import Store
+
+__all__ = ["ENDINGS", "Result", "Rules", "label_items", "sole_run"]
+
+ENDINGS = {
+    "done": "every item is labelled, out, or abstained on",
+    "budget": "the budget is used up",
+    "time": "the time is over",
+    "interrupted": "it was interrupted",
+    "advised": "the report advises to stop",
+    "failed": "the annotator does not work",
+}
+_ABSTAINED = "machine abstained"
+_FRUITLESS = 2
+_NAMED = 3
+"""Batches in a row without a single answer after which the annotator counts as broken."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a run goes on and when it ends; ``strategy`` is the 'project' 's own or 'random'."""
+
+    batch_size: int = 20
+    budget: int | None = None
+    rate: int | None = None
+    retries: int = 3
+    timeout: float = 120.0
+    strategy: str = "project"
+    until_advised: bool = False
+    ask_again: bool = False
+    first_wait: float = 1.0
+
+    @property
+    def lease_seconds(self) -> float:
+        """What a batch takes whose every try is slow, and at least half an hour."""
+        at_rate = 0.0 if self.rate is None else 60.0 * (1.0 + self.batch_size / self.rate)
+        return max(1800.0, (self.retries + 1) * (self.timeout + at_rate + 60.0))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run did; ``ended`` is a key of ``ENDINGS``, ``fault`` says what does not work."""
+
+    stored: int = 0
+    abstained: int = 0
+    failed: int = 0
+    batches: int = 0
+    ended: str = "done"
+    fault: str | None = None
+
+
+def label_items(
+    store: Store,
+    name: str,
+    program: Program,
+    rules: Rules,
+    stop: Stop,
+    *,
+    say: Callable[[str], None],
+    progress: Callable[[str, int], None] = lambda stage, stored: None,
+) -> Result:
+    """Let ``program`` label as ``name``; nothing stays out afterwards.
+
+    ``say`` is given sentences worth reading, ``progress`` what is being done and how many labels
+    are stored.
+    """
+    with sole_run(store, name):
+        run = _Run(store, name, program, rules, stop, say, progress)
+        store.log("machine run", annotator=name, rules=asdict(rules), program=program.name)
+        try:
+            run.work()
+        except BaseException:
+            # The first error tells what happened; leases expire by themselves.
+            with suppress(ParbalsError):
+                run.give_back(store.pending(annotator=name))
+            raise
+        run.give_back(store.pending(annotator=name))
+        store.log("machine run ended", annotator=name, **asdict(run.result))
+        return run.result
+
+
+@contextmanager
+def sole_run(store: Store, annotator: str) -> Iterator[None]:
+    """Refuse a second run of the same annotator: the two would ask, and pay for, the same items."""
+    path = store.folder / f"machine-{blake2b(annotator.encode(), digest_size=6).hexdigest()}.lock"
+    busy = ProjectError(
+        f"{annotator!r} is already labelling this project in another process; wait for it, stop "
+        "it, or choose another --name."
+    )
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path, busy))
+        except OSError as error:
+            raise ProjectError(f"{path} cannot be written ({error.strerror}).") from None
+        yield
+
+
+class _Run:
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        program: Program,
+        rules: Rules,
+        stop: Stop,
+        say: Callable[[str], None],
+        progress: Callable[[str, int], None],
+    ) -> None:
+        self.store, self.name, self.rules, self.stop = store, name, rules, stop
+        self.say, self.progress = say, progress
+        self.result = Result()
+        self._asking = Asking(
+            program,
+            store.classes,
+            rules.retries,
+            rules.timeout,
+            rules.first_wait,
+            Pace(rules.rate),
+            stop,
+            say,
+        )
+        # Not asked again: a machine that abstained would only abstain once more, and cost the same.
+        self._passed: set[int] = set() if rules.ask_again else _abstentions(store, name)
+
+    def work(self) -> None:
+        """Until there is a reason to stop; ``result`` is kept up to date."""
+        answered = self.store.current_labels()
+        earlier = self.store.pending(annotator=self.name)
+        queue = [p for p in earlier if p not in self._passed and p not in answered]
+        self.give_back(set(earlier).difference(queue))
+        if queue:
+            self.say(f"{len(queue)} items that an earlier run had out are asked first.")
+        fruitless, fault = 0, ""
+        while True:
+            ended = self._enough()
+            if ended is None and not queue:
+                self._show("choosing")
+                queue = self._choose()
+                # Time may have run out, or somebody asked to stop, while the model was thinking.
+                ended = self.stop.reason or (None if queue else "done")
+            if (
+                ended == "done"
+                and fruitless
+                and not self.result.stored
+                and not self.result.abstained
+            ):
+                ended = "failed"  # a small pool is used up before the second fruitless batch
+            if ended is not None:
+                self.result = replace(
+                    self.result, ended=ended, fault=fault if ended == "failed" else None
+                )
+                return
+            positions, queue = queue[: self._size()], queue[self._size() :]
+            self._show("asking")
+            asked = self._asking.batch(self.store.items(positions), self._keep)
+            self._count(asked)
+            fruitless = 0 if asked.n_answered else fruitless + 1
+            fault = asked.final or (asked.failed[0][1] if asked.failed else "")
+            if not self.stop.reason and (asked.final or fruitless == _FRUITLESS):
+                self.result = replace(self.result, ended="failed", fault=fault)
+                return
+
+    def _show(self, stage: str) -> None:
+        self.progress(stage, self.result.stored)
+
+    def give_back(self, positions: Collection[int]) -> None:
+        """End the leases of these items, as far as they are still this annotator's."""
+        if positions:
+            self.store.give_back(positions, annotator=self.name)
+
+    def _choose(self) -> list[int]:
+        """Items for the next batch, best first; none where every item is done, out or passed."""
+        from parbals_label.project.engine import NothingFreeError, choose_batch
+
+        try:
+            _, batch = choose_batch(
+                self.store,
+                self._size(),
+                fewer=True,
+                annotator=self.name,
+                expires=moment() + self.rules.lease_seconds,
+                strategy=UNIFORM if self.rules.strategy == UNIFORM else None,
+                leave_out=self._passed,
+            )
+        except NothingFreeError:
+            return []
+        return [int(position) for position in batch.indices]
+
+    def _size(self) -> int:
+        left = (
+            self.rules.batch_size
+            if self.rules.budget is None
+            else self.rules.budget - self.result.stored
+        )
+        return min(self.rules.batch_size, left)
+
+    def _enough(self) -> str | None:
+        if self.stop.reason:
+            return self.stop.reason
+        if self._size() <= 0:
+            return "budget"
+        if self.rules.until_advised and self.store.n_labelled:
+            return self._advised()
+        return None
+
+    def _advised(self) -> str | None:
+        """By the project's goal. Without one: when more labels hardly help, after a batch."""
+        from parbals.learner.words import Goal, advice
+
+        from parbals_label.project.engine import learner_of
+        from parbals_label.project.summary import goal_of
+
+        goal = goal_of(self.store)
+        if goal == Goal() and not self.result.batches:
+            return None
+        self._show("reporting")
+        learner = learner_of(self.store)
+        report = learner.report(self.rules.batch_size)
+        self.store.save_report(report.as_dict(), len(learner.labelled))
+        stop, sentence = advice(goal, len(learner.labelled), report.as_dict())
+        # Without a gain nothing is known, only that nothing is free.
+        stop |= goal == Goal() and report.stop and report.next_gain is not None
+        if not stop:
+            return None
+        self.say(sentence)
+        return "advised"
+
+    def _keep(self, replies: list[tuple[Item, Reply]]) -> None:
+        given = [(item, reply) for item, reply in replies if reply.label is not None]
+        silent = [item.position for item, reply in replies if reply.label is None]
+        if given:
+            stored = self._submit(given)
+            self.result = replace(self.result, stored=self.result.stored + stored)
+            self._show("asking")
+        if silent:
+            self.store.log(_ABSTAINED, annotator=self.name, positions=silent)
+            self._passed.update(silent)
+            self.give_back(silent)
+            self.result = replace(self.result, abstained=self.result.abstained + len(silent))
+
+    def _submit(self, given: list[tuple[Item, Reply]]) -> int:
+        rows = [
+            Submission(item.position, reply.label or "", comment=reply.remark())
+            for item, reply in given
+        ]
+        try:
+            new = self.store.submit(rows, annotator=self.name, source="machine").new
+        except InputError as error:
+            # One of them cannot be stored, such as a label given under this name meanwhile.
+            if len(given) > 1:
+                return sum(self._submit([pair]) for pair in given)
+            self.say(f"Not stored: {error}")
+            self._passed.add(rows[0].position)
+            self.give_back([rows[0].position])
+            return 0
+        return new
+
+    def _count(self, asked: Asked) -> None:
+        reasons: dict[str, list[str]] = {}
+        for item, reason in asked.failed:
+            reasons.setdefault(reason, []).append(repr(item.id))
+        for reason, names in reasons.items():
+            self.say(_given_back(names, reason))
+        gone = [item.position for item, _ in asked.failed]
+        self._passed.update(gone)
+        self.give_back([*gone, *(item.position for item in asked.unasked)])
+        self.result = replace(
+            self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1
+        )
+
+
+def _given_back(names: list[str], reason: str) -> str:
+    """Items that failed for one reason, in one sentence."""
+    if len(names) == 1:
+        return f"No label for item {names[0]}: {reason}; it is back in the pool."
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    shown = ", ".join(names[:_NAMED])
+    return f"No label for items {shown}{more}: {reason}; they are back in the pool."
+
+
+def _abstentions(store: Store, name: str) -> set[int]:
+    return {
+        position
+        for event in store.events()
+        if event.kind == _ABSTAINED and event.detail["annotator"] == name
+        for position in event.detail["positions"]
+    }

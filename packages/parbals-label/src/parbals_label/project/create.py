@@ -1,0 +1,254 @@
+"""A new project from a user's data: items, first labels and features, all or nothing."""
+
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from parbals.errors import InputError, ProjectError
+from parbals.learner.audit import draw_audit
+from parbals.learner.metric import METRICS, check_metric, metric_of
+
+from parbals_label.encoders.base import Kind, Options
+from parbals_label.encoders.embedding import Progress
+from parbals_label.encoders.table import AUTO, default_encoder
+from parbals_label.project.embedding import Made, make_features
+from parbals_label.project.features import COLUMNS, GIVEN, TABLE, open_encoder, store_features
+from parbals_label.project.table import all_numbers, holds_classes, reads_as_numbers, sort_columns
+from parbals_label.readers.items import classes_in, id_column_of, plan_items
+from parbals_label.readers.numbers import feature_blocks
+from parbals_label.readers.open import open_source
+from parbals_label.readers.source import Source, check_column
+from parbals_label.store.folder import FOLDER_MODE
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+
+__all__ = ["Created", "Roles", "create_project", "media_folder"]
+
+
+_ANSWERS = "it holds the classes; --label reads it"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns are what; empty where the data tell. The ``id`` "" numbers the rows.
+
+    ``features`` may be ("all",): every column that is nothing else.
+    """
+
+    text: tuple[str, ...] = ()
+    image: str | None = None
+    features: tuple[str, ...] = ()
+    label: str | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Created:
+    """What a new project holds."""
+
+    n_items: int
+    n_labels: int
+    n_features: int
+    classes: tuple[str, ...]
+    encoder: str
+    encoding: str | None
+    id_column: str | None
+    """None where the items are named by the numbers of their rows."""
+    n_audit: int = 0
+    table_columns: tuple[str, ...] = ()
+    """Columns whose features stand beside those of the encoder."""
+    notes: tuple[str, ...] = ()
+    """What there is to say about how the data were read."""
+
+
+def create_project(
+    folder: Path,
+    data: Path,
+    roles: Roles,
+    classes: list[str] | None,
+    settings: dict[str, Any],
+    *,
+    audit: int = 0,
+    encoder: str | None = None,
+    encoding: str | None = None,
+    split: str | None = None,
+    names: list[str] | None = None,
+    encode_with: Options | None = None,
+    progress: Progress = lambda stage, done, total: None,
+) -> Created:
+    """Read ``data`` into a new project; the folder appears only when everything is in it.
+
+    An ``audit`` of so many items is drawn from those without a label. ``names`` are those of the
+    columns of a table without a header. ``encode_with`` says how the encoder is run. If it is
+    interrupted while it encodes, the same call goes on with the rows that were done.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
+    how = encode_with or Options()
+    source = open_source(
+        data, encoding=encoding, split=split, verify_images=not how.skip_bad, names=names
+    )
+    plan = _plan(source, roles, None if encoder == AUTO else encoder, classes or [])
+    known, columns = plan.encoder, plan.columns
+    # Before a million rows are read: is the encoder there, and does it read what it will be given?
+    loaded = None if known == GIVEN else open_encoder(known, how, _kind(source, roles))
+    if classes is None:
+        if roles.label is None:
+            raise InputError(
+                "Which classes are there? Name them: --classes spam,ham (or --label with a label "
+                "column)."
+            )
+        classes = classes_in(source, roles.label)
+    check_metric(metric_of(settings.get("loss", METRICS["accuracy"])), classes)
+    if settings.get("find") not in (None, *classes):
+        raise InputError(
+            f"{settings['find']!r}, which is to be found, is not one of the classes: "
+            f"{', '.join(classes)}."
+        )
+    if known == COLUMNS:
+        for _ in feature_blocks(source, columns):  # here a bad cell still has a row and a file
+            pass
+    # Never numbers in silence where there are ids: labels told by id would go to the wrong items.
+    roles = replace(roles, id=id_column_of(source, roles.label) if roles.id is None else roles.id)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    building = folder.with_name(f".{folder.name}.{os.getpid()}.building")
+    shutil.rmtree(building, ignore_errors=True)
+    # A folder that was there, and empty, stays as open as its owner made it.
+    building.mkdir(mode=stat.S_IMODE(folder.stat().st_mode) if folder.exists() else FOLDER_MODE)
+    try:
+        remembered = {"prior_scale": "auto", "loss": METRICS["accuracy"], **settings}
+        remembered |= {"data": str(data.resolve()), "encoder": known}
+        remembered |= {"encoded_columns": columns, "table_columns": plan.table}
+        remembered |= {"media": str(media_folder(data)), "id_column": roles.id}
+        remembered |= {"label_column": roles.label}
+        with Store.create(building, classes=classes, settings=remembered) as store:
+            labels = _fill(store, source, roles, classes, progress)
+            if audit:
+                taken = list(store.votes())
+                drawn = draw_audit(store.n_items, audit, store.settings.seed, taken)
+                store.update_settings(audit=drawn.tolist())
+            # What people see when they label: everything but the id and the label.
+            store.update_settings(columns=list(store.items([0])[0].content))
+            if source.features is not None and known == GIVEN:
+                store.update_settings(features=store_features(store.folder, source.features))
+                made = Made(int(source.features.shape[1]))
+            else:
+                made = make_features(store, known, loaded, columns, plan.table, how, progress)
+            created = Created(
+                store.n_items,
+                labels,
+                made.n_features,
+                store.classes,
+                known,
+                source.encoding,
+                roles.id or None,
+                len(store.settings.audit),
+                tuple(plan.table),
+                (*source.notes, *plan.notes, *made.notes),
+            )
+        if folder.exists():
+            folder.rmdir()
+        os.rename(building, folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return created
+
+
+def _kind(source: Source, roles: Roles) -> Kind | None:
+    """What the encoded columns hold, where that is known already."""
+    if roles.text:
+        return "text"
+    return "image" if roles.image or (source.kind == "images" and not roles.features) else None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How items become features, from which columns, and which further ones are a table."""
+
+    encoder: str
+    columns: list[str]
+    table: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+
+def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[str]) -> _Plan:
+    for column in (*roles.text, *([roles.image] if roles.image else [])):
+        check_column(source, column)
+    used = {*roles.text, roles.image, roles.label, roles.id or id_column_of(source, roles.label)}
+    others = [name for name in source.columns if name not in used]
+    answers = [name for name in others if holds_classes(source, name, classes)]
+    others = [name for name in others if name not in answers]
+    features, notes = list(roles.features), tuple[str, ...]()
+    if features == ["all"] and "all" not in source.columns:
+        features, texts, names = sort_columns(source, others)
+        reasons = {"it only tells the rows apart": names, "it is a text; --text reads it": texts}
+        reasons[_ANSWERS] = answers
+        notes = tuple(f"{n!r} is left out: {why}." for why, some in reasons.items() for n in some)
+    for column in features:
+        check_column(source, column)
+    for column in sort_columns(source, features)[1]:
+        raise InputError(
+            f"The column {column!r} of {source.name} holds sentences; say --text {column} to read "
+            "them."
+        )
+    if roles.text:
+        return _Plan(encoder or default_encoder("text"), list(roles.text), features, notes)
+    if roles.image:
+        return _Plan(encoder or default_encoder("image"), [roles.image], features, notes)
+    if features:
+        plain = encoder is None and all_numbers(source, features)
+        return _Plan(encoder or (COLUMNS if plain else TABLE), features, notes=notes)
+    if source.features is not None:
+        return _Plan(GIVEN, [])
+    if source.kind == "images":
+        return _Plan(encoder or default_encoder("image"), ["image"])
+    table, texts, _ = sort_columns(source, others)
+    if len(others) == 1 and (encoder or not reads_as_numbers(source, others[0])):
+        notes = tuple(f"{name!r} is left out: {_ANSWERS}." for name in answers)
+        return _Plan(encoder or default_encoder("text"), others, notes=notes)
+    if table and not texts and encoder is None:
+        return _plan(source, replace(roles, features=("all",)), None, classes)
+    raise InputError(_which_columns(source, others, table, texts))
+
+
+def _which_columns(source: Source, others: list[str], table: list[str], texts: list[str]) -> str:
+    """The question, with an answer to copy where there is one."""
+    asked = (
+        f"Which column of {source.name} tells the items apart? Say --text, --image or --features"
+    )
+    if not texts:
+        return f"{asked} with some of: {', '.join(others or source.columns)}."
+    options = f"--text {shlex.quote(','.join(texts))}"
+    if table:
+        options += f" --features {shlex.quote(','.join(table))}"
+    return f"{asked}; to use all of them: {options}."
+
+
+def _fill(
+    store: Store, source: Source, roles: Roles, classes: list[str], progress: Progress
+) -> int:
+    labels: list[Submission] = []
+
+    def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+        planned = plan_items(source, id_column=roles.id, label_column=roles.label, classes=classes)
+        for position, (name, content, label) in enumerate(planned):
+            if label is not None:
+                labels.append(Submission(position, label))
+            if position % 1000 == 0:
+                progress("reading", position, source.n_rows)
+            yield name, content
+
+    store.add_items(rows())
+    if labels:
+        store.submit(labels, annotator="import", source="import")
+    return len(labels)
+
+
+def media_folder(data: Path) -> Path:
+    """The folder that image paths are relative to."""
+    return (data if data.is_dir() else data.parent).resolve()

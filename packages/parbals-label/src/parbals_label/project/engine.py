@@ -1,0 +1,202 @@
+"""The model's side of a project: what to label next, and what it predicts. Loads JAX."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from parbals.errors import InputError
+from parbals.learner.active import ActiveLearner
+from parbals.learner.metric import metric_of
+from parbals.learner.report import Report
+from parbals.types import Batch
+
+from parbals_label.project.consensus import combined_labels
+from parbals_label.project.features import features_of, store_features
+from parbals_label.project.similar import similar_items
+from parbals_label.store.batches import TakenError
+from parbals_label.store.settings import PredictionsFile
+from parbals_label.store.store import Store
+
+__all__ = ["NothingFreeError", "choose_batch", "learner_of", "pending_of", "refresh"]
+
+_ENTRIES = 2**22  # of features, read and predicted at a time
+_TRIES = 20
+_ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
+"""What a batch has one of for each item."""
+
+
+def learner_of(
+    store: Store,
+    *,
+    with_pending: bool = True,
+    n_candidates: int | None = None,
+    renew: bool = False,
+    own: Mapping[str, Any] | None = None,
+) -> ActiveLearner:
+    """A learner that knows the project's features, labels and pending items.
+
+    Items that somebody passed and nobody has labelled are pending as well: they are not chosen.
+    With ``renew`` those that wait unseen on the page are free. ``own`` is what a project does not
+    hold: arguments of the learner such as ``model`` and ``X_target``.
+    """
+    settings = store.settings
+    learner = ActiveLearner(
+        features_of(store),
+        store.classes,
+        strategy=settings.strategy,
+        random_state=settings.seed,
+        n_samples=settings.n_samples,
+        prior_scale=settings.prior_scale,
+        metric=metric_of(settings.loss),
+        checked=True,
+        n_candidates=n_candidates,
+        audit=settings.audit,
+        find=settings.find,
+        **(own or {}),
+    )
+    labels = combined_labels(store.votes())
+    # In the order in which they came: an audit's looks are at the first so many.
+    came = [position for position in store.answered() if position in labels]
+    learner.tell(came, [labels[position] for position in came])
+    if with_pending:
+        unseen = {p for some in store.unseen().values() for p in some} if renew else set()
+        learner.mark_pending([p for p in pending_of(store, labels) if p not in unseen])
+    return learner
+
+
+def pending_of(store: Store, labels: Collection[int] | None = None) -> list[int]:
+    """What is out or passed and has no label; an item that waits for a second opinion has one."""
+    labelled = store.votes() if labels is None else labels
+    out = dict.fromkeys([*store.pending(), *store.passes()])
+    return [position for position in out if position not in labelled]
+
+
+class NothingFreeError(InputError):
+    """Every item is labelled, out, passed or to be left out."""
+
+
+def choose_batch(
+    store: Store,
+    n: int,
+    *,
+    fewer: bool = False,
+    annotator: str | None = None,
+    expires: float | None = None,
+    queued: bool = False,
+    strategy: str | None = None,
+    leave_out: Collection[int] = (),
+    n_candidates: int | None = None,
+    renew: bool = False,
+    own: Mapping[str, Any] | None = None,
+) -> tuple[int, Batch]:
+    """Choose ``n`` items, lease them, and record why: the batch's number, and the batch as stored.
+
+    All is chosen again, knowing more, where others take some of the items meanwhile (from a
+    ``queued`` batch only those are left out); ``TakenError`` where that happens every time.
+
+    Args:
+        fewer: fewer items where fewer are free; ``NothingFreeError`` where none is.
+        annotator, expires: whose items these are, and until when (as ``moment()``).
+        queued: the items wait on the labelling page for anybody who asks.
+        strategy: stands in for the project's own.
+        leave_out: positions that are not chosen, such as those a machine abstained on.
+        n_candidates: at most so many free items are looked at, drawn again when labels change.
+        renew: of a queued batch: it takes the place of what waits on the page unseen.
+        own: of the learner, see :func:`learner_of`.
+    """
+    for left in reversed(range(_TRIES)):
+        began = time.monotonic()
+        learner = learner_of(store, n_candidates=n_candidates, renew=renew, own=own)
+        taken = {*learner.labelled.tolist(), *learner.pending}
+        n_left_out = len(set(leave_out) - taken)
+        n_free = learner.free_items - n_left_out
+        if n > n_free and (n_free == 0 or not fewer):
+            kind = NothingFreeError if n_free == 0 else InputError
+            raise kind(
+                f"{n} items were asked for and {n_free} are free ({len(learner.labelled)} "
+                f"labelled, {len(learner.pending)} out or passed of {learner.pool.n_rows}); ask "
+                "for fewer (-n), or first tell the labels of what is out (parbals tell)."
+            )
+        batch = learner.choose(min(n, n_free), strategy=strategy, leave_out=leave_out)
+        rows = zip(batch.indices, batch.scores, batch.initial_scores, strict=True)
+        try:
+            number = store.record_batch(
+                batch.strategy,
+                learner.seed,
+                [(int(position), float(score), float(alone)) for position, score, alone in rows],
+                {
+                    "n_labelled": len(learner.labelled),
+                    "n_candidates": batch.n_candidates,
+                    "n_left_out": n_left_out,
+                    "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
+                    "notes": list(batch.notes),
+                    "seconds": round(time.monotonic() - began, 3),
+                    "similar": similar_items(learner, batch.indices),
+                },
+                annotator=annotator,
+                expires=expires,
+                queued=queued,
+                renew=renew,
+            )
+        except TakenError as error:
+            if left == 0:
+                raise TakenError(
+                    f"Others took items while these were being chosen, {_TRIES} times in a row; "
+                    f"nothing was handed out, try again. The last time: {error}"
+                ) from None
+            continue
+        return number, _only(batch, store.batch_positions(number))
+    raise AssertionError("the last try returns or raises")
+
+
+def _only(batch: Batch, positions: list[int]) -> Batch:
+    """The part of a batch that is at these positions."""
+    kept = np.isin(batch.indices, positions)
+    return replace(batch, **{name: getattr(batch, name)[kept] for name in _ONE_EACH})
+
+
+def refresh(
+    store: Store,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    *,
+    with_pending: bool = True,
+    n_candidates: int | None = None,
+    with_audit: bool = False,
+    own: Mapping[str, Any] | None = None,
+) -> Report:
+    """Compute and store the report and all predictions, so that looking at them needs no model.
+
+    The gain of the next labels is what they add to those that are out, and without them
+    (``with_pending``) what they add to the labels there are. It is the gain of the best of at most
+    ``n_candidates`` items. The predictions remember the number of the answer that was the last one
+    then; ``with_audit`` they are by a model that also knows the audit's labels, and the report is
+    still the other one's. ``own`` is of the learner, see :func:`learner_of`; a model that needs
+    more labels first predicts nothing.
+    """
+    # Before the labels are read: what comes in between makes the predictions stale.
+    answers = store.revision()[0]
+    learner = learner_of(store, with_pending=with_pending, n_candidates=n_candidates, own=own)
+    report = learner.report()
+    if not with_pending:
+        report = replace(report, n_pending=len(pending_of(store, learner.labels)))
+    # Before the predictions, which take longer where items are many.
+    store.save_report(report.as_dict(), len(learner.labelled))
+    if not learner.can_fit:
+        return report
+    predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
+    model = learner.fitted(with_audit=with_audit)
+    for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):
+        predictions[rows] = learner.mean_proba(model, learner.preparation(block))
+        progress("predicting", rows.stop, learner.pool.n_rows)
+    written = store_features(store.folder, predictions, name="predictions")
+    # Last: where it stops in between, the predictions still say that they are older.
+    with store.together():
+        old = store.settings.predictions
+        store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
+        kept = store.settings.predictions  # the old ones or none, where items were added meanwhile
+    for file in (old, written):
+        if file is not None and (kept is None or file.file != kept.file):
+            (store.folder / file.file).unlink(missing_ok=True)
+    return report

@@ -1,0 +1,105 @@
+"""The image of an item, and nothing else of the disk.
+
+Image paths in a project are relative to the folder its data came from, remembered by ``parbals
+init``; the images stay there. A file is served only if its path, with all links resolved, lies
+inside that folder or inside the project's own (for projects that were moved together with their
+images), and if its first bytes are those of an image.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from parbals_label.readers.images import IMAGE_SUFFIXES
+from parbals_label.store.store import Store
+
+__all__ = ["Image", "MediaError", "image_address", "image_column", "read_image"]
+
+MOST_BYTES = 64 << 20
+
+
+class Image(NamedTuple):
+    """The bytes of an image file, and what they are."""
+
+    kind: str
+    data: bytes
+
+
+class MediaError(Exception):
+    """There is no image to show: the status to answer with, and why."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def image_column(store: Store) -> str | None:
+    """The column with paths of images, if the items are images."""
+    settings = store.settings
+    if len(settings.encoded_columns) != 1 or not store.n_items:
+        return None
+    (name,) = settings.encoded_columns
+    if settings.encoder in ("pixels", "shapes"):
+        return name
+    first = store.items([0])[0].content.get(name)
+    return name if isinstance(first, str) and first.lower().endswith(IMAGE_SUFFIXES) else None
+
+
+def image_address(position: int, column: str | None) -> str | None:
+    """Where the page finds an item's image, if the items are images."""
+    return f"/api/media/{position}" if column else None
+
+
+def read_image(store: Store, position: int) -> Image:
+    """The image of an item."""
+    column = image_column(store)
+    value = None if column is None else store.items([position])[0].content.get(column)
+    if not isinstance(value, str) or not value:
+        raise MediaError(404, "This item has no image.")
+    data = _read(store, value)
+    kind = _sniff(data[:16])
+    if kind is None:
+        raise MediaError(415, "The item's file is not a PNG, JPEG, GIF, WebP or BMP image.")
+    return Image(kind, data)
+
+
+def _read(store: Store, value: str) -> bytes:
+    for root in (store.settings.media, store.folder):
+        if root is None or "\0" in value:
+            continue
+        inside = Path(root).resolve()
+        try:
+            path = (inside / value).resolve()
+            if not path.is_relative_to(inside):
+                continue
+            # The path was resolved: a link here was put in its place just now. A pipe would wait
+            # for ever.
+            number = os.open(
+                path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+            )
+        except (OSError, RuntimeError, ValueError):
+            continue
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(number)
+            continue
+        with open(number, "rb") as file:
+            if status.st_size > MOST_BYTES:
+                raise MediaError(413, "The item's image is larger than 64 MB.")
+            return file.read()
+    raise MediaError(
+        404, "The item's image is not in the folder that the project's data came from."
+    )
+
+
+def _sniff(start: bytes) -> str | None:
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return "image/webp"
+    return "image/bmp" if start.startswith(b"BM") else None

@@ -1,0 +1,199 @@
+"""A project's model in a file, for use without it: arrays (.npz).
+
+Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a constant 1,
+
+    m_a = r̃ · mean[:, a],    v_a = |r̃ roots[a]|²,    f_a ~ N(m_a, v_a),
+
+and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
+particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
+Σ_k weights_k softmax(draws_k r̃). For ``tfidf`` and ``words`` what they have learnt of words is in
+the file, so that it takes texts. Where classes do not count alike (:mod:`parbals.learner.metric`)
+``stakes`` (C,) say what each is worth, and ``mark`` (C,) which one alone counts, if one does. No
+pickle, and JAX is not needed.
+"""
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from parbals.errors import InputError
+from parbals.features.table import TableEncoding
+from parbals.files import whole_file
+from parbals.learner.metric import decided
+from parbals.mixture import sigmoid_means
+from parbals.npy import DAMAGED_ZIP, members_of, read_member
+from parbals.race import class_probs
+from parbals.types import Stakes
+
+from parbals_label.project.fitted import FittedFeatures
+
+__all__ = ["WORDS", "ExportedModel", "load_model", "tfidf_of"]
+
+_FORMAT, _VERSION = "parbals-model", 1
+_BLOCK = 4_096
+WORDS = "words"
+_PATTERN = r"(?u)\b\w+\b"
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """What is in a file of arrays; the module's text says what the arrays mean."""
+
+    classes: tuple[str, ...]
+    encoder: str
+    columns: tuple[str, ...]
+    arrays: dict[str, np.ndarray]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        fitted: FittedFeatures,
+        classes: tuple[str, ...],
+        stakes: Stakes | None = None,
+    ) -> Self:
+        """The model of a learner, of features as a project has them, and its decisions' stakes."""
+        onto = _onto_rows(fitted)
+        arrays = dict(_words(fitted))
+        if fitted.table is not None:
+            arrays["table"] = np.array(json.dumps(fitted.table.as_json()))
+        if stakes is not None:
+            arrays["stakes"] = np.asarray(stakes.values)
+            arrays |= {} if stakes.mark is None else {"mark": np.asarray(stakes.mark)}
+        gaussian = getattr(model, "gaussian", None)
+        if gaussian is None:
+            weights = np.concatenate(
+                [model.coef_samples_, model.intercept_samples_[:, :, None]], axis=2
+            )
+            arrays |= {"draws": weights @ onto.T, "weights": model.sample_weights}
+        else:
+            channels = gaussian.channels
+            whitened = channels.whitening.rows(np.eye(onto.shape[1]))  # (d, d), of design rows
+            basis, unit = channels.basis, np.eye(onto.shape[1])
+            roots = []
+            for root in channels.roots:
+                inner = root @ root.T - np.eye(len(root))
+                values, vectors = np.linalg.eigh(unit + basis @ inner @ basis.T)
+                roots.append(onto @ whitened @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+            arrays |= {"mean": onto @ channels.mean, "roots": np.stack(roots)}
+        return cls(classes, fitted.name, tuple(fitted.columns), arrays)
+
+    def predict_proba(self, items: Any) -> np.ndarray:
+        """(N, C): of texts where the file holds their words, else of the encoder's rows (N, D').
+
+        Of a project with columns of a table: of a data frame, or a mapping of columns, if the
+        encoder's words are in the file or there is none.
+        """
+        rows = self._given_rows(items)
+        design = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
+        blocks = [design[start : start + _BLOCK] for start in range(0, len(design), _BLOCK)]
+        none = np.zeros((0, len(self.classes)))
+        return np.concatenate([none, *map(self._probs, blocks)])
+
+    def _given_rows(self, items: Any) -> np.ndarray:
+        is_table = hasattr(items, "columns") or isinstance(items, Mapping)
+        if "table" not in self.arrays or not is_table:
+            words = "vocabulary" in self.arrays and len(items) and isinstance(items[0], str)
+            return self.rows(items) if words else np.asarray(items, np.float64)
+        table = TableEncoding.from_json(json.loads(str(self.arrays["table"])))
+        cells = {name: list(items[name]) for name in {*table.names, *self.columns}}
+        parts = [table.transform(cells).astype(np.float64)]
+        if "vocabulary" in self.arrays:
+            texts = zip(*(cells[name] for name in self.columns), strict=True)
+            parts.insert(0, self.rows(["\n".join(str(c or "") for c in row) for row in texts]))
+        return np.concatenate(parts, axis=1)
+
+    def predict(self, items: Any) -> np.ndarray:
+        """(N,) the class that is decided for each: the project's metric says how."""
+        return np.array(self.classes)[decided(self.predict_proba(items), self.stakes)]
+
+    @property
+    def stakes(self) -> Stakes | None:
+        """What decisions are worth; None where all classes count alike."""
+        values = self.arrays.get("stakes")
+        return None if values is None else Stakes(values, self.arrays.get("mark"))
+
+    def rows(self, texts: Any) -> np.ndarray:
+        """(N, D') of texts, as the project's encoder makes them: ``tfidf`` or ``words``."""
+        from parbals.features.text import TextMix
+        from sklearn.preprocessing import normalize
+
+        if self.encoder == WORDS:
+            return TextMix.from_arrays(self.arrays).transform(texts).astype(np.float64)
+        return np.asarray(normalize(tfidf_of(self.arrays).transform(texts)))
+
+    def save(self, path: Path) -> None:
+        """Write the arrays, whole or not at all."""
+        head = {"format": _FORMAT, "version": _VERSION, "encoder": self.encoder}
+        members: dict[str, Any] = {name: np.array(value) for name, value in head.items()}
+        members |= {"classes": np.array(self.classes), "columns": np.array(self.columns, "U")}
+        members |= self.arrays
+        with whole_file(path) as file:
+            np.savez_compressed(file, **members)
+
+    def _probs(self, design: np.ndarray) -> np.ndarray:
+        arrays = self.arrays
+        if "draws" in arrays:
+            logits = np.einsum("nd,kcd->nkc", design, arrays["draws"])
+            shares = np.exp(logits - logits.max(axis=2, keepdims=True))
+            shares /= shares.sum(axis=2, keepdims=True)
+            return np.einsum("nkc,k->nc", shares, arrays["weights"])
+        mean = design @ arrays["mean"]
+        variance = np.stack([np.square(design @ r).sum(axis=1) for r in arrays["roots"]], axis=1)
+        if mean.shape[1] > 1:
+            return np.asarray(class_probs(mean.T, variance.T).T)
+        (second,) = sigmoid_means(mean[:, 0], variance[:, 0], 0)
+        return np.stack([1.0 - second, second], axis=1)
+
+
+def load_model(path: str | Path) -> ExportedModel:
+    """A model that ``parbals export --model FILE.npz`` wrote: ``predict_proba(items)`` (N, C)."""
+    path = Path(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            arrays = {
+                name: read_member(archive, info, f"{path.name}, array {name!r}")
+                for name, info in members_of(archive, path).items()
+            }
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist.") from None
+    except (*DAMAGED_ZIP, OSError) as error:
+        raise InputError(f"{path} is not a model of parbals ({error}).") from None
+    try:
+        if str(arrays.pop("format", "")) != _FORMAT:
+            raise InputError(
+                f"{path} is not a model of parbals; `parbals export --model` writes one."
+            )
+        if int(arrays.pop("version")) > _VERSION:
+            raise InputError(f"{path} was written by a newer parbals; upgrade to read it.")
+        head = arrays.pop("classes"), str(arrays.pop("encoder")), arrays.pop("columns")
+        return ExportedModel(tuple(head[0].tolist()), head[1], tuple(head[2].tolist()), arrays)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, SystemError) as error:
+        raise InputError(f"{path} is damaged ({error}); export the model again.") from None
+
+
+def _onto_rows(fitted: FittedFeatures) -> np.ndarray:
+    """G (D' + 1, D + 1): design rows of features are those of the encoder's rows times G."""
+    n_rows, n_features = fitted.matrix.shape
+    onto = np.zeros((n_rows + 1, n_features + 1))
+    onto[:-1, :-1], onto[-1, :-1], onto[-1, -1] = fitted.matrix, fitted.offset, 1.0
+    return onto
+
+
+def _words(fitted: FittedFeatures) -> dict[str, np.ndarray]:
+    """What the encoders ``tfidf`` and ``words`` have learnt of words; of others nothing."""
+    learnt = {"tfidf": "_tfidf", WORDS: "_mix"}.get(fitted.name)
+    return {} if learnt is None else getattr(fitted.encoder, learnt).as_arrays()
+
+
+def tfidf_of(arrays: dict[str, np.ndarray]) -> Any:
+    """What the encoder ``tfidf`` has learnt, from the arrays of a file."""
+    from parbals.features.text import Tfidf
+
+    return Tfidf.from_arrays(arrays, token_pattern=_PATTERN)

@@ -1,0 +1,261 @@
+"""What there is to see of a project without a model: progress, balance, report, items' labels."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parbals.learner.metric import decided, metric_of
+from parbals.learner.words import (
+    Goal,
+    advice,
+    certificate,
+    class_lines,
+    error_line,
+    goal_parts,
+    judged_line,
+    metric_line,
+)
+from parbals.wording import percent
+
+from parbals_label.project.consensus import Agreement, agreement, combined_labels
+from parbals_label.project.decisions import stakes_of
+from parbals_label.project.features import load_features
+from parbals_label.store.records import Annotator, Report
+from parbals_label.store.store import Store
+
+__all__ = [
+    "Overview",
+    "export_columns",
+    "export_records",
+    "goal_of",
+    "newer_answers",
+    "overview",
+    "overview_lines",
+    "report_lines",
+]
+
+_BAR = 30
+_NOT_OURS = (KeyError, TypeError, ValueError, AttributeError)
+"""What words about a report raise where somebody else has written it."""
+_OWN = ("id", "label", "annotators")
+_AUDIT, _DECIDED = "audit", "predicted"
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Where a project stands.
+
+    Attributes:
+        metric: what the model is judged by.
+        labelled: items with a label; answers: labels given, those of several people counted each.
+        queued, out: items that wait on the page, and those that are with somebody.
+        pending: both, without leases that have run out; passed: without a label.
+        class_balance: items of each class, by the label of the majority.
+        audit: random items that measure the error; audit_labelled: those that have a label.
+        report: the latest one with the keys ``created`` and ``n_labels`` added.
+        agreement: of people, not machines; None if no item has two labels.
+        goal: what people set out for.
+        chosen_by: how many of the labelled items each strategy chose; "" are those nobody chose.
+    """
+
+    folder: Path
+    strategy: str
+    metric: str
+    items: int
+    labelled: int
+    answers: int
+    pending: int
+    queued: int
+    out: int
+    passed: int
+    batches: int
+    audit: int
+    audit_labelled: int
+    class_balance: dict[str, int]
+    annotators: list[Annotator]
+    report: dict[str, Any] | None
+    agreement: Agreement | None
+    goal: Goal
+    chosen_by: dict[str, int]
+
+
+def overview(store: Store) -> Overview:
+    """What there is to see now, read once."""
+    votes = store.votes()
+    labels = combined_labels(votes)
+    balance = dict.fromkeys(store.classes, 0)
+    for label in labels.values():
+        balance[label] += 1
+    waiting, out = store.queued()
+    latest, annotators = store.latest_report(), store.annotators()
+    machines = {annotator.name for annotator in annotators if annotator.source == "machine"}
+    people = votes
+    if machines:
+        people = {p: {a: v for a, v in by.items() if a not in machines} for p, by in votes.items()}
+    return Overview(
+        folder=store.folder,
+        strategy=store.settings.strategy,
+        metric=metric_of(store.settings.loss),
+        items=store.n_items,
+        labelled=len(labels),
+        answers=sum(map(len, votes.values())),
+        pending=len(store.pending()),
+        queued=len(waiting),
+        out=len(out),
+        passed=len(store.passes().keys() - labels.keys()),
+        batches=store.n_batches,
+        audit=len(store.settings.audit),
+        audit_labelled=len(labels.keys() & set(store.settings.audit)),
+        class_balance=balance,
+        annotators=annotators,
+        report=None if latest is None else _readable(latest),
+        agreement=agreement(people),
+        goal=goal_of(store),
+        chosen_by={name or "": n for name, n in store.chosen_by().items()},
+    )
+
+
+def _readable(latest: Report) -> dict[str, Any] | None:
+    """A stored report; None for one that is not as we write them: it is made again with labels."""
+    report = {**latest.body, "created": latest.created, "n_labels": latest.n_labels}
+    try:
+        advice(Goal(1, 0.5), latest.n_labels, report)
+        certificate(report.get("measured"))
+        metric_line(report)
+    except _NOT_OURS:
+        return None
+    return report
+
+
+def goal_of(store: Store) -> Goal:
+    """What people set out for."""
+    settings = store.settings
+    return Goal(settings.goal_labels or None, settings.goal_error or None)
+
+
+def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
+    """The same for people; ``verbose`` also names strategies and gives losses in nats."""
+    share = seen.labelled / seen.items if seen.items else 0.0
+    lines = [
+        f"{seen.labelled:,} of {seen.items:,} items labelled ({percent(share)}), "
+        f"{seen.pending - seen.queued} out"
+    ]
+    if seen.queued or seen.passed:
+        lines.append(
+            f"{seen.queued:,} waiting on the labelling page, {seen.passed:,} passed without a label"
+        )
+    if seen.audit:
+        lines.append(f"{seen.audit_labelled:,} of the audit's {seen.audit:,} random items labelled")
+    for part in goal_parts(seen.goal, seen.labelled, seen.report):
+        done = round(_BAR * part.share)
+        lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
+    most = max([*seen.class_balance.values(), 1])
+    width = max(len(str(label)) for label in seen.class_balance)
+    for label, count in seen.class_balance.items():
+        lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
+    lines += judged_line(seen.metric, seen.report)
+    if verbose:
+        lines += _detail_lines(seen)
+    report = seen.report
+    if report is None:
+        now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
+        return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
+    try:
+        lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
+    except _NOT_OURS:
+        return [*lines, "The latest report cannot be read; it is made again when labels arrive."]
+    if seen.labelled != report["n_labels"]:
+        lines.append(
+            f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` or "
+            f"`parbals export {seen.folder} --renew` renews it."
+        )
+    return lines
+
+
+def report_lines(
+    report: Mapping[str, Any], goal: Goal, n_labelled: int, *, verbose: bool = False
+) -> list[str]:
+    """How good the model is and what to do next; ``verbose`` with losses in nats."""
+    lines = [error_line(report), *metric_line(report)]
+    loss, gain = report["expected_log_loss"], report.get("next_gain")
+    if verbose and loss is not None:
+        lines.append(
+            f"expected log loss: {loss['mean']:.3g} ({loss['low']:.3g} to {loss['high']:.3g}) nats"
+        )
+    if verbose and gain is not None:
+        lines.append(
+            f"the next {report['batch_size']} labels are expected to lower it by {gain:.2g} nats"
+        )
+    measured = report.get("measured")
+    return [
+        *lines,
+        certificate(measured),
+        *class_lines(measured),
+        advice(goal, n_labelled, report)[1],
+        *report["warnings"],
+    ]
+
+
+def _detail_lines(seen: Overview) -> list[str]:
+    """Who chose what, as it was."""
+    lines = [f"{seen.batches} batches, strategy {seen.strategy}, judged by {seen.metric}"]
+    if seen.chosen_by:
+        counts = (f"{name or 'nobody'} {n:,}" for name, n in seen.chosen_by.items())
+        lines.append(f"labelled items were chosen by: {', '.join(counts)}")
+    return lines
+
+
+def newer_answers(store: Store) -> int:
+    """How many answers came after the stored predictions were made; 0 where there are none."""
+    stored = store.settings.predictions
+    return 0 if stored is None else store.revision()[0] - stored.answers
+
+
+def export_columns(store: Store) -> list[str]:
+    """id, the items' own columns, label, annotators, what is predicted, each class's probability.
+
+    With an audit also whether the item is one of its random ones.
+    """
+    settings, ours = store.settings, _ours(store)
+    own = [f"item.{name}" if name in ours else name for name in settings.columns]
+    return ["id", *own, *ours[1:], *(f"p_{label}" for label in _predicted(store))]
+
+
+def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[str, Any]]:
+    """One record for every item, in order."""
+    answers = store.current_labels()
+    labels = combined_labels(store.votes())
+    predicted = _predicted(store)
+    ours, audit = _ours(store), frozenset(store.settings.audit)
+    stored = store.settings.predictions
+    predictions = None if stored is None else load_features(store.folder, stored)
+    stakes = None if predictions is None else stakes_of(store, predictions)
+    for item in store.iter_items():
+        if labelled_only and item.position not in labels:
+            continue
+        own = {f"item.{k}" if k in ours else k: v for k, v in item.content.items()}
+        record = {"id": item.id, **own, "label": labels.get(item.position)}
+        record["annotators"] = ";".join(answers.get(item.position, {}))
+        if audit:
+            record[_AUDIT] = item.position in audit
+        if predictions is not None:
+            row = predictions[item.position]
+            record[_DECIDED] = predicted[decided(row[None], stakes)[0]]
+            record |= {
+                f"p_{label}": round(float(p), 6) for label, p in zip(predicted, row, strict=True)
+            }
+        yield record
+
+
+def _ours(store: Store) -> tuple[str, ...]:
+    """Columns of an export that are not the items' own."""
+    settings = store.settings
+    there = {_AUDIT: settings.audit, _DECIDED: settings.predictions}
+    return (*_OWN, *(name for name, value in there.items() if value))
+
+
+def _predicted(store: Store) -> tuple[str, ...]:
+    """The classes that stored predictions have."""
+    stored = store.settings.predictions
+    return () if stored is None else store.classes[: stored.shape[1]]

@@ -1,0 +1,180 @@
+"""Rows of a user's data become items: an id, a content and, where there is one, a label."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from parbals.errors import InputError, LabelError
+
+from parbals_label.readers.answers import Classes
+from parbals_label.readers.cells import as_text, is_missing, plain_value
+from parbals_label.readers.source import Source, check_column, short, where
+
+__all__ = ["NUMBERED", "classes_in", "id_column_of", "plan_items"]
+
+MAX_CLASSES = 1_000
+NUMBERED = ""
+"""In place of an id column: the rows are numbered. No column can have this name."""
+_IDS = ("id", "ID")
+_CORRECT = 'correct it, or number the rows instead (--id "")'
+
+
+def id_column_of(source: Source, label_column: str | None = None) -> str:
+    """The column that would be taken for the items' names, or ``NUMBERED`` where there is none.
+
+    Images of a folder are named by their files.
+    """
+    return next(_id_candidates(source, label_column), NUMBERED)
+
+
+def _id_candidates(source: Source, label_column: str | None) -> Iterator[str]:
+    known = ("image",) if source.kind == "images" else _IDS
+    return (name for name in known if name in source.columns and name != label_column)
+
+
+def plan_items(
+    source: Source,
+    *,
+    id_column: str | None = None,
+    label_column: str | None = None,
+    classes: Sequence[str] | None = None,
+    former: Mapping[str, str] | None = None,
+    leave_out: Collection[str] = (),
+) -> Iterator[tuple[str, dict[str, Any], str | None]]:
+    """Each row as (id, content, label): what a project keeps of it.
+
+    The id is the text of ``id_column``, or with ``NUMBERED`` the number of the record, counted from
+    1. By default, for data whose ids nobody names again, it is the text of a column called id or ID
+    if its values are there and all different, else the number; of an image in a folder, its path.
+    The label is the class that the cell of ``label_column`` means (see
+    :class:`~parbals_label.readers.answers.Classes`), or None where the cell is empty, null or NaN;
+    the ``classes`` are by default those of :func:`classes_in`, and ``former`` names of theirs are
+    understood. The content is every other column that is not in ``leave_out``, and the path of an
+    image, as JSON can hold it (see :func:`parbals_label.readers.cells.plain_value`).
+
+    Names of columns and classes are checked in the call, cells during the walk: keep nothing before
+    the walk has ended.
+    """
+    for column in (id_column or None, label_column, *leave_out):
+        if column is not None:
+            check_column(source, column)
+    if id_column is not None and id_column == label_column:
+        raise InputError(
+            f"{short(id_column)} cannot be both the id and the label; name two columns."
+        )
+    if label_column is not None and classes is None:
+        classes = classes_in(source, label_column)
+    if id_column is None:
+        candidates = _id_candidates(source, label_column)
+        id_column = next((name for name in candidates if _identifies(source, name)), NUMBERED)
+    known = None if label_column is None else Classes(classes or (), former)
+    return _items(source, id_column, label_column, known, frozenset(leave_out))
+
+
+def _identifies(source: Source, column: str) -> bool:
+    """Whether the column has a value in every row, and never the same one twice."""
+    seen: set[str] = set()
+    for _, values in source.rows():
+        try:
+            text = "" if is_missing(values[column]) else as_text(values[column])
+        except ValueError:
+            return False
+        if not text or text in seen:
+            return False
+        seen.add(text)
+    return True
+
+
+def _items(
+    source: Source,
+    id_column: str,
+    label_column: str | None,
+    classes: Classes | None,
+    leave_out: frozenset[str],
+) -> Iterator[tuple[str, dict[str, Any], str | None]]:
+    dropped = leave_out | {label_column} | (set() if source.kind == "images" else {id_column})
+    kept = [name for name in source.columns if name not in dropped]
+    is_clean = source.kind in ("csv", "tsv")  # cells are text that the reader has checked
+    first_row: dict[str, int] = {}
+    index = 0
+    for index, (number, values) in enumerate(source.rows(), start=1):
+        if id_column == NUMBERED:
+            item = str(index)
+        else:
+            item = _text(source, number, id_column, values[id_column])
+            if item in first_row:
+                raise InputError(
+                    f"{where(source.name, number, id_column)}: the id {short(item)} is also that "
+                    f"of row {first_row[item]}; ids must differ, so {_CORRECT}."
+                )
+            first_row[item] = number
+        label = None
+        if label_column is not None and classes is not None:
+            label = _label(source, number, label_column, values[label_column])
+            if label is not None:
+                label = classes.match(label, where(source.name, number, label_column))
+        content = {name: values[name] for name in kept}
+        yield item, content if is_clean else _plain(source, number, content), label
+    if not index:
+        raise InputError(f"{source.name} has no rows.")
+
+
+def _plain(source: Source, number: int, content: dict[str, Any]) -> dict[str, Any]:
+    for column, value in content.items():
+        try:
+            content[column] = plain_value(value)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{where(source.name, number, column)} {error}; change the value, or leave the "
+                "column out."
+            ) from None
+    return content
+
+
+def _text(source: Source, number: int, column: str, value: Any) -> str:
+    if is_missing(value):
+        raise InputError(
+            f"{where(source.name, number, column)} is empty; every row needs an id, so {_CORRECT}."
+        )
+    try:
+        return as_text(value)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{where(source.name, number, column)} {error}; text or a number is needed."
+        ) from None
+
+
+def _label(source: Source, number: int, column: str, value: Any) -> str | None:
+    return None if is_missing(value) else _text(source, number, column, value).strip()
+
+
+def classes_in(source: Source, label_column: str) -> list[str]:
+    """The different labels of a column, sorted: at least two, at most a thousand.
+
+    Two that differ in nothing but capitals are refused: most often they are one class, written in
+    two ways.
+    """
+    check_column(source, label_column)
+    labels: dict[str, tuple[str, int]] = {}  # in small letters: as first written, and where
+    for number, values in source.rows():
+        label = _label(source, number, label_column, values[label_column])
+        if label is None:
+            continue
+        first, row = labels.setdefault(label.casefold(), (label, number))
+        if first != label:
+            raise LabelError(
+                f"{where(source.name, number, label_column)}: the label {short(label)} differs "
+                f"from {short(first)} in row {row} only in capitals; write them alike, or name the "
+                "classes that there are (--classes)."
+            )
+        if len(labels) > MAX_CLASSES:
+            raise LabelError(
+                f"{source.name}, column {label_column!r} has more than {MAX_CLASSES} different "
+                f"labels by row {number}; is it the right column?"
+            )
+    classes = sorted(label for label, _ in labels.values())
+    if len(classes) < 2:
+        what = f"only the label {short(classes[0])}" if classes else "no labels"
+        raise LabelError(
+            f"{source.name}, column {label_column!r} has {what}; name the classes, at least two."
+        )
+    return classes

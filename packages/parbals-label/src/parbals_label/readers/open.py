@@ -1,0 +1,105 @@
+"""Opens what a user has: a file or a folder, by its ending and what it holds."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from parbals.errors import InputError
+
+from parbals_label.readers.arrow import is_dataset_folder, open_dataset_folder, open_parquet
+from parbals_label.readers.encoding import encoding_of
+from parbals_label.readers.images import open_images
+from parbals_label.readers.jsonl import open_jsonl
+from parbals_label.readers.layout import counts_tabs_alike
+from parbals_label.readers.numpy_files import open_npy, open_npz
+from parbals_label.readers.source import Source, read_start, short
+from parbals_label.readers.text import open_delimited
+
+__all__ = ["open_source"]
+
+_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+_MAYBE_TABS = (".txt", "")
+_NOT_TEXT = {
+    b"PAR1": "is a Parquet file: give it the ending .parquet",
+    b"\x93NUMPY": "is a NumPy file: give it the ending .npy",
+    b"PK\x03\x04": "is a zip file or a spreadsheet: unpack it, or save the sheet as CSV",
+    b"ARROW1": "is an Arrow file: save it as .parquet",
+    b"\x1f\x8b": "is compressed: unpack it first",
+}
+_ADVICE = {
+    ".xlsx .xls .ods": "save the sheet as CSV",
+    ".pkl .pickle .pt .pth .joblib": "it could run code when read; save .npy or .parquet",
+    ".gz .zip .bz2 .xz .zst .tar": "unpack it first",
+    ".txt": "its lines do not all have the same number of tabs; give it the ending .csv or .tsv",
+    ".arrow": "save it as .parquet, or name the folder it is in",
+}
+
+
+def open_source(
+    path: str | PathLike[str],
+    *,
+    encoding: str | None = None,
+    split: str | None = None,
+    verify_images: bool = True,
+    names: Sequence[str] | None = None,
+) -> Source:
+    """Open a file or folder; its rows are read, and checked, when walked.
+
+    ``encoding`` overrides what would be detected in a text file, and ``names`` are its columns'
+    where it has no header row. ``split`` picks one split of a Hugging Face DatasetDict.
+    ``verify_images`` decodes every image of a folder once, and names those that cannot be read.
+    Text may be packed by gzip (.csv.gz); a file without an ending, or .txt, is read where all its
+    lines have the same number of tabs.
+    """
+    path = Path(path)
+    named = None if names is None else ",".join(names)
+    if path.is_dir():
+        _only_for("a text file", encoding, path)
+        _only_for("a table of text", named, path)
+        if is_dataset_folder(path):
+            return open_dataset_folder(path, split)
+        _only_for("a Hugging Face dataset folder", split, path)
+        return open_images(path, verify_images)
+    if not path.is_file():
+        raise InputError(
+            f"{path} {'is neither file nor folder' if path.exists() else 'does not exist'}."
+        )
+    _only_for("a Hugging Face dataset folder", split, path)
+    packed = path.suffix.lower() == ".gz"
+    suffix = Path(path.stem if packed else path.name).suffix.lower()
+    if suffix in _TEXT:
+        start = b"" if packed else read_start(path, 8)
+        for magic, fault in _NOT_TEXT.items():
+            if start.startswith(magic):
+                raise InputError(f"{path.name} is not text, but {fault}.")
+        if suffix in _TEXT[2:]:
+            _only_for("a table of text", named, path)
+            return open_jsonl(path, encoding)
+        return open_delimited(path, suffix[1:], encoding, names=names)
+    if suffix in _MAYBE_TABS and _has_tabs(path, encoding):
+        return open_delimited(path, "tsv", encoding, names=names)
+    suffix = path.suffix.lower()
+    _only_for("a text file", encoding, path)
+    _only_for("a table of text", named, path)
+    openers = {".parquet": open_parquet, ".npy": open_npy, ".npz": open_npz}
+    if suffix in openers:
+        return openers[suffix](path)
+    known = ", ".join((*_TEXT, *openers))
+    known = f"known are {known}, a folder of images and a Hugging Face dataset folder"
+    advice = next((say for endings, say in _ADVICE.items() if suffix in endings.split()), known)
+    raise InputError(f"{path.name} cannot be read: {advice}.")
+
+
+def _has_tabs(path: Path, encoding: str | None) -> bool:
+    """Whether a file whose name says nothing is a table of text with tabs."""
+    if b"\0" in read_start(path, 1 << 16) and encoding is None:
+        return False
+    return counts_tabs_alike(path, encoding_of(path, encoding)) is not None
+
+
+def _only_for(what: str, option: str | None, path: Path) -> None:
+    if option is not None:
+        raise InputError(
+            f"{path.name} is not {what}, so {short(option)} means nothing for it; leave the option "
+            "out."
+        )

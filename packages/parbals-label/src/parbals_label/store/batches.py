@@ -1,0 +1,195 @@
+"""Batches that were handed out, and the leases that say which items are out now."""
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from parbals.errors import InputError
+
+from parbals_label.store.clock import moment
+from parbals_label.store.current import CURRENT, UNSEEN, labels_of
+from parbals_label.store.database import Database
+from parbals_label.store.items import count_items, read_item
+from parbals_label.store.records import BatchItem, BatchRecord
+from parbals_label.store.rows import check_position, check_text, from_json, now, to_json
+
+__all__ = ["Batches", "TakenError"]
+
+_TWICE = "is in the batch twice"
+
+
+class TakenError(InputError):
+    """An item of the batch was answered or handed out before it was stored; choose again."""
+
+
+class Batches:
+    """The part of the store that holds batches and leases."""
+
+    _db: Database
+
+    def record_batch(
+        self,
+        strategy: str,
+        seed: int | None,
+        items: Sequence[tuple[int, float | None, float | None]],
+        settings: dict[str, Any],
+        *,
+        annotator: str | None = None,
+        expires: float | None = None,
+        queued: bool = False,
+        renew: bool = False,
+    ) -> int:
+        """Store a batch of (position, score, initial score), best first; its number.
+
+        Its items are leased; those that have a label or are out already are refused. ``expires`` is
+        a time as ``moment()`` gives it; without one an item is out until it is answered or given
+        back. A ``queued`` batch waits on the labelling page for anybody; items that were answered
+        or handed out while it was being chosen are left out of it, and the ranks of the others
+        count without them. With ``renew`` it takes the place of the items that wait there unseen:
+        they leave the queue and their batches, which hold what was handed out.
+        """
+        check_text(strategy, "strategy")
+        if annotator is not None:
+            check_text(annotator, "annotator")
+        if not items:
+            raise InputError("The batch has no items; choose at least one.")
+        body = to_json(settings, "settings")
+        with self._db.transaction() as connection:
+            n_items = count_items(connection)
+            batch = (
+                1 + connection.execute("SELECT coalesce(max(batch), 0) FROM batches").fetchone()[0]
+            )
+            connection.execute(
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?)", (batch, now(), strategy, seed, body)
+            )
+            at = moment()
+            rank = 0
+            for position, chosen_in in connection.execute(UNSEEN).fetchall() if renew else ():
+                connection.execute("DELETE FROM leases WHERE position = ?", (position,))
+                connection.execute(
+                    "DELETE FROM batch_items WHERE batch = ? AND position = ?",
+                    (chosen_in, position),
+                )
+            for row, (given, score, initial) in enumerate(items):
+                position = check_position(given, n_items, f"items[{row}]")
+                reason = _taken(connection, position, batch, at)
+                if reason and queued and (rank or row + 1 < len(items)):
+                    continue
+                if reason:
+                    name = read_item(connection, self._db.project, position).id
+                    kind = InputError if reason == _TWICE else TakenError
+                    raise kind(f"items[{row}] (item {name!r}) {reason}; leave it out of the batch.")
+                connection.execute(
+                    "INSERT INTO batch_items VALUES (?, ?, ?, ?, ?)",
+                    (batch, position, rank, _number(score), _number(initial)),
+                )
+                connection.execute(
+                    "INSERT OR REPLACE INTO leases (position, batch, annotator, expires, queued) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    (position, batch, annotator, _number(expires), int(queued)),
+                )
+                rank += 1
+        return int(batch)
+
+    def pending(self, now: float | None = None, *, annotator: str | None = None) -> list[int]:
+        """Positions that are out and not expired, or wait on the page, in order of batch and rank.
+
+        With an ``annotator``, only those that are out with them as a batch of their own.
+        """
+        theirs = "" if annotator is None else "AND NOT queued AND annotator = :who "
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT position FROM leases JOIN batch_items USING (batch, position) WHERE "
+                f"(queued OR expires IS NULL OR expires > :now) {theirs}ORDER BY batch, rank",
+                {"now": moment() if now is None else now, "who": annotator},
+            )
+            return [position for (position,) in rows]
+
+    def give_back(self, positions: Collection[int], *, annotator: str | None = None) -> int:
+        """End the leases of these items, or of those that are the annotator's; how many did."""
+        theirs = "" if annotator is None else " AND NOT queued AND annotator = :who"
+        with self._db.transaction() as connection:
+            n_items = count_items(connection)
+            checked = [
+                check_position(p, n_items, f"positions[{k}]") for k, p in enumerate(positions)
+            ]
+            return sum(
+                connection.execute(
+                    f"DELETE FROM leases WHERE position = :position{theirs}",
+                    {"position": position, "who": annotator},
+                ).rowcount
+                for position in checked
+            )
+
+    def batch_positions(self, batch: int) -> list[int]:
+        """The items of a batch, best first."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT position FROM batch_items WHERE batch = ? ORDER BY rank", (batch,)
+            )
+            return [position for (position,) in rows]
+
+    def chosen_by(self) -> dict[str | None, int]:
+        """How many of the labelled items each strategy chose, most first; None: nobody did."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT strategy, count(*) AS n FROM (SELECT DISTINCT position FROM "
+                f"({CURRENT}) WHERE label IS NOT NULL) AS labelled LEFT JOIN batches ON batch = "
+                "(SELECT max(batch) FROM batch_items AS i WHERE i.position = labelled.position) "
+                "GROUP BY strategy ORDER BY n DESC, strategy"
+            )
+            return dict(rows.fetchall())
+
+    @property
+    def n_batches(self) -> int:
+        """How many batches were handed out."""
+        with self._db.reading() as connection:
+            return int(
+                connection.execute("SELECT count(DISTINCT batch) FROM batch_items").fetchone()[0]
+            )
+
+    def batches(self) -> list[BatchRecord]:
+        """Every batch that was handed out, oldest first."""
+        with self._db.reading() as connection:
+            records = []
+            # Members first: a batch stored between the two reads is then left out whole.
+            members: dict[int, list[BatchItem]] = {}
+            for batch, *rest in connection.execute(
+                "SELECT batch, position, rank, score, initial_score FROM batch_items ORDER BY "
+                "batch, rank"
+            ):
+                members.setdefault(batch, []).append(BatchItem(*rest))
+            for batch, created, strategy, seed, settings in connection.execute(
+                "SELECT * FROM batches ORDER BY batch"
+            ):
+                if batch in members:
+                    records.append(
+                        BatchRecord(
+                            batch,
+                            created,
+                            strategy,
+                            seed,
+                            from_json(settings, dict),
+                            tuple(members[batch]),
+                        )
+                    )
+        return records
+
+
+def _taken(connection: sqlite3.Connection, position: int, batch: int, at: float) -> str | None:
+    """Why an item cannot be handed out."""
+    lease = connection.execute(
+        "SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)
+    ).fetchone()
+    if lease is not None and lease[0] == batch:
+        return _TWICE
+    if lease is not None and (lease[2] or lease[1] is None or lease[1] > at):
+        return f"is already out in batch {lease[0]}"
+    for annotator, label, _ in labels_of(connection, position):
+        return f"already has the label {label!r} from {annotator!r}"
+    return None
+
+
+def _number(value: float | None) -> float | None:
+    """A float that SQLite can hold; NaN becomes None."""
+    return None if value is None or value != value else float(value)

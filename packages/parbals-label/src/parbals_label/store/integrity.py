@@ -1,0 +1,210 @@
+"""Is this project what was written? The questions asked on opening, and more of ``Store.check``."""
+
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from parbals.errors import ProjectDamagedError
+
+from parbals_label.store.journal import proved_start
+from parbals_label.store.renames import Renames
+from parbals_label.store.rows import checksum, from_json
+from parbals_label.store.schema import COLUMNS, schema_of, schema_rows
+
+__all__ = ["compare", "problems", "read_meta"]
+
+
+_SINCE = {"answers": 1, "passes": 2, "requests": 4}
+"""Tables whose rows are proved, and the version of the schema that brought them."""
+
+
+def problems(
+    connection: sqlite3.Connection, version: int, *, thorough: bool = False
+) -> Iterator[str]:
+    """Every sign of damage, the ones that make further reading pointless first.
+
+    On opening: the tables, the structure of the file, the settings, and every answer and pass.
+    ``thorough`` adds what takes longer on a large pool: the items, whose checksums are otherwise
+    checked whenever one is read.
+    """
+    if schema_rows(connection) != schema_of(version):
+        yield "its tables are not those of a project"
+        return
+    # quick_check does not compare indexes with their tables; a wrong one could hide a label.
+    kept = [table for table, since in _SINCE.items() if version >= since]
+    checks = (
+        ["integrity_check"]
+        if thorough
+        else ["quick_check", *(f"integrity_check('{table}')" for table in kept)]
+    )
+    structure = [
+        text
+        for check in checks
+        for (text,) in connection.execute(f"PRAGMA {check}")
+        if text != "ok"
+    ]
+    if structure:
+        yield from structure
+        return
+    try:
+        meta, bad = read_meta(connection)
+    except (ProjectDamagedError, KeyError, TypeError):
+        yield "its settings cannot be read"
+        return
+    yield from bad
+    if bad:
+        return
+    yield from _answer_problems(connection, meta["project"], set(meta["classes"]), Renames.of(meta))
+    for table in kept[1:]:
+        yield from _row_problems(connection, meta["project"], table)
+    if thorough:
+        yield from _item_problems(connection, meta["project"])
+        for table, row, *_ in connection.execute("PRAGMA foreign_key_check"):
+            yield f"row {row} of {table} belongs to nothing"
+
+
+def read_meta(connection: sqlite3.Connection) -> tuple[dict[str, Any], list[str]]:
+    """The settings, and which of them do not pass their checksum."""
+    meta, bad = _parsed(tuple(connection.execute("SELECT key, value, checksum FROM meta")))
+    return dict(meta), list(bad)
+
+
+@lru_cache(maxsize=4)  # every answer asks, and they seldom change
+def _parsed(rows: tuple[tuple[str, str, str], ...]) -> tuple[dict[str, Any], list[str]]:
+    meta = {key: from_json(value) for key, value, _ in rows}
+    owner = meta["project"]
+    bad = [
+        f"the setting {key!r} does not pass its checksum"
+        for key, value, proof in rows
+        if checksum(owner, "meta", (key, value)) != proof
+    ]
+    classes = meta["classes"]
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        bad.append("its classes cannot be read")
+    return meta, bad
+
+
+def _answer_problems(
+    connection: sqlite3.Connection, project: str, classes: set[str], renames: Renames
+) -> Iterator[str]:
+    """Answers are numbered 1, 2, ... without a gap; so are the revisions of an item's annotator."""
+    (n_items,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()
+    latest: dict[tuple[int, str], int] = {}
+    n_answers = 0
+    for *fields, proof in connection.execute(
+        f"SELECT {COLUMNS['answers']}, checksum FROM answers ORDER BY answer"
+    ):
+        answer, position, annotator, revision, label, *_ = fields
+        n_answers += 1
+        if checksum(project, "answers", fields) != proof:
+            yield f"answer {answer} does not pass its checksum"
+            continue
+        if answer != n_answers:
+            yield f"answer {n_answers} is missing"
+            n_answers = answer
+        if not 0 <= position < n_items:
+            yield f"answer {answer} is for item {position}, which is missing"
+        if label is not None and renames.now(label, answer) not in classes:
+            yield f"answer {answer} has the label {label!r}, which is not a class"
+        if revision != latest.get((position, annotator), 0) + 1:
+            before = f"revision {revision - 1} of the answer of {annotator!r}"
+            yield f"{before} for item {position} is missing"
+        latest[position, annotator] = revision
+    yield from _uncounted(connection, "answers", n_answers)
+
+
+def _row_problems(connection: sqlite3.Connection, project: str, table: str) -> Iterator[str]:
+    """Passes and requests are numbered 1, 2, ... without a gap."""
+    n_rows = 0
+    name = COLUMNS[table].partition(",")[0]
+    for *fields, proof in connection.execute(
+        f"SELECT {COLUMNS[table]}, checksum FROM {table} ORDER BY rowid"
+    ):
+        n_rows += 1
+        if checksum(project, table, fields) != proof:
+            yield f"{name} {fields[0]} does not pass its checksum"
+        elif fields[0] != n_rows:
+            yield f"{name} {n_rows} is missing"
+            n_rows = fields[0]
+    yield from _uncounted(connection, table, n_rows)
+
+
+def _uncounted(connection: sqlite3.Connection, table: str, n_rows: int) -> Iterator[str]:
+    """SQLite counts for itself how many rows a table has had."""
+    (counted,) = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,)
+    ).fetchone()
+    if counted > n_rows:
+        yield f"{counted} {table} were confirmed but only {n_rows} are there"
+
+
+def _item_problems(connection: sqlite3.Connection, project: str) -> Iterator[str]:
+    for expected, (position, name, content, proof) in enumerate(
+        connection.execute("SELECT position, id, content, checksum FROM items ORDER BY position")
+    ):
+        if position != expected:
+            yield f"item {expected} is missing"
+            return
+        if checksum(project, "items", (position, name, content)) != proof:
+            yield f"item {position} does not pass its checksum"
+
+
+def compare(
+    connection: sqlite3.Connection,
+    project: str,
+    lines: Iterable[bytes],
+    witness: tuple[str, bytes] | None,
+) -> tuple[str | None, dict[str, list[int]]]:
+    """A sound database beside its journal: what it has lost, and the rows that the journal lacks.
+
+    ``witness`` is what an older parbals kept instead of a journal.
+    """
+    names = {name for _, name, _, _ in schema_rows(connection)}
+    rows = {table: array("Q") for table in COLUMNS}
+    for table in names.intersection(rows):  # earlier schemas had fewer
+        query = f"SELECT checksum FROM {table} ORDER BY rowid"
+        rows[table].extend(int(proof, 16) for (proof,) in connection.execute(query))
+    seen = {table: bytearray(len(marks)) for table, marks in rows.items()}
+    most = {table: len(marks) for table, marks in rows.items()}
+    for start in filter(None, map(proved_start, lines)):
+        marks = rows[start.table]
+        if start.project != project:
+            return _foreign("project.journal"), {}
+        if start.number > len(marks):
+            most[start.table] = max(most[start.table], start.number)
+        elif marks[start.number - 1] != start.checksum:
+            return _other("project.journal", start.table, start.number), {}
+        else:
+            seen[start.table][start.number - 1] = 1
+    if witness is not None:
+        if witness[0] != project:
+            return _foreign("project.witness"), {}
+        for number, (mark, row) in enumerate(zip(witness[1], rows["answers"], strict=False), 1):
+            if mark not in (0, row >> 56 or 1):
+                return _other("project.witness", "answers", number), {}
+        most["answers"] = max(most["answers"], len(witness[1]))
+    for table, count in most.items():
+        if count > len(rows[table]):
+            return (
+                f"{count} {table} were confirmed but only {len(rows[table])} are there, so "
+                "project.sqlite3-wal is missing or damaged (put it back; or, if the project was "
+                "put back from an older copy on purpose, move project.journal or project.witness "
+                "away)"
+            ), {}
+    return None, {
+        table: [number for number, is_seen in enumerate(flags, 1) if not is_seen]
+        for table, flags in seen.items()
+    }
+
+
+def _foreign(file: str) -> str:
+    return f"{file} belongs to another project, or a -wal file of another project lies beside it"
+
+
+def _other(file: str, table: str, number: int) -> str:
+    return (
+        f"{file} knows another row {number} of {table} (if the project was put back from a copy on "
+        f"purpose, move {file} away)"
+    )

@@ -1,0 +1,246 @@
+"""The people of a project: who has a link of their own, what they may do, and where they are in.
+
+A link holds 32 random bytes. The project keeps only their hash, so that a copy of it opens nobody's
+page; a session of a browser is kept in the same way, and is good for as long as its link is.
+"""
+
+import secrets
+import sqlite3
+import time
+import unicodedata
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from parbals.errors import InputError
+
+from parbals_label.store.meta import Meta
+from parbals_label.store.records import Person
+from parbals_label.store.rows import check_text, now
+from parbals_label.store.schema import WITH_PEOPLE
+
+__all__ = [
+    *(
+        "ANNOTATOR",
+        "INVITED",
+        "NEW_LINK",
+        "OWNER",
+        "PREFIXES",
+        "RESERVED",
+        "REVOKED",
+        "ROLE",
+        "ROLES",
+    ),
+    *("Entry", "People", "check_name", "hashed", "is_reserved", "name_key"),
+]
+
+OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
+INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
+"""Kinds of events."""
+RESERVED = ("import", "notebook")
+PREFIXES = ("machine:", "label-studio ")
+"""Names, and beginnings of names, under which programs label and hold items."""
+_TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Characters that let a text be read in another order than it is written."""
+_LONGEST = 100
+_MOST_SESSIONS = 1000
+
+
+class Entry(NamedTuple):
+    """A session as it is kept: ``link`` and ``key`` are hashes; ``person`` None is the page's link.
+
+    ``key`` is the half of the secret that a browser keeps apart from its cookie.
+    """
+
+    link: str
+    key: str
+    expires: float
+    person: Person | None
+
+
+def hashed(secret: str) -> str:
+    """What is kept of a secret; it is random and long, so that one round is enough."""
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def name_key(name: str) -> str:
+    """Names with the same key are one name: compatible characters, capitals and spaces alike.
+
+    Characters that nobody sees do not make a difference either.
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    seen = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
+    return " ".join(seen.split())
+
+
+def is_reserved(name: str) -> bool:
+    """Whether programs label under this name."""
+    key = name_key(name)
+    return not key or key.startswith(PREFIXES) or key in RESERVED
+
+
+def check_name(name: Any) -> str:
+    """A name that a person may be invited by, without spaces around it."""
+    text = " ".join(check_text(name, "The name").split())
+    if len(text) > _LONGEST or any(unicodedata.category(c) == "Cc" or c in _TURNING for c in text):
+        raise InputError(
+            f"The name is {text[:_LONGEST]!r}; it must be at most {_LONGEST} characters that can "
+            "be shown."
+        )
+    if is_reserved(text):
+        raise InputError(f"The name is {text!r}, which programs use; choose another.")
+    return text
+
+
+class People(Meta):
+    """The part of the store that holds people, their links and their sessions."""
+
+    def invite(self, name: str, role: str = ANNOTATOR) -> str:
+        """Give a person a link; returns its secret, which nobody can find out again.
+
+        Somebody who has one gets a new one in its place, and the role: the old link and its
+        sessions stop working.
+        """
+        name = check_name(name)
+        if role not in ROLES:
+            raise InputError(f"The role is {role!r}; choose one of: {', '.join(ROLES)}.")
+        secret = secrets.token_urlsafe(32)
+        with self._db.transaction() as connection:
+            before = _person(connection, "key", name_key(name))
+            connection.execute(
+                "INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET role = "
+                "excluded.role, link = excluded.link, created = excluded.created",
+                (name_key(name), name, role, hashed(secret), now()),
+            )
+            detail = {"name": name if before is None else before.name, "role": role}
+            if before is None or not before.invited:
+                self._log(connection, INVITED, detail)
+            else:
+                self._log(connection, NEW_LINK, detail)
+                self._log_role(connection, before, role)
+        return secret
+
+    def set_role(self, name: str, role: str) -> None:
+        """Make an invited person an owner or an annotator; their link stays."""
+        if role not in ROLES:
+            raise InputError(f"The role is {role!r}; choose one of: {', '.join(ROLES)}.")
+        with self._db.transaction() as connection:
+            person = self._invited(connection, name)
+            connection.execute("UPDATE people SET role = ? WHERE key = ?", (role, name_key(name)))
+            self._log_role(connection, person, role)
+
+    def revoke(self, name: str) -> str:
+        """End a person's link and sessions; their labels stay. Returns the name as it is kept."""
+        with self._db.transaction() as connection:
+            person = self._invited(connection, name)
+            connection.execute(
+                "DELETE FROM sessions WHERE link = (SELECT link FROM people WHERE key = ?)",
+                (name_key(name),),
+            )
+            connection.execute("UPDATE people SET link = NULL WHERE key = ?", (name_key(name),))
+            self._log(connection, REVOKED, {"name": person.name, "role": person.role})
+        return person.name
+
+    def revoke_all(self) -> tuple[str, ...]:
+        """End every link and every session, the page's own too; the names of those who had one."""
+        with self._db.transaction() as connection:
+            people = connection.execute(
+                "SELECT name, role FROM people WHERE link IS NOT NULL ORDER BY key"
+            ).fetchall()
+            connection.execute("UPDATE people SET link = NULL")
+            connection.execute("DELETE FROM sessions")
+            for name, role in people:
+                self._log(connection, REVOKED, {"name": name, "role": role})
+        return tuple(name for name, _ in people)
+
+    def people(self) -> list[Person]:
+        """Everybody who was ever invited, by name."""
+        if self._db.version < WITH_PEOPLE:  # a project of an older parbals that is only looked at
+            return []
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT name, role, link IS NOT NULL, created FROM people ORDER BY key"
+            ).fetchall()
+        return [Person(name, role, bool(invited), created) for name, role, invited, created in rows]
+
+    def names(self) -> list[str]:
+        """Everybody who ever answered or passed, in the order in which they came."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT annotator FROM (SELECT annotator, created FROM answers UNION ALL SELECT "
+                "annotator, created FROM passes) GROUP BY annotator ORDER BY min(created)"
+            )
+            return [name for (name,) in rows]
+
+    def concerns(self, position: int, name: str) -> bool:
+        """Whether a person has an item now, or has answered or passed it."""
+        with self._db.reading() as connection:
+            theirs = " UNION ALL ".join(
+                f"SELECT 1 FROM {table} WHERE position = :position AND annotator = :name"
+                for table in ("leases", "answers", "passes")
+            )
+            row = connection.execute(
+                f"SELECT EXISTS ({theirs})", {"position": position, "name": name}
+            ).fetchone()
+        return bool(row[0])
+
+    def person_of(self, secret: str) -> Person | None:
+        """Whose link this is."""
+        with self._db.reading() as connection:
+            return _person(connection, "link", hashed(secret))
+
+    def person_named(self, name: str) -> Person | None:
+        """An invited person; None also for one whose link was revoked."""
+        with self._db.reading() as connection:
+            person = _person(connection, "key", name_key(name))
+        return person if person is not None and person.invited else None
+
+    def start_session(self, link: str, place: str, seconds: float) -> tuple[str, str]:
+        """A browser came in by a link at a place: the two secrets that it will show from now on."""
+        session, key, moment = secrets.token_urlsafe(32), secrets.token_urlsafe(32), time.time()
+        with self._db.transaction() as connection:
+            connection.execute("DELETE FROM sessions WHERE expires <= ?", (moment,))
+            connection.execute(
+                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
+                (hashed(session), hashed(key), hashed(link), place, moment, moment + seconds),
+            )
+            connection.execute(
+                "DELETE FROM sessions WHERE link = ? AND session NOT IN (SELECT session FROM "
+                "sessions WHERE link = ? ORDER BY created DESC LIMIT ?)",
+                (hashed(link), hashed(link), _MOST_SESSIONS),
+            )
+        return session, key
+
+    def session(self, session: str, place: str) -> Entry | None:
+        """The session that a browser shows, unless it has ended, or was begun elsewhere."""
+        with self._db.reading() as connection:
+            row = connection.execute(
+                "SELECT link, key, expires FROM sessions WHERE session = ? AND place = ? AND "
+                "expires > ?",
+                (hashed(session), place, time.time()),
+            ).fetchone()
+            if row is None:
+                return None
+            link, key, expires = row
+            return Entry(link, key, expires, _person(connection, "link", link))
+
+    def end_session(self, session: str) -> None:
+        """The browser has signed out."""
+        with self._db.transaction() as connection:
+            connection.execute("DELETE FROM sessions WHERE session = ?", (hashed(session),))
+
+    def _invited(self, connection: sqlite3.Connection, name: str) -> Person:
+        person = _person(connection, "key", name_key(check_text(name, "The name")))
+        if person is None or not person.invited:
+            raise InputError(f"{name!r} has no link; `parbals people DIR` lists who has one.")
+        return person
+
+    def _log_role(self, connection: sqlite3.Connection, person: Person, role: str) -> None:
+        if person.role != role:
+            self._log(connection, ROLE, {"name": person.name, "role": [person.role, role]})
+
+
+def _person(connection: sqlite3.Connection, column: str, value: str) -> Person | None:
+    row = connection.execute(
+        f"SELECT name, role, link IS NOT NULL, created FROM people WHERE {column} = ?", (value,)
+    ).fetchone()
+    return None if row is None else Person(row[0], row[1], bool(row[2]), row[3])

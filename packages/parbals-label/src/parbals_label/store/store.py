@@ -1,0 +1,191 @@
+"""The project store: the one way in which anything is written to a project."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from parbals.errors import ParbalsError
+
+from parbals_label.store.answers import Answers
+from parbals_label.store.batches import Batches
+from parbals_label.store.creation import create_file
+from parbals_label.store.database import FILE_NAME, Database
+from parbals_label.store.integrity import compare, problems
+from parbals_label.store.items import Items
+from parbals_label.store.journal import old_witness
+from parbals_label.store.meta import check_classes, write_meta
+from parbals_label.store.passes import Passes
+from parbals_label.store.people import People
+from parbals_label.store.queue import Queue
+from parbals_label.store.records import Answer, Report
+from parbals_label.store.rows import from_json, now, to_json
+from parbals_label.store.salvage import salvage
+from parbals_label.store.schema import check_version
+from parbals_label.store.settings import checked_settings
+
+__all__ = ["Store"]
+
+
+class Store(People, Items, Answers, Batches, Passes, Queue):
+    """A labelling project in a folder, used from one thread; many processes may have it open.
+
+    What it promises:
+
+    * P1 A call that has returned is on disk. It survives the death of the process, and power loss
+      (SQLite, write-ahead log, synchronous FULL); answers and passes are in the journal as well. A
+      call that raised has stored nothing, or its caller is told that it was not confirmed;
+      repeating it is safe.
+    * P2 There is one answer per item, annotator and revision. Repeating a request with its id
+      changes nothing.
+    * P3 A later answer never silently replaces an earlier one: it must be asked for, and history
+      keeps both.
+    * P4 A damaged project is noticed when it is opened (answers, settings, structure, lost files)
+      or when the damaged row is read (items), and refused; ``salvage`` takes out the answers that
+      can still be proved.
+    * P5 Everything a batch depends on is kept (order of items, labels, what is out, seed and
+      settings), so that the same seed and labels give the same batch again.
+    * P6 Bad input is refused before anything changes, naming the row and what is wrong with it.
+    * P8 Nothing in the files is ever executed: values are text, numbers and JSON, no pickle, and
+      nothing in the schema that parbals did not put there.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Use ``Store.create`` or ``Store.open``."""
+        self._db = database
+
+    @classmethod
+    def create(
+        cls, folder: str | PathLike[str], *, classes: Sequence[str], settings: dict[str, Any]
+    ) -> Self:
+        """A new, empty project; a folder that already holds one is refused."""
+        meta = {
+            **checked_settings(settings),
+            "classes": check_classes(classes),
+            "project": uuid4().hex,
+        }
+
+        def fill(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN")
+            write_meta(connection, meta["project"], meta)
+            connection.execute("COMMIT")
+
+        create_file(Path(folder), fill)
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: str | PathLike[str], *, read_only: bool = False) -> Self:
+        """The project in a folder, after checking that it is undamaged."""
+        return cls(Database(Path(folder), read_only=read_only))
+
+    @staticmethod
+    def salvage(path: str | PathLike[str]) -> Iterator[Answer]:
+        """The answers of a damaged project that can be read and proved, in the order given.
+
+        From the journal, and from the database as far as it can be read; changes nothing.
+        """
+        return salvage(Path(path), Path(path) / FILE_NAME)
+
+    def close(self) -> None:
+        """Close the project; closing twice is fine."""
+        self._db.close()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Calls inside the block share one commit, and none is on disk before the block has ended.
+
+        A call that refuses its input stores nothing and leaves the others; any other error undoes
+        the whole block.
+        """
+        return self._db.together()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def folder(self) -> Path:
+        """Where the project lives."""
+        return self._db.file.parent
+
+    @property
+    def identity(self) -> str:
+        """A word that no other project has, given when it was made."""
+        return self._db.project
+
+    def save_report(self, body: dict[str, Any], n_labels: int) -> int:
+        """Store a report written when there were ``n_labels`` labels; returns its number."""
+        row = (now(), int(n_labels), to_json(body, "body"))
+        with self._db.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO reports (created, n_labels, body) VALUES (?, ?, ?)", row
+            )
+            return int(cursor.lastrowid or 0)
+
+    def latest_report(self) -> Report | None:
+        """The report stored last."""
+        with self._db.reading() as connection:
+            row = connection.execute(
+                "SELECT report, created, n_labels, body FROM reports ORDER BY report DESC LIMIT 1"
+            ).fetchone()
+        return None if row is None else Report(row[0], row[1], row[2], from_json(row[3], dict))
+
+    def reports(self, after: int = 0) -> list[Report]:
+        """All stored reports, oldest first, or those with a number above ``after``."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT report, created, n_labels, body FROM reports WHERE report > ? ORDER BY "
+                "report",
+                (after,),
+            ).fetchall()
+        return [
+            Report(report, created, n_labels, from_json(body, dict))
+            for report, created, n_labels, body in rows
+        ]
+
+    def revision(self) -> tuple[int, ...]:
+        """Numbers that change whenever answers, passes, batches, reports or settings do."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT (SELECT coalesce(max(answer), 0) FROM answers), (SELECT "
+                "coalesce(max(pass), 0) FROM passes), (SELECT coalesce(max(batch), 0) FROM "
+                "batches), (SELECT coalesce(max(report), 0) FROM reports)"
+            ).fetchone()
+        return (*rows, self.settings_mark())
+
+    def copy_database(self, file: Path) -> None:
+        """The database as it is at this moment, in a file of its own that is not there yet."""
+        with self._db.reading() as connection, closing(sqlite3.connect(file)) as copy:
+            connection.backup(copy)
+
+    def check(self) -> list[str]:
+        """Everything that is wrong with the project's files; empty when it is sound.
+
+        Reads all of them.
+        """
+        size, witness = self._db.journal.size(), old_witness(self.folder)
+        faults: list[str] = []
+        try:
+            with self._db.reading() as connection:
+                connection.execute("BEGIN")
+                try:
+                    faults += problems(connection, check_version(connection), thorough=True)
+                    lines = self._db.journal.lines(size)
+                    if not faults:
+                        lost, _ = compare(connection, self.identity, lines, witness)
+                        faults += [lost] if lost else []
+                finally:
+                    connection.execute("COMMIT")
+        except ParbalsError as error:
+            faults.append(str(error))
+        return faults

@@ -1,0 +1,158 @@
+"""Who comes in: by the page's own link, by a personal one, by a session, or named by a proxy.
+
+A browser that opens a link gets a session: a cookie, which scripts cannot read, and a key, which
+the page keeps in its storage and sends with every request. Browsers show a cookie to every port of
+a machine, but storage only to the very address it belongs to; so what another server sees of a
+session opens nothing. Both end after a while, with the link, and when somebody signs out.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from parbals.errors import InputError
+from starlette.exceptions import HTTPException
+
+from parbals_label.store.people import OWNER, Entry, hashed, is_reserved, name_key
+from parbals_label.store.records import Person
+from parbals_label.store.store import Store
+from parbals_label.web.desk import Desk
+
+__all__ = ["SHARED", "Door", "Visitor"]
+
+T = TypeVar("T")
+
+SHARED = "the page's link"
+"""Who did it, where nobody knows more than that: anyone who was given the link."""
+_SESSION_SECONDS = 30 * 24 * 3600.0
+_LOOK_SECONDS = 1.0
+_MOST_KNOWN = 10_000
+_MOST_NAMES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who makes a request: ``name`` is None where the page's own link was used.
+
+    ``origin`` is the address the request came from, ``session`` the cookie if there is one.
+    """
+
+    name: str | None
+    role: str
+    origin: str = ""
+    session: str | None = None
+
+    @property
+    def is_owner(self) -> bool:
+        return self.role == OWNER
+
+    @property
+    def signature(self) -> str:
+        """The name to write into the log."""
+        return self.name or SHARED
+
+
+class Door:
+    """Knows the links and sessions of a project.
+
+    What the project says is believed for a second, so that not every request asks it: a link that
+    is revoked by a command ends within that time, one that is revoked on the page at once.
+    """
+
+    def __init__(
+        self, desk: Desk, token: str, *, session_seconds: float = _SESSION_SECONDS
+    ) -> None:
+        self._desk, self._token, self.session_seconds = desk, token, session_seconds
+        self._known: dict[tuple[str, ...], tuple[float, Any]] = {}
+        self._spellings: dict[str, str] | None = None
+
+    async def by_link(self, token: str) -> Visitor | None:
+        """The visitor with a link's secret."""
+        if secrets.compare_digest(token.encode("utf-8", "surrogatepass"), self._token.encode()):
+            return Visitor(None, OWNER)
+        person = await self._ask(("link", hashed(token)), lambda store: store.person_of(token))
+        return _visitor(person)
+
+    async def by_session(self, cookie: str, key: str | None, place: str) -> Visitor | None:
+        """The visitor of a session that was begun at this place.
+
+        ``key`` None: the page itself is asked for, whose files hold nothing of the project.
+        """
+        question = ("session", hashed(cookie), place)
+        entry: Entry | None = await self._ask(question, lambda store: store.session(cookie, place))
+        if entry is None or entry.expires <= time.time():
+            return None
+        if key is not None and not secrets.compare_digest(entry.key, hashed(key)):
+            return None
+        if entry.link == hashed(self._token):
+            return Visitor(None, OWNER, session=cookie)
+        visitor = _visitor(entry.person)
+        return None if visitor is None else replace(visitor, session=cookie)
+
+    async def by_name(self, name: str) -> Visitor | None:
+        """Somebody whom a proxy has let in; they must have been invited here as well."""
+        return _visitor(await self._ask(("name", name), lambda store: store.person_named(name)))
+
+    async def label_as(self, visitor: Visitor, given: str) -> str:
+        """The name under which a visitor labels, as it is spelt: a personal link is its name.
+
+        Who has the page's own link says a name, which must be nobody's who was invited.
+        """
+        if visitor.name is not None:
+            if name_key(given) != name_key(visitor.name):
+                raise HTTPException(
+                    403, f"This link is {visitor.name}'s, and nobody else can label with it"
+                )
+            return visitor.name
+        if is_reserved(given):
+            raise InputError(f"annotator is {given!r}, a name that programs use; choose another.")
+        is_team = await self._ask(("team",), lambda store: any(p.invited for p in store.people()))
+        if is_team and await self.by_name(given) is not None:
+            raise HTTPException(
+                403, f"{given} has a link of their own; only that labels as {given}"
+            )
+        if self._spellings is None:
+            names = await self._desk.read_slowly(lambda store: store.names())
+            self._spellings = {name_key(name): name for name in reversed(names)}
+            self._spellings |= {name: name for name in names}
+        spelt = self._spellings.get(given) or self._spellings.get(name_key(given)) or given
+        self._spellings.setdefault(name_key(given), spelt)
+        if len(self._spellings) > _MOST_NAMES:  # invented ones; those that label are read again
+            self._spellings = None
+        return spelt
+
+    async def admit(self, token: str, place: str) -> tuple[str, str]:
+        """Begin a session for a link that is good: cookie and key."""
+        return await self._desk.write(
+            lambda store: store.start_session(token, place, self.session_seconds)
+        )
+
+    async def leave(self, visitor: Visitor) -> None:
+        """End the visitor's session."""
+        cookie = visitor.session
+        if cookie is not None:
+            await self._desk.write(lambda store: store.end_session(cookie))
+            self.forget()
+
+    def forget(self) -> None:
+        """Somebody's rights have changed: ask the project again.
+
+        A question that is on its way still has the old memory, and answers into that.
+        """
+        self._known = {}
+
+    async def _ask(self, question: tuple[str, ...], look: Callable[[Store], T]) -> T:
+        known, moment = self._known, time.monotonic()
+        if question in known and moment - known[question][0] < _LOOK_SECONDS:
+            return known[question][1]
+        answer = await self._desk.read(look)
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[question] = moment, answer
+        return answer
+
+
+def _visitor(person: Person | None) -> Visitor | None:
+    return None if person is None else Visitor(person.name, person.role)

@@ -1,0 +1,212 @@
+"""Who may speak to the page: every request passes here before anything else sees it.
+
+The server listens on this machine, but so do web pages from everywhere that are open in its
+browsers. A request must name the server by one of its own names (DNS rebinding), must not come from
+another site's page (request forgery), and must show who makes it (other users and programs of the
+machine): by a link's token, by a session, or, behind a proxy that logs people in, by that proxy's
+word. What each of them may do is decided by the routes.
+"""
+
+from collections.abc import Iterable, MutableMapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs
+
+from parbals.errors import ParbalsError
+
+from parbals_label.web.bodies import BODY_SECONDS, MOST_BYTES, read_body
+from parbals_label.web.desk import BusyError
+from parbals_label.web.door import Door, Visitor
+from parbals_label.web.place import Place, address_of
+from parbals_label.web.refusal import Receive, RefusedError, Scope, Send, refuse
+
+__all__ = ["KEY", "MOST_BYTES", "Guard"]
+
+KEY = "x-parbals-key"
+"""The header with the half of a session that the page keeps."""
+_CHANGING = ("POST", "PATCH")
+_ONCE = (
+    "host", "origin", "sec-fetch-site", "sec-fetch-mode", "authorization", "content-type", KEY,
+)  # fmt: skip
+_SITES = ("same-origin", "none", "same-site", "cross-site")
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+]
+# A page of our own that goes on: where the link was clicked on another site, a redirect would still
+# count as that site's, and come without the cookie. Its script keeps the key first.
+_GO_ON = (
+    "<!doctype html><html lang=en data-key={key}><meta charset=utf-8><meta name=viewport "
+    "content='width=device-width'><link rel=icon href='data:,'><title>parbals</title>"
+    "<script src=/static/js/enter.js></script>"
+    "<body><noscript><p>This page needs JavaScript.</p></noscript></body></html>"
+)
+
+
+class Guard:
+    """Pure ASGI middleware in front of an application at a place, with its door."""
+
+    def __init__(
+        self, app: Any, *, door: Door, place: Place, body_seconds: float = BODY_SECONDS
+    ) -> None:
+        self.app, self.door, self.place, self.body_seconds = app, door, place, body_seconds
+        self._once = {*_ONCE, place.user_header}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] == "http":
+            await self._http(scope, receive, _hardened(scope, send))
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            headers = self._single(scope["headers"])
+            self._check_place(scope, headers)
+            if scope["method"] not in ("GET", *_CHANGING):
+                raise RefusedError(
+                    405, "method", "This method is not known here.", (b"allow", b"GET, POST, PATCH")
+                )
+            if _is_arriving(scope):
+                token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
+                if token and await self.door.by_link(token):
+                    await self._admit(send, token, headers["host"].lower())
+                    return
+            visitor = await self._visitor(scope, headers)
+            body = await read_body(scope, headers, receive, self.body_seconds)
+        except RefusedError as refused:
+            await refuse(scope, send, refused)
+            return
+        except ParbalsError as error:  # the project cannot be asked who this is
+            status, code = (429, "busy") if isinstance(error, BusyError) else (503, "project")
+            retry = (b"retry-after", b"5")
+            await refuse(scope, send, RefusedError(status, code, str(error), retry))
+            return
+        if body is not None:
+            scope["state"] = {**scope.get("state", {}), "visitor": visitor}
+            await self.app(scope, body, send)
+
+    def _check_place(self, scope: Scope, headers: dict[str, str]) -> None:
+        """The right name, and no other site behind it."""
+        local = str((scope.get("server") or ("",))[0])
+        if not self.place.is_host(headers.get("host", ""), local):
+            raise RefusedError(
+                421, "host", "This server is not called by that name; use the link it printed."
+            )
+        origin = headers.get("origin")
+        if origin is not None and not self.place.is_origin(origin, local):
+            raise RefusedError(403, "origin", "Requests from other sites' pages are refused.")
+        site = headers.get("sec-fetch-site")
+        foreign = site is not None and site not in ("same-origin", "none")
+        opening = _is_arriving(scope) and headers.get("sec-fetch-mode", "navigate") == "navigate"
+        # A link in another page may lead here, to the door: without the token there is nothing to
+        # see.
+        if site is not None and (site not in _SITES or (foreign and not opening)):
+            raise RefusedError(403, "origin", "Requests from other sites' pages are refused.")
+
+    async def _visitor(self, scope: Scope, headers: dict[str, str]) -> Visitor:
+        """Who this is; what a browser sends by itself changes something only from the page."""
+        peer = str((scope.get("client") or ("",))[0])
+        is_proxy = self.place.is_proxy(peer)
+        named = headers.get(self.place.user_header or "", "").strip()
+        if named:
+            if not is_proxy:
+                raise RefusedError(
+                    403,
+                    "header",
+                    f"{self.place.user_header} is believed from the proxy alone, and {peer} is not "
+                    "its address (--proxy).",
+                )
+            visitor = await self.door.by_name(named.encode("latin-1").decode("utf-8", "replace"))
+            if visitor is None:
+                raise RefusedError(403, "person", "Nobody has invited you; ask an owner to.")
+        elif "authorization" in headers:
+            scheme, _, given = headers["authorization"].partition(" ")
+            visitor = await self.door.by_link(given.strip()) if scheme.lower() == "bearer" else None
+        else:
+            visitor = await self._by_cookie(scope, headers)
+        if visitor is None:
+            raise RefusedError(
+                401,
+                "token",
+                "The link is missing or no longer good; open the one that `parbals serve` printed, "
+                "or your own.",
+                (b"www-authenticate", b"Bearer"),
+            )
+        is_ambient = named or visitor.session is not None
+        is_ours = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
+        if is_ambient and scope["method"] in _CHANGING and not is_ours:
+            raise RefusedError(403, "origin", "A change must come from the page itself.")
+        forwarded = headers.get("x-forwarded-for", "").replace(";", ",").rpartition(",")[2].strip()
+        return replace(visitor, origin=forwarded if is_proxy and address_of(forwarded) else peer)
+
+    async def _by_cookie(self, scope: Scope, headers: dict[str, str]) -> Visitor | None:
+        if _is_arriving(scope) and headers.get("sec-fetch-site") in ("same-site", "cross-site"):
+            return None  # another site's link opens the door only with the token in it
+        host = headers["host"].lower()
+        name = self.place.cookie(host)
+        # By hand: cookies of other servers on this machine come along, and a parser may stumble
+        # over them.
+        parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+        cookie = next((value for key, _, value in parts if key == name), "")
+        if not cookie:
+            return None
+        key = headers.get(KEY, "") if scope["path"].startswith("/api") else None
+        return await self.door.by_session(cookie, key, host)
+
+    async def _admit(self, send: Send, token: str, host: str) -> None:
+        """Begin a session, and go on to the page: the token is in no address after this one."""
+        session, key = await self.door.admit(token, host)
+        rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
+        secure = "; Secure" if self.place.is_private(host) else ""
+        body = _GO_ON.format(key=key).encode()
+        headers = [
+            (b"set-cookie", f"{self.place.cookie(host)}={session}; {rules}{secure}".encode()),
+            (b"cache-control", b"no-store"),
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _single(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+        """Headers by name; those that decide anything may come once only."""
+        values: dict[str, str] = {}
+        for raw_name, raw_value in headers:
+            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+            if name in values and name in self._once:
+                raise RefusedError(400, "header", f"The header {name} came twice.")
+            values[name] = f"{values[name]}; {value}" if name in values else value
+        return values
+
+
+def _is_arriving(scope: Scope) -> bool:
+    return bool(scope["method"] == "GET" and scope["path"] == "/")
+
+
+def _hardened(scope: Scope, send: Send) -> Send:
+    """Every answer tells browsers to trust it as little as possible."""
+    lasting = scope["path"].startswith("/static/")
+
+    async def wrapped(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message["headers"]}
+            extra = [*_HEADERS, (b"cache-control", b"no-cache" if lasting else b"no-store")]
+            message["headers"] = [
+                *message["headers"],
+                *(header for header in extra if header[0] not in names),
+            ]
+        await send(message)
+
+    return wrapped

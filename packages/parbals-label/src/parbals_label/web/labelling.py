@@ -1,0 +1,199 @@
+"""The routes of labelling: items to take, answers, passes, undo, leases, settings."""
+
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request
+
+from parbals_label.project.quick import quick_batch
+from parbals_label.store.clock import moment
+from parbals_label.store.meta import RELEASED, TAKEN_BACK
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+from parbals_label.web.door import Door
+from parbals_label.web.failures import StrictRoute, errors_of
+from parbals_label.web.queries import project
+from parbals_label.web.schemas import (
+    AnswersIn,
+    LeasesOut,
+    PassIn,
+    PassOut,
+    PositionsIn,
+    ProjectOut,
+    ReleaseAllIn,
+    ReleasedOut,
+    SettingsIn,
+    StoredAnswer,
+    StoredOut,
+    TakeIn,
+    TasksOut,
+    UndoIn,
+    UndoneOut,
+)
+from parbals_label.web.session import Session
+from parbals_label.web.visitors import anyone, owner
+
+__all__ = ["labelling_routes"]
+
+
+def labelling_routes(session: Session, door: Door) -> APIRouter:
+    """What annotators do: items to take, answers, passes, undo, leases; and settings, for owners.
+
+    ``door`` says under which name a visitor labels.
+    """
+    routes = APIRouter(prefix="/api", route_class=StrictRoute)
+    desk = session.desk
+
+    @routes.get("/project", responses=errors_of())
+    async def get_project() -> ProjectOut:
+        """What the page needs to know once."""
+        return await desk.read(project)
+
+    @routes.patch("/settings", responses=errors_of(body=True))
+    async def change_settings(body: SettingsIn, request: Request) -> ProjectOut:
+        """Change what annotators see and how items are handed out."""
+        visitor = owner(request)
+        changes = body.model_dump(exclude_none=True)
+
+        def act(store: Store) -> ProjectOut:
+            if changes:
+                with store.acting(visitor.signature, visitor.origin):
+                    store.update_settings(**changes)
+            return project(store)
+
+        return await desk.write(act)
+
+    @routes.post("/take", responses=errors_of(body=True))
+    async def take(body: TakeIn, request: Request) -> TasksOut:
+        """Items for an annotator: first those they have already, then the best that wait.
+
+        Where too few do, more are chosen at once: nobody waits for the model.
+        """
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
+
+        def act(store: Store) -> TasksOut:
+            tasks = session.tasks(store)
+            leases = store.take(name, body.n, tasks.lease_seconds)
+            if len(leases) < body.n and quick_batch(store) is not None:
+                leases = store.take(name, body.n, tasks.lease_seconds)
+            items = [tasks.task(store, lease) for lease in leases]
+            return TasksOut(items=items, queue=session.queue(store.queue_counts(name)))
+
+        tasks = await desk.write(act)
+        session.touch(name, tasks.queue.ready)
+        return tasks
+
+    @routes.post("/answers", responses=errors_of(409, body=True))
+    async def answers(body: AnswersIn, request: Request) -> StoredOut:
+        """Store labels, all or none; 200 means that they are on disk."""
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
+        labels = [
+            Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
+            for a in body.answers
+        ]
+        result = await desk.write(lambda store: store.submit(labels, annotator=name))
+        session.touch(name, done=len(body.answers))
+        rows = zip(body.answers, result.answers, result.outcomes, strict=True)
+        return StoredOut(
+            stored=[
+                StoredAnswer(
+                    request_id=a.request_id, position=a.position, answer=number, outcome=outcome
+                )
+                for a, number, outcome in rows
+            ]
+        )
+
+    @routes.post("/passes", responses=errors_of(409, body=True))
+    async def pass_over(body: PassIn, request: Request) -> PassOut:
+        """Store that an annotator skips an item or is unsure; others may still label it."""
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
+        outcome = await desk.write(
+            lambda store: store.pass_over(
+                body.position,
+                body.kind,
+                annotator=name,
+                request_id=body.request_id,
+                comment=_words(body.comment),
+            )
+        )
+        session.touch(name, done=1)
+        return PassOut(position=body.position, outcome=outcome)
+
+    @routes.post("/undo", responses=errors_of(409, body=True))
+    async def undo(body: UndoIn, request: Request) -> UndoneOut:
+        """Take back the annotator's latest label or pass of an item; it is theirs again.
+
+        An owner may take back somebody else's.
+        """
+        visitor, name = anyone(request), body.annotator
+        if body.as_owner:
+            owner(request)
+        else:
+            name = await door.label_as(visitor, name)
+        session.pace.admit(visitor.name or name)
+
+        def act(store: Store) -> UndoneOut:
+            tasks = session.tasks(store)
+            before = store.revision()[:2]
+            undone, lease = store.undo(
+                body.position,
+                name,
+                lease_seconds=tasks.lease_seconds,
+                request_id=body.request_id,
+            )
+            task = tasks.task(store, lease)
+            was = {name: value for name, value in asdict(undone).items() if value is not None}
+            if body.as_owner and store.revision()[:2] != before:  # a retry takes back nothing
+                with store.acting(visitor.signature, visitor.origin):
+                    store.log(TAKEN_BACK, name=name, item=task.id, was=undone.label or undone.kind)
+            return UndoneOut(item=task, was=was)
+
+        return await desk.write(act)
+
+    @routes.post("/leases", responses=errors_of(body=True))
+    async def renew(body: PositionsIn, request: Request) -> LeasesOut:
+        """The annotator is still at work: their items stay theirs."""
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
+
+        def act(store: Store) -> LeasesOut:
+            seconds = session.tasks(store).lease_seconds
+            mine = store.renew(name, body.positions, seconds)
+            return LeasesOut(mine=mine, expires=moment() + seconds)
+
+        leases = await desk.write(act)
+        session.touch(name)
+        return leases
+
+    @routes.post("/release", responses=errors_of(body=True))
+    async def release(body: PositionsIn, request: Request) -> ReleasedOut:
+        """The annotator leaves: their items go back into the queue."""
+        name = await door.label_as(anyone(request), body.annotator)
+        session.pace.admit(name)
+        released = await desk.write(lambda store: store.release(name, body.positions))
+        return ReleasedOut(released=released)
+
+    @routes.post("/release-all", responses=errors_of(body=True))
+    async def release_all(body: ReleaseAllIn, request: Request) -> ReleasedOut:
+        """For an owner: everything that is out with a person, or with anybody, comes back.
+
+        A late answer still counts.
+        """
+        visitor = owner(request)
+
+        def act(store: Store) -> ReleasedOut:
+            released = store.release_all(body.of)
+            with store.acting(visitor.signature, visitor.origin):
+                store.log(RELEASED, name=body.of, count=released)
+            return ReleasedOut(released=released)
+
+        return await desk.write(act)
+
+    return routes
+
+
+def _words(comment: str | None) -> str | None:
+    """A comment with something in it."""
+    return comment if comment is not None and comment.strip() else None

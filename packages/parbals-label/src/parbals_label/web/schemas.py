@@ -1,0 +1,285 @@
+"""What the page may send, checked before anything else happens, and what it is told."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
+
+from parbals_label.project.consensus import Agreement
+from parbals_label.store.records import Annotator
+
+MOST_POSITION = 2**53 - 1
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+Line = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
+Name = Annotated[Line, AfterValidator(str.strip)]
+RequestId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Comment = Annotated[str, StringConstraints(max_length=5000)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Position = Annotated[Whole, Field(ge=0, le=MOST_POSITION)]
+Positions = Annotated[list[Position], Field(max_length=100)]
+Kind = Literal["skip", "unsure"]
+Outcome = Annotated[str, Field(json_schema_extra={"enum": ["new", "repeated", "revised"]})]
+State = Literal["idle", "choosing", "starting", "failed", "finished"]
+Probabilities = dict[str, float] | None
+Role = Literal["owner", "annotator"]
+
+
+class InModel(BaseModel):
+    """What a request may hold: nothing but the fields, and of no other type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TakeIn(InModel):
+    """Items for an annotator."""
+
+    annotator: Name
+    n: Annotated[Whole, Field(ge=1, le=10)] = 1
+
+
+class AnswerIn(InModel):
+    """A label; ``request_id`` makes a retry free, ``revise`` lets it replace an earlier label."""
+
+    position: Position
+    label: Label
+    request_id: RequestId
+    comment: Comment | None = None
+    revise: bool = False
+
+
+class AnswersIn(InModel):
+    """Labels that are stored all or none."""
+
+    annotator: Name
+    answers: Annotated[list[AnswerIn], Field(min_length=1, max_length=100)]
+
+
+class PassIn(InModel):
+    """An item the annotator does not label."""
+
+    annotator: Name
+    position: Position
+    kind: Kind
+    request_id: RequestId
+    comment: Comment | None = None
+
+
+class UndoIn(InModel):
+    """Take back the annotator's latest label or pass of an item.
+
+    ``as_owner``: somebody else's, which only an owner may, and which the log keeps.
+    """
+
+    annotator: Name
+    position: Position
+    request_id: RequestId
+    as_owner: bool = False
+
+
+class PositionsIn(InModel):
+    """Items an annotator has on a lease."""
+
+    annotator: Name
+    positions: Positions
+
+
+class ReleaseAllIn(InModel):
+    """Whose items are given back; null: everybody's."""
+
+    of: Name | None = None
+
+
+class SettingsIn(InModel):
+    """Settings to change; what is left out stays."""
+
+    highlight: Annotated[list[Line], Field(max_length=100)] | None = None
+    guidelines: Annotated[str, StringConstraints(max_length=20_000)] | None = None
+    answers_wanted: Annotated[Whole, Field(ge=1, le=100)] | None = None
+    lease_minutes: Annotated[Whole, Field(ge=1, le=1440)] | None = None
+    goal_labels: Annotated[Whole, Field(ge=0, le=1_000_000_000)] | None = None
+    goal_error: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+
+
+class ProjectOut(BaseModel):
+    """What the page needs to know once."""
+
+    name: str
+    identity: str
+    n_items: int
+    classes: list[str]
+    kind: Literal["text", "image", "table"]
+    text_columns: list[str]
+    image_column: str | None
+    columns: list[str]
+    highlight: list[str]
+    guidelines: str
+    answers_wanted: int
+    lease_minutes: int
+    goal_labels: int
+    goal_error: float
+    strategy: str
+    audit: int
+    version: str
+
+
+class QueueOut(BaseModel):
+    """``ready`` items wait for this annotator, ``out`` are with somebody."""
+
+    ready: int
+    out: int
+    state: State
+    message: str | None
+
+
+class WhyOut(BaseModel):
+    """What chose the item; ``batch`` is null where nobody did.
+
+    ``strategy`` is "audit" for a random item that measures the error. ``sentence`` is for people,
+    ``details`` names strategy and score.
+    """
+
+    batch: int | None = None
+    rank: int | None = None
+    of: int | None = None
+    score: float | None = None
+    initial_score: float | None = None
+    strategy: str | None = None
+    sentence: str
+    details: str | None = None
+    predicted: Probabilities
+
+
+class TaskOut(BaseModel):
+    """An item to label; ``expires`` is in seconds since 1970."""
+
+    position: int
+    id: str
+    content: dict[str, Any]
+    image: str | None
+    expires: float
+    why: WhyOut
+
+
+class TasksOut(BaseModel):
+    """Items that are the annotator's now."""
+
+    items: list[TaskOut]
+    queue: QueueOut
+
+
+class StoredAnswer(BaseModel):
+    """One answer that is on disk."""
+
+    request_id: str
+    position: int
+    answer: int
+    outcome: Outcome
+
+
+class StoredOut(BaseModel):
+    """All answers of a request, in its order."""
+
+    stored: list[StoredAnswer]
+
+
+class PassOut(BaseModel):
+    """A pass that is on disk."""
+
+    position: int
+    outcome: Outcome
+
+
+class UndoneOut(BaseModel):
+    """The item is the annotator's again; ``was`` has the label or kind taken back, and comment."""
+
+    item: TaskOut
+    was: dict[str, str]
+
+
+class LeasesOut(BaseModel):
+    """Which of the items are still the annotator's, and until when."""
+
+    mine: list[int]
+    expires: float
+
+
+class ReleasedOut(BaseModel):
+    """How many items went back into the queue."""
+
+    released: int
+
+
+class CurvePoint(BaseModel):
+    """A stored report's expected error."""
+
+    n_labels: int
+    created: str
+    mean: float
+    low: float
+    high: float
+
+
+class ServerOut(BaseModel):
+    """The server itself."""
+
+    started: float
+    version: str
+
+
+class GoalOut(BaseModel):
+    """How far one part of the goal is: a share from 0 to 1, and the same in words."""
+
+    share: float
+    sentence: str
+
+
+class AdviceOut(BaseModel):
+    """Whether the goal is reached, and what to do."""
+
+    reached: bool
+    sentence: str
+
+
+class LiveOut(BaseModel):
+    """Progress; with ``?since`` of the current revision only the first three.
+
+    ``audit`` counts the random items that measure the error; ``certificate`` is a sentence on it;
+    ``judged`` says what the model is judged by, where that is not accuracy.
+    """
+
+    revision: str
+    queue: QueueOut
+    unchanged: bool = False
+    labelled: int | None = None
+    n_items: int | None = None
+    answers: int | None = None
+    out: int | None = None
+    queued: int | None = None
+    passed: int | None = None
+    class_balance: dict[str, int] | None = None
+    annotators: list[Annotator] | None = None
+    audit: int | None = None
+    audit_labelled: int | None = None
+    certificate: str | None = None
+    judged: list[str] | None = None
+    goal: list[GoalOut] | None = None
+    advice: AdviceOut | None = None
+    chosen_by: dict[str, int] | None = None
+    report: dict[str, Any] | None = None
+    history: list[CurvePoint] | None = None
+    agreement: Agreement | None = None
+    server: ServerOut | None = None

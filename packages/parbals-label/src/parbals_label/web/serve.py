@@ -1,0 +1,176 @@
+"""Starting and ending the server."""
+
+import asyncio
+import logging
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import uvicorn
+from parbals.errors import InputError, ProjectError
+from parbals.files import locked
+
+from parbals_label.store.people import OWNER
+from parbals_label.store.store import Store
+from parbals_label.web.app import make_app
+from parbals_label.web.connections import limited
+from parbals_label.web.health import Watch
+from parbals_label.web.place import Place, address_of
+from parbals_label.web.session import Session
+from parbals_label.web.sparing import LOGGERS, SPARING
+from parbals_label.web.token import opening_file, page_token, remember_origin
+
+__all__ = ["listen", "make_server", "run_server"]
+
+_FEW = 5
+
+_TURN_SECONDS = 0.001
+"""A label waits no longer for a thread that reads everything, such as an export."""
+_BACKLOG = 128
+"""Connections that are accepted in one go, before the oldest can make room."""
+
+
+def run_server(
+    folder: Path,
+    *,
+    place: Place,
+    browser: bool,
+    new_token: bool,
+    settings: dict[str, Any],
+    with_model: bool = True,
+) -> None:
+    """Show the project until Ctrl-C; without the model, another program chooses and reports."""
+    place.encryption()
+    with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
+        _ = store.settings  # refused where somebody has made them to harm
+        if not store.n_items:
+            raise InputError(f"The project in {folder} has no items yet.")
+    busy = ProjectError(
+        f"Another server already shows the project in {folder}; use its page, or stop it first."
+    )
+    with ExitStack() as held, suppress(KeyboardInterrupt):
+        with _writing(folder):
+            held.enter_context(locked(folder / "page.lock", busy))
+        listener = held.enter_context(listen(place.host, place.port))
+        place = replace(place, port=listener.getsockname()[1])
+        with Store.open(folder) as store:
+            store.update_settings(**settings)
+        with _writing(folder):
+            token = page_token(folder, new=new_token)
+            remember_origin(folder, place.origin)
+        held.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(_TURN_SECONDS)
+        _show(Session(folder, with_model=with_model), listener, place, token, browser)
+    click.echo("Stopped; every confirmed label is stored.")
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ProjectError(
+            f"{error.filename or folder} cannot be written ({error.strerror}); the page needs a "
+            "folder that it can write to."
+        ) from None
+
+
+def _show(
+    session: Session, listener: socket.socket, place: Place, token: str, browser: bool
+) -> None:
+    folder = session.folder
+    session.open()
+    try:
+        server = make_server(session, place=place, token=token)
+        begin = server.startup
+
+        async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
+            await begin(sockets=sockets)
+            # The link works from here on, and so does Ctrl-C.
+            _announce(folder, place, token, browser)
+
+        server.startup = begin_and_announce  # type: ignore[method-assign]
+        asyncio.run(server.serve(sockets=[listener]))
+    finally:
+        session.close()
+        (folder / "page-open.html").unlink(missing_ok=True)
+
+
+def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server:
+    """The server of an open project, which does not listen yet."""
+    config = uvicorn.Config(
+        Watch(
+            make_app(session, token=token, place=place),
+            session,
+            page_token(session.folder, name="page-metrics-token"),
+        ),
+        proxy_headers=False,  # the guard decides whom to believe
+        log_config=None,  # see parbals_label.web.logs
+        access_log=False,
+        server_header=False,
+        http=limited(place.encryption()),  # type: ignore[arg-type]
+        loop="none",  # Python's own, whatever is installed: others begin encryption otherwise
+        ws="none",
+        backlog=_BACKLOG,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
+    )
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(SPARING)
+    return uvicorn.Server(config)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there, or one sentence why not."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(f"{host} is not an address of this machine ({error.strerror}).") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"The server cannot listen on {host}, port {port} ({error.strerror}); choose another "
+            "with --port."
+        ) from None
+    return listener
+
+
+def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:
+    link = place.link(token)
+    with Store.open(folder, read_only=True) as store:
+        invited = [person for person in store.people() if person.invited]
+    if place.public is None:
+        click.echo(f"The labelling page: {link}\nEnd with Ctrl-C.")
+    else:  # what a service says is kept in logs, where no key belongs
+        click.echo(f"The labelling page: {place.origin}\nEnd with Ctrl-C.")
+        if not any(person.role == OWNER for person in invited):
+            click.echo(f"A link for yourself: `parbals invite {folder} YOU --role owner`.")
+    if invited:
+        names = ", ".join(f"{p.name} ({p.role})" for p in invited[:_FEW])
+        more = f" and {len(invited) - _FEW} more" if len(invited) > _FEW else ""
+        click.echo(f"Invited: {names}{more}.")
+    address = address_of(place.host)
+    is_near = place.host == "localhost" if address is None else address.is_loopback
+    if not is_near and place.public is None:
+        click.echo("Anyone who can reach this machine and has the link can label.")
+        if place.certificate is None:
+            click.echo("The connection is not encrypted; see --ssl-cert and --public-url.")
+    if browser:
+        # The link itself would stand in the list of processes, for every user of this machine.
+        page = opening_file(folder, link).absolute().as_uri()
+        threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()

@@ -1,0 +1,207 @@
+"""The running page: the desk, the worker, who is active, and when the queue must be filled."""
+
+import asyncio
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+from parbals import __version__
+from parbals.strategies.table import QUICK, UNIFORM
+
+from parbals_label.project.quick import START, quick_batch
+from parbals_label.store.records import QueueCounts
+from parbals_label.store.store import Store
+from parbals_label.web.desk import Desk
+from parbals_label.web.pace import Pace
+from parbals_label.web.queries import Curve, Tasks, live, revision
+from parbals_label.web.schemas import LiveOut, QueueOut, ServerOut
+from parbals_label.web.supervisor import Supervisor
+
+__all__ = ["Session"]
+
+_BATCH = 10
+_ITEMS_EACH = 3
+_ACTIVE_SECONDS = 600.0
+_TICK = 2.0
+_PAUSE = 0.25
+_RATE_SECONDS = 30.0
+_SECONDS_TO_CHOOSE = 20.0
+_MOST_AHEAD = 28
+"""With the four that somebody has in hand, 32: larger batches are another program to compile."""
+_LIVE_SECONDS = 0.5
+_HASTY = {QUICK, UNIFORM}
+"""What chooses where nobody should wait and the model is not ready."""
+
+
+class Session:
+    """Everything that requests share. Without the model another program fills the queue."""
+
+    def __init__(self, folder: Path, with_model: bool = True) -> None:
+        self.folder = folder
+        self.desk = Desk(folder)
+        self.supervisor = Supervisor(folder, self._worker_changed)
+        self._with_model = with_model
+        if not with_model:
+            self.supervisor.state = "idle"
+        self._server = ServerOut(started=time.time(), version=__version__)
+        self.finished = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+        self.pace = Pace()
+        self._seen: dict[str, float] = {}
+        self._ready: dict[str, int] = {}
+        self._done: deque[float] = deque(maxlen=10_000)
+        self._chosen_at = 0
+        self._curve = Curve()
+        self._tasks: Tasks | None = None
+        self._live: LiveOut | None = None
+        self._next_live = 0.0
+        self._looking = asyncio.Lock()
+        self._tender: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Open the project, where something waits from now on; raises what opening it raises."""
+        self.desk.start()
+        with Store.open(self.folder) as store:
+            store.restart_leases(60.0 * store.settings.lease_minutes)
+            if not store.queue_counts().free:
+                quick_batch(store)
+            _, chosen_by, done = _waiting(store)
+            # What waits from last time is taken to be fresh.
+            self._chosen_at = done - bool(chosen_by & _HASTY)
+
+    async def start(self) -> None:
+        """Start the worker and look after the queue."""
+        self._loop = asyncio.get_running_loop()
+        if self._with_model:
+            self.supervisor.start()
+        self._tender = asyncio.create_task(self._tend())
+
+    async def stop(self) -> None:
+        """End the worker; requests that wait are still answered."""
+        if self._tender is not None:
+            self._tender.cancel()
+        await asyncio.to_thread(self.supervisor.stop)
+
+    def close(self) -> None:
+        """Close the project."""
+        self.desk.stop()
+
+    def tasks(self, store: Store) -> Tasks:
+        """What turns leases into tasks, as the settings are now."""
+        if self._tasks is None or self._tasks.mark != store.settings_mark():
+            self._tasks = Tasks(store)
+        return self._tasks
+
+    def touch(self, annotator: str, ready: int | None = None, done: int = 0) -> None:
+        """Somebody is at work: ``ready`` items wait for them, or they have just ``done`` some.
+
+        A name counts from its first answer: anybody can invent one.
+        """
+        if done or annotator in self._seen:
+            self._seen[annotator] = time.monotonic()
+            if ready is not None:
+                self._ready[annotator] = ready
+        self._done.extend([time.monotonic()] * done)
+        self._wake.set()
+
+    def queue(self, counts: QueueCounts) -> QueueOut:
+        """The queue as one annotator sees it."""
+        state, message = self.supervisor.state, self.supervisor.message
+        if self.finished and not counts.ready:
+            state, message = "finished", "Every item is labelled or passed."
+        return QueueOut(ready=counts.ready, out=counts.out, state=state, message=message)
+
+    async def live(self, since: str | None) -> LiveOut:
+        """Progress; computed at most twice a second, and a twentieth of the time, for all."""
+        # While one looks, the others get what there was.
+        if self._live is None or not self._looking.locked():
+            async with self._looking:
+                progress = await self._look()
+        else:
+            progress = self._live
+        queue = self.queue(await self.desk.read(lambda store: store.queue_counts()))
+        if since == progress.revision:
+            return LiveOut(revision=since, queue=queue, unchanged=True)
+        return progress.model_copy(update={"queue": queue})
+
+    async def _look(self) -> LiveOut:
+        if self._live is not None and time.monotonic() < self._next_live:
+            return self._live
+        began, now = time.monotonic(), await self.desk.read(revision)
+        if self._live is None or now != self._live.revision:
+            self._live = await self.desk.read(self._read_live)
+        self._next_live = time.monotonic() + max(_LIVE_SECONDS, 20.0 * (time.monotonic() - began))
+        return self._live
+
+    def _read_live(self, store: Store) -> LiveOut:
+        queue = self.queue(store.queue_counts())
+        return live(store, self._curve, queue, self._server)
+
+    def _worker_changed(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._look_again)
+
+    def _look_again(self) -> None:
+        self._ready.clear()
+        self._wake.set()
+
+    async def _tend(self) -> None:
+        """Tell the worker what is missing, when something has happened and every two seconds."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _TICK)
+            self._wake.clear()
+            try:
+                self.supervisor.ask(*await self._missing())
+            except Exception:  # the project cannot be read just now; requests say why
+                await asyncio.sleep(_TICK)
+            await asyncio.sleep(_PAUSE)
+
+    async def _missing(self) -> tuple[int, bool]:
+        """How many items the model should choose now, and whether instead of those that wait.
+
+        The queue holds three for everybody at work, at least ten, and four times what people do in
+        the time that a batch takes, as far as that fits into twenty seconds and into the smallest
+        program that the engine compiles, and never more than can be labelled (``Queue.room``). It
+        is filled when half are gone. What was chosen without
+        the model is replaced: once it has learnt something new, and the very first items once five
+        are answered.
+        """
+        free, chosen_by, done = await self.desk.read(_waiting)
+        room = await self.desk.read(lambda store: store.room())
+        moment = time.monotonic()
+        self._seen = {
+            name: seen for name, seen in self._seen.items() if moment - seen < _ACTIVE_SECONDS
+        }
+        while self._done and moment - self._done[0] > _RATE_SECONDS:
+            self._done.popleft()
+        seconds = self.supervisor.seconds_to_choose
+        rate = len(self._done) / _RATE_SECONDS
+        each = max(seconds / max(self.supervisor.n_chosen, 1), 1e-3)
+        ahead = min(round(4.0 * seconds * rate), _MOST_AHEAD)
+        wanted = max(_BATCH, _ITEMS_EACH * len(self._seen), ahead)
+        wanted = max(_BATCH, min(wanted, int(_SECONDS_TO_CHOOSE / each)))
+        low = min([free, *(ready for name, ready in self._ready.items() if name in self._seen)])
+        newer = done - self._chosen_at
+        is_low = 2 * low < wanted
+        self.finished = is_low and await self.desk.read(_is_finished)
+        if self.supervisor.state in ("starting", "choosing"):
+            return 0, False  # asked again when the worker says that it is idle
+        renew = bool(chosen_by & _HASTY) or (START in chosen_by and 2 * newer >= _BATCH)
+        if self.finished or not newer or not (renew or (is_low and room)):
+            return 0, False
+        self._chosen_at = done
+        return (wanted, True) if renew else (min(wanted - low, room), False)
+
+
+def _waiting(store: Store) -> tuple[int, set[str], int]:
+    """How many items wait, what else than the project's strategy chose them, answers and passes."""
+    chosen_by = store.unseen().keys() - {store.settings.strategy}
+    return store.queue_counts().free, chosen_by, sum(store.revision()[:2])
+
+
+def _is_finished(store: Store) -> bool:
+    """Every item is labelled or passed; some may still wait for a second opinion."""
+    return store.n_done() == store.n_items

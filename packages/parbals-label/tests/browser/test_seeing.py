@@ -1,0 +1,275 @@
+"""What is seen beside the work: map, curve, lists, settings, exports."""
+
+import csv
+import re
+from contextlib import suppress
+
+import pytest
+import served
+from parbals.wording import percent
+from parbals_label.store.store import Store
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+SOON = 60_000  # the model is fitted by a process of its own, on one core
+
+
+@pytest.fixture
+def labelled(serve):
+    """A project with ten labels by Grace."""
+    return serve("text", prepare=lambda folder: served.label_some(folder, range(10)))
+
+
+def test_progress_balance_error_and_advice_appear_by_themselves(labelled, person):
+    ada = person(labelled)
+    side = ada.page.locator(".side")
+    expect(side).to_contain_text("10 of 60 labelled")
+    ada.label("1")
+    expect(side).to_contain_text("11 of 60 labelled", timeout=SOON)
+    expect(
+        side.get_by_role("img", name=re.compile("^Expected error: .* 90 % interval"))
+    ).to_be_visible(timeout=SOON)
+    expect(side.locator(".advice")).to_be_visible()
+    ada.press("w")
+    expect(ada.page.locator("#guess .bar-row")).to_have_count(2)
+
+
+def test_a_random_item_measures_the_error_and_shows_no_guess(serve, person):
+    def prepare(folder):
+        served.label_some(folder, range(10))
+        with Store.open(folder) as store:
+            store.update_settings(audit=[0, 3, 6, *range(10, store.n_items)])
+
+    ada = person(serve("text", prepare=prepare))
+    expect(ada.page.locator(".why-sentence")).to_contain_text("A random item, for measuring")
+    ada.press("w")
+    expect(ada.page.locator("#guess")).to_contain_text("Not shown for a random item")
+    side = ada.page.locator(".side")
+    expect(side).to_contain_text("3 of 53 for measuring")
+    ada.label("1")
+    expect(side).to_contain_text("With 95 % confidence the error is below", timeout=SOON)
+    expect(side.locator(".figure .source")).to_have_text(" measured")
+
+
+def leftmost(tab, canvas):
+    """Where the leftmost item lies on the canvas; the map keeps 12 pixels free at its edges."""
+    points = tab.evaluate("fetch('/api/map').then(reply => reply.json())")["points"]
+    _, y = min(zip(points["x"], points["y"], strict=True))
+    box = canvas.bounding_box()
+    height = (y - min(points["y"])) / (max(points["y"]) - min(points["y"]))
+    return {"x": 12, "y": box["height"] - 12 - height * (box["height"] - 24)}
+
+
+def point_at_leftmost(tab, canvas, tip):
+    """Point at that item as people do: if the map was drawn again meanwhile, look once more."""
+    for _ in range(5):
+        tab.mouse.move(1, 1)
+        spot = leftmost(tab, canvas)
+        canvas.hover(position=spot)
+        with suppress(AssertionError):
+            expect(tip).to_be_visible(timeout=2000)
+            return spot
+    raise AssertionError("pointing at the leftmost item showed nothing, five times")
+
+
+def test_the_map_tells_items_by_colour_and_shape_and_shows_the_one_pointed_at(labelled, person):
+    ada = person(labelled)
+    ada.item()
+    page = ada.go("overview")
+    canvas = page.locator("canvas")
+    expect(canvas).to_be_visible(timeout=SOON)
+    for name in ("labelled", "out", "queued", "unlabelled"):
+        expect(page.locator(".legend")).to_contain_text(name)
+    assert (
+        len(
+            set(
+                page.locator(".legend svg > *").evaluate_all(
+                    "marks => marks.map(mark => mark.outerHTML)"
+                )
+            )
+        )
+        >= 4
+    )
+    canvas.focus()
+    ada.page.keyboard.press("ArrowRight")
+    tip = page.locator(".map-tip")
+    expect(tip).to_be_visible()
+    expect(tip).to_contain_text(re.compile("labelled|queued|out"))
+    ada.page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    spot = point_at_leftmost(ada.page, canvas, tip)
+    expect(tip.locator("span")).to_have_text(re.compile(r"\w+ \w+"))
+    canvas.click(position=spot)
+    expect(ada.page.get_by_role("dialog", name=re.compile("Item m"))).to_be_visible()
+
+
+def test_browsing_filters_searches_and_corrects(labelled, person):
+    ada = person(labelled, "Grace")
+    page = ada.go("browse")
+    rows = page.locator(".row")
+    expect(page.locator(".summary")).to_have_text("40 of 60 items")
+    page.get_by_role("button", name="Show more").click()
+    expect(rows).to_have_count(60)
+    page.get_by_label("Show", exact=True).select_option("labelled")
+    expect(rows).to_have_count(10)
+    page.get_by_label("Label", exact=True).select_option("spam")
+    expect(rows).to_have_count(4)
+    page.get_by_label("Search").fill("prize")
+    expect(rows).not_to_have_count(4)
+    expect(rows.first).to_contain_text("prize")
+    rows.first.click()
+    dialog = ada.page.get_by_role("dialog")
+    name = (
+        dialog.get_by_role("heading", name=re.compile("Item ")).inner_text().removeprefix("Item ")
+    )
+    dialog.get_by_label("Label", exact=True).select_option("ham")
+    dialog.get_by_label("Comment (optional)").fill("a real prize")
+    dialog.get_by_role("button", name="Correct my answer").click()
+    expect(dialog.locator(".history")).to_contain_text("a real prize")
+    dialog.get_by_role("button", name="Close").click()
+    ada.saved()
+    assert labelled.labels("Grace")[name] == "ham"
+    assert [answer.label for answer in labelled.answers("Grace") if answer.item_id == name] == [
+        "spam",
+        "ham",
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_the_export_is_a_file_with_the_labels(labelled, person, form, tmp_path):
+    ada = person(labelled)
+    page = ada.go("export")
+    page.locator(f"input[value={form}]").check()
+    with ada.page.expect_download() as waiting:
+        page.get_by_role("button", name="Download").click()
+    file = tmp_path / waiting.value.suggested_filename
+    waiting.value.save_as(file)
+    assert file.suffix == f".{form}"
+    if form == "csv":
+        with open(file, newline="", encoding="utf-8") as text:
+            rows = list(csv.DictReader(text))
+        assert {row["id"]: row["label"] for row in rows} == labelled.labels("Grace")
+    else:
+        assert len(file.read_text("utf-8").splitlines()) == 10
+    expect(page.get_by_role("status")).to_contain_text("is in your downloads")
+
+
+def test_an_export_that_takes_long_is_waited_for_and_seen_to_be_made(labelled, person):
+    ada = person(labelled)
+    page = ada.go("export")
+    # What is slow for every other request is a fifth of a second here; the export comes after a
+    # full one.
+    ada.page.evaluate(
+        "() => { const real = AbortSignal.timeout; "
+        "AbortSignal.timeout = () => real.call(AbortSignal, 200); }"
+    )
+    held = []
+    ada.context.route(re.compile("/api/export"), lambda route: held.append(route))
+    page.get_by_role("button", name="Download").click()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    expect(page.get_by_role("status")).to_contain_text("The file is being made")
+    ada.page.wait_for_timeout(1000)
+    assert len(held) == 1
+    with ada.page.expect_download() as waiting:
+        held[0].continue_()
+    assert waiting.value.suggested_filename == "text-labels.csv"
+    expect(page.get_by_role("status")).to_contain_text("is in your downloads")
+    expect(page.get_by_role("progressbar")).to_be_hidden()
+
+
+def test_an_answer_given_under_browse_takes_the_item_off_the_desk(labelled, person):
+    ada = person(labelled)
+    name = ada.item()
+    page = ada.go("browse")
+    page.get_by_label("Show", exact=True).select_option("out")
+    page.locator(".row", has_text=name).click()
+    dialog = ada.page.get_by_role("dialog")
+    dialog.get_by_label("Label", exact=True).select_option("spam")
+    dialog.get_by_role("button", name="Add my answer").click()
+    expect(dialog.locator(".history")).to_contain_text("Ada")
+    ada.page.keyboard.press("Escape")
+    ada.go("label")
+    expect(ada.page.locator(".item-place")).not_to_have_text(f"Item {name}")
+    assert labelled.labels("Ada") == {name: "spam"}
+
+
+def test_as_many_answers_can_be_wanted_as_the_server_allows(labelled, person):
+    ada = person(labelled)
+    form = ada.go("settings")
+    form.get_by_label("Answers wanted").fill("100")
+    form.get_by_role("button", name="Save").click()
+    ada.says("The settings are saved")
+    with Store.open(labelled.folder, read_only=True) as store:
+        assert store.settings.answers_wanted == 100
+    form.get_by_label("Answers wanted").fill("101")
+    form.get_by_role("button", name="Save").click()
+    assert form.get_by_label("Answers wanted").evaluate("field => field.validity.rangeOverflow")
+
+
+def test_a_share_is_written_as_reports_write_it(labelled, person):
+    shares = [k / 1000 for k in range(-100, 1001)] + [1e-5, 0.99999, 0.123456]
+    ada = person(labelled)
+    words = ada.page.evaluate(
+        "async shares => shares.map((await import('/static/js/dom.js')).percent)", shares
+    )
+    assert [word.replace("\u00a0", " ") for word in words] == [percent(share) for share in shares]
+
+
+def test_a_single_report_shows_its_interval(labelled, person):
+    """A band needs two reports; a stroke from the lower to the upper end stands for it."""
+    ada = person(labelled)
+    draw = """async history => {
+        const { errorChart } = await import("/static/js/chart.js");
+        const chart = errorChart(history, { height: 100 });
+        const lines = [...chart.querySelectorAll(".band-line")].map(line => line.attributes);
+        return [chart.querySelectorAll(".band").length, lines.map(l => [+l.y1.value, +l.y2.value])];
+    }"""
+    one = {"n_labels": 10, "created": "2026-01-01", "mean": 0.2, "low": 0.1, "high": 0.4}
+    bands, ((low, high),) = ada.page.evaluate(draw, [one])
+    assert bands == 0
+    assert low - high == pytest.approx((100 - 10 - 24) * 0.3 / (1.05 * 0.4))  # of the drawn height
+    assert ada.page.evaluate(draw, [one, one | {"n_labels": 20}]) == [1, []]
+
+
+def test_a_button_stays_on_one_line_on_a_phone(labelled, person):
+    ada = person(labelled, width=360, height=740, phone=True)
+    button = ada.go("overview").get_by_role("button", name="Give back the items")
+    lines = """node => {
+        const words = document.createRange();
+        words.selectNodeContents(node);
+        return words.getClientRects().length;
+    }"""
+    assert button.evaluate(lines) == 1
+
+
+def test_progress_is_seen_against_the_goal_that_people_set(labelled, person):
+    ada = person(labelled)
+    settings = ada.go("settings")
+    settings.get_by_label("Goal: how many labels").fill("20")
+    settings.get_by_label("Goal: an error").fill("2.5")
+    settings.get_by_role("button", name="Save").click()
+    expect(settings.get_by_text("Saved.", exact=True)).to_be_visible()
+    ada.go("label")
+    side = ada.page.locator(".side")
+    expect(side).to_contain_text("Goal: 10 of 20 labels", timeout=SOON)
+    expect(side).to_contain_text("Goal: an error below 2.5 %", timeout=SOON)
+    expect(side.get_by_role("img", name="50 % of the goal")).to_be_visible()
+
+
+def test_settings_are_shared_and_highlighted_words_are_marked(labelled, person):
+    ada = person(labelled)
+    form = ada.go("settings")
+    form.get_by_label("Words to highlight").fill("dinner, mee*\nnoon")
+    form.get_by_label("Guidelines").fill("Spam sells.\nHam does not.")
+    form.get_by_role("button", name="Save").click()
+    ada.says("The settings are saved")
+    with Store.open(labelled.folder, read_only=True) as store:
+        assert store.settings.highlight == ("dinner", "mee*", "noon")
+    grace = person(labelled, "Grace")
+    grace.item()
+    grace.press("g")
+    expect(grace.page.locator(".guideline-text")).to_have_text("Spam sells.\nHam does not.")
+    page = grace.go("browse")
+    page.get_by_label("Search").fill("meeting")
+    expect(page.locator(".row mark").first).to_have_text("meeting")
+    expect(page.locator(".row").first.locator("mark")).to_have_count(2)

@@ -1,0 +1,80 @@
+"""The commands backup, restore and check."""
+
+import json
+
+from click.testing import CliRunner
+from parbals.cli import output
+from parbals.cli.main import parbals
+from parbals.cli.output import warn_of_network
+from parbals.errors import InputError, ProjectError
+from parbals_label.store.store import Store
+
+
+def test_there_and_back_again(run, project, tmp_path):
+    said = run("backup", project, "b.zip")
+    assert "60 items and 6 answers in b.zip" in said
+    assert "b.zip is whole: 3 files" in run("check", "b.zip")
+    assert run("restore", "b.zip", "again") == "60 items and 6 answers in again.\n"
+    assert "again is sound: 60 items, 6 answers" in run("check", "again")
+    record = json.loads(run("backup", project, "b.zip", "--json"))
+    assert (record["items"], record["answers"], record["file"]) == (60, 6, "b.zip")
+    assert "ham" in run("status", "again")
+
+
+def test_restoring_ends_personal_links_and_says_whose(run, project):
+    run("invite", project, "Ada")
+    run("backup", project, "b.zip")
+    said = run("restore", "b.zip", "again")
+    assert "Personal links were ended (1: Ada)" in said
+    assert "parbals invite again NAME" in said
+    assert "revoked" in run("people", "again")
+    assert "ended" not in run("restore", "b.zip", "kept", "--keep-links")
+    assert "annotator" in run("people", "kept")
+
+
+def test_standard_output_is_the_backup_alone(run, project, tmp_path):
+    result = CliRunner().invoke(parbals, ["backup", str(project), "-"])
+    assert result.exit_code == 0
+    (tmp_path / "b.zip").write_bytes(result.stdout_bytes)
+    assert "is whole" in run("check", "b.zip")
+
+
+def test_a_backup_never_replaces_a_file_of_the_project(run, project):
+    before = (project / "project.sqlite3").read_bytes()
+    for name in ("project.sqlite3", "project.journal", "page-token"):
+        refused = run("backup", project, project / name, fails=True)
+        assert "a file of the project itself" in str(refused.exception)
+    assert (project / "project.sqlite3").read_bytes() == before
+
+
+def test_check_says_what_is_wrong_and_ends_with_three(run, project):
+    features = next(project.glob("features-*.npy"))
+    features.write_bytes(features.read_bytes()[:-1] + b"x")
+    result = run("check", project, fails=True)
+    assert result.exit_code == 3
+    assert f"{features} is not what was written" in result.output
+    result = run("check", project, "--json", fails=True)
+    assert len(json.loads(result.output)["problems"]) == 1
+    file = project / "project.sqlite3"
+    with Store.open(project) as store:
+        words = store.items([7])[0].content["message"].encode()[:12]
+    file.write_bytes(file.read_bytes().replace(words, b"Buy this now"))
+    assert "item 7 does not pass its checksum" in run("check", project, fails=True).output
+
+
+def test_what_is_not_there_is_told(run, tmp_path):
+    assert isinstance(run("check", "nowhere", fails=True).exception, ProjectError)
+    assert isinstance(run("backup", "nowhere", "b.zip", fails=True).exception, ProjectError)
+    assert isinstance(run("restore", "nowhere", "p", fails=True).exception, InputError)
+    (tmp_path / "text.zip").write_text("no zip", encoding="utf-8")
+    assert "not a backup" in str(run("check", "text.zip", fails=True).exception)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["text.zip"]
+
+
+def test_a_project_on_a_network_file_system_is_warned_of(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(output, "network_file_system", lambda folder: "nfs4")
+    warn_of_network(tmp_path)
+    assert "network file system (nfs4)" in capsys.readouterr().err
+    monkeypatch.setattr(output, "network_file_system", lambda folder: None)
+    warn_of_network(tmp_path)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,220 @@
+"""`parbals next` and `tell`: whole rounds on a small project."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from message_data import truth
+from message_projects import ROLES, fill
+from parbals.errors import InputError, LabelError
+from parbals.strategies.table import DEFAULT
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+
+
+class TestRound:
+    def test_next_fill_in_tell_status_export(self, run, project, tmp_path):
+        with Store.open(project) as store:
+            store.update_settings(strategy="parbals-epig")
+        run("next", project, "-n", "6", "--out", "batch.csv")
+        chosen = fill(tmp_path / "batch.csv")
+        output = run("tell", project, "batch.csv")
+        assert output.startswith("6 new labels")
+        assert "expected error" in output
+        status = run("status", project)
+        assert "12 of 60 items labelled (20 %), 0 out\n" in status
+        assert "90 % interval" in status
+        for words in ("nats", "parbals-epig", "ou can stop"):
+            assert words not in output + status
+        more = run("status", project, "--verbose")
+        assert "1 batches, strategy parbals-epig, judged by accuracy" in more
+        assert "labelled items were chosen by: nobody 6, parbals-epig 6" in more
+        assert " nats\n" in more
+        run("export", project, "--out", "out.csv")
+        with open(tmp_path / "out.csv", newline="", encoding="utf-8-sig") as file:
+            rows = {row["id"]: row for row in csv.DictReader(file)}
+        assert len(rows) == 60
+        assert {i for i, row in rows.items() if row["label"]} == {
+            f"{i:03d}" for i in range(6)
+        } | set(chosen)
+        for row in rows.values():
+            assert float(row["p_ham"]) + float(row["p_spam"]) == pytest.approx(1.0, abs=1e-4)
+        right = [
+            (float(row["p_spam"]) > 0.5) == (truth(int(i)) == "spam") for i, row in rows.items()
+        ]
+        assert np.mean(right) > 0.85
+
+    def test_a_long_wait_is_announced_and_a_quick_batch_offered(self, run, project):
+        run("next", project, "-n", "4")
+        with Store.open(project) as store:
+            (record,) = store.batches()
+            assert record.settings["seconds"] > 0
+            slow = {**record.settings, "seconds": 300.0}
+            store.record_batch(record.strategy, 0, [(59, None, None)], slow)
+            store.submit([Submission(59, "ham")], annotator="me")
+        done = subprocess.run(
+            [sys.executable, "-m", "parbals", "next", str(project), "-n", "2"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "Choosing takes about 10 minutes, as last time; --quick" in done.stderr
+        quick = json.loads(run("next", project, "-n", "3", "--quick", "--json"))
+        assert (quick["batch"], len(quick["ids"])) == (4, 3)
+        with Store.open(project) as store:
+            assert store.batches()[-1].strategy in ("confidence", "random")
+            assert not store.queue_counts().free, "they are out as a file"
+
+    def test_two_batches_at_once_share_nothing(self, run, project, tmp_path):
+        first = json.loads(run("next", project, "-n", "5", "--json"))["ids"]
+        second = json.loads(run("next", project, "-n", "5", "--json"))["ids"]
+        assert not set(first) & set(second)
+        assert json.loads(run("status", project, "--json"))["pending"] == 10
+
+    def test_the_same_project_gives_the_same_batch(self, run, project, messages, tmp_path):
+        run("init", "twin", messages, *ROLES, "--strategy", "margin")
+        batches = [
+            json.loads(run("next", name, "-n", "5", "--json"))["ids"] for name in ("spam", "twin")
+        ]
+        assert batches[0] == batches[1]
+
+    def test_a_lost_batch_file_is_written_again(self, run, project, tmp_path):
+        ids = json.loads(run("next", project, "-n", "4", "--out", "a.csv", "--json"))["ids"]
+        (tmp_path / "a.csv").unlink()
+        assert json.loads(run("next", project, "--again", "1", "--json"))["ids"] == ids
+        assert "no batch 9" in str(run("next", project, "--again", "9", fails=True).exception)
+
+    def test_partly_filled_reordered_with_extra_columns_and_ids_a_spreadsheet_shortened(
+        self, run, project, tmp_path
+    ):
+        (tmp_path / "b.csv").write_text("note;label;id\nsure;HAM;7\n?;;8\nok;spam ;009\n")
+        assert run("tell", project, "b.csv", "--no-report").startswith("2 new labels")
+        with Store.open(project, read_only=True) as store:
+            assert store.current_labels()[7] == {"me": "ham"}
+            assert store.current_labels()[9] == {"me": "spam"}
+
+    def test_one_wrong_row_stores_nothing(self, run, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n007,ham\n008,eggs\n")
+        result = run("tell", project, "b.csv", fails=True)
+        assert "row 3" in str(result.exception)
+        (tmp_path / "b.csv").write_text("id,label\n007,ham\n777,ham\n")
+        result = run("tell", project, "b.csv", fails=True)
+        assert isinstance(result.exception, InputError)
+        assert "row 3: the id '777' names no item" in str(result.exception)
+        with Store.open(project, read_only=True) as store:
+            assert store.n_labelled == 6
+
+    def test_a_changed_mind_must_be_said(self, run, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        run("tell", project, "b.csv", "--no-report")
+        assert "1 known already" in run("tell", project, "b.csv", "--no-report")
+        (tmp_path / "b.csv").write_text("id,label\n010,spam\n")
+        assert isinstance(run("tell", project, "b.csv", fails=True).exception, LabelError)
+        assert "1 revised" in run("tell", project, "b.csv", "--revise", "--no-report")
+        with Store.open(project, read_only=True) as store:
+            assert [answer.label for answer in store.history(10)] == ["ham", "spam"]
+
+    def test_every_remedy_in_a_message_can_be_typed(self, run, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        run("tell", project, "b.csv", "--no-report")
+        (tmp_path / "b.csv").write_text("id,label\n010,spam\n")
+        assert "--revise" in str(run("tell", project, "b.csv", fails=True).exception)
+        said = str(run("next", project, "-n", "1000", fails=True).exception)
+        assert "1000 items were asked for and 53 are free" in said
+        assert "ask for fewer (-n), or first tell the labels of what is out (parbals tell)" in said
+        next(project.glob("features-*.npy")).unlink()
+        said = str(run("next", project, fails=True).exception)
+        assert f"run `parbals embed {project} --encoder words`" in said
+        run("embed", project, "--encoder", "tfidf")
+        run("next", project, "-n", "2")
+
+    def test_telling_known_labels_again_renews_a_report_that_is_behind(
+        self, run, project, tmp_path
+    ):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        run("tell", project, "b.csv")
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n011,ham\n")
+        run("tell", project, "b.csv", "--no-report")
+        assert "expected error" in run("tell", project, "b.csv")
+        assert "expected error" not in run("tell", project, "b.csv")
+
+
+class TestProcesses:
+    def test_choosing_and_reporting_load_no_model_library(self, project, tmp_path):
+        """On a CPU; with samples, averages and in closed form."""
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        folder, commands = str(project), [["tell", str(project), "b.csv"]]
+        for strategy in (DEFAULT, "epig", "bald", "power-bald", "confidence", "margin", "entropy"):
+            commands += [["edit", folder, "--strategy", strategy], ["next", folder, "-n", "1"]]
+        code = f"""
+import sys
+from parbals.cli.main import main
+for arguments in {commands}:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code, arguments
+heavy = {{"jax", "sklearn", "scipy.stats", "matplotlib", "pandas"}} & sys.modules.keys()
+assert not heavy, heavy
+"""
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+
+    @pytest.mark.full
+    def test_the_second_next_compiles_nothing_new(self, project, tmp_path):
+        with Store.open(project) as store:
+            store.update_settings(strategy="coreset")  # one that JAX computes
+        environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
+        command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
+        kept = []
+        for _ in range(2):
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+            with Store.open(project) as store:
+                store.give_back(store.pending())
+            kept.append({path.name for path in (tmp_path / "xla").rglob("*-cache")})
+        assert kept[0]
+        # What was compiled in too short a time to be kept may be kept now.
+        assert len(kept[1] - kept[0]) <= 2
+
+    @pytest.mark.full
+    def test_four_at_once_all_get_items_of_their_own(self, project, tmp_path):
+        environment = os.environ | {"PARBALS_CACHE_DIR": str(tmp_path / "xla")}
+        command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "3", "--json"]
+        processes = [
+            subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            for _ in range(4)
+        ]
+        ended = [(*process.communicate(timeout=300), process.returncode) for process in processes]
+        assert [code for _, _, code in ended] == [0] * 4, ended
+        records = [json.loads(output) for output, _, _ in ended]
+        assert sorted(record["batch"] for record in records) == [1, 2, 3, 4]
+        assert len({name for record in records for name in record["ids"]}) == 12
+        for record in records:
+            with open(
+                project / f"batch-{record['batch']}.csv", newline="", encoding="utf-8-sig"
+            ) as file:
+                assert [row["id"] for row in csv.DictReader(file)] == record["ids"]
+
+    @pytest.mark.full
+    def test_ctrl_c_while_choosing_leaves_the_project_whole(self, project):
+        command = [sys.executable, "-m", "parbals", "next", str(project), "-n", "20"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+        # A program that was about to end may die of the signal, which a shell calls 130 as well.
+        assert process.returncode in (0, 130, -signal.SIGINT), errors
+        with Store.open(project, read_only=True) as store:
+            assert store.check() == []
+            assert len(store.pending()) in (0, 20)

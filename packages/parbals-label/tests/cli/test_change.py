@@ -1,0 +1,159 @@
+"""Projects can change: classes, settings and items, with nothing lost and everything remembered."""
+
+import csv
+import json
+
+import pytest
+from message_data import message
+from parbals.errors import InputError, LabelError
+from parbals_label.store.store import Store
+
+
+def test_a_project_is_edited_as_a_whole_and_history_tells(run, project, tmp_path):
+    (tmp_path / "guide.md").write_text("Prizes are spam.\nRead twice.")
+    said = run(
+        *("edit", project, "--rename-class", "spam=junk", "--add-class", "none of these"),
+        *("--strategy", "margin", "--guidelines", tmp_path / "guide.md"),
+        *("--metric", "log-loss", "--answers-wanted", "2", "--highlight", "prize,win"),
+        *("--find", "junk"),
+    )
+    assert "ham, junk, none of these" in said
+    with Store.open(project, read_only=True) as store:
+        settings = store.settings
+        assert settings.guidelines == "Prizes are spam.\nRead twice."
+        assert (settings.strategy, settings.loss, settings.answers_wanted) == ("margin", "log", 2)
+        assert (settings.highlight, settings.find) == (("prize", "win"), "junk")
+        assert any("junk" in votes.values() for votes in store.votes().values())
+        assert store.n_labelled == 6
+        assert store.check() == []
+    lines = run("history", project).splitlines()
+    assert any("spam (now junk)" in line for line in lines)
+    assert any("spam is now junk" in line for line in lines)
+    assert any("metric: accuracy → log-loss" in line for line in lines)
+    assert any("new: none of these" in line for line in lines)
+    run("history", project, "--out", tmp_path / "h.csv")
+    with open(tmp_path / "h.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["label"], row["label_now"]) for row in rows if row["who"]} == {
+        ("spam", "junk"),
+        ("ham", "ham"),
+    }
+    shown = json.loads(run("edit", project, "--json"))
+    assert shown["classes"] == ["ham", "junk", "none of these"]
+
+
+def test_a_batch_file_of_yesterday_is_told_by_the_old_name(run, project, tmp_path):
+    run("edit", project, "--rename-class", "spam=junk")
+    (tmp_path / "b.csv").write_text("id,label\n50,Spam\n51,ham\n")
+    run("tell", project, tmp_path / "b.csv", "--no-report")
+    assert [line.split(": ")[1] for line in run("history", project).splitlines()[-2:]] == [
+        "050 → junk",
+        "051 → ham",
+    ]
+    run("export", project, "--labelled-only", "--out", tmp_path / "e.csv")
+    assert "junk" in (tmp_path / "e.csv").read_text()
+    assert "spam" not in (tmp_path / "e.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "complaint"),
+    [
+        (["--rename-class", "spam"], InputError, "write OLD=NEW"),
+        (["--rename-class", "eggs=x"], LabelError, "no class 'eggs'"),
+        (["--add-class", "x", "--rename-class", "spam=ham"], LabelError, "cannot be joined"),
+        (["--rename-class", "spam=x", "--add-class", "ham"], LabelError, "'ham' again"),
+        (["--strategy", "magic"], InputError, "no strategy 'magic'"),
+        (["--add-class", "x", "--find", "eggs"], InputError, "'eggs' is to be found"),
+    ],
+)
+def test_a_mistake_changes_nothing(run, project, arguments, error, complaint):
+    result = run("edit", project, *arguments, fails=True)
+    assert isinstance(result.exception, error)
+    assert complaint in str(result.exception)
+    with Store.open(project, read_only=True) as store:
+        assert store.classes == ("ham", "spam")
+        assert store.events() == []
+
+
+def test_items_are_added_and_predicted(run, project, tmp_path):
+    rows = [f"{i},{message(i)},{len(message(i))}," for i in range(60, 70)]
+    (tmp_path / "more.csv").write_text("id,message,length,label\n" + "\n".join(rows))
+    said = run("add", project, tmp_path / "more.csv")
+    assert said.startswith("10 items added, 0 of them labelled. The project has 70 items.")
+    run("export", project, "--out", tmp_path / "e.csv")
+    with open(tmp_path / "e.csv", newline="", encoding="utf-8") as file:
+        exported = list(csv.DictReader(file))
+    assert len(exported) == 70
+    assert 0.0 < float(exported[-1]["p_spam"]) < 1.0
+    assert "items added: 10 from more.csv" in run("history", project)
+
+
+class TestTables:
+    """What `init` makes of tables as people have them."""
+
+    MESSY = (
+        "id;age;joined;income;active;city;zip;note\n"
+        "1;34;03.04.2021;1.234,56;ja;Köln;01067;The customer called twice about an invoice\n"
+        "2;;17.12.2020;2.500,00;nein;köln ;50667;Wants to cancel the contract at once\n"
+        "3;abc;;999,5;Ja;Bonn;53111;\n"
+        "4;51;01.01.2019;;;;53111;Asked for a new router because it is slow\n"
+        "5;22;30.06.2022;12,5;nein;Bonn;01067;No answer on the phone since last week\n"
+        "6;43;30.06.2022;-;ja;Aachen;52062;Praised the friendly staff in the shop\n"
+    )
+
+    def made(self, run, tmp_path, *arguments):
+        (tmp_path / "t.csv").write_text(self.MESSY)
+        return json.loads(run("init", "p", "t.csv", "--classes", "a,b", *arguments, "--json"))
+
+    def test_holes_dates_decimal_commas_and_yes_no(self, run, tmp_path):
+        record = self.made(run, tmp_path, "--features", "all")
+        assert record["encoder"] == "table"
+        assert "'note' is left out: it is a text; --text reads it." in record["notes"]
+        assert "1 cell of 'age' is not a number ('abc') and counts as empty." in record["notes"]
+        with Store.open(tmp_path / "p") as store:
+            columns = store.settings.encoded_columns
+        assert columns == ("age", "joined", "income", "active", "city", "zip")
+        run("next", "p", "-n", "2")
+
+    def test_text_and_numbers_are_used_together(self, run, tmp_path):
+        both = self.made(run, tmp_path, "--text", "note", "--features", "age,joined")
+        assert (both["encoder"], both["table_columns"]) == ("words", ["age", "joined"])
+        alone = json.loads(run("embed", "p", "--encoder", "table", "--columns", "age", "--json"))
+        assert 0 < alone["features"] < both["features"]
+        again = json.loads(
+            run(
+                *("embed", "p", "--encoder", "words", "--columns", "note"),
+                *("--features", "age,joined", "--json"),
+            )
+        )
+        assert again["features"] == both["features"]
+
+    def test_a_table_alone_needs_no_roles_and_its_classes_are_no_feature(self, run, tmp_path):
+        rows = [f"{i},{'mf'[i % 2]},{i % 7},{'ab'[i % 2] if i < 9 else ''}" for i in range(30)]
+        (tmp_path / "t.csv").write_text(",sex,size,answer\n" + "\n".join(rows))
+        record = json.loads(run("init", "p", "t.csv", "--classes", "a,b", "--json"))
+        assert record["encoder"] == "table"
+        assert "'column 1' is left out: it only tells the rows apart." in record["notes"]
+        assert "'answer' is left out: it holds the classes; --label reads it." in record["notes"]
+
+    def test_unreadable_images_are_left_blank(self, run, tmp_path):
+        from PIL import Image
+
+        (tmp_path / "photos").mkdir()
+        for i in range(5):
+            Image.new("RGB", (8, 8), (50 * i, 0, 9)).save(tmp_path / "photos" / f"{i}.png")
+        (tmp_path / "photos" / "bad.png").write_bytes(b"no image")
+        arguments = ("init", "p", "photos", "--classes", "a,b")
+        assert "bad.png" in str(run(*arguments, fails=True).exception)
+        assert "1 of 6 items could not be read" in run(*arguments, "--skip-bad")
+
+
+def test_items_that_are_out_are_given_back(run, project):
+    run("next", project, "-n", "3", "--out", "a.csv")
+    with Store.open(project) as store:
+        store.record_batch("random", 0, [(30, None, None), (31, None, None)], {}, queued=True)
+        store.take("ann", 2, 1000.0)
+    assert run("release", project, "--annotator", "ann") == "2 items that ann had are free again.\n"
+    assert json.loads(run("release", project, "--json")) == {"released": 3}
+    with Store.open(project) as store:
+        assert store.pending() == [30, 31]

@@ -1,0 +1,113 @@
+"""invite, people, revoke and log: what a team's owner does at the command line."""
+
+import json
+
+import pytest
+from parbals.cli.main import main
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with Store.create(tmp_path / "p", classes=["ham", "spam"], settings={}) as store:
+        store.add_items([("a", {"text": "hello"}), ("b", {"text": "bye"})])
+    return tmp_path / "p"
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments, code=0):
+        with pytest.raises(SystemExit) as end:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        assert end.value.code == code, said.err
+        return said.out if code == 0 else said.err
+
+    return run
+
+
+def person_of(folder, link):
+    with Store.open(folder, read_only=True) as store:
+        return store.person_of(link.split("token=")[1])
+
+
+def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
+    first = run("invite", folder, "Ada")
+    assert first.startswith("Ada, annotator: http://127.0.0.1:8573/?token=")
+    assert "Start the page (parbals serve) before the link is opened" in first
+    assert "makes an owner from now on" in first
+    (folder / "page-address").write_text("https://label.example\n")
+    second = run("invite", folder, "Olga", "--role", "owner")
+    assert second.startswith("Olga, owner: https://label.example/?token=")
+    assert len(second.splitlines()) == 1
+    shown = json.loads(run("invite", folder, "ada", "--public-url", "http://lab:80/", "--json"))
+    assert (shown["name"], shown["role"]) == ("Ada", "annotator")
+    assert shown["link"].startswith("http://lab/?token=")
+    assert person_of(folder, shown["link"]).name == "Ada"
+    assert person_of(folder, first.split()[2]) is None
+    assert json.loads(run("invite", folder, "olga", "--json"))["role"] == "owner"
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "\x1b[31mhttp://x", "http://x/y", ""])
+def test_an_address_that_somebody_put_into_the_folder_is_checked(folder, run, address):
+    (folder / "page-address").write_text(address)
+    assert "http://127.0.0.1:8573/?token=" in run("invite", folder, "Ada")
+
+
+def test_people_and_revoke(folder, run):
+    assert "Nobody has a link of their own" in run("people", folder)
+    link = json.loads(run("invite", folder, "Ada", "--json"))["link"]
+    run("invite", folder, "Olga", "--role", "owner")
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham")], annotator="Ada")
+    lines = run("people", folder).splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        ["Ada", "annotator", "1"],
+        ["Olga", "owner", "0"],
+    ]
+    assert run("revoke", folder, "ADA") == "The link of Ada no longer works.\n"
+    assert person_of(folder, link) is None
+    rows = json.loads(run("people", folder, "--json"))
+    assert [(row["name"], row["invited"], row["labels"]) for row in rows] == [
+        ("Ada", False, 1),
+        ("Olga", True, 0),
+    ]
+    assert "'Ada' has no link" in run("revoke", folder, "Ada", code=2)
+    assert "programs use" in run("invite", folder, "machine:x", code=2)
+
+
+def test_log_tells_who_changed_what(folder, run):
+    assert run("log", folder) == "Nothing was changed yet.\n"
+    run("edit", folder, "--guidelines", "read all", "--add-class", "other")
+    run("invite", folder, "Ada")
+    run("invite", folder, "Ada", "--role", "owner")
+    run("revoke", folder, "Ada")
+    run("export", folder, "--out", folder.parent / "labels.csv")
+    rows = json.loads(run("log", folder, "--json"))
+    assert [row["what"] for row in rows] == [
+        "settings changed", "invited", "new link", "role changed", "link revoked", "exported",
+    ]  # fmt: skip
+    assert {row["origin"] for row in rows} == {"this machine"}
+    assert all(row["who"] and row["created"] and row["number"] for row in rows)
+    assert rows[3]["detail"] == {"name": "Ada", "role": ["annotator", "owner"]}
+    lines = run("log", folder).splitlines()
+    assert lines[3].endswith("(this machine)  role changed: Ada: annotator → owner")
+    assert lines[5].endswith("exported: csv, all items")
+    assert "token" not in json.dumps(rows)
+
+
+def test_a_project_that_can_only_be_read_is_exported_without_a_row(folder, run, monkeypatch):
+    (folder / "project.sqlite3").chmod(0o400)
+    opened = Store.open
+
+    def refuse(path, *, read_only=False):
+        from parbals.errors import ProjectError
+
+        if not read_only:
+            raise ProjectError("read-only")
+        return opened(path, read_only=True)
+
+    monkeypatch.setattr(Store, "open", refuse)
+    assert "2 items in" in run("export", folder, "--out", folder.parent / "labels.csv")
+    assert run("log", folder) == "Nothing was changed yet.\n"

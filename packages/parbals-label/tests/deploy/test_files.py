@@ -1,0 +1,140 @@
+"""The systemd unit is checked and its command run; Dockerfile and compose file are read closely."""
+
+import configparser
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+import yaml
+from page_server import Client, make_project
+from parbals.cli.main import parbals
+from parbals_label.store.store import Store
+from repository import ROOT
+
+DEPLOY = ROOT / "deploy"
+
+
+def unit():
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str
+    parser.read(DEPLOY / "parbals.service")
+    return parser["Service"]
+
+
+def test_systemd_takes_the_unit(tool, tmp_path):
+    analyze = tool("systemd-analyze")
+    text = (DEPLOY / "parbals.service").read_text()
+    program = unit()["ExecStart"].split()[0]
+    file = tmp_path / "parbals.service"
+    file.write_text(text.replace(program, sys.executable))  # it must exist to be accepted
+    checked = subprocess.run([analyze, "verify", str(file)], capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+    broken = tmp_path / "broken.service"
+    broken.write_text(file.read_text().replace("ProtectHome=yes", "ProtectHome=perhaps"))
+    refused = subprocess.run([analyze, "verify", str(broken)], capture_output=True, text=True)
+    assert "Failed to parse" in refused.stderr  # the check can fail
+
+
+def test_the_units_command_serves_the_page_says_no_secret_and_ends_cleanly(tmp_path, free_port):
+    folder, port = make_project(tmp_path / "project"), free_port()
+    with Store.open(folder) as store:
+        link = store.invite("Olga", "owner")
+    service = unit()
+    program, *arguments = shlex.split(service["ExecStart"])
+    assert program.endswith("/parbals")
+    arguments = [str(folder) if word == "/var/lib/parbals/project" else word for word in arguments]
+    assert str(folder) in arguments
+    process = subprocess.Popen(
+        [sys.executable, "-m", "parbals", *arguments, "--port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PARBALS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        said = process.stdout.readline()
+        assert said == "The labelling page: https://label.example\n"
+        client = Client()
+        client.port, client.token = port, link
+        headers = client.visit(host="label.example") | {"Origin": "https://label.example"}
+        assert client.get("/api/me", token=False, headers=headers).json["name"] == "Olga"
+    finally:
+        process.send_signal(getattr(signal, service["KillSignal"]))
+        out, errors = process.communicate(timeout=int(service["TimeoutStopSec"]) + 60)
+    assert process.returncode == 0
+    assert errors == ""
+    # What a service says is kept in the machine's log.
+    token = (folder / "page-token").read_text().strip()
+    assert not any(secret in said + out for secret in (token, link))
+
+
+def instructions():
+    """(instruction, rest) of the Dockerfile, lines that go on joined."""
+    text = re.sub(r"\\\n", " ", (DEPLOY / "Dockerfile").read_text())
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [tuple(line.split(maxsplit=1)) for line in lines]
+
+
+def check_command(words):
+    """A command line of parbals that its own parser takes."""
+    name, *rest = words
+    command = parbals.commands[name]
+    return command.make_context(name, list(rest)).params
+
+
+def test_the_dockerfile_builds_from_what_is_there_and_runs_as_nobody_special():
+    lines = instructions()
+    known = {
+        "FROM", "COPY", "RUN", "USER", "WORKDIR", "ENV", "VOLUME", "EXPOSE", "STOPSIGNAL",
+        "HEALTHCHECK", "ENTRYPOINT", "CMD",
+    }  # fmt: skip
+    assert lines[0][0] == "FROM"
+    assert {word for word, _ in lines} <= known
+    (base,) = [rest for word, rest in lines if word == "FROM"]
+    assert re.fullmatch(r"python:3\.\d+-slim", base)
+    for rest in (rest for word, rest in lines if word == "COPY"):
+        *sources, destination = rest.split()
+        assert destination.startswith("/")
+        assert all((ROOT / source).exists() for source in sources)
+    order = [word for word, _ in lines]
+    assert order.index("USER") > order.index("RUN")
+    assert dict(lines)["USER"] not in ("root", "0")
+    values = {word: yaml.safe_load(rest) for word, rest in lines if word in ("ENTRYPOINT", "CMD")}
+    assert values["ENTRYPOINT"] == ["parbals"]
+    taken = check_command(values["CMD"])
+    assert (taken["host"], str(taken["port"])) == ("0.0.0.0", dict(lines)["EXPOSE"])
+    assert dict(lines)["STOPSIGNAL"] == "SIGINT"
+
+
+def test_the_compose_file_fits_the_files_beside_it():
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    page, proxy = compose["services"]["parbals"], compose["services"]["caddy"]
+    assert (DEPLOY / page["build"]["context"] / page["build"]["dockerfile"]).samefile(
+        DEPLOY / "Dockerfile"
+    )
+    words = [re.sub(r"\$\{PARBALS_SITE[^}]*\}", "label.example", w) for w in page["command"]]
+    taken = check_command(words)
+    assert taken["public_url"] == "https://label.example"
+    # What the page believes of where people come from is the proxy's word, and nobody else's.
+    assert list(taken["proxies"]) == [proxy["networks"]["page"]["ipv4_address"]]
+    assert "ports" not in page
+    assert proxy["environment"]["PARBALS_UPSTREAM"] == f"parbals:{taken['port']}"
+    for name in ("PARBALS_SITE", "PARBALS_UPSTREAM"):
+        assert f"{{${name}:" in (DEPLOY / "Caddyfile").read_text()
+    mounted = [volume.split(":")[0] for s in (page, proxy) for volume in s["volumes"]]
+    for source in mounted:
+        assert source in compose["volumes"] or (DEPLOY / source).is_file(), source
+    assert re.fullmatch(r"caddy:2\.\d+", proxy["image"])
+
+
+@pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile", "parbals.service"])
+def test_the_options_that_the_files_name_exist(file):
+    options = {opt for parameter in parbals.commands["serve"].params for opt in parameter.opts}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (DEPLOY / file).read_text()))
+    commands = {"--system", "--home-dir", "--now", "--role"}  # of the comments
+    assert named - commands <= options
+    assert "--public-url" in named

@@ -1,0 +1,53 @@
+"""Nobody waits in front of the page: a scripted person at one label a second, `benchmarks/waiting`.
+
+A second is one of an otherwise idle machine, so that the counts do not depend on what else runs.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from repository import ROOT, SOURCES
+
+CHOSEN = "parbals-epig"
+
+
+def wait_in_front(*arguments):
+    """What the person saw."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "packages" / "parbals-bench" / "studies" / "waiting.py"),
+            "--fair",
+            *arguments,
+        ],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, SOURCES))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.full
+def test_thirty_labels_with_ten_classes_wait_for_nothing():
+    seen = wait_in_front(
+        *("--classes", "10", "--items", "2000", "--labels", "30", "--known", "34", "--warm")
+    )
+    assert seen["empty"] == 0
+    assert sum(seen["chosen_by"].values()) == 30
+    # A program that is compiled on the way weighs much in thirty labels; the full counts say half.
+    assert seen["chosen_by"][CHOSEN] >= 10, seen
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("n_items", [2_000, 100_000])
+@pytest.mark.parametrize("n_classes", [2, 4, 10, 50])
+def test_five_minutes_of_labelling_wait_for_nothing(n_classes, n_items):
+    seen = wait_in_front("--classes", str(n_classes), "--items", str(n_items), "--labels", "300")
+    assert seen["empty"] == 0, seen
+    assert n_classes > 10 or 2 * seen["chosen_by"].get(CHOSEN, 0) >= 300, seen
+    assert seen["report_behind_seconds"] <= 60, seen

@@ -1,0 +1,151 @@
+"""Annotations become answers, the same in whatever order and however often they are heard of."""
+
+import random
+
+import pytest
+from parbals.errors import ProjectDamagedError
+from parbals_label.label_studio.annotations import (
+    Heard,
+    forget_annotations,
+    record_annotations,
+)
+from parbals_label.label_studio.interface import new_interface, read_interface
+from parbals_label.label_studio.state import State
+from parbals_label.label_studio.tasks import Matcher, data_of
+from parbals_label.store.store import Store
+
+UID = "1.1700000000"
+CLASSES = ["ham", "spam"]
+INTERFACE = read_interface(new_interface([("message", "text")], CLASSES), CLASSES)
+
+
+def annotation(number, *chosen, who=7, at=1, skipped=False, **more):
+    region = {"from_name": "label", "to_name": "item", "type": "choices"}
+    return {
+        "id": number,
+        "result": [{**region, "value": {"choices": list(chosen)}}] if chosen else [],
+        "completed_by": who,
+        "created_username": f" user{who}@example.com, {who}",
+        "was_cancelled": skipped,
+        "updated_at": f"2026-01-01T00:00:{at:02d}Z",
+        **more,
+    }
+
+
+@pytest.fixture
+def store(folder):
+    with Store.open(folder) as store:
+        yield store
+        assert store.check() == []
+
+
+def hear(store, *annotations, position=3, **how):
+    heard = Heard()
+    record_annotations(store, INTERFACE, UID, position, annotations, heard, **how)
+    return heard
+
+
+def held(store, position=3):
+    return store.current_labels().get(position, {})
+
+
+def test_again_and_in_any_order(store):
+    said = [annotation(1, "ham"), annotation(2, "spam", at=2), annotation(3, "spam", who=8)]
+    for seed in range(6):
+        random.Random(seed).shuffle(said)
+        hear(store, *said)
+        assert held(store) == {"user7@example.com": "spam", "user8@example.com": "spam"}
+    assert len(store.history(3)) == 2  # of one person's two annotations, the later one
+
+
+def test_changes_deletions_and_skips(store):
+    assert hear(store, annotation(1, "ham")).labels == 1
+    assert hear(store, annotation(1, "spam", at=2)).revised == 1
+    assert hear(store, annotation(1, skipped=True, at=3)).withdrawn == 1
+    assert store.passes()[3] == {"user7@example.com": "skip"}
+    assert hear(store, annotation(1, "ham", at=4)).labels == 1
+    assert hear(store).withdrawn == 1
+    assert held(store) == {}
+    hear(store, annotation(2, "ham", at=5), annotation(3, "spam", who=8))
+    heard = Heard()
+    forget_annotations(store, UID, [2, None, "x"], heard)
+    forget_annotations(store, "2.1700000000", [3], heard)  # of another project
+    assert (heard.withdrawn, held(store)) == (1, {"user8@example.com": "spam"})
+
+
+def test_labels_from_elsewhere_are_left_alone(store):
+    from parbals_label.store.records import Submission
+
+    store.submit([Submission(3, "ham")], annotator="me")
+    hear(store, annotation(1, "spam"))
+    hear(store)
+    assert held(store) == {"me": "ham"}
+
+
+def test_one_annotation_says_nothing_of_the_others(store):
+    hear(store, annotation(1, "ham"), annotation(2, "spam", who=8))
+    hear(store, annotation(3, "ham", who=9), is_all=False)
+    assert len(held(store)) == 3
+    hear(store, annotation(1, "news", at=2), is_all=False)
+    assert set(held(store)) == {"user8@example.com", "user9@example.com"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [(("news",), "'news', which is not a class"), ((), "nothing"), (("ham", "spam"), "2 classes")],
+)
+def test_what_cannot_be_a_label_is_said(store, chosen, said):
+    heard = hear(store, annotation(1, *chosen))
+    assert said in heard.notes[0]
+    assert held(store) == {}
+
+
+def test_garbage_is_passed_over(store):
+    heard = hear(store, None, 3, {}, {"id": "1"}, {"id": 1, "result": 5}, {"id": 2, "result": [4]})
+    assert held(store) == {}
+    assert heard.labels == 0
+
+
+def test_a_number_gets_its_name_later(store):
+    nameless = annotation(1, "ham")
+    del nameless["created_username"]
+    hear(store, nameless, is_all=False)
+    assert held(store) == {"label-studio user 7": "ham"}
+    hear(store, annotation(1, "ham"))  # the same annotation, now with a name: one person, one vote
+    assert held(store) == {"user7@example.com": "ham"}
+    state = State(store, UID)
+    state.remember_people([annotation(1, "ham")])
+    assert State(store, UID).people == {7: "user7@example.com"}
+    hear(store, {**nameless, "id": 2}, position=4, people=State(store, UID).people, is_all=False)
+    assert held(store, 4) == {"user7@example.com": "ham"}
+
+
+def test_tasks_are_remembered_and_forgotten(store):
+    state = State(store, UID)
+    state.remember({3: 30, 4: 40})
+    state.lose([4])
+    assert State(store, "2.1").tasks == {}
+    again = State(store, UID)
+    assert (again.tasks, again.positions, again.lost) == ({3: 30}, {30: 3}, {4})
+    again.remember({4: 41})
+    assert (State(store, UID).tasks[4], State(store, UID).lost) == (41, set())
+
+
+def test_whose_task_is_whose(store):
+    (item,) = store.items([5])
+    ours = data_of(store, INTERFACE, item, None, lambda *_: "")
+    matcher = Matcher(store)
+    assert matcher.position({"data": ours}) == 5
+    assert matcher.position({"data": {**ours, "parbals_project": "another"}}) is None
+    assert matcher.position({"data": {**ours, "parbals_item": "nobody"}}) is None
+    assert matcher.position({"data": {"message": item.content["message"]}}) == 5
+    assert matcher.position({"data": {"message": "never heard"}}) is None
+    for data in (None, [], {}, {"message": ["x"]}):
+        assert matcher.position({"data": data}) is None
+
+
+@pytest.mark.parametrize("detail", [{}, {"tasks": 3}, {"tasks": [[1]]}, {"tasks": [["x", []]]}])
+def test_damaged_events_are_named(store, detail):
+    store.log("label studio tasks", project=UID, **detail)
+    with pytest.raises(ProjectDamagedError, match="Event 1 of the project"):
+        State(store, UID)

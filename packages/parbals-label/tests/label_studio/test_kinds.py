@@ -1,0 +1,155 @@
+"""What tasks hold: pictures, tasks that were there before, items of an audit, the command."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from message_data import message
+from parbals.cli.main import parbals
+from parbals_label.project.create import Roles, create_project
+from parbals_label.store.store import Store
+from studio import CONFIG, right
+
+pytestmark = pytest.mark.label_studio
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Ten drawn circles and squares, in a project of their own."""
+    from PIL import Image, ImageDraw
+
+    root = tmp_path_factory.mktemp("pictures")
+    (root / "shapes" / "some").mkdir(parents=True)
+    for number in range(10):
+        picture = Image.new("RGB", (96, 64), (236, 232, 224))
+        draw = ImageDraw.Draw(picture)
+        shape = draw.ellipse if number % 2 else draw.rectangle
+        shape([20 + number, 10, 60 + number, 50], fill=(20, 110, 140))
+        picture.save(root / "shapes" / "some" / f"picture {number}.png")
+    settings = {"strategy": "margin"}
+    create_project(
+        root / "shapes-project", root / "shapes", Roles(), ["circle", "square"], settings
+    )
+    return root
+
+
+def test_pictures_are_given_to_the_server(studio, admin, people, pictures, supply):
+    project = admin.new_project("Shapes")
+    folder = pictures / "shapes-project"
+    supply(folder, project, n=4)
+    tasks = admin.tasks(project)
+    assert len(tasks) == 4
+    for task in tasks:
+        address = task["data"]["image"]
+        shown = people[0].session.get(studio.url + address, timeout=60)
+        name = task["data"]["parbals_item"]
+        with Store.open(folder, read_only=True) as store:
+            (item,) = store.items(store.position_of([name]))
+        assert shown.content == (pictures / "shapes" / item.content["image"]).read_bytes()
+    people[0].annotate(tasks[0]["id"], "circle")
+    assert supply(folder, project, n=4).result.labels == 1
+
+
+def test_tasks_that_people_imported_are_taken_over(admin, people, folder, supply):
+    project = admin.new_project("Imported", CONFIG)
+    theirs = [{"data": {"message": message(i), "source": "mail"}} for i in range(40)]
+    admin.call("POST", f"projects/{project}/import", json=theirs[:20])
+    before = admin.tasks(project)
+    people[0].annotate(before[3]["id"], "ham")
+    taken = supply(folder, project, n=40)
+    after = admin.tasks(project)
+    named = [task["data"].get("parbals_item") for task in after]
+    assert taken.labels == {"003": {"kim@example.com": "ham"}}
+    assert len(after) == 40  # every message has one task, whoever made it
+    assert sorted(task["data"]["message"] for task in after) == sorted(map(message, range(40)))
+    assert after[0]["data"]["source"] == "mail"
+    assert len(set(filter(None, named))) == 39  # the labelled one was not handed out
+    assert supply(folder, project, n=40).result.created == 0
+
+
+def test_imported_tasks_are_still_known_in_a_later_run(admin, people, folder, supply):
+    project = admin.new_project("Imported, later", CONFIG)
+    theirs = [{"data": {"message": message(i)}} for i in range(40)]
+    admin.call("POST", f"projects/{project}/import", json=theirs)
+    supply(folder, project, n=2)
+    handed_out = [t for t in admin.tasks(project) if "parbals_item" in t["data"]]
+    for task in handed_out:
+        people[0].annotate(task["id"], right(task))
+    assert supply(folder, project, n=2).result.created == 0
+    tasks = admin.tasks(project)
+    later = [t for t in tasks if t["data"].get("parbals_batch") == 2]
+    assert (len(tasks), len(handed_out), len(later)) == (40, 2, 2)
+    assert all(task["predictions"] for task in later)
+
+
+def test_items_of_the_audit_come_without_a_prediction(admin, people, folder, supply):
+    project = admin.new_project("Audit", CONFIG)
+    with Store.open(folder) as store:
+        store.update_settings(audit=list(range(0, 40, 2)))
+    supply(folder, project)
+    for task in admin.tasks(project):
+        people[0].annotate(task["id"], right(task))
+    supply(folder, project, n=12)
+    for task in admin.tasks(project)[6:]:
+        in_audit = int(task["data"]["parbals_item"]) % 2 == 0
+        assert len(task["predictions"]) == (0 if in_audit else 1)
+
+
+def test_the_command(studio, admin, folder, key):
+    project = admin.new_project("Command", CONFIG)
+    arguments = ["label-studio", "connect", str(folder), "--url", studio.url]
+    arguments += ["--project", str(project), "--once", "-n", "2"]
+    runner = CliRunner(env={"LABEL_STUDIO_API_KEY": None})
+    asked = runner.invoke(parbals, arguments, input=f"{key}\n")
+    assert asked.exit_code == 0, (asked.output, asked.exception)
+    assert "2 tasks created" in asked.output
+    assert key not in asked.output
+    given = runner.invoke(parbals, [*arguments, "--json"], env={"LABEL_STUDIO_API_KEY": key})
+    assert json.loads(given.stdout)["created"] == 0
+    wrong = runner.invoke(parbals, arguments, env={"LABEL_STUDIO_API_KEY": "wrong"})
+    assert "does not accept the key" in str(wrong.exception)
+    nobody = runner.invoke(parbals, arguments, input="")
+    assert "put it into the environment variable LABEL_STUDIO_API_KEY" in str(nobody.exception)
+
+
+def test_files_go_round(admin, people, folder, tmp_path):
+    from parbals_label.store.records import Submission
+
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "spam"), Submission(1, "ham")], annotator=people[0].email)
+        store.submit([Submission(1, "spam")], annotator=people[1].email)
+        store.submit([Submission(2, "ham")], annotator="me")  # whom Label Studio does not know
+        labels = store.current_labels()
+    runner, file = CliRunner(), tmp_path / "tasks.json"
+    out = ["export", str(folder), "--format", "label-studio", "--out", str(file)]
+    assert runner.invoke(parbals, out).exit_code == 0
+    project = admin.new_project("Files", CONFIG)
+    admin.call("POST", f"projects/{project}/import", json=json.loads(file.read_text("utf-8")))
+    theirs = admin.call("GET", f"projects/{project}/export?exportType=JSON&download_all_tasks=true")
+    assert len(theirs) == 40
+    back = tmp_path / "export.json"
+    back.write_text(json.dumps(theirs), "utf-8")
+    with Store.open(folder) as store:
+        for who in (people[0].email, people[1].email, "me"):
+            store.withdraw([p for p, by in labels.items() if who in by], annotator=who)
+    told = runner.invoke(parbals, ["tell", str(folder), str(back), "--no-report", "--json"])
+    assert json.loads(told.stdout)["new"] == 4, told.output
+    with Store.open(folder) as store:  # their export knows people by numbers
+        again = store.current_labels()
+    given = {p: sorted(by.values()) for p, by in again.items()}
+    assert given == {0: ["spam"], 1: ["ham", "spam"], 2: ["ham"]}
+    assert again[2] == {"me": "ham"}
+    made = ["init", str(tmp_path / "new"), str(back), "--text", "message", "--label", "label"]
+    assert runner.invoke(parbals, made).exit_code == 0
+    with Store.open(tmp_path / "new") as store:
+        assert (store.n_items, store.n_labelled) == (40, 3)
+
+
+def test_a_short_lived_token_is_renewed(studio, admin, key):
+    from parbals_label.label_studio.client import Client
+
+    project = admin.new_project("Renewed", CONFIG)
+    client = Client(studio.url, key)
+    client.project(project)
+    client._access = client._access[:-6] + "AAAAAA"  # as if its five minutes were over
+    assert client.project(project)["title"] == "Renewed"

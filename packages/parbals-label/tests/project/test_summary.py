@@ -1,0 +1,86 @@
+"""What there is to see of a project, without a model."""
+
+from parbals_label.project.summary import (
+    export_columns,
+    export_records,
+    overview,
+    overview_lines,
+)
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+
+
+def test_the_overview_counts_what_waits_what_is_out_and_what_was_passed(tmp_path):
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings={}) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(10))
+        store.record_batch("random", 0, [(n, None, None) for n in (4, 2, 7)], {}, queued=True)
+        store.record_batch("random", 0, [(0, None, None)], {})
+        store.take("ann", 1, 1000.0)
+        store.pass_over(9, "skip", annotator="ann")
+        for annotator, label in (("ann", "ham"), ("bob", "spam"), ("cyd", "spam")):
+            store.submit([Submission(1, label)], annotator=annotator)
+        store.submit([Submission(3, "ham")], annotator="rule", source="machine")
+        store.submit([Submission(1, "ham")], annotator="rule", source="machine")
+        seen = overview(store)
+    assert (seen.items, seen.labelled, seen.answers) == (10, 2, 4)
+    assert (seen.pending, seen.queued, seen.out, seen.passed, seen.batches) == (4, 2, 2, 1, 2)
+    assert seen.class_balance == {"spam": 1, "ham": 1}
+    assert [annotator.name for annotator in seen.annotators] == ["ann", "bob", "cyd", "rule"]
+    assert seen.agreement.n_items == 1
+    assert len(seen.agreement.pairs) == 3, "machines do not count"
+    first, second, *_ = lines = overview_lines(seen)
+    assert first == "2 of 10 items labelled (20 %), 2 out"
+    assert second == "2 waiting on the labelling page, 1 passed without a label"
+    assert not any("parbals-epig" in line for line in lines)
+    assert seen.chosen_by == {"": 2}
+    more = overview_lines(seen, verbose=True)
+    assert "2 batches, strategy parbals-epig, judged by log-loss" in more
+    assert "labelled items were chosen by: nobody 2" in more
+
+
+def test_who_chose_what_is_told_as_it_was(tmp_path):
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings={}) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(10))
+        store.record_batch("k-means", 0, [(n, None, None) for n in range(4)], {}, queued=True)
+        store.submit([Submission(0, "ham")], annotator="ann")
+        store.record_batch(
+            "parbals-epig", 0, [(n, None, None) for n in (1, 5, 6)], {}, queued=True, renew=True
+        )
+        store.submit([Submission(n, "ham") for n in (1, 2, 5)], annotator="ann")
+        assert overview(store).chosen_by == {"parbals-epig": 2, "": 1, "k-means": 1}
+
+
+def test_what_the_model_is_judged_by_is_said_where_it_is_not_accuracy(tmp_path):
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings={"loss": "error"}) as store:
+        store.add_items([("mail", {"text": "text"})])
+        assert not any("Judged" in line for line in overview_lines(overview(store)))
+        store.update_settings(loss="f1:spam")
+        (line,) = (line for line in overview_lines(overview(store)) if "Judged" in line)
+        assert line.startswith("Judged by F1 of spam: a class may be decided on that is not")
+
+
+def test_progress_is_shown_against_the_goal(tmp_path):
+    settings = {"goal_labels": 4, "goal_error": 0.05}
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}"}) for n in range(10))
+        store.submit([Submission(3, "ham"), Submission(4, "ham")], annotator="ann")
+        lines = overview_lines(overview(store))
+    assert f"goal  {'█' * 15}{'░' * 15}  2 of 4 labels" in lines
+    assert f"goal  {'░' * 30}  an error below 5 %" in lines
+
+
+def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
+    settings = {"columns": ["text", "audit"], "audit": [7, 2]}
+    with Store.create(tmp_path / "p", classes=["spam", "ham"], settings=settings) as store:
+        store.add_items((f"mail-{n}", {"text": f"text {n}", "audit": "x"}) for n in range(10))
+        store.submit([Submission(2, "ham"), Submission(3, "ham")], annotator="ann")
+        seen = overview(store)
+        assert export_columns(store) == [
+            *("id", "text", "item.audit", "label", "annotators", "audit")
+        ]
+        records = list(export_records(store))
+        assert [r["id"] for r in records if r["audit"]] == ["mail-2", "mail-7"]
+        store.update_settings(audit=[])
+        assert export_columns(store) == ["id", "text", "audit", "label", "annotators"]
+    assert (seen.audit, seen.audit_labelled) == (2, 1)
+    assert "1 of the audit's 2 random items labelled" in overview_lines(seen)

@@ -1,0 +1,180 @@
+"""Health, metrics and logs: what an operator sees, and that nobody else does."""
+
+import json
+import logging
+import os
+import signal
+
+import pytest
+from page_server import make_project, page, serving, wait_for, workers_of
+from parbals_label.store.store import Store
+from parbals_label.web import logs
+from parbals_label.web.logs import REQUEST, set_up_logs
+from prometheus_client.parser import text_string_to_metric_families
+
+
+def metrics(server, token=None):
+    """{(name, labels): value}, read as Prometheus does."""
+    token = token or (server.folder / "page-metrics-token").read_text("ascii").strip()
+    headers = {"Authorization": f"Bearer {token}", "Host": "10.0.0.7:9090"}
+    answer = server.get("/metrics", token=False, headers=headers)
+    assert answer.status == 200, answer.body
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = text_string_to_metric_families(answer.body.decode())
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_health_needs_no_token_and_says_one_word(server):
+    for headers in ({}, {"Host": "10.0.0.7"}, {"Origin": "https://elsewhere.example"}):
+        answer = server.get("/healthz", token=False, headers=headers)
+        assert (answer.status, answer.body) == (200, b"ok\n")
+    head = server.call("HEAD", "/healthz", token=False)
+    assert (head.status, head.body) == (200, b"")
+    assert server.get("/healthz/", token=False).status == 401
+
+
+def test_health_is_bad_while_the_project_cannot_be_read(project, tmp_path):
+    with page(project) as server:
+        (project / "project.sqlite3").rename(tmp_path / "away")
+        logging.getLogger("parbals.web").setLevel(logging.CRITICAL)
+        try:
+            answer = server.get("/healthz", token=False)
+        finally:
+            logging.getLogger("parbals.web").setLevel(logging.NOTSET)
+        assert (answer.status, answer.body) == (503, b"unavailable\n")
+        (tmp_path / "away").rename(project / "project.sqlite3")
+        assert server.get("/healthz", token=False).status == 200
+
+
+def test_metrics_open_with_their_own_token_alone(server):
+    own = (server.folder / "page-metrics-token").read_text("ascii").strip()
+    assert own != server.token
+    for headers in ({}, {"Authorization": f"Bearer {server.token}"}, {"Authorization": own}):
+        answer = server.get("/metrics", token=False, headers=headers)
+        assert answer.status == 401
+        assert b"parbals_" not in answer.body
+    headers = {"Authorization": f"Bearer {own}"}
+    assert server.get("/api/project", token=False, headers=headers).status == 401
+
+
+def test_metrics_count_what_happened(project):
+    with page(project) as server:
+        (first, second) = server.take("ann", 2)
+        assert server.label("ann", first).status == 200
+        assert server.skip("ann", second).status == 200
+        assert server.get("/api/nowhere", token=False).status == 401
+        with Store.open(project) as store:
+            store.save_report({}, 1)
+        seen = metrics(server)
+    assert seen["parbals_items", "labelled"] == 1
+    assert seen["parbals_items", "passed"] == 1
+    assert seen["parbals_items", "unlabelled"] == 38
+    assert seen["parbals_answers_total",] == seen["parbals_passes_total",] == 1
+    assert seen["parbals_queue_items", "waiting"] == 19  # others may label what one has passed
+    assert 0 <= seen["parbals_report_age_seconds",] < 600
+    assert seen["parbals_worker_restarts_total",] == 0
+    assert seen["parbals_requests_total", "200", "answers"] == 1
+    assert seen["parbals_requests_total", "401", "refused"] == 1
+    assert seen["parbals_request_seconds_count", "answers"] == 1
+    assert seen["parbals_request_seconds_bucket", "+Inf", "answers"] == 1
+    assert seen["parbals_request_seconds_sum", "answers"] > 0
+
+
+def test_addresses_that_nobody_knows_make_no_metrics(server):
+    for number in range(20):
+        server.get(f"/api/{number}")
+        server.get(f"/static/{number}")
+    routes = {key[-1] for key in metrics(server) if key[0] == "parbals_request_seconds_count"}
+    assert not any(any(letter.isdigit() for letter in route) for route in routes), routes
+
+
+def test_every_answer_has_an_id_and_a_proxys_is_kept(server):
+    ours = server.get("/api/project").headers["x-request-id"]
+    assert len(ours) == 16
+    given = server.get("/api/project", headers={"X-Request-Id": "proxy-1.2"})
+    assert given.headers["x-request-id"] == "proxy-1.2"
+    bad = server.get("/api/project", headers={"X-Request-Id": 'a" b'})
+    assert bad.headers["x-request-id"] != 'a" b'
+
+
+@pytest.fixture
+def written(capsys):
+    """``written(fmt, level)()``: the lines logged since; as it was at the end."""
+    kept = {
+        name: (list(log.handlers), log.propagate, log.level)
+        for name in ("parbals", "uvicorn")
+        for log in [logging.getLogger(name)]
+    }
+
+    def start(fmt, level="info"):
+        set_up_logs(fmt, level)
+        return lambda: capsys.readouterr().err.splitlines()
+
+    yield start
+    logging.getLogger("parbals.requests").filters = []
+    for name, (handlers, propagate, level) in kept.items():
+        log = logging.getLogger(name)
+        log.handlers, log.propagate = handlers, propagate
+        log.setLevel(level)
+
+
+def test_json_logs_are_one_object_a_line_with_the_requests_id(written, project):
+    read = written("json")
+    with page(project) as server:
+        answer = server.get("/api/project", headers={"X-Request-Id": "abc"})
+        assert answer.status == 200
+    lines = [json.loads(line) for line in read()]
+    (line,) = [line for line in lines if line.get("request") == "abc"]
+    assert line["level"] == "info"
+    assert (line["path"], line["status"], line["method"]) == ("/api/project", 200, "GET")
+    assert {"time", "logger", "message", "ms", "client"} <= line.keys()
+
+
+def test_a_line_break_or_a_fault_stays_one_line(written):
+    read = written("json")
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        logging.getLogger("parbals.test").exception("broken\n{}")
+    (line,) = read()
+    assert json.loads(line)["message"] == "broken\n{}"
+    assert "ValueError: two" in json.loads(line)["trace"]
+    assert REQUEST.get() is None
+
+
+def test_text_logs_say_facts_and_keep_to_their_level(written):
+    read = written("text", "warning")
+    log = logging.getLogger("parbals.web")
+    log.info("nothing")
+    log.warning("ended", extra={"facts": {"code": -9}})
+    assert read() == ["WARNING: ended (code=-9)"]
+
+
+def test_logs_cannot_fill_the_disk(written, monkeypatch):
+    monkeypatch.setattr(logs, "_A_SECOND", 0.0)
+    read = written("json")
+    log = logging.getLogger("parbals.requests")
+    for _ in range(1500):
+        log.info("request")
+    assert len(read()) == 1000
+    (trickle,) = log.filters
+    trickle._room = 1.0
+    log.info("later")
+    assert json.loads(read()[-1])["left_out"] == 500
+
+
+@pytest.mark.full
+def test_a_worker_that_is_killed_is_logged_with_its_reason_and_counted(tmp_path):
+    folder = make_project(tmp_path / "p")
+    with serving(folder, "--log-format", "json") as server:
+        (worker,) = wait_for(lambda: workers_of(server))
+        os.kill(worker, signal.SIGKILL)
+        wait_for(lambda: metrics(server)["parbals_worker_restarts_total",] == 1)
+        line = json.loads(server.process.stderr.readline())
+    assert line["level"] == "warning"
+    assert (line["code"], line["times"]) == (-9, 1)
+    assert "SIGKILL" in line["reason"]

@@ -1,0 +1,241 @@
+"""What one person, or one program, can do to everybody else's page: not much."""
+
+import http.client
+import json
+import logging
+import resource
+import socket
+import ssl
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from page_server import make_certificate, make_project, page, serving, wait_for
+from parbals_label.store.store import Store
+from parbals_label.web import connections
+from parbals_label.web.desk import BusyError
+from parbals_label.web.pace import Pace
+from parbals_label.web.sparing import Sparing
+
+HALF = b"POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl"
+HALF_A_BODY = (
+    "POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
+    'Content-Type: application/json\r\nContent-Length: 90\r\n\r\n{{"annotator":'
+)
+WITHOUT_WORKER = (
+    "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024));"
+    "from parbals_label.web.supervisor import Supervisor as s;"
+    "s.start = s.stop = lambda self: None;"
+)
+
+
+@contextmanager
+def more_files(n):
+    """This process may have so many files open; the server's limit is its own."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, n), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def take_soon(server, annotator, trusting=None):
+    """Status of a request that may not wait longer than a few seconds."""
+    place = ("localhost", server.port)
+    link = http.client.HTTPConnection(*place, timeout=5)
+    if trusting:
+        link = http.client.HTTPSConnection(*place, timeout=5, context=trusting)
+    head = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    try:
+        link.request("POST", "/api/take", json.dumps({"annotator": annotator}), head)
+        return link.getresponse().status
+    finally:
+        link.close()
+
+
+def is_open(link):
+    """Whether the server has not hung up, whatever it said before."""
+    try:
+        while link.recv(65536):
+            pass
+    except TimeoutError:
+        return True
+    except ConnectionError:
+        pass
+    return False
+
+
+def crowd(server, sent, trusting=None):
+    """1,100 connections that send something and then keep the server waiting; who makes room?"""
+    with ExitStack() as held:
+        links = []
+        for number in range(1_100):
+            link = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+            links.append(held.enter_context(link))
+            link.sendall(sent)
+            if number % 100 == 99:
+                assert take_soon(server, "ann", trusting) == 200
+        assert take_soon(server, "a newcomer", trusting) == 200
+        for link in links[:500]:
+            assert not is_open(link), "those that waited longest made room"
+
+
+@pytest.mark.parametrize(
+    "half", [HALF.decode(), pytest.param(HALF_A_BODY, marks=pytest.mark.full)], ids=["head", "body"]
+)
+def test_eleven_hundred_half_open_requests_do_not_lock_anybody_out(tmp_path, half):
+    folder = make_project(tmp_path / "p")
+    with more_files(2048), serving(folder, before=WITHOUT_WORKER) as server:
+        crowd(server, half.format(port=server.port, token=server.token).encode())
+
+
+@pytest.mark.parametrize("n_bytes", [pytest.param(0, marks=pytest.mark.full), 100])
+def test_nor_do_as_many_half_open_handshakes(tmp_path, n_bytes):
+    certificate, key = make_certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        trusting.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    folder = make_project(tmp_path / "p")
+    files = ("--ssl-cert", str(certificate), "--ssl-key", str(key))
+    with more_files(2048), serving(folder, *files, before=WITHOUT_WORKER) as server:
+        crowd(server, outgoing.read()[:n_bytes], trusting)
+
+
+def not_reading(server, position):
+    """A connection that asks for an item, and reads one byte of it."""
+    link = socket.socket()
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    link.settimeout(20)
+    link.connect(("127.0.0.1", server.port))
+    ask = f"GET /api/items/{position} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    link.sendall(f"{ask}Authorization: Bearer {server.token}\r\n\r\n".encode())
+    assert link.recv(1) == b"H"
+    return link
+
+
+def test_who_does_not_read_what_they_asked_for_makes_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    texts = [{"text": "a" * (1 if n < 39 else 6_000_000)} for n in range(40)]
+    with page(make_project(tmp_path / "p", content=texts)) as server, ExitStack() as held:
+        links = [held.enter_context(not_reading(server, 39)) for _ in range(25)]
+        links[-1].sendall(b"GET / HTTP/1.1\r\n")  # asking again does not help
+        assert take_soon(server, "a newcomer") == 200
+        assert not any(is_open(link) for link in links[:5])
+        assert len(server.connections) <= 20
+
+
+def test_an_answer_must_be_read_in_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.3)
+    folder = make_project(tmp_path / "p", content=[{"text": "a" * 6_000_000}], queued=1)
+    with page(folder) as server, not_reading(server, 0) as link:
+        wait_for(lambda: not server.connections)
+        assert not is_open(link)
+
+
+def test_the_head_of_a_request_must_arrive_in_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
+    with page(make_project(tmp_path / "p")) as server, ExitStack() as held:
+
+        def connect(data):
+            link = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            link.sendall(data)
+            return held.enter_context(link)
+
+        assert not is_open(connect(HALF))
+        assert not is_open(connect(b"")), "nor may it say nothing at all"
+        whole = f"GET /api/live HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        whole += f"Authorization: Bearer {server.token}\r\n\r\n"
+        link = connect(whole.encode())
+        assert link.recv(65536).startswith(b"HTTP/1.1 200")
+        link.settimeout(1.0)
+        assert is_open(link), "who was answered may ask again later"
+        link.settimeout(20)
+        link.sendall(b"G")
+        while link.recv(65536):  # the rest of the answer, and then nothing
+            pass
+
+
+def test_with_too_many_connections_those_that_never_asked_go_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    with page(make_project(tmp_path / "p")) as server, ExitStack() as held:
+        asked = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        head = {"Authorization": f"Bearer {server.token}"}
+        asked.request("GET", "/api/live", headers=head)
+        asked.getresponse().read()
+        first = asked.sock
+        for _ in range(60):
+            link = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            held.enter_context(link).sendall(HALF)
+        assert server.take("ann") == [0]
+        asked.request("GET", "/api/live", headers=head)
+        assert asked.getresponse().status == 200
+        assert asked.sock is first, "it was not cut off"
+        asked.close()
+
+
+def test_invented_names_leave_items_for_a_newcomer(tmp_path):
+    folder = make_project(tmp_path / "p", n_items=500)
+    with page(folder) as server:
+        for number in range(60):
+            assert len(server.take(f"name {number}", 10)) == 10
+        live = server.get("/api/live").json
+        assert live["out"] + live["queued"] <= 200
+        assert len(server.take("ann", 3)) == 3
+
+
+def test_a_person_who_asks_too_fast_waits_and_nobody_else_does(tmp_path):
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    for _ in range(2_000):
+        pace.admit("ann")
+    with pytest.raises(BusyError, match="ann asks more than 20 times a second"):
+        pace.admit("ann")
+    pace.admit("bob")
+    now[0] += 0.1
+    pace.admit("ann")
+    for number in range(20_000):
+        pace.admit(f"name {number}")
+    assert len(pace._left) == 10_000
+    with page(make_project(tmp_path / "p")) as server:
+        server.session.pace._left["ann"] = (-1e9, server.session.pace._clock())
+        answer = server.label("ann", 0)
+        assert (answer.status, answer.error) == (429, "busy")
+        assert answer.headers["retry-after"] == "1"
+        assert server.label("bob", 0).status == 200
+        assert set(server.get("/api/items/0").json["answers"]) == {"bob"}
+
+
+def test_bad_requests_do_not_fill_the_log(tmp_path, capfd):
+    with page(make_project(tmp_path / "p")) as server:
+        for _ in range(50):
+            assert server.raw(b"nonsense\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert capfd.readouterr().err.count("Invalid HTTP request") <= 10
+
+
+def test_a_message_that_is_said_often_tells_how_often():
+    now = [0.0]
+    sparing = Sparing(lambda: now[0])
+
+    def say(text, *values):
+        record = logging.LogRecord("x", logging.WARNING, "", 0, text, values, None)
+        return sparing.filter(record) and record.getMessage()
+
+    assert [bool(say("bad %s", n)) for n in range(30)] == [True] * 10 + [False] * 20
+    assert say("something else") == "something else"
+    now[0] = 60.0
+    assert say("bad %s", "again") == "bad again (20 more were left out)"
+
+
+def test_the_owner_gives_back_what_is_out_with_one_person_or_with_all(tmp_path):
+    folder = make_project(tmp_path / "p")
+    with page(folder) as server:
+        assert server.take("ann", 2) == [0, 1]
+        assert server.take("bob", 2) == [2, 3]
+        assert server.post("/api/release-all", {"of": "ann"}).json == {"released": 2}
+        assert server.take("cyd", 2) == [0, 1]
+        assert server.post("/api/release-all", {}).json == {"released": 4}
+        assert server.mine("bob", [2, 3]) == []
+    with Store.open(folder, read_only=True) as store:
+        given = [event.detail for event in store.events() if event.kind == "items given back"]
+    assert given == [{"name": "ann", "count": 2}, {"name": None, "count": 4}]

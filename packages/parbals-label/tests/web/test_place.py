@@ -1,0 +1,186 @@
+"""Behind a proxy, and with a certificate: what the server is called, and whom it believes."""
+
+import http.client
+import ssl
+from contextlib import closing
+
+import pytest
+from page_server import make_certificate, make_project, page
+from parbals.errors import InputError
+from parbals_label.store.store import Store
+from parbals_label.web.place import Place
+
+PUBLIC = "https://label.example"
+HOST = {"Host": "label.example"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = make_project(tmp_path / "mail")
+    with Store.open(folder) as store:
+        store.ada = store.invite("Ada")
+        store.invite("Olga", "owner")
+        (tmp_path / "ada").write_text(store.ada)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"public": "label.example"}, "say it as https://label.example"),
+        ({"public": "ftp://label.example"}, "say it as"),
+        ({"public": "https://label.example/path"}, "without a path"),
+        ({"public": "https://label.example?x=1"}, "without a path"),
+        ({"public": "https://me:secret@label.example"}, "say it as"),
+        ({"public": "https://label.example:x"}, "say it as"),
+        ({"user_header": "X-User"}, "--public-url"),
+        ({"public": PUBLIC, "user_header": "X User"}, "not the name of a header"),
+        ({"public": PUBLIC, "user_header": ""}, "not the name of a header"),
+        ({"proxies": ("proxy.example",)}, "10.0.0.5"),
+        ({"proxies": ("10.0.0.1/8",)}, "10.0.0.5"),
+        ({"certificate": "cert.pem"}, "--ssl-key together"),
+        ({"key": "key.pem"}, "--ssl-cert"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        Place(**options)
+
+
+def test_addresses_for_people():
+    assert Place(port=1).link("t") == "http://127.0.0.1:1/?token=t"
+    assert Place(host="::1", port=1).link("t") == "http://[::1]:1/?token=t"
+    assert Place(port=1, public="HTTPS://Label.Example:443/").link("t") == f"{PUBLIC}/?token=t"
+    assert Place(public="http://label.example:8443").origin == "http://label.example:8443"
+
+
+def test_a_certificate_that_cannot_be_used_is_refused_before_anything_starts(tmp_path):
+    certificate, key = make_certificate(tmp_path)
+    assert Place(certificate=certificate, key=key).encryption() is not None
+    assert Place().encryption() is None
+    for files in ((certificate, tmp_path / "none"), (key, certificate), (key, key)):
+        with pytest.raises(InputError, match="not a certificate and its key"):
+            Place(certificate=files[0], key=files[1]).encryption()
+
+
+def test_the_page_speaks_https_with_a_certificate(tmp_path, folder):
+    certificate, key = make_certificate(tmp_path)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    with page(folder, certificate=certificate, key=key) as server:
+        assert server.link.startswith("https://127.0.0.1:")
+
+        def call(path, headers):
+            connection = http.client.HTTPSConnection(
+                "localhost", server.port, timeout=60, context=trusting
+            )
+            with closing(connection):
+                connection.request("GET", path, headers=headers)
+                answer = connection.getresponse()
+                return answer, answer.read()
+
+        own = {"Origin": f"https://localhost:{server.port}"}
+        door, body = call(f"/?token={server.token}", {})
+        assert door.status == 200
+        cookie = door.headers["set-cookie"]
+        assert cookie.startswith(f"__Host-parbals-{server.port}=")
+        assert "; Secure" in cookie
+        session = {"Cookie": cookie.split(";")[0]}
+        session["X-Parbals-Key"] = body.split(b"data-key=")[1].split(b">")[0].decode()
+        assert call("/api/project", {**own, **session})[0].status == 200
+        plain = {"Origin": f"http://localhost:{server.port}"}
+        assert call("/api/project", {**plain, **session})[0].status == 403
+
+
+def test_behind_a_proxy_the_page_is_called_by_its_public_name(tmp_path, folder):
+    link = (tmp_path / "ada").read_text()
+    with page(folder, public=PUBLIC) as server:
+        assert server.link == f"{PUBLIC}/?token={server.token}"
+        door = server.get(f"/?token={link}", token=False, headers=HOST)
+        cookie = door.headers["set-cookie"]
+        assert cookie.startswith(f"__Host-parbals-{server.port}=")
+        assert "; Secure" in cookie
+        key = door.body.split(b"data-key=")[1].split(b">")[0].decode()
+        session = {**HOST, "Cookie": cookie.split(";")[0], "X-Parbals-Key": key}
+        take = {"annotator": "Ada", "n": 1}
+        statuses = {
+            "https://label.example": 200,
+            "http://label.example": 403,
+            "https://label.example:443": 403,
+            "https://evil.example": 403,
+            "https://label.example.evil.example": 403,
+            "null": 403,
+        }
+        for origin, status in statuses.items():
+            sent = server.post(
+                "/api/take", take, token=False, headers={**session, "Origin": origin}
+            )
+            assert sent.status == status, origin
+        for host in ("label.example:443", "label.example:80", "evil.example", "xlabel.example"):
+            assert server.get("/api/me", headers={"Host": host}).status == 421, host
+        # The session was begun at the public name, and is no good at another.
+        near = {**session, "Host": f"127.0.0.1:{server.port}"}
+        near["Cookie"] = near["Cookie"].removeprefix("__Host-")
+        assert server.get("/api/me", token=False, headers=near).status == 401
+        assert server.get("/api/me").status == 200  # this machine still reaches it by its address
+
+
+def test_the_proxys_word_for_who_has_logged_in(folder):
+    with page(folder, public=PUBLIC, user_header="X-Login") as server:
+        own = {**HOST, "Origin": PUBLIC}
+
+        def me(**headers):
+            return server.get("/api/me", token=False, headers={**HOST, **headers})
+
+        assert me(**{"X-Login": "ada"}).json == {"name": "Ada", "role": "annotator", "spelt": None}
+        assert me(**{"X-Login": " ＡDA".encode()}).json["name"] == "Ada"
+        assert me(**{"X-Login": "olga"}).json["role"] == "owner"
+        # The proxy's own password, if it has passed it on, is no matter here.
+        assert me(**{"X-Login": "ada", "Authorization": "Basic eA=="}).status == 200
+        stranger = me(**{"X-Login": "eve"})
+        assert (stranger.status, stranger.error) == (403, "person")
+        door = server.get("/", token=False, headers={**HOST, "X-Login": "<b>eve</b>"})
+        assert door.status == 403
+        assert b"nobody has invited you" in door.body
+        assert b"<b>eve" not in door.body
+        for nobody in ({}, {"X-Login": ""}, {"X-User": "ada"}):
+            assert me(**nobody).status == 401
+        # What a browser sends by itself changes something only from the page.
+        take = {"annotator": "Ada", "n": 1}
+        logged_in = {**HOST, "X-Login": "ada"}
+        assert server.post("/api/take", take, token=False, headers=logged_in).status == 403
+        assert (
+            server.post("/api/take", take, token=False, headers={**own, **logged_in}).status == 200
+        )
+        twice = "GET /api/me HTTP/1.1\r\nHost: label.example\r\nX-Login: ada\r\nX-Login: olga\r\n"
+        assert b" 400 " in server.raw(f"{twice}Connection: close\r\n\r\n".encode())[:20]
+        with Store.open(folder) as store:
+            store.revoke("ada")
+        server.guard.door.forget()
+        assert me(**{"X-Login": "ada"}).status == 403
+
+
+def test_the_header_is_believed_from_the_proxy_alone(folder):
+    with page(folder, public=PUBLIC, user_header="X-Login", proxies=("10.9.8.0/24",)) as server:
+        for method, path in (("GET", "/"), ("GET", "/api/me"), ("GET", "/api/export")):
+            refused = server.call(method, path, headers={**HOST, "X-Login": "olga"}, token=False)
+            assert (refused.status, refused.error) == (403, "header")
+    with page(folder) as server:  # without a public address there is no proxy
+        refused = server.get("/api/me", token=False, headers={"X-Login": "olga"})
+        assert refused.status == 401
+
+
+def test_the_log_has_the_address_that_the_proxy_saw(folder):
+    def origin(server, forwarded, host):
+        headers = {"Host": host, "X-Forwarded-For": forwarded}
+        settings = {"guidelines": f"{forwarded} {host} {server.port}"}
+        assert server.call("PATCH", "/api/settings", settings, headers).status == 200
+        with Store.open(folder, read_only=True) as store:
+            return store.events()[-1].origin
+
+    with page(folder, public=PUBLIC) as server:
+        # A proxy adds the address it saw at the end; what stands before is anybody's word.
+        assert origin(server, "1.2.3.4, 203.0.113.9", "label.example") == "203.0.113.9"
+        assert origin(server, "2001:db8::1", "label.example") == "2001:db8::1"
+        assert origin(server, "<script>", "label.example") == "127.0.0.1"
+    with page(folder) as server:
+        assert origin(server, "203.0.113.9", f"127.0.0.1:{server.port}") == "127.0.0.1"

@@ -1,0 +1,268 @@
+"""What the page shows: progress, map, lists, images, downloads."""
+
+import csv
+import io
+import json
+import os
+
+import pytest
+from page_server import make_project, page, serving, wait_for
+from parbals_label.store.records import Submission
+from parbals_label.store.store import Store
+from parbals_label.web.items import show_item
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
+    with Store.open(project) as store:
+        store.submit([Submission(30, "spam")], annotator="import", source="import")
+        store.save_report(
+            {"expected_error": {"mean": 0.2, "low": 0.1, "high": 0.3}, "advice": "Go on."},
+            n_labels=1,
+        )
+    with page(project) as server:
+        server.take("ann", 2)
+        server.label("ann", 0)
+        server.label("bob", 0, "spam")
+        server.skip("ann", 1)
+        found = wait_for(lambda: (live := server.get("/api/live").json)["passed"] == 1 and live)
+        assert (found["labelled"], found["n_items"], found["answers"]) == (2, 40, 3)
+        assert (found["out"], found["queued"], found["passed"]) == (0, 19, 1)
+        assert found["class_balance"] == {"ham": 1, "spam": 1}
+        people = [(who["name"], who["answers"], who["source"]) for who in found["annotators"]]
+        assert people == [("ann", 1, "person"), ("bob", 1, "person"), ("import", 1, "import")]
+        assert found["report"]["n_labels"] >= 1
+        assert {"mean": 0.2, "low": 0.1, "high": 0.3}.items() <= found["history"][0].items()
+        assert found["agreement"]["n_items"] == 1
+        assert found["agreement"]["pairs"][0]["n"] == 1
+        assert found["server"]["version"]
+
+        def settled():
+            now = server.get("/api/live").json
+            again = server.get(f"/api/live?since={now['revision']}").json
+            return again["unchanged"] and again
+
+        assert set(wait_for(settled)) == {"unchanged", "revision", "queue"}
+
+
+def test_the_worker_fills_the_queue_and_makes_report_predictions_and_map(tmp_path):
+    folder = make_project(tmp_path / "p", n_items=30, queued=0, n_samples=40, strategy="margin")
+    with serving(folder) as server:
+        first = wait_for(
+            lambda: server.post("/api/take", {"annotator": "ann", "n": 5}).json["items"]
+        )
+        assert {item["why"]["strategy"] for item in first} == {"k-means"}, (
+            "before the model is there"
+        )
+        for item in first:
+            server.label("ann", item["position"], "ham" if item["position"] % 2 else "spam")
+        wait_for(lambda: server.get("/api/live").json["report"])
+        found = wait_for(lambda: (m := server.get("/api/map").json)["points"]["position"] and m)
+        assert (found["n_total"], len(found["points"]["x"]), len(found["explained"])) == (30, 30, 2)
+        assert sorted(found["points"]["position"]) == list(range(30))
+        assert max(map(abs, found["points"]["x"])) <= 1.0
+        wait_for(lambda: 3 in server.get("/api/map").json["points"]["state"])
+        item = wait_for(lambda: server.get(f"/api/items/{first[0]['position']}").json["predicted"])
+        assert abs(sum(item.values()) - 1) < 0.01
+        with Store.open(folder, read_only=True) as store:
+            wait_for(lambda: list(store.unseen()) == ["margin"])
+        (chosen,) = server.post("/api/take", {"annotator": "bob", "n": 1}).json["items"]
+        assert chosen["why"]["strategy"] == "margin"
+        assert chosen["why"]["score"] is not None
+
+
+def test_lists_are_filtered_searched_and_paged(server):
+    for position, label in ((1, "ham"), (2, "spam"), (3, "ham")):
+        server.label("ann", position, label)
+    server.label("bob", 3, "spam")
+    server.skip("bob", 4, "unsure", request="p4")
+    server.skip("bob", 5, request="p5")
+    out = server.take("cyd")
+
+    def positions(query):
+        found = server.get(f"/api/items?{query}").json
+        return [row["position"] for row in found["items"]], found["next"], found["total"]
+
+    assert positions("state=labelled") == ([1, 2, 3], None, 3)
+    assert positions("state=labelled&label=ham") == ([1, 3], None, 2)
+    assert positions("state=all&annotator=bob") == ([3, 4, 5], None, 3)
+    assert positions("state=unsure") == ([4], None, 1)
+    assert positions("state=skipped") == ([5], None, 1)
+    assert positions("state=disagree") == ([3], None, 1)
+    assert positions("state=out") == (out, None, 1)
+    assert positions("state=all&limit=2") == ([0, 1], 1, 40)
+    assert positions("state=all&limit=2&after=1") == ([2, 3], 3, 40)
+    assert positions("state=unlabelled&limit=3&after=0") == ([4, 5, 6], 6, 37)
+    assert positions("q=NUMBER%2017") == ([17], None, None)
+    assert positions("q=m03&limit=100")[0] == list(range(30, 40)), "ids are searched as well"
+    assert positions("after=39") == ([], None, 40)
+    whole = server.get("/api/items/3").json
+    assert (whole["label"], whole["answers"], whole["content"]) == (
+        "ham",
+        {"ann": "ham", "bob": "spam"},
+        {"text": "message number 3"},
+    )
+    assert server.get("/api/items/40").status == 404
+    for bad in ("state=some", "limit=0", "limit=101", "after=-2", "after=x"):
+        assert server.get(f"/api/items?{bad}").status == 422
+
+
+def test_script_in_data_comes_back_as_data(tmp_path):
+    content = [{"text": SCRIPT, SCRIPT: f"{n}"} for n in range(12)]
+    ids = [f"{SCRIPT}{n}" for n in range(12)]
+    folder = make_project(
+        tmp_path / "<img src=x onerror=alert(1)>",
+        content=content,
+        ids=ids,
+        classes=[SCRIPT, "b"],
+        queued=9,
+    )
+    with page(folder) as server:
+        server.label(SCRIPT, 0, SCRIPT, comment=SCRIPT)
+        paths = (
+            "/api/project",
+            "/api/items",
+            "/api/items/0",
+            "/api/live",
+            "/api/export?format=jsonl",
+        )
+        for answer in [server.post("/api/take", {"annotator": SCRIPT}), *map(server.get, paths)]:
+            assert answer.status == 200
+            assert answer.headers["content-type"].startswith(
+                ("application/json", "application/x-ndjson")
+            )
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        found = server.get("/api/items/0").json
+        assert (found["id"], found["content"]["text"], found["history"][0]["comment"]) == (
+            f"{SCRIPT}0",
+            SCRIPT,
+            SCRIPT,
+        )
+        name = server.get("/api/export").headers["content-disposition"]
+        assert name == 'attachment; filename="img-src-x-onerror-alert-1-labels.csv"'
+
+
+def test_exports_hold_all_labels_and_no_formula_runs_in_a_spreadsheet(tmp_path):
+    dangerous = [
+        "=1+1",
+        "+1",
+        "-2+3",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        '=HYPERLINK("http://x")',
+        "=cmd|' /C calc'!A0",
+    ]
+    folder = make_project(
+        tmp_path / "p",
+        content=[{"text": text} for text in dangerous],
+        classes=["=a", "b"],
+        queued=8,
+    )
+    with page(folder) as server:
+        server.label("=ann", 0, "=a")
+        server.label("bob", 1, "b")
+        answer = server.get("/api/export?format=csv")
+        assert answer.headers["content-type"].startswith("text/csv")
+        rows = list(csv.reader(io.StringIO(answer.body.decode(), newline="")))
+        assert len(rows) == 1 + len(dangerous)
+        begins = tuple(
+            cell
+            for row in rows
+            for cell in row
+            if cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+        )
+        assert set(begins) <= {"+1"}, "a plain number is not a formula"
+        lines = [
+            json.loads(line)
+            for line in server.get("/api/export?format=jsonl&labelled_only=true").body.splitlines()
+        ]
+        assert [(line["text"], line["label"], line["annotators"]) for line in lines] == [
+            ("=1+1", "=a", "=ann"),
+            ("+1", "b", "bob"),
+        ]
+        assert server.get("/api/export?format=parquet").body.startswith(b"PAR1")
+        assert server.get("/api/export?format=xlsx").status == 422
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 50
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pictures")
+    images = root / "images"
+    (images / "deep").mkdir(parents=True)
+    (root / "secret.png").write_bytes(PNG + b"secret")
+    (images / "deep" / "a b.png").write_bytes(PNG)
+    (images / "é.jpg").write_bytes(b"\xff\xd8\xff\xe0" + b"0" * 20)
+    (images / "animated.gif").write_bytes(b"GIF89a" + b"0" * 20)
+    (images / "x.webp").write_bytes(b"RIFF0000WEBP" + b"0" * 20)
+    (images / "x.bmp").write_bytes(b"BM" + b"0" * 20)
+    (images / "page.png").write_bytes(b"<html><script>alert(1)</script>")
+    (images / "drawing.svg").write_bytes(
+        b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+    )
+    (images / "out.png").symlink_to(root / "secret.png")
+    (images / "inside.png").symlink_to(images / "deep" / "a b.png")
+    (images / "outside").symlink_to(root)
+    os.mkfifo(images / "pipe.png")
+    names = ["deep/a b.png", "é.jpg", "animated.gif", "x.webp", "x.bmp", "inside.png"]
+    wrong = ["page.png", "drawing.svg"]
+    missing = [
+        "out.png",
+        "outside/secret.png",
+        "../secret.png",
+        str(root / "secret.png"),
+        "deep/../../secret.png",
+    ]
+    missing += [
+        "gone.png",
+        "pipe.png",
+        "deep",
+        "",
+        "a\x00.png",
+        "x" * 5000,
+        "./../secret.png",
+        "..",
+        "/etc/passwd",
+    ]
+    content = [{"image": name} for name in names + wrong + missing]
+    folder = make_project(
+        root / "p", content=content, queued=9, encoder="pixels", media=str(images)
+    )
+    with page(folder) as server:
+        yield server, names, wrong, missing
+
+
+def test_images_are_shown_as_what_they_are(pictures):
+    server, names, _, _ = pictures
+    assert server.get("/api/project").json["kind"] == "image"
+    assert (
+        server.post("/api/take", {"annotator": "ann"}).json["items"][0]["image"] == "/api/media/0"
+    )
+    kinds = []
+    for position in range(len(names)):
+        answer = server.get(f"/api/media/{position}")
+        assert (answer.status, answer.headers["x-content-type-options"]) == (200, "nosniff")
+        kinds.append(answer.headers["content-type"].removeprefix("image/"))
+    assert kinds == ["png", "jpeg", "gif", "webp", "bmp", "png"]
+
+
+def test_what_is_not_an_image_or_lies_elsewhere_is_not_served(pictures):
+    server, names, wrong, missing = pictures
+    for position, name in enumerate(names + wrong + missing):
+        if name in wrong:
+            assert server.get(f"/api/media/{position}").status == 415, name
+        if name in missing:
+            answer = server.get(f"/api/media/{position}")
+            assert answer.status == 404, name
+            assert b"secret" not in answer.body
+
+
+def test_a_row_of_many_columns_is_listed_with_their_names(tmp_path):
+    rows = [{"age": 44, "class": "Eco", "wifi": None, "seat": 3}]
+    columns = {"encoded_columns": list(rows[0])}
+    with Store.open(make_project(tmp_path / "p", content=rows, queued=0, **columns)) as store:
+        assert show_item(store, 0).snippet == "age: 44 · class: Eco · seat: 3"

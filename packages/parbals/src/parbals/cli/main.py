@@ -1,0 +1,154 @@
+"""The command line. Heavy imports wait inside the commands, so that --help answers at once."""
+
+import _thread
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.metadata import entry_points
+from types import FrameType
+
+import click
+
+from parbals import __version__
+from parbals.cli.doctor import doctor
+from parbals.cli.strategies import strategies
+from parbals.errors import (
+    MissingDependencyError,
+    ParbalsError,
+    ProjectDamagedError,
+    ProjectError,
+)
+
+__all__ = ["main", "program"]
+
+_REFUSED = 2
+_NO_PROJECT = 3
+_INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
+_TERMINATED = 143  # and by SIGTERM
+
+
+_ELSEWHERE = {
+    "label": "add backup check edit embed export history init invite label label-studio log next "
+    "people predict release restore revoke salvage serve status tell",
+    "bench": "bench data demo",
+}
+"""Commands of packages that stand on this one, which may not be installed."""
+
+
+class _Commands(click.Group):
+    """Our commands, and those that other packages bring (entry-point group ``parbals.commands``).
+
+    An entry point names a tuple of commands; it is loaded when the first of them is looked for.
+    """
+
+    @cached_property
+    def _theirs(self) -> dict[str, click.Command]:
+        groups = [entry.load() for entry in entry_points(group="parbals.commands")]
+        return {command.name or "": command for group in groups for command in group}
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted({*super().list_commands(context), *self._theirs})
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        found = super().get_command(context, name) or self._theirs.get(name)
+        for package, names in _ELSEWHERE.items():
+            if found is None and name in names.split():
+                raise MissingDependencyError(
+                    f"`parbals {name}` comes with a package that is not installed: "
+                    f"pip install 'parbals[{package}]'"
+                )
+        return found
+
+
+class _TerminatedError(KeyboardInterrupt):
+    """SIGTERM: a command ends as it does by Ctrl-C."""
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="parbals", message="%(prog)s %(version)s")
+def parbals() -> None:
+    """Choose the batch of items whose labels will improve a model most.
+
+    \b
+    Example:
+      parbals demo        see it work on real text messages
+      parbals strategies  what batches can be chosen by
+      parbals init spam messages.csv --text message --classes ham,spam
+      parbals serve spam  label in the browser
+    """
+
+
+parbals.add_command(doctor)
+parbals.add_command(strategies)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line. Exit codes: 0 done, 2 refused, 3 no usable project there, 130 Ctrl-C,
+    143 SIGTERM.
+
+    A command may have others of its own: ``status --until-error`` 4 for "not yet". Our own errors
+    are one sentence on the error stream.
+    """
+    try:
+        code = parbals.main(arguments, prog_name="parbals", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (ProjectError, ProjectDamagedError) as error:
+        click.echo(f"parbals: {error}", err=True)
+        code = _NO_PROJECT
+    except ParbalsError as error:
+        click.echo(f"parbals: {error}", err=True)
+        code = _REFUSED
+    except (KeyboardInterrupt, click.Abort) as end:
+        click.echo("parbals: interrupted; nothing was left half-written.", err=True)
+        by_signal = any(isinstance(error, _TerminatedError) for error in (end, end.__context__))
+        code = _TERMINATED if by_signal else _INTERRUPTED
+    sys.exit(code or 0)
+
+
+def _keep_interrupts(ignored: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C where Python can only ignore it, as in a callback of the garbage collector, is pressed
+    once more.
+
+    A moment after this hook and from another thread: it may itself run inside that callback.
+    """
+    if not isinstance(ignored.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+        return
+    number = signal.SIGTERM if isinstance(ignored.exc_value, _TerminatedError) else signal.SIGINT
+    at_end = threading.Event()
+    threading.Thread(target=_interrupt, args=(number, at_end), daemon=True).start()
+    at_end.set()
+
+
+def _interrupt(number: int, after: threading.Event) -> None:
+    after.wait()
+    time.sleep(0.02)
+    if sys.platform == "win32":
+        _thread.interrupt_main(number)
+    else:  # wakes the main thread even where it waits
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise _TerminatedError
+
+
+def program() -> None:
+    """What the shell starts."""
+    sys.unraisablehook = _keep_interrupts
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        main()
+    except SystemExit as end:
+        if end.code in (_INTERRUPTED, _TERMINATED) and "jax" in sys.modules:
+            # A tidy exit would take the compiler's threads down with a crash of their own.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(int(end.code))
+        raise

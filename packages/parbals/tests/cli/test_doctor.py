@@ -1,0 +1,78 @@
+"""The doctor: finds what is there, says how to get what is not, and measures."""
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+from parbals import __version__
+from parbals.cli import doctor
+from parbals.cli.doctor import Checkup, Speed, Workload, as_text
+from parbals.cli.main import main
+from repository import ROOT
+
+SMALL = Workload(n_rows=20, n_features=4, n_samples=16, n_pool=40, n_target=8)
+
+
+def a_checkup(**changes: object) -> Checkup:
+    fields = {
+        "python": "3.12.1",
+        "platform": "Linux",
+        "parbals": __version__,
+        "packages": {"jax": "0.9.0"},
+        "optional": {"pymc": None},
+        "devices": ("gpu: NVIDIA H200",),
+        "n_cores": 2,
+        "memory_gib": None,
+        "speed": Speed(0.1, 0.3, 0.2, SMALL),
+    }
+    return Checkup(**(fields | changes))
+
+
+def test_it_finds_what_the_package_needs():
+    checkup = doctor.examine(with_speed=False)
+    assert checkup.parbals == __version__
+    assert checkup.packages["numpy"] == np.__version__
+    assert all(checkup.packages.values())
+    assert checkup.devices
+    assert checkup.n_cores >= 1
+    assert checkup.speed is None
+
+
+@pytest.mark.full
+def test_the_measurement_times_all_three_steps():
+    speed = doctor.measure_speed(SMALL, repeats=1)
+    assert min(speed.fit_seconds, speed.epig_seconds, speed.product_seconds) > 0
+    assert speed.epig_over_product == speed.epig_seconds / speed.product_seconds
+
+
+def test_a_missing_optional_package_comes_with_its_command():
+    text = as_text(a_checkup())
+    assert "pip install 'parbals[bench]'" in text
+    assert "gpu: NVIDIA H200" in text
+    assert "1.5 times" in text
+    assert "unknown" in text
+
+
+def test_a_missing_required_package_is_called_missing():
+    assert "missing" in as_text(a_checkup(packages={"jax": None}))
+
+
+def test_every_optional_package_names_an_extra_that_exists():
+    project = tomllib.loads((ROOT / "packages" / "parbals" / "pyproject.toml").read_text("utf-8"))[
+        "project"
+    ]
+    assert set(doctor._OPTIONAL.values()) <= project["optional-dependencies"].keys()
+
+
+def test_json_round_trip():
+    record = json.loads(json.dumps(doctor.as_record(a_checkup())))
+    assert record["speed"]["epig_over_product"] == 0.3 / 0.2
+    assert record["devices"] == ["gpu: NVIDIA H200"]
+
+
+def test_the_command_prints_json_alone_on_stdout(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--json", "--no-speed"])
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out)["parbals"] == __version__

@@ -1,0 +1,165 @@
+"""The command line: quick to start, one sentence for an error, honest exit codes."""
+
+import subprocess
+import sys
+
+import parbals_bench.demo.story
+import pytest
+from parbals import __version__
+from parbals.cli import main as cli
+from parbals.errors import InputError
+
+
+def run_main(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    return ended.value.code
+
+
+@pytest.mark.parametrize("arguments", [[], ["demo"], ["doctor"]])
+def test_help_shows_an_example(arguments, capsys):
+    assert run_main(*arguments, "--help") == 0
+    shown = capsys.readouterr().out
+    assert "Example" in shown
+    assert "parbals demo" in shown or "parbals doctor" in shown
+
+
+def test_version(capsys):
+    assert run_main("--version") == 0
+    assert capsys.readouterr().out == f"parbals {__version__}\n"
+
+
+def test_help_does_not_import_the_numerical_core():
+    code = (
+        "import sys, parbals.cli.main\n"
+        "try: parbals.cli.main.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'jax', 'numpy', 'sklearn', 'scipy', 'matplotlib', 'rich'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nope"], ["demo", "--seeds", "0"], ["demo", "--batch-size", "many"]]
+)
+def test_wrong_usage_is_refused(arguments, capsys):
+    assert run_main(*arguments) == 2
+    assert "Error" in capsys.readouterr().err
+
+
+def test_our_errors_are_one_sentence_on_stderr(monkeypatch, tmp_path, capsys):
+    def refuse(*args, **kwargs):
+        raise InputError("the pool is too small; ask for fewer rounds.")
+
+    monkeypatch.setattr(parbals_bench.demo.story, "make_demo", refuse)
+    assert run_main("demo", "--out", str(tmp_path)) == 2
+    assert capsys.readouterr().err == "parbals: the pool is too small; ask for fewer rounds.\n"
+
+
+def test_other_errors_keep_their_traceback(monkeypatch, tmp_path):
+    def break_down(*args, **kwargs):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(parbals_bench.demo.story, "make_demo", break_down)
+    with pytest.raises(RuntimeError, match="a bug"):
+        cli.main(["demo", "--out", str(tmp_path)])
+
+
+def test_an_interrupt_leaves_nothing_half_written(monkeypatch, tmp_path, capsys):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parbals_bench.demo.story, "run_demo", interrupt)
+    assert run_main("demo", "--out", str(tmp_path)) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(
+        parbals_bench.demo.story, "run_demo", lambda *args: pytest.fail("the work was begun")
+    )
+    taken = tmp_path / "taken"
+    taken.write_text("a file, not a folder")
+    assert run_main("demo", "--out", str(taken)) == 2
+    assert f"Cannot write into {taken}" in capsys.readouterr().err
+    assert taken.read_text() == "a file, not a folder"
+
+
+def test_more_labels_than_messages_are_refused(tmp_path, capsys):
+    assert run_main("demo", "--out", str(tmp_path), "--batch-size", "4000") == 2
+    assert "choose a smaller budget" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "code_of_end"), [("SIGINT", 130), pytest.param("SIGTERM", 143, marks=pytest.mark.full)]
+)
+def test_a_signal_inside_a_callback_of_the_garbage_collector_ends_the_command(name, code_of_end):
+    code = (
+        "import gc, os, signal, sys, time\n"
+        "from parbals.cli import main as cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell ignores it behind &
+        "def press(phase, info):\n"
+        "    gc.callbacks.remove(press)\n"
+        f"    os.kill(os.getpid(), signal.{name})\n"
+        "    for _ in range(1000): pass\n"
+        "@cli.parbals.command()\n"
+        "def work():\n"
+        "    gc.callbacks.append(press)\n"
+        "    gc.collect()\n"
+        "    time.sleep(20)\n"
+        "    print('went on')\n"
+        "sys.argv = ['parbals', 'work']\n"
+        "cli.program()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == code_of_end, (done.stdout, done.stderr)
+    assert done.stdout == ""
+    assert done.stderr.strip() == "parbals: interrupted; nothing was left half-written."
+
+
+class TestEveryCommand:
+    def test_commands_that_need_no_model_load_nothing_heavy(self, project, tmp_path):
+        (tmp_path / "b.csv").write_text("id,label\n010,ham\n")
+        (tmp_path / "d.csv").write_text("a,b\n1,2\n3,5\n")
+        looks = [
+            ["--help"],
+            ["next", "--help"],
+            ["init", "p", "d.csv", "--features", "a,b", "--classes", "x,y"],
+            ["status", str(project)],
+            ["tell", str(project), "b.csv", "--no-report"],
+            ["export", str(project)],
+            ["edit", str(project), "--add-class", "neither"],
+            ["history", str(project)],
+        ]
+        code = f"""
+import sys
+from parbals.cli.main import main
+for arguments in {looks}:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code, arguments
+    loaded = {{"jax", "sklearn", "scipy", "matplotlib", "pandas"}} & sys.modules.keys()
+    assert not loaded, (arguments, loaded)
+"""
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+
+    @pytest.mark.parametrize(
+        "command",
+        ["init", "embed", "edit", "add", "history", "next", "tell", "status", "export", "salvage"],
+    )
+    def test_every_command_explains_itself_with_an_example(self, run, command):
+        text = run(command, "--help")
+        assert "Example" in text
+        assert "--json" in text
+
+    def test_no_project_there_is_exit_code_3(self, tmp_path, capsys):
+        assert run_main("status", str(tmp_path / "none")) == 3
+        said = capsys.readouterr().err
+        assert said.startswith("parbals: ")
+        assert len(said.strip().splitlines()) == 1

@@ -1,0 +1,269 @@
+"""Models of one's own: scikit-learn ensembles, anything with samples, and what is refused."""
+
+import threading
+
+import numpy as np
+import parbals
+import pytest
+from parbals.errors import InputError, ParbalsWarning, ShapeError
+from parbals.learner.models import EnsembleModel, as_sample_model
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.standard_normal((80, 3))
+Y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
+
+ENSEMBLES = {
+    "forest": RandomForestClassifier(15, random_state=0),
+    "extra trees": ExtraTreesClassifier(15, random_state=0),
+    "bagging": BaggingClassifier(DecisionTreeClassifier(max_depth=3), 15, random_state=0),
+    "bagging of feature subsets": BaggingClassifier(
+        LogisticRegression(), 15, max_features=0.5, random_state=0
+    ),
+    "voting": VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
+}
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_members_are_samples_and_their_mean_is_the_ensembles_prediction(name):
+    model = as_sample_model(ENSEMBLES[name], 3).fit(X, Y)
+    probs = model.sample_proba(X)
+    assert probs.shape == (80, len(ENSEMBLES[name].estimators_), 3)
+    np.testing.assert_allclose(probs.mean(axis=1), ENSEMBLES[name].predict_proba(X), atol=1e-9)
+
+
+def test_a_class_without_labels_has_probability_zero():
+    model = EnsembleModel(RandomForestClassifier(5, random_state=0), 4).fit(
+        X, np.where(Y == 1, 3, 0)
+    )
+    probs = model.sample_proba(X)
+    assert (probs[:, :, [1, 2]] == 0).all()
+    np.testing.assert_allclose(probs.sum(axis=2), 1.0)
+
+
+@pytest.mark.filterwarnings(
+    "ignore::parbals.errors.SampleCollapseWarning"
+)  # few trees wear thin, and say so
+@pytest.mark.parametrize("strategy", ["parbals-epig", "badge", "galaxy", "batchbald"])
+def test_a_forest_goes_round_the_loop(strategy):
+    forest = RandomForestClassifier(64, max_depth=4, random_state=0)
+    active = parbals.ActiveLearner(X, [0, 1, 2], strategy=strategy, model=forest, random_state=0)
+    for _ in range(3):
+        out = active.ask(6)
+        active.tell(out, Y[out])
+    assert active.predict_proba(X).shape == (80, 3)
+    assert 0.0 <= active.report(2).expected_error.mean <= 1.0
+
+
+def test_before_two_classes_are_known_it_covers_the_pool():
+    active = parbals.ActiveLearner(X, [0, 1, 2], model=RandomForestClassifier(5), random_state=0)
+    first = active.ask(4)
+    expected = parbals.ActiveLearner(X, [0, 1, 2], strategy="coreset", random_state=0).ask(4)
+    assert first.tolist() == expected.tolist()
+    with pytest.raises(InputError, match="at least two classes"):
+        active.predict_proba(X)
+
+
+def test_what_gives_no_samples_is_refused():
+    with pytest.raises(InputError, match="LogisticRegression has no sample_proba"):
+        parbals.ActiveLearner(X, [0, 1], model=LogisticRegression())
+
+
+REFUSED = {
+    "gradient boosting": (
+        GradientBoostingClassifier(),
+        "GradientBoostingClassifier adds up .* random forest",
+    ),
+    "histogram boosting": (
+        HistGradientBoostingClassifier(),
+        "HistGradientBoostingClassifier adds up .* random forest",
+    ),
+    "adaboost": (AdaBoostClassifier(), "AdaBoostClassifier adds up .* random forest"),
+    "fitted one against the rest": (
+        OneVsRestClassifier(LogisticRegression()).fit(X, Y),
+        "OneVsRestClassifier each know some of the classes",
+    ),
+    "hard voting": (VotingClassifier([("a", GaussianNB())]), 'VotingClassifier .* voting="soft"'),
+    "bagging without probabilities": (
+        BaggingClassifier(SVC()),
+        "SVC, a member of BaggingClassifier, has no predict",
+    ),
+    "voting without probabilities": (
+        VotingClassifier([("a", GaussianNB()), ("b", SVC())], voting="soft"),
+        "SVC, a member of VotingClassifier",
+    ),
+    "a class": (
+        RandomForestClassifier,
+        r"model is the class RandomForestClassifier; .* RandomForestClassifier\(",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_samples_is_refused_by_name_at_construction(name):
+    model, message = REFUSED[name]
+    with pytest.raises(InputError, match=message) as caught:
+        parbals.ActiveLearner(X, [0, 1, 2], model=model)
+    assert "\n" not in str(caught.value)
+
+
+class TestOwnObject:
+    """The model that is passed is a template: it and the learner do not touch each other."""
+
+    def test_two_learners_may_share_one_forest(self):
+        forest = RandomForestClassifier(10, random_state=0)
+        one = parbals.ActiveLearner(X, [0, 1, 2], model=forest, random_state=0)
+        two = parbals.ActiveLearner(X, [0, 1, 2], model=forest, random_state=0)
+        one.tell(np.arange(30), Y[:30])
+        expected = one.predict_proba(X)
+        two.tell(np.arange(30), (Y[:30] + 1) % 3)
+        assert (two.predict_proba(X) != expected).any()
+        np.testing.assert_array_equal(one.predict_proba(X), expected)
+        forest.set_params(n_estimators=1).fit(X, (Y + 1) % 3)
+        one.tell(30, Y[30])
+        assert one.fitted().sample_proba(X).shape[1] == 10
+
+    def test_the_object_is_left_as_it_was(self):
+        forest, own = RandomForestClassifier(10), Own()
+        for model in (forest, own):
+            active = parbals.ActiveLearner(X, [0, 1, 2], model=model)
+            active.tell(np.arange(30), Y[:30])
+            active.predict(X)
+        assert not hasattr(forest, "estimators_")
+        assert own.fits == 0
+
+    def test_a_forest_that_starts_warm_starts_afresh(self):
+        forest = RandomForestClassifier(10, warm_start=True, random_state=0).fit(X, (Y + 1) % 3)
+        active = parbals.ActiveLearner(X, [0, 1, 2], model=EnsembleModel(forest, 3))
+        active.tell(np.arange(80), Y)
+        assert np.mean(active.predict(X) == Y) > 0.9
+
+    def test_what_cannot_be_copied_is_fitted_itself_with_one_warning(self):
+        own = Own()
+        own.lock = threading.Lock()
+        with pytest.warns(
+            ParbalsWarning, match=r"Own cannot be copied .* do not fit it elsewhere .* __deepcopy__"
+        ):
+            active = parbals.ActiveLearner(X, [0, 1, 2], model=own)
+        active.tell(np.arange(80), Y)  # warnings are errors here: there is no second one
+        assert len(active.predict(X)) == len(X)
+        assert own.fits == 1
+
+
+class Own:
+    """Twenty members, and whatever a test does to what they return."""
+
+    fits = 0
+
+    def __init__(self, change=lambda probs: probs):
+        self.change = change
+
+    def fit(self, features, numbers):
+        self.fits += 1
+
+    def sample_proba(self, features):
+        logits = features[:, :3, None] * np.linspace(0.1, 2.0, 20)
+        probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        return self.change(np.swapaxes(probs, 1, 2))
+
+
+def own_learner(change, classes=("a", "b", "c"), **more):
+    model = Own(change)
+    for name, value in more.items():
+        setattr(model, name, value)
+    active = parbals.ActiveLearner(X, classes, model=model, strategy="bald", random_state=0)
+    active.tell(np.arange(20), [classes[y] for y in Y[:20]])
+    return active
+
+
+CALLS = {
+    "ask": lambda a: a.ask(2),
+    "predict_proba": lambda a: a.predict_proba(X),
+    "predict": lambda a: a.predict(X),
+    "report": lambda a: a.report(2),
+}
+
+
+def spoilt(probs):
+    probs[3, 1, 2] = np.nan
+    return probs
+
+
+def in_torch(probs):
+    torch = pytest.importorskip("torch")
+    return torch.from_numpy(probs.copy()).requires_grad_()
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            lambda p: p[:, :, :2] / p[:, :, :2].sum(axis=2, keepdims=True),
+            ShapeError,
+            "sample_proba returned 2 classes instead of 3",
+        ),
+        (
+            lambda p: p[:-1],
+            ShapeError,
+            r"sample_proba returned (59 points for 60|79 points for 80) rows",
+        ),
+        (lambda p: p.mean(axis=1), ShapeError, r"sample_proba\(X\) has shape \([68]0, 3\)"),
+        (spoilt, InputError, r"sample_proba\(X\)\[3, 1, 2\] is nan"),
+        (
+            lambda p: 3 * p - 1,
+            InputError,
+            r"sample_proba\(X\)\[0, 0, :\].* softmax|between 0 and 1",
+        ),
+        (lambda p: None, InputError, r"sample_proba\(X\)"),
+    ],
+)
+def test_what_a_model_returns_is_checked_in_every_call(call, change, error, message):
+    active = own_learner(change)
+    with pytest.raises(error, match=message) as caught:
+        CALLS[call](active)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_weights_of_a_model_are_checked_in_every_call(call):
+    with pytest.raises(InputError, match=r"sample_weights has shape \(3,\)"):
+        CALLS[call](own_learner(lambda p: p, sample_weights=np.ones(3)))
+
+
+@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
+@pytest.mark.parametrize("change", [lambda p: p.tolist(), in_torch], ids=["list", "torch"])
+@pytest.mark.parametrize("call", CALLS)
+def test_lists_and_tensors_are_as_good_as_arrays(call, change):
+    given, expected = CALLS[call](own_learner(change)), CALLS[call](own_learner(lambda p: p))
+    assert str(given) == str(expected)
+
+
+@pytest.mark.filterwarnings("ignore::parbals.errors.SampleCollapseWarning")
+@pytest.mark.parametrize("classes", [None, ["a", "b", "c"]])
+def test_our_own_model_knows_classes_that_no_label_has_shown(classes):
+    model = parbals.BayesianLogisticRegression(n_samples=128, classes=classes, random_state=0)
+    active = parbals.ActiveLearner(X, ["a", "b", "c"], model=model, strategy="bald", random_state=0)
+    active.tell([0, 1, 2, 3], ["a", "c", "a", "c"])
+    assert active.predict_proba(X).shape == (80, 3)
+    assert len(active.ask(2)) == 2
+    assert model.classes is classes
+
+
+def test_our_own_model_with_other_classes_is_refused():
+    model = parbals.BayesianLogisticRegression(classes=["a", "b"])
+    with pytest.raises(InputError, match="model declares 2 classes, and the learner has 3"):
+        parbals.ActiveLearner(X, ["a", "b", "c"], model=model)

@@ -1,0 +1,88 @@
+"""Moments of a pool: every prior made of them gives logits the deviation that it names."""
+
+import numpy as np
+import pytest
+from parbals.posterior.moments import INTERCEPT, POWERS, PoolMoments
+
+
+def pool(n_rows=400, n_columns=6, seed=0):
+    generator = np.random.default_rng(seed)
+    mixed = generator.standard_normal((n_rows, n_columns)) * np.geomspace(10.0, 0.1, n_columns)
+    return mixed @ generator.standard_normal((n_columns, n_columns)) + 50.0
+
+
+def design(rows):
+    return np.column_stack([rows, np.ones(len(rows))])
+
+
+def mean_square(whitening, rows):
+    """Of whitened rows without their intercept: the variance of a logit over the pool."""
+    return np.square(whitening.rows(design(rows))[:, :-1]).sum(axis=1).mean()
+
+
+@pytest.mark.parametrize("units", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("power", POWERS)
+def test_scale_one_is_a_deviation_of_one_in_any_units(power, units):
+    rows = units * pool()
+    moments = PoolMoments.of(rows)
+    whitening = moments.along_directions(*moments.by_power(power))
+    assert mean_square(whitening, rows) == pytest.approx(1.0)
+    assert whitening.rows(design(rows))[0, -1] == INTERCEPT
+
+
+def test_standardised_columns_count_alike():
+    rows = pool()
+    whitened = PoolMoments.of(rows).by_columns(3.0).rows(design(rows))[:, :-1]
+    np.testing.assert_allclose(whitened.mean(axis=0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(whitened.var(axis=0), 9.0 / 6.0)
+
+
+def test_a_column_that_does_not_vary_has_no_weight_of_its_own():
+    rows = pool()
+    rows[:, 2] = 7.0
+    whitened = PoolMoments.of(rows).by_columns(1.0).rows(design(rows))
+    assert not whitened[:, 2].any()
+    assert np.isfinite(whitened).all()
+
+
+def test_power_one_is_the_covariance():
+    rows = pool()
+    moments = PoolMoments.of(rows)
+    whitening = moments.along_directions(*moments.by_power(1.0))
+    weights = whitening.weights(np.eye(7))[:-1, :-1]
+    covariance = np.cov(rows.T, bias=True)
+    expected = covariance / np.trace(covariance @ covariance)
+    np.testing.assert_allclose(weights @ weights.T, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_wide_rows_keep_every_column_and_their_scale(power):
+    """Beyond 512 columns what lies across the directions has one variance of its own."""
+    rows = np.random.default_rng(0).standard_normal((700, 600)) * np.geomspace(10.0, 0.1, 600)
+    moments = PoolMoments.of(rows)
+    whitening = moments.along_directions(*moments.by_power(power))
+    assert mean_square(whitening, rows) == pytest.approx(1.0, rel=0.05)
+    if power:
+        assert whitening.left.shape == (601, 512)
+        dense = whitening.weights(np.eye(601))[:-1, :-1]
+        assert np.linalg.matrix_rank(dense) == 600
+
+
+@pytest.mark.parametrize("rows", [np.ones((1, 3)), np.full((5, 3), 4.0), np.zeros((2, 3))])
+def test_rows_without_variance_give_a_finite_prior(rows):
+    moments = PoolMoments.of(rows)
+    for whitening in (moments.along_directions(*moments.by_power(1.0)), moments.by_columns(1.0)):
+        assert np.isfinite(whitening.rows(design(rows + 1.0))).all()
+
+
+@pytest.mark.parametrize("n_columns", [6, 600])
+def test_coordinates_have_the_same_logits_as_the_whitening(n_columns):
+    rows = pool(n_columns=6) if n_columns == 6 else np.random.default_rng(0).normal(size=(90, 600))
+    moments = PoolMoments.of(rows)
+    variances = moments.by_power(1.0)
+    whitened = moments.along_directions(*variances).rows(design(rows[:9]))[:, :-1]
+    inside = moments.coordinates(rows[:9]) * np.sqrt(moments.in_coordinates(*variances))
+    np.testing.assert_allclose(inside @ inside.T, whitened @ whitened.T, atol=1e-9)
+    standardised = moments.standardised(rows[:9])
+    whitened = moments.by_columns(1.0).rows(design(rows[:9]))[:, :-1]
+    np.testing.assert_allclose(standardised, whitened, atol=1e-12)

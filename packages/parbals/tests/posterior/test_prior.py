@@ -1,0 +1,168 @@
+"""The learnt prior: what it finds, and that it is sane where labels can say little."""
+
+import numpy as np
+import parbals
+import pytest
+from parbals.posterior.ep import fit_gaussian
+from parbals.posterior.prior import PoolMoments, learnt_prior
+
+
+def drawn(n_rows, scale, n_features=8, n_classes=2, seed=0):
+    """Rows of unit variance; labels from weights under which a logit has deviation ``scale``."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((n_rows, n_features))
+    weights = scale / np.sqrt(n_features) * generator.standard_normal((n_features, n_classes))
+    logits = X @ weights
+    return X, np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)
+
+
+def deviation(prior, rows):
+    """Of a class's logit over the rows, without its intercept."""
+    whitened = prior.whitening.rows(np.column_stack([rows, np.ones(len(rows))]))[:, :-1]
+    return float(np.sqrt(np.square(whitened).sum(axis=1).mean()))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_it_finds_the_scale_that_labels_were_drawn_with(n_classes):
+    """Within a factor of two on average over twelve draws, from 120 labels."""
+    for scale in (1.0, 8.0):
+        found = []
+        for seed in range(12):
+            X, y = drawn(120, scale, n_classes=n_classes, seed=seed)
+            found.append(np.log(learnt_prior(X, y, n_classes, PoolMoments.of(X)).scale / scale))
+        assert abs(np.mean(found)) < np.log(2.0)
+
+
+def test_the_scale_is_that_of_logits_over_the_pool():
+    X, y = drawn(60, 3.0)
+    prior = learnt_prior(X, y, 2, PoolMoments.of(X))
+    assert deviation(prior, X) == pytest.approx(prior.scale)
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(1e-4, 0.0), (1e3, 0.0), (1.0, 1e4)])
+def test_neither_units_nor_offsets_of_the_features_matter(factor, offset):
+    X, y = drawn(80, 3.0)
+    plain = learnt_prior(X[:40], y[:40], 2, PoolMoments.of(X))
+    moved = factor * X + offset
+    other = learnt_prior(moved[:40], y[:40], 2, PoolMoments.of(moved))
+    assert other.scale == pytest.approx(plain.scale, rel=0.02)
+    assert deviation(other, moved) == pytest.approx(deviation(plain, X), rel=0.02)
+
+
+def test_columns_of_very_different_units_are_standardised():
+    """Without that the one column of large numbers would be all that counts."""
+    X, y = drawn(150, 8.0, seed=1)
+    units = np.geomspace(1.0, 1e5, X.shape[1])
+    assert learnt_prior(X * units, y, 2, PoolMoments.of(X * units)).shape == "columns"
+
+
+def test_columns_of_one_kind_are_never_standardised():
+    """That would whiten an encoder's directions, most of which are noise."""
+    X, _ = drawn(400, 8.0, seed=1)
+    X = X * np.geomspace(1.0, 30.0, X.shape[1])
+    y = (X[:, 0] > 0).astype(int)  # labels that only the weakest column explains
+    assert learnt_prior(X, y, 2, PoolMoments.of(X)).shape == "directions"
+
+
+def test_directions_that_vary_most_are_believed_first():
+    """Labels that follow the leading direction give it a larger share than those that do not."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((300, 20)) * np.geomspace(4.0, 0.5, 20)
+    share = {}
+    for column in (0, 19):
+        y = (X[:, column] > 0).astype(int)
+        weights = learnt_prior(X[:80], y[:80], 2, PoolMoments.of(X)).whitening.weights(np.eye(21))
+        variances = np.square(weights[:-1]).sum(axis=1)
+        share[column] = variances[0] / variances[19]
+    assert share[0] > 3.0 * share[19]
+
+
+def test_neither_the_order_of_labels_nor_that_of_classes_matters():
+    X, y = drawn(300, 4.0, n_classes=3)
+    pool, order = PoolMoments.of(X), np.random.default_rng(0).permutation(300)
+    plain = learnt_prior(X, y, 3, pool)
+    shuffled = learnt_prior(X[order], y[order], 3, pool)
+    assert shuffled.scale == pytest.approx(plain.scale, rel=1e-9)
+    np.testing.assert_allclose(shuffled.whitening.left, plain.whitening.left, atol=1e-9)
+    assert learnt_prior(X, 2 - y, 3, pool).scale == pytest.approx(plain.scale, rel=1e-3)
+
+
+@pytest.mark.parametrize("labels", [[], [1], [0, 0, 0, 0, 0]])
+def test_without_two_classes_it_is_the_prior_before_any_label(labels):
+    X, _ = drawn(50, 3.0)
+    prior = learnt_prior(X[: len(labels)], np.array(labels, int), 2, PoolMoments.of(X))
+    assert prior.scale == pytest.approx(3.0)
+    assert "before any label" in prior.sentence
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 12, 40])
+@pytest.mark.parametrize("n_labels", [2, 5, 60])
+def test_few_labels_separable_data_and_classes_without_labels_are_sane(n_classes, n_labels):
+    X, _ = drawn(100, 3.0)
+    y = (X[:, 0] > 0).astype(int) if n_classes == 2 else np.digitize(X[:, 0], [-0.5, 0.5])
+    y[:2] = 0, 1
+    prior = learnt_prior(X[:n_labels], y[:n_labels], n_classes, PoolMoments.of(X))
+    assert 0.3 < prior.scale < 100.0
+    assert f"learnt from {n_labels} labels" in prior.sentence
+
+
+def test_a_hundred_classes_are_compared_with_their_neighbours():
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((300, 10)), np.arange(300) % 100
+    assert np.isfinite(learnt_prior(X, y, 100, PoolMoments.of(X)).scale)
+
+
+def test_labelled_rows_alone_say_how_features_vary_once_there_are_enough():
+    X, y = drawn(60, 3.0)
+    assert learnt_prior(X[:15], y[:15], 2, None).shape == "even"
+    assert learnt_prior(X, y, 2, None).shape in ("directions", "columns")
+
+
+def test_labels_near_a_boundary_count_together_with_those_that_found_it():
+    """All labels take part: the uncertain ones alone would make the scale much too small."""
+    X, y = drawn(3_000, 8.0, n_features=20, seed=1)
+    pool, first = PoolMoments.of(X), np.arange(100)
+    model = parbals.BayesianLogisticRegression(2, inference="ep").fit(X[first], y[first], pool)
+    sure = model.predict_proba(X).max(axis=1)
+    sure[first] = 2.0
+    near = np.argsort(sure)[:300]
+    every = np.append(first, near)
+    together = learnt_prior(X[every], y[every], 2, pool)
+    assert "learnt from 400 labels" in together.sentence
+    assert together.scale == pytest.approx(8.0, rel=0.4)
+    assert learnt_prior(X[near], y[near], 2, pool).scale < 0.6 * together.scale
+
+
+def test_a_fit_that_begins_with_its_sites_ends_the_same():
+    X, y = drawn(150, 4.0, n_features=60)
+    prior = learnt_prior(X, y, 2, PoolMoments.of(X))
+    twice, design = prior.whitening.times(np.sqrt(2.0)), np.column_stack([X, np.ones(150)])
+    cold, warm = (fit_gaussian(design, y, twice, start) for start in (None, prior.sites))
+    assert warm.n_sweeps < cold.n_sweeps
+    np.testing.assert_allclose(warm.predict_proba(design), cold.predict_proba(design), atol=1e-6)
+
+
+@pytest.mark.parametrize("inference", ["ep", "smc", "laplace"])
+def test_the_model_says_what_was_chosen_and_predicts_the_same_in_any_units(inference):
+    X, y = drawn(90, 4.0, seed=2)
+    models = [
+        parbals.BayesianLogisticRegression(200, inference=inference, random_state=0).fit(
+            rows[:40], y[:40], rows
+        )
+        for rows in (X, 1e3 * X - 5e3)
+    ]
+    assert models[0].diagnostics_.prior.startswith("The prior is learnt from 40 labels")
+    assert models[0].prior_scale_ == pytest.approx(models[1].prior_scale_, rel=1e-3)
+    first, second = (
+        model.predict_proba(rows[40:])
+        for model, rows in zip(models, (X, 1e3 * X - 5e3), strict=True)
+    )
+    np.testing.assert_allclose(first, second, atol=0.02)
+
+
+def test_a_number_is_the_deviation_of_every_weight():
+    model = parbals.BayesianLogisticRegression(4_000, 0.5, "laplace", classes=[0, 1])
+    draws = model.fit_prior(3).coef_samples_[:, 1] - model.coef_samples_[:, 0]
+    error = 4.0 * np.sqrt(0.5) / np.sqrt(2.0 * 4_000)
+    np.testing.assert_allclose(draws.std(axis=0), 0.5 * np.sqrt(2.0), atol=error)
+    assert (model.prior_scale_, model.prior_shape_) == (0.5, "given")

@@ -1,0 +1,154 @@
+"""EPIG against enumeration, its bounds, its symmetries and what it costs in memory."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import parbals
+import pytest
+from brute_force import bald as slow_bald
+from brute_force import epig as slow_epig
+from brute_force import linear_probs, random_probs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parbals.scores.epig import epig_of_block, target_stats
+
+# Twelve samples and at most sixteen rows where it does not matter: a shape is compiled once.
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("sharpness", [0.3, 3.0, 30.0])
+def test_equals_enumeration_of_every_pair_of_labels(n_classes, sharpness):
+    pool, target = (random_probs(s, 7, 12, n_classes, sharpness) for s in (1, 2))
+    weights = np.random.default_rng(3).random(12)
+    np.testing.assert_allclose(
+        parbals.epig(pool, target), slow_epig(pool, target), rtol=1e-9, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        parbals.epig(pool, target, weights), slow_epig(pool, target, weights), rtol=1e-9, atol=1e-13
+    )
+
+
+def test_float32_keeps_small_values():
+    """A nearly certain posterior has EPIG near 1e-5; float32 must not lose it to cancellation."""
+    pool, target = (0.5 + 0.02 * (random_probs(s, 40, 60, 2) - 0.5) for s in (1, 2))
+    exact = slow_epig(pool, target)
+    single = parbals.epig(pool.astype(np.float32), target.astype(np.float32))
+    assert single.dtype == np.float32
+    assert exact.max() < 1e-4
+    np.testing.assert_allclose(single, exact, rtol=2e-2)
+    assert np.corrcoef(single, exact)[0, 1] > 0.9999
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_weight_is_a_repeated_sample(n_classes):
+    pool, target = (random_probs(s, 9, 12, n_classes) for s in (1, 2))
+    counts = np.array([1, 4, 0, 2, 3, 0, 0, 0, 1, 0, 0, 1])
+    repeated = (np.repeat(p, counts, axis=1) for p in (pool, target))
+    np.testing.assert_allclose(
+        parbals.epig(pool, target, counts), parbals.epig(*repeated), rtol=1e-10, atol=1e-15
+    )
+
+
+def test_two_classes_are_three_of_which_one_never_happens():
+    """The two-class fast path and the general path give one answer."""
+    pool, target = (random_probs(s, 15, 12, 2, 2.0) for s in (1, 2))
+    wide = [np.concatenate([p, np.zeros((*p.shape[:2], 1))], axis=2) for p in (pool, target)]
+    np.testing.assert_allclose(
+        parbals.epig(pool, target), parbals.epig(*wide), rtol=1e-9, atol=1e-14
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), n_classes=st.sampled_from([2, 3]), log_sharpness=st.floats(-3, 5)
+)
+def test_lies_between_zero_bald_and_ln_c(seed, n_classes, log_sharpness):
+    pool, target = (random_probs(seed + s, 6, 12, n_classes, np.exp(log_sharpness)) for s in (0, 1))
+    epig, bald = parbals.epig(pool, target), parbals.bald(pool)
+    assert (epig >= 0).all()
+    assert (epig <= bald + 1e-12).all()
+    assert (bald <= np.log(n_classes) + 1e-12).all()
+    np.testing.assert_allclose(bald, slow_bald(pool), atol=1e-12)
+
+
+def test_certain_and_impossible_labels_are_safe():
+    pool = np.zeros((3, 12, 2))
+    pool[0, :, 0] = 1.0  # the same label in every sample: nothing to learn
+    pool[1, :6, 0] = pool[1, 6:, 1] = 1.0  # one bit, known once θ is
+    pool[2] = 0.5
+    np.testing.assert_allclose(parbals.epig(pool, pool[1:2]), [0.0, np.log(2), 0.0], atol=1e-12)
+    np.testing.assert_allclose(parbals.epig(pool, pool[:1]), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_reordering_rows_targets_samples_and_classes_reorders_the_scores(n_classes):
+    pool, target = (linear_probs(s, 16, 12, n_classes) for s in (1, 2))
+    scores = parbals.epig(pool, target)
+    rng = np.random.default_rng(0)
+    rows, samples, classes = rng.permutation(16), rng.permutation(12), rng.permutation(n_classes)
+    np.testing.assert_allclose(parbals.epig(pool[rows], target[::-1]), scores[rows], rtol=1e-10)
+    np.testing.assert_allclose(
+        parbals.epig(pool[:, samples], target[:, samples]), scores, rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        parbals.epig(pool[:, :, classes], target[:, :, classes]), scores, rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize(("n_pool", "n_targets"), [(1, 1), (15, 300), (2049, 3), (5, 257)])
+def test_padding_to_blocks_changes_nothing(n_pool, n_targets):
+    pool, target = random_probs(1, n_pool, 12, 2), random_probs(2, n_targets, 12, 2)
+    expected = [slow_epig(pool[i : i + 1], target)[0] for i in (0, n_pool // 2, n_pool - 1)]
+    scores = parbals.epig(pool, target)
+    assert scores.shape == (n_pool,)
+    np.testing.assert_allclose(
+        scores[[0, n_pool // 2, n_pool - 1]], expected, rtol=1e-9, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_no_table_of_all_pairs_is_ever_held(n_classes):
+    """The largest intermediate is a block × chunk table, whatever the number of targets."""
+    n_rows = 1 if n_classes == 2 else n_classes
+    n_samples, n_targets = 50, 4096
+    block = jnp.zeros((64, n_rows, n_samples))
+    stats = jax.eval_shape(
+        target_stats, jnp.zeros((n_targets, n_rows, n_samples)), jnp.zeros(n_samples), n_targets
+    )
+    trace = jax.make_jaxpr(epig_of_block)(block, jnp.zeros(n_samples), stats)
+    largest = max(_intermediate_sizes(trace.jaxpr))
+    assert largest <= max(64 * n_rows * 256 * n_rows, n_targets * n_rows * n_samples)
+    assert largest < 64 * n_targets * n_classes**2
+
+
+def _intermediate_sizes(jaxpr):
+    for equation in jaxpr.eqns:
+        yield from (np.prod(v.aval.shape, initial=1) for v in equation.outvars)
+        for parameter in equation.params.values():
+            inner = getattr(parameter, "jaxpr", parameter)
+            if hasattr(inner, "eqns"):
+                yield from _intermediate_sizes(inner)
+
+
+def test_the_callers_precision_setting_is_left_alone():
+    pool = random_probs(1, 3, 12, 2)
+    parbals.epig(pool, pool)
+    assert jnp.zeros(1).dtype == jnp.float32
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    good = random_probs(1, 4, 5, 2)
+    bad = good.copy()
+    bad[2, 3, 1] = np.nan
+    with pytest.raises(parbals.errors.InputError, match=r"pool_probs\[2, 3, 1\] is nan"):
+        parbals.epig(bad, good)
+    with pytest.raises(
+        parbals.errors.ShapeError, match="5 posterior samples and target_probs has 4"
+    ):
+        parbals.epig(good, good[:, :4])
+    with pytest.raises(parbals.errors.ShapeError, match="has shape"):
+        parbals.epig(good[:, :, 0], good)
+    with pytest.raises(parbals.errors.InputError, match="sums to"):
+        parbals.epig(good, good * 1.1)
+    with pytest.raises(parbals.errors.InputError, match=r"sample_weights\[0\] is -1"):
+        parbals.epig(good, good, [-1, 1, 1, 1, 1])

@@ -1,0 +1,199 @@
+"""Closed-form EPIG and BALD against quadrature and against draws of the same Gaussian."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from parbals.mixture import sigmoid_means
+from parbals.race import class_means
+from parbals.scores.gaussian import (
+    closed_bald,
+    closed_epig,
+    label_information,
+    quadratic_gain,
+    rough_gains,
+    screen,
+    target_gains,
+)
+from scipy.special import expit, softmax, xlogy
+from scipy.stats import norm, spearmanr
+
+
+def entropy(p):
+    return -(xlogy(p, p) + xlogy(1.0 - p, 1.0 - p))
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(0.0, 1.0), (-2.0, 0.3), (1.0, 30.0), (4.0, 4.0)])
+def test_bald_is_that_of_quadrature(mean, variance):
+    f = mean + np.sqrt(variance) * np.linspace(-10.0, 10.0, 100_001)
+    density = norm.pdf(f, mean, np.sqrt(variance))
+    by_sum = entropy(np.trapezoid(density * expit(f), f))
+    by_sum -= np.trapezoid(density * entropy(expit(f)), f)
+    (score,) = closed_bald(np.array([mean]), np.array([variance]))
+    assert float(score) == pytest.approx(by_sum, abs=2e-6)
+
+
+def test_information_is_that_of_the_four_cells():
+    p, q, cov = 0.3, 0.6, 0.05
+    cells = np.outer([p, 1 - p], [q, 1 - q])
+    outer, cells = cells, cells + cov * np.array([[1, -1], [-1, 1]])
+    expected = (cells * np.log(cells / outer)).sum()
+    ours = float(label_information(*map(np.asarray, (p, q, cov))))
+    assert ours == pytest.approx(expected, rel=1e-5)
+
+
+def true_epig(cells):
+    alone = cells.sum(axis=1, keepdims=True) * cells.sum(axis=0, keepdims=True)
+    return (cells * np.log(cells / alone)).sum(axis=(0, 1)).mean(axis=1)
+
+
+def test_epig_is_that_of_many_draws(pairs):
+    truth, moments = true_epig(pairs[0]), pairs[1]
+    exact = np.asarray(closed_epig(*moments))
+    # Five terms of the series: a few per cent are missing where labels nearly repeat each other.
+    np.testing.assert_allclose(exact, truth, rtol=0.08, atol=2e-4)
+    assert spearmanr(exact, truth).statistic > 0.998
+
+
+def test_scores_of_universes_are_those_of_each(pairs):
+    _, moments = pairs
+    together = [np.stack([part, 0.5 * part]) for part in moments]
+    alone = closed_epig(*(0.5 * part for part in moments))
+    np.testing.assert_allclose(closed_epig(*together)[1], alone, rtol=1e-5, atol=1e-8)
+
+
+def test_the_quadratic_form_ranks_as_epig_does(pairs):
+    truth = true_epig(pairs[0])
+    mean, variance, target_mean, target_variance, covariance = pairs[1]
+    here, there = (
+        target_gains(mean[None], variance[None]),
+        target_gains(target_mean[None], target_variance[None]),
+    )
+    share = np.full(len(target_mean), 1.0 / len(target_mean))
+    form = quadratic_gain(covariance[None], here, there, share)
+    assert spearmanr(form, truth).statistic > 0.97
+    assert truth[int(form.argmax())] > 0.97 * truth.max()
+
+
+def test_means_are_the_same_in_jax():
+    mean, variance = np.linspace(-3, 3, 7), np.linspace(0.1, 9, 7)
+    in_jax = jax.jit(partial(sigmoid_means, order=3, xp=jnp))(mean, variance)
+    for ours, theirs in zip(sigmoid_means(mean, variance, 3), in_jax, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def information_of_many_classes(n_classes, spread, n_draws=16_000):
+    """½ Σ cov²/(p q) of 40 pool and 15 target points from draws of independent class weights.
+
+    Halves of the draws give the covariances that are multiplied, so their noise adds nothing.
+    Also the means and variances of the logits (C, 40), (C, 15) and their covariances.
+    """
+    generator = np.random.default_rng(n_classes)
+    roots = spread * generator.standard_normal((n_classes, 4, 4))
+    centers = generator.standard_normal((n_classes, 4))
+    pool, target = generator.standard_normal((40, 4)), generator.standard_normal((15, 4))
+    covs, means = [], []
+    for _ in range(2):
+        noise = generator.standard_normal((n_classes, 4, n_draws))
+        weights = centers[:, :, None] + roots @ noise
+        here, there = (
+            softmax(np.einsum("nd,cdk->nck", X, weights), axis=1) for X in (pool, target)
+        )
+        means.append((here.mean(axis=2), there.mean(axis=2)))
+        here, there = (part - part.mean(axis=2, keepdims=True) for part in (here, there))
+        covs.append(np.tensordot(here, there, axes=([2], [2])) / n_draws)  # (N, C, M, C)
+    p, q = (np.mean(part, axis=0) for part in zip(*means, strict=True))
+    truth = covs[0] * covs[1] / (p[:, :, None, None] * q[None, None])
+    moments = []
+    for X in (pool, target):
+        moments += [centers @ X.T, np.square(np.einsum("nd,ade->ane", X, roots)).sum(axis=2)]
+    here, there = (np.einsum("nd,ade->ane", X, roots) for X in (pool, target))
+    covariance = here @ there.swapaxes(1, 2)
+    return 0.5 * truth.sum(axis=(1, 3)).mean(axis=1), moments, covariance
+
+
+@pytest.mark.parametrize(("spread", "rank", "best"), [(0.1, 0.99, 0.97), (0.4, 0.9, 0.8)])
+@pytest.mark.parametrize(
+    "n_classes", [10, *(pytest.param(n, marks=pytest.mark.full) for n in (3, 4))]
+)
+def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, spread, rank, best):
+    """First order in the covariances of the logits, with the race to rank by."""
+    truth, moments, covariance = information_of_many_classes(n_classes, spread)
+    here, there = (
+        target_gains(*(np.asarray(x, np.float32) for x in pair))
+        for pair in (moments[:2], moments[2:])
+    )
+    share = np.full(there.shape[1], 1.0 / there.shape[1])
+    form = np.asarray(quadratic_gain(np.asarray(covariance, np.float32), here, there, share))
+    assert spearmanr(form, truth).statistic > rank
+    assert truth[form.argmax()] > best * truth.max()
+    assert np.median(form / truth) == pytest.approx(1.0, abs=0.25)
+
+
+def test_gains_have_the_diagonal_of_their_matrix():
+    """diag(g) - g gᵀ / Σ g has the diagonal of M = Jᵀ diag(1/p) J, from below."""
+    generator = np.random.default_rng(0)
+    mean, variance = generator.standard_normal((5, 30)), generator.exponential(size=(5, 30))
+    gains = np.asarray(target_gains(np.asarray(mean), np.asarray(variance)))
+    probs, slopes = class_means(mean.T, variance.T)
+    matrix = np.einsum("nab,na,nac->nbc", slopes, 1.0 / probs, slopes)
+    np.testing.assert_allclose(matrix.sum(axis=2), 0.0, atol=1e-12)
+    share = (gains - np.square(gains) / gains.sum(axis=0)).T / np.einsum("nkk->nk", matrix)
+    assert np.median(share) == pytest.approx(1.0, abs=0.05)
+    assert (share > 0.8).all()
+    assert (share < 1.1).all()  # a bound but for the error of the quadrature
+
+
+def test_the_form_is_the_sum_over_pairs_of_channels():
+    generator = np.random.default_rng(1)
+    covariance = generator.standard_normal((4, 6, 5))
+    here, there = generator.exponential(size=(4, 6)), generator.exponential(size=(4, 5))
+    share = generator.dirichlet(np.ones(5))
+
+    def matrix(gains):
+        outer = gains[:, None] * gains[None] / gains.sum(axis=0)
+        return np.eye(4)[:, :, None] * gains[:, None] - outer
+
+    expected = 0.5 * np.einsum(
+        "knm,lnm,kln,klm,m->n", covariance, covariance, matrix(here), matrix(there), share
+    )
+    form = quadratic_gain(*map(np.asarray, (covariance, here, there, share)))
+    np.testing.assert_allclose(form, expected, rtol=1e-4)
+
+
+def test_a_screen_is_the_form_where_points_waver_evenly_between_the_same_classes():
+    generator = np.random.default_rng(2)
+    covariance = np.tile(generator.standard_normal((6, 5)), (4, 1, 1))
+    share = generator.dirichlet(np.ones(5))
+    for n_alike in (2, 3, 4):
+        alike = (np.arange(4) < n_alike)[:, None]
+        here, there = (alike * generator.exponential(size=n) for n in (6, 5))
+        form = quadratic_gain(covariance, here, there, share)
+        np.testing.assert_allclose(screen(covariance, here, there, share), form, rtol=1e-6)
+    one = covariance[:1], here[:1], there[:1], share  # two classes
+    np.testing.assert_allclose(screen(*one), quadratic_gain(*one), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+def test_a_screen_ranks_as_the_form_does(n_classes):
+    _, moments, covariance = information_of_many_classes(n_classes, 0.4)
+    here, there = target_gains(*moments[:2]), target_gains(*moments[2:])
+    share = np.full(there.shape[1], 1.0 / there.shape[1])
+    form, rough = quadratic_gain(covariance, here, there, share), rough_gains(*moments[:2])
+    for own, rank in ((here, 0.95), (rough, 0.85)):
+        screened = screen(covariance, own, there, share)
+        assert spearmanr(screened, form).statistic > rank
+        assert form[np.argsort(screened)[-3:]].max() > 0.99 * form.max()
+
+
+def test_rough_gains_are_gains_where_logits_are_certain_or_classes_are_two():
+    generator = np.random.default_rng(5)
+    mean = generator.standard_normal((3, 6))
+    rough, exact = (f(mean, np.full((3, 6), 1e-4)) for f in (rough_gains, target_gains))
+    p = np.exp(mean) / np.exp(mean).sum(axis=0)
+    np.testing.assert_allclose(rough, p * (1.0 - p), rtol=1e-3)
+    np.testing.assert_array_less(rough, 1.01 * exact)  # whose diagonal p (1-p) is, not itself
+    two = mean[:1], np.exp(mean[1:2])
+    np.testing.assert_array_equal(rough_gains(*two), target_gains(*two))

@@ -1,0 +1,389 @@
+"""ParBaLS, EPIG and BALD on the Gaussian posterior of ``inference="ep"``."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import parbals
+import pytest
+from parbals.mixture import label_evidence
+from parbals.race import balanced, class_evidence, class_slopes
+from parbals.scores.gaussian import closed_epig
+from parbals.strategies import closed_form, device, growing, search
+from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
+from scipy.special import expit
+
+
+@pytest.fixture(params=["host", pytest.param("device", marks=pytest.mark.full)])
+def path(request, monkeypatch):
+    """NumPy on a CPU, and the program for accelerators, which takes long to compile."""
+    monkeypatch.setattr(closed_form, "on_host", lambda: request.param == "host")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """A fitted model, a pool of 150 rows and a target set of 40."""
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((230, 5)) * [3.0, 2.0, 1.0, 0.5, 0.2]
+    labels = (generator.random(230) < expit(X @ [1.0, -1.0, 0.5, 0.0, 2.0])).astype(int)
+    model = parbals.BayesianLogisticRegression(prior_scale=1.0, inference="ep", random_state=0)
+    return model.fit(X[:40], labels[:40]), X[40:190], X[190:]
+
+
+@pytest.fixture(scope="module")
+def wide_parts():
+    """The same with 12 labels and 40 columns: most directions have no label."""
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((112, 40)) / np.sqrt(1.0 + np.arange(40))
+    labels = (generator.random(112) < expit(3.0 * X[:, 0])).astype(int)
+    model = parbals.BayesianLogisticRegression(prior_scale=1.0, inference="ep", random_state=0)
+    return model.fit(X[:12], labels[:12]), X[12:82], X[82:]
+
+
+def greedily(free, scores, condition, size, pending):
+    """Condition on pending points, then take the best free point and condition on it, again."""
+    for index in pending:
+        condition(index)
+    chosen, values = [], []
+    for _ in range(size):
+        now = np.where(free, scores(), -np.inf)
+        chosen.append(int(now.argmax()))
+        values.append(now.max())
+        condition(chosen[-1])
+    return chosen, values
+
+
+def by_definition(model, pool, target, size, pending, seed, n_universes):
+    """Every universe is a Gaussian of its own; every free point is scored in every universe."""
+    posterior = model.gaussian
+    rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
+    labeller = open_labeller(posterior.channels, n_universes, seed)
+    (covariance,) = posterior.channels.covariance_with(np.eye(rows.shape[1]))
+    states = [(posterior.channels.mean[:, 0], covariance)] * n_universes
+    free = np.ones(len(rows), bool)
+
+    def condition(index):
+        free[index] = False
+        x = rows[index]
+        row = x.astype(np.float32)
+        drawn = drawn_labels(labeller, row, row_key(row), 0)
+        for u, label in enumerate(drawn.tolist()):
+            mean, cov = states[u]
+            column = cov @ x
+            here = np.array([x @ mean]), np.array([x @ column])
+            _, slope, curvature = label_evidence(*here, 2.0 * label - 1.0)
+            cov = cov - curvature[0] * np.outer(column, column)
+            states[u] = mean + slope[0] * column, cov
+
+    def scores():
+        total = np.zeros(len(rows))
+        for mean, cov in states:
+            of = [(R @ mean, np.einsum("nd,de,ne->n", R, cov, R)) for R in (rows, targets)]
+            arrays = (*of[0], *of[1], rows @ cov @ targets.T)
+            total += closed_epig(*arrays) / n_universes
+        return total
+
+    return greedily(free, scores, condition, size, pending)
+
+
+@pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
+@pytest.mark.parametrize("design", ["parts", "wide_parts"])
+def test_parbals_is_what_its_definition_gives(path, design, pending, request):
+    parts = request.getfixturevalue(design)
+    options = {"pending": pending or None, "n_universes": 4, "random_state": 7}
+    batch = parbals.select_batch_from_model(*parts, 6, **options)
+    chosen, values = by_definition(*parts, 6, pending, 7, 4)
+    assert batch.indices.tolist() == chosen
+    assert batch.n_samples == 0
+    assert "eff. samples" not in batch.explain()
+    np.testing.assert_allclose(batch.scores, values, rtol=1e-3)
+
+
+def test_the_order_of_the_pool_does_not_matter(parts):
+    model, pool, target = parts
+    order = np.random.default_rng(0).permutation(len(pool))
+    one = parbals.select_batch_from_model(model, pool, target, 8, random_state=1)
+    other = parbals.select_batch_from_model(model, pool[order], target, 8, random_state=1)
+    assert order[other.indices].tolist() == one.indices.tolist()
+
+
+@pytest.mark.parametrize(
+    "strategy", ["epig", "bald", "power-epig", "softrank-bald", "parbals-map-epig", "confidence"]
+)
+def test_other_strategies_choose_distinct_free_points(parts, strategy):
+    batch = parbals.select_batch_from_model(*parts, 10, strategy, pending=[0, 1], random_state=0)
+    assert len(set(batch.indices.tolist()) - {0, 1}) == 10
+    assert np.isfinite(batch.scores).all()
+
+
+@pytest.mark.parametrize("strategy", ["epig", "bald"])
+def test_scores_are_those_of_many_particles(parts, strategy):
+    """The particles' noise floor, about 1/(2K) nats, is what separates them."""
+    model, pool, target = parts
+    X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
+    particles = parbals.BayesianLogisticRegression(4_000, prior_scale=1.0, random_state=0)
+    particles.fit(X, labels)
+    scores = np.empty((2, len(pool)))
+    for row, fitted in zip(scores, (model, particles), strict=True):
+        batch = parbals.select_batch_from_model(fitted, pool, target, len(pool), strategy)
+        row[batch.indices] = batch.scores
+    assert np.corrcoef(scores)[0, 1] > 0.98
+    assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
+
+
+@pytest.fixture(scope="module")
+def four_classes():
+    """A fitted model of four classes, a pool of 120 rows and a target set of 40."""
+    generator = np.random.default_rng(5)
+    X = generator.standard_normal((240, 6)) * [3.0, 2.0, 1.0, 1.0, 0.5, 0.2]
+    noise = generator.gumbel(size=(240, 4))
+    labels = np.argmax(X @ generator.standard_normal((6, 4)) + noise, axis=1)
+    model = parbals.BayesianLogisticRegression(
+        prior_scale=1.0, inference="ep", classes=[0, 1, 2, 3], random_state=0
+    )
+    return model.fit(X[:80], labels[:80]), X[80:200], X[200:]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *("parbals-epig", "margin"),
+        *(pytest.param(s, marks=pytest.mark.full) for s in ("epig", "bald", "parbals-map-epig")),
+    ],
+)
+def test_many_classes_choose_distinct_free_points(four_classes, strategy):
+    batch = parbals.select_batch_from_model(
+        *four_classes, 10, strategy, pending=[0, 1], random_state=0
+    )
+    assert len(set(batch.indices.tolist()) - {0, 1}) == 10
+    assert np.isfinite(batch.scores).all()
+
+
+@pytest.mark.full
+def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
+    """Particles' floor of C classes is about (C-1)²/(2K) nats: the best points stand above it."""
+    model, pool, target = four_classes
+    X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
+    particles = parbals.BayesianLogisticRegression(4_000, prior_scale=1.0, random_state=0)
+    particles.fit(X, labels)
+    scores = np.empty((2, len(pool)))
+    for row, fitted in zip(scores, (model, particles), strict=True):
+        batch = parbals.select_batch_from_model(fitted, pool, target, len(pool), "epig")
+        row[batch.indices] = batch.scores
+    assert np.corrcoef(scores)[0, 1] > 0.97
+    assert scores[1, scores[0].argmax()] > 0.95 * scores[1].max()
+
+
+@pytest.mark.parametrize(
+    "strategy", [pytest.param("epig", marks=pytest.mark.full), "power-epig", "parbals-epig"]
+)
+@pytest.mark.parametrize("design", [pytest.param("parts", marks=pytest.mark.full), "four_classes"])
+def test_the_error_loss_needs_no_samples(design, strategy, request):
+    parts = request.getfixturevalue(design)
+    by_error, by_log = (
+        parbals.select_batch_from_model(
+            *parts, 6, strategy, loss=loss, pending=[0, 1], random_state=0
+        )
+        for loss in ("error", "log")
+    )
+    assert by_error.n_samples == 0
+    assert len(set(by_error.indices.tolist()) - {0, 1}) == 6
+    assert (by_error.scores > 0.0).all()
+    assert by_error.indices.tolist() != by_log.indices.tolist()
+
+
+def many_classes_by_definition(model, pool, target, size, pending, seed, n_universes):
+    """Every universe has dense covariances (C, d, d); every free point is scored in each of them.
+
+    The score is ½ mean Σ_kl c_k c_l M_kl M'_kl, M = diag(g) - g gᵀ / Σ g.
+    """
+    posterior = model.gaussian
+    rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
+    labeller = open_labeller(posterior.channels, n_universes, seed)
+    covariance = posterior.channels.covariance_with(np.eye(rows.shape[1]))
+    states = [(posterior.channels.mean, covariance)] * n_universes
+    free, seen = np.ones(len(rows), bool), []
+
+    def condition(index):
+        free[index] = False
+        x = rows[index]
+        row = x.astype(np.float32)
+        twin = sum(np.array_equal(x, rows[i]) for i in seen)
+        seen.append(index)
+        drawn = drawn_labels(labeller, row, row_key(row), twin)
+        for u, label in enumerate(np.asarray(drawn)):
+            mean, cov = states[u]
+            columns = cov @ x  # (C, d)
+            _, slope, curvature = class_evidence((x @ mean)[None], (columns @ x)[None], label[None])
+            shrunk = curvature[0][:, None, None] * columns[:, :, None] * columns[:, None]
+            states[u] = mean + (slope[0][:, None] * columns).T, cov - shrunk
+
+    def matrices(R, mean, cov):
+        p, slope = class_slopes((R @ mean).T, np.einsum("nd,ade,ne->an", R, cov, R))
+        gains = balanced((np.square(slope) / (p * (1.0 - p))).T, np)
+        outer = gains[:, :, None] * gains[:, None] / gains.sum(axis=1)[:, None, None]
+        return gains[:, :, None] * np.eye(gains.shape[1]) - outer
+
+    def scores():
+        total = np.zeros(len(rows))
+        for mean, cov in states:
+            here, there = (matrices(R, mean, cov) for R in (rows, targets))
+            c = rows @ cov @ targets.T
+            form = np.einsum("knm,lnm,nkl,mkl->n", c, c, here, there, optimize=True)
+            total += 0.5 * form / len(targets) / n_universes
+        return total
+
+    return greedily(free, scores, condition, size, pending)
+
+
+@pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
+def test_parbals_of_many_classes_is_what_its_definition_gives(path, four_classes, pending):
+    options = {"pending": pending or None, "n_universes": 3, "random_state": 7}
+    batch = parbals.select_batch_from_model(*four_classes, 6, **options)
+    chosen, values = many_classes_by_definition(*four_classes, 6, pending, 7, 3)
+    assert batch.indices.tolist() == chosen
+    np.testing.assert_allclose(batch.scores, values, rtol=1e-2)  # targets may move a little unseen
+
+
+def test_the_order_of_the_pool_does_not_matter_with_many_classes(four_classes):
+    model, pool, target = four_classes
+    order = np.random.default_rng(0).permutation(len(pool))
+    one = parbals.select_batch_from_model(model, pool, target, 6, random_state=1)
+    other = parbals.select_batch_from_model(model, pool[order], target, 6, random_state=1)
+    assert order[other.indices].tolist() == one.indices.tolist()
+
+
+def test_copies_of_a_point_are_scored_as_points_of_their_own(four_classes):
+    """A pool of the best points three times over: the definition is followed among them too."""
+    model, pool, target = four_classes
+    first = parbals.select_batch_from_model(model, pool, target, 4, random_state=1).indices
+    copies = np.tile(pool[first], (3, 1))
+    batch = parbals.select_batch_from_model(model, copies, target, 6, n_universes=3, random_state=1)
+    _, values = many_classes_by_definition(model, copies, target, 6, [], 1, 3)
+    assert len(set(batch.indices.tolist())) == 6
+    # Copies tie to rounding, so the definition may take another of them: the scores are the same.
+    np.testing.assert_allclose(batch.scores, values, rtol=0.02)
+
+
+@pytest.fixture
+def afresh():
+    """Constants of the program are read when it is compiled."""
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+def wide_problem(seed):
+    """Six classes, 900 candidates: several chunks, most of which a step need not look at."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((990, 5)) * np.exp(generator.standard_normal(5))
+    noise = generator.gumbel(size=(990, 6))
+    labels = np.argmax(X @ generator.standard_normal((5, 6)) + noise, axis=1)
+    model = parbals.BayesianLogisticRegression(
+        prior_scale=1.0, inference="ep", classes=range(6), random_state=0
+    )
+    return model.fit(X[:60], labels[:60]), X[60:960], X[960:]
+
+
+@pytest.mark.full
+def test_the_lazy_search_chooses_what_scoring_everything_chooses(path, afresh, monkeypatch):
+    problems = [wide_problem(seed) for seed in range(2)]
+
+    def batches():
+        return [
+            parbals.select_batch_from_model(*parts, 5, n_universes=3, random_state=2)
+            for parts in problems
+        ]
+
+    for module in (growing, search):
+        monkeypatch.setattr(module, "MOST_SCORED", 1024)
+    lazy = batches()
+    jax.clear_caches()
+    for module in (growing, search):
+        monkeypatch.setattr(module, "MARGIN", 1e-9)  # every score is above this share of the best
+    for one, other in zip(lazy, batches(), strict=True):
+        assert one.indices.tolist() == other.indices.tolist()
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4)
+        assert (other.n_exact == 900 - np.arange(5)).all()
+        assert (one.n_exact < other.n_exact).any()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("loss", ["log", "error"])
+def test_a_window_that_moves_chooses_what_the_whole_pool_does(afresh, monkeypatch, loss):
+    """And what NumPy does without a window."""
+    for module in (growing, search):
+        monkeypatch.setattr(module, "MOST_SCORED", 200)
+        monkeypatch.setattr(module, "SHORT", 8)
+    parts, options = wide_problem(1), {"n_universes": 3, "random_state": 2, "loss": loss}
+    whole = parbals.select_batch_from_model(*parts, 30, **options)
+    windows, run = [], device.greedy_search
+
+    def watched(*arguments, **sizes):
+        windows.append(arguments[2])
+        return run(*arguments, **sizes)
+
+    monkeypatch.setattr(closed_form, "on_host", lambda: False)
+    monkeypatch.setattr(device, "greedy_search", watched)
+    monkeypatch.setattr(device, "_window_size", lambda *sizes: 256)
+    few = parbals.select_batch_from_model(*parts, 30, **options)
+    assert len(windows[0]) == 256
+    assert len(windows) > 2
+    assert few.indices.tolist() == whole.indices.tolist()
+    assert few.n_exact.tolist() == whole.n_exact.tolist()
+    np.testing.assert_allclose(few.scores, whole.scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scale", "n_classes"),
+    [*(pytest.param(1e5, n, marks=pytest.mark.full) for n in (2, 3)), (2e9, 3)],
+)
+@pytest.mark.parametrize("strategy", ["epig", "parbals-epig"])
+def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
+    X = scale * np.random.default_rng(0).standard_normal((40, 3))
+    model = parbals.BayesianLogisticRegression(
+        32, 1.0, inference="ep", classes=range(n_classes), random_state=0
+    ).fit(X[:6], np.arange(6) % n_classes)
+    pending = [0, 1, 2]
+    batch = parbals.select_batch_from_model(
+        model, X, X, 4, strategy, pending=pending, n_universes=2, random_state=0
+    )
+    assert len(set(batch.indices.tolist()) - set(pending)) == 4
+
+
+@pytest.mark.full
+def test_a_step_scores_no_more_rows_than_it_may(path, four_classes, afresh, monkeypatch):
+    """After the first of 200 copies all of them have fallen, and only some are looked at."""
+    model, pool, target = four_classes
+    for module in (growing, search, closed_form):
+        monkeypatch.setattr(module, "MOST_SCORED", 128)
+    best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
+    copies = np.concatenate([np.repeat(pool[best], 200, axis=0), pool])
+    batch = parbals.select_batch_from_model(model, copies, target, 2, random_state=0)
+    assert batch.n_exact.tolist() == [128, 128]
+    assert "In 1 of 2 steps more than 128 candidates" in batch.notes[0]
+
+
+@pytest.mark.full
+def test_jax_in_double_precision_chooses_the_same():
+    program = (
+        "import numpy as np, parbals\n"
+        "X = np.random.default_rng(0).standard_normal((60, 3))\n"
+        "for classes in ([0, 1], [0, 1, 2]):\n"
+        "    learner = parbals.ActiveLearner(X, classes, random_state=0)\n"
+        "    print(learner.choose(4).indices.tolist())\n"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "JAX_ENABLE_X64": flag},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for flag in ("0", "1")
+    ]
+    assert said[0] == said[1]

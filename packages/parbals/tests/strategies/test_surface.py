@@ -1,0 +1,124 @@
+"""The surface against dense matrices: covariances, and the score of every row by its formula."""
+
+import numpy as np
+import pytest
+from parbals.mixture import sigmoid_means
+from parbals.posterior.ep import fit_gaussian
+from parbals.posterior.ep_classes import fit_classes
+from parbals.posterior.whitening import Whitening
+from parbals.race import balanced, class_slopes
+from parbals.strategies import device, host
+from parbals.strategies.device import walk_on_devices
+from parbals.strategies.host import walk_on_host
+from parbals.strategies.screen import StartScreen
+from parbals.strategies.surface import look_at, surface_of
+
+
+def with_ones(X):
+    return np.concatenate([X, np.ones((len(X), 1))], axis=1)
+
+
+@pytest.fixture(
+    params=[
+        *((2, 6, 12), (4, 20, 4)),
+        *(pytest.param(shape, marks=pytest.mark.full) for shape in ((2, 20, 4), (4, 6, 12))),
+    ],
+    ids=str,
+)
+def parts(request):
+    """Channels of a fitted posterior, 37 rows of features to score and 11 targets."""
+    n_classes, n_labels, n_features = request.param
+    generator = np.random.default_rng(n_labels)
+    X = generator.standard_normal((n_labels + 48, n_features))
+    logits = X @ generator.standard_normal((n_features, n_classes))
+    labels = np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)[:n_labels]
+    known, prior = (
+        with_ones(X[:n_labels]),
+        Whitening.diagonal(np.full(n_features + 1, np.sqrt(2.0))),
+    )
+    fitted = (
+        fit_gaussian(known, labels, prior)
+        if n_classes == 2
+        else fit_classes(known, labels, n_classes, prior)
+    )
+    return fitted.channels, X[n_labels:-11], X[-11:]
+
+
+def structured(mean, variance):
+    """(n, A, A): a for one channel, diag(g) - g gᵀ / Σ g for more."""
+    if mean.shape[1] == 1:
+        p, slope = sigmoid_means(mean, variance, 1)
+        return (slope**2 / (p * (1.0 - p)))[:, :, None]
+    p, slope = (part.T for part in class_slopes(mean.T, variance.T))
+    gains = balanced(slope**2 / (p * (1.0 - p)), np)
+    total = gains.sum(axis=1)[:, None, None]
+    return gains[:, :, None] * np.eye(gains.shape[1]) - gains[:, :, None] * gains[:, None] / total
+
+
+def brute_force(channels, X, X_target):
+    """½ mean Σ_kl c_k c_l M_kl M'_kl with every covariance and every matrix written out."""
+    rows, targets = with_ones(X), with_ones(X_target)
+    covariance = np.einsum("nd,adm->anm", rows, channels.covariance_with(targets))
+    here, there = (structured(*channels.marginals(R)) for R in (rows, targets))
+    form = np.einsum("knm,lnm,nkl,mkl->nm", covariance, covariance, here, there)
+    return 0.5 * form.mean(axis=1)
+
+
+def test_rows_are_seen_as_the_dense_posterior_sees_them(parts):
+    channels, X, X_target = parts
+    surface = surface_of(channels, X_target)
+    rows, factor = look_at(surface, with_ones(X).astype(np.float32))
+    mean, variance = channels.marginals(with_ones(X))
+    np.testing.assert_allclose(rows.mean, mean.T, atol=1e-4)
+    np.testing.assert_allclose(rows.variance, variance.T, rtol=1e-4)
+    covariance = rows.across @ surface.target.across.T + factor @ surface.factor
+    covariance = covariance[:, :, : len(X_target)]
+    expected = with_ones(X) @ channels.covariance_with(with_ones(X_target))
+    np.testing.assert_allclose(covariance, expected, atol=1e-4)
+
+
+WALKS = [walk_on_host, walk_on_devices]
+FEWER_WALKS = [walk_on_host, pytest.param(walk_on_devices, marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize("walk", FEWER_WALKS)
+def test_scores_are_those_of_brute_force(parts, walk):
+    scores = walk(surface_of(parts[0], parts[2]), parts[1], score="form")
+    np.testing.assert_allclose(scores, brute_force(*parts), rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "score", ["screen", "form", "decision", pytest.param("epig", marks=pytest.mark.full)]
+)
+def test_a_cpu_and_a_device_say_the_same(parts, score, monkeypatch):
+    """The screen on a CPU by quadratic forms, on a device by pairs."""
+    monkeypatch.setattr(StartScreen, "pays", lambda surface: True)
+    channels, X, X_target = parts
+    if score == "epig" and len(channels.roots) > 1:
+        score = "form"  # the EPIG itself is of two classes
+    surface = surface_of(channels, X_target)
+    one, other = (walk(surface, X, score=score) for walk in WALKS)
+    np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+@pytest.mark.parametrize("walk", FEWER_WALKS)
+def test_neither_blocks_nor_padding_matter(parts, walk, monkeypatch):
+    channels, X, X_target = parts
+    X = np.tile(X, (12, 1))  # several blocks of 128
+    surface = surface_of(channels, X_target)
+    whole = walk(surface, X, score="form")
+    monkeypatch.setattr(device, "_TABLE_BYTES", {"cpu": 1, "gpu": 1})
+    monkeypatch.setattr(host, "_TABLE_ENTRIES", 1)
+    np.testing.assert_allclose(walk(surface, X, score="form"), whole, rtol=1e-5)
+    twice = surface_of(channels, np.tile(X_target, (2, 1)))  # the same mean over other padding
+    np.testing.assert_allclose(walk(twice, X, score="form"), whole, rtol=1e-4)
+
+
+@pytest.mark.parametrize("walk", FEWER_WALKS)
+def test_a_mapped_file_is_scored_as_an_array_is(parts, walk, tmp_path):
+    channels, X, X_target = parts
+    np.save(tmp_path / "rows.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    surface = surface_of(channels, X_target)
+    one, other = (walk(surface, rows, score="form") for rows in (mapped, X))
+    np.testing.assert_array_equal(one, other)

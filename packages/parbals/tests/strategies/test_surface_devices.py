@@ -1,0 +1,64 @@
+"""The walk over the pool on several devices, simulated by JAX in a process of their own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import device_program
+import jax
+import numpy as np
+import pytest
+from jax.sharding import SingleDeviceSharding
+from parbals.strategies import device
+
+
+@pytest.fixture(scope="module")
+def on_one_device():
+    return device_program.findings()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("n_devices", [2, 3, 4, 8])
+def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
+    """The devices cannot share 6,001, 77 or 1,001 rows evenly."""
+    flags = f"--xla_force_host_platform_device_count={n_devices}"
+    found = subprocess.run(
+        [sys.executable, device_program.__file__],
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    on_several = json.loads(found.stdout)
+    assert on_several["batch"] == on_one_device["batch"]
+    for name in ("two", "four"):
+        here, there = on_one_device[name], on_several[name]
+        assert there["chosen"] == here["chosen"]
+        # Every device has its share of the rows, and asks the others for nothing.
+        assert len(there["rows"]) == n_devices
+        assert len(set(there["rows"])) == 1
+        assert there["collectives"] == []
+    # A user who tells JAX which device to use gets that one alone.
+    assert on_several["told"] == on_one_device["told"]
+
+
+def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
+    """All steps of a batch run on one device, and are given a window of the pool."""
+    given = []
+
+    class Seen(Exception):
+        pass
+
+    def recorded(*arguments, **options):
+        given.append(jax.tree.map(np.shape, arguments))
+        leaves = jax.tree.leaves(arguments[:5])
+        assert all(isinstance(leaf.sharding, SingleDeviceSharding) for leaf in leaves)
+        raise Seen
+
+    monkeypatch.setattr(device, "greedy_search", recorded)
+    monkeypatch.setattr(device, "_window_size", lambda *sizes: 512)
+    for n_pool in (1_001, 6_001):
+        with pytest.raises(Seen):
+            device_program.batch_of(2, n_pool)
+    assert given[0] == given[1]

@@ -1,0 +1,49 @@
+"""Buckets, padding, blocks, weights and mapped files, without JAX."""
+
+import numpy as np
+import pytest
+from parbals.arrays import (
+    block_rows,
+    bucket,
+    effective_sample_size,
+    normalise_log_weights,
+    pad_rows,
+    release_pages,
+)
+
+
+def test_growing_by_one_row_changes_the_bucket_a_handful_of_times():
+    sizes = [bucket(n) for n in range(257)]
+    assert all(size >= n for n, size in enumerate(sizes))
+    assert len(set(sizes)) == 5
+
+
+def test_padding_appends_zeros_only():
+    padded = pad_rows(np.ones((3, 2)), 5)
+    assert padded.tolist() == [[1, 1]] * 3 + [[0, 0]] * 2
+
+
+@pytest.mark.parametrize(("n", "block"), [(0, 4), (1, 4), (4, 4), (9, 4)])
+def test_blocks_cover_every_row_once(n, block):
+    covered = [i for rows in block_rows(n, block) for i in range(rows.start, rows.stop)]
+    assert covered == list(range(n))
+
+
+def test_weights_from_very_small_likelihoods():
+    weights = normalise_log_weights(np.array([-1e4, -1e4 - np.log(3), -np.inf]))
+    np.testing.assert_allclose(weights, [0.75, 0.25, 0.0])
+
+
+def test_effective_sample_size_counts_equal_weights():
+    assert effective_sample_size(np.array([0.25] * 4)) == pytest.approx(4)
+    assert effective_sample_size(np.array([1.0, 0, 0, 0])) == pytest.approx(1)
+    assert effective_sample_size(np.array([2.0, 2.0, 0, 0])) == pytest.approx(2)
+
+
+def test_released_pages_are_read_again_when_they_are_needed(tmp_path):
+    numbers = np.arange(10_000.0)
+    np.save(tmp_path / "x.npy", numbers)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for array in (mapped, numbers, None):  # what is not mapped is left alone
+        release_pages(array)
+    np.testing.assert_array_equal(mapped, numbers)

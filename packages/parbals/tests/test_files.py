@@ -1,0 +1,216 @@
+"""Files: written whole or not at all, held by one process at a time; missing packages named."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from parbals.errors import InputError, MissingDependencyError, ProjectError
+from parbals.files import (
+    TEMPORARY_SUFFIX,
+    cache_folder,
+    locked,
+    need,
+    network_file_system,
+    replacing,
+    sync_folder,
+    whole_file,
+)
+
+
+def run(code, *arguments):
+    command = [sys.executable, "-c", code, *(str(argument) for argument in arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+class TestReplacing:
+    def test_the_name_is_taken_when_the_block_ends_and_not_before(self, tmp_path):
+        path = tmp_path / "a"
+        path.write_bytes(b"old")
+        with replacing(path) as file:
+            file.write(b"new")
+            file.flush()
+            assert path.read_bytes() == b"old"
+        assert path.read_bytes() == b"new"
+        assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.parametrize("trouble", [ValueError, KeyboardInterrupt])
+    def test_trouble_inside_leaves_what_was_there(self, tmp_path, trouble):
+        path = tmp_path / "a"
+        path.write_bytes(b"old")
+
+        def interrupted():
+            with replacing(path) as file:
+                file.write(b"half")
+                raise trouble
+
+        with pytest.raises(trouble):
+            interrupted()
+        assert path.read_bytes() == b"old"
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_a_killed_process_leaves_the_old_file_and_a_temporary_one(self, tmp_path):
+        path = tmp_path / "a"
+        path.write_bytes(b"old")
+        killed = run(
+            "import os, pathlib, signal, sys; from parbals.files import replacing\n"
+            "with replacing(pathlib.Path(sys.argv[1])) as file:\n"
+            "    file.write(b'half'); file.flush(); os.kill(os.getpid(), signal.SIGKILL)",
+            path,
+        )
+        assert killed.returncode < 0
+        assert path.read_bytes() == b"old"
+        (left,) = set(tmp_path.iterdir()) - {path}
+        assert left.name.endswith(TEMPORARY_SUFFIX)
+
+    def test_permissions_are_kept(self, tmp_path):
+        path = tmp_path / "a"
+        path.write_bytes(b"old")
+        path.chmod(0o640)
+        with replacing(path) as file:
+            file.write(b"new")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+    def test_a_folder_can_be_synced(self, tmp_path):
+        sync_folder(tmp_path)
+
+
+class TestWholeFile:
+    def test_a_link_stays_a_link(self, tmp_path):
+        (tmp_path / "real").write_bytes(b"old")
+        (tmp_path / "link").symlink_to("real")
+        with whole_file(tmp_path / "link") as file:
+            file.write(b"new")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "real").read_bytes() == b"new"
+
+    def test_a_dash_is_standard_output_and_appears_whole(self, capfdbinary):
+        with whole_file("-") as file:
+            file.write(b"one")
+            assert capfdbinary.readouterr().out == b""
+            file.write(b"two")
+        assert capfdbinary.readouterr().out == b"onetwo"
+
+    def test_what_is_not_a_file_is_never_replaced(self, tmp_path):
+        for place in (tmp_path, os.devnull):
+            with pytest.raises(InputError, match="is not a file"), whole_file(place):
+                pass
+        assert not Path(os.devnull).is_file()
+
+    def test_a_full_disk_is_one_sentence_and_changes_nothing(self, tmp_path):
+        path = tmp_path / "a"
+        path.write_bytes(b"old")
+        full = run(
+            "import resource, signal, sys; from parbals.files import whole_file\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+            "try:\n"
+            "    with whole_file(sys.argv[1]) as file: file.write(b'x' * 20_000)\n"
+            "except Exception as error: print(type(error).__name__, error)",
+            path,
+        )
+        assert full.stdout.startswith("InputError")
+        assert "could not be written (File too large)" in full.stdout
+        assert path.read_bytes() == b"old"
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_a_folder_that_is_not_there_is_one_sentence(self, tmp_path):
+        with pytest.raises(InputError, match="No such file"), whole_file(tmp_path / "no" / "a"):
+            pass
+
+
+class TestLocked:
+    BUSY = ProjectError("in use")
+    HOLD = (
+        "import sys; from pathlib import Path; from parbals.files import locked\n"
+        "with locked(Path(sys.argv[1]), RuntimeError()):\n"
+        "    print('held', flush=True); sys.stdin.read()"
+    )
+
+    def test_one_process_at_a_time_and_free_again_when_it_dies(self, tmp_path):
+        path = tmp_path / "lock"
+        command = [sys.executable, "-c", self.HOLD, str(path)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, **pipes) as other:
+            assert other.stdout.readline() == b"held\n"
+            with pytest.raises(ProjectError, match="in use"), locked(path, self.BUSY):
+                pass
+            other.kill()
+            other.wait()
+            with locked(path, self.BUSY):
+                pass
+        assert path.exists()
+
+    def test_a_second_holder_in_the_same_process_is_refused_too(self, tmp_path):
+        def hold_twice():
+            with locked(tmp_path / "lock", self.BUSY), locked(tmp_path / "lock", self.BUSY):
+                pass
+
+        with pytest.raises(ProjectError, match="in use"):
+            hold_twice()
+        with locked(tmp_path / "lock", self.BUSY):
+            pass
+
+    def test_what_the_system_refuses_is_raised_as_it_is(self, tmp_path):
+        with pytest.raises(FileNotFoundError), locked(tmp_path / "no" / "lock", self.BUSY):
+            pass
+
+
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.delenv("PARBALS_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_folder() == Path.home() / ".cache" / "parbals"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "parbals"
+    monkeypatch.setenv("PARBALS_CACHE_DIR", "~/own")
+    assert cache_folder() == Path.home() / "own"
+
+
+class TestNeed:
+    def test_one_name_gives_a_module_and_several_a_list(self):
+        assert need("json", "Reading", "x").loads("1") == 1
+        assert [module.__name__ for module in need("json csv", "Reading", "x")] == ["json", "csv"]
+
+    def test_a_missing_package_is_named_with_the_command_that_brings_it(self):
+        message = r"^The encoder needs packages that are not installed: pip install 'parbals\[x\]'$"
+        with pytest.raises(MissingDependencyError, match=message):
+            need("json no_such_package", "The encoder", "parbals[x]")
+
+    def test_a_package_that_misses_one_of_its_own_says_which(self, monkeypatch, tmp_path):
+        (tmp_path / "hungry.py").write_text("import no_such_package")
+        monkeypatch.syspath_prepend(tmp_path)
+        with pytest.raises(MissingDependencyError, match=r"\(No module named 'no_such_package'\)"):
+            need("hungry", "The encoder", "parbals[x]")
+
+    def test_packages_that_do_not_fit_each_other_are_told_apart(self, monkeypatch, tmp_path):
+        """As torchvision built for another torch: it is there, but raises while it is imported."""
+        (tmp_path / "unfit.py").write_text("raise RuntimeError('no operator.\\nmore')")
+        monkeypatch.syspath_prepend(tmp_path)
+        message = r"cannot be loaded \(no operator\); .* pip install --upgrade 'parbals\[x\]'$"
+        with pytest.raises(MissingDependencyError, match=message):
+            need("unfit", "The encoder", "parbals[x]")
+
+
+def test_a_network_file_system_is_known_by_the_innermost_mount(tmp_path):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+        "30 22 0:44 / /home rw - nfs4 server:/home rw\n"
+        "31 30 8:2 / /home/ann/my\\040disk rw master:2 - xfs /dev/sdb1 rw\n"
+        "32 22 0:45 / /mnt rw - ext4 /dev/sdc1 rw\n"
+        "33 32 0:46 / /mnt rw - cifs //server/share rw\n"
+        "not a mount\n",
+        encoding="utf-8",
+    )
+
+    def kind(path):
+        return network_file_system(Path(path), mounts)
+
+    assert kind("/srv/project") is None
+    assert kind("/home/ann/project") == "nfs4"
+    assert kind("/homework") is None
+    assert kind("/home/ann/my disk/project") is None
+    assert kind("/mnt/project") == "cifs", "the later mount hides the earlier one"
+    assert network_file_system(tmp_path, tmp_path / "no such file") is None

@@ -1,0 +1,74 @@
+"""Where NumPy does the work, and what becomes of the threads of its library."""
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from parbals.machine import several_threads
+from threadpoolctl import threadpool_info
+
+
+def n_threads():
+    return [part["num_threads"] for part in threadpool_info() if part["user_api"] == "blas"]
+
+
+def test_the_library_gets_its_threads_back_whoever_leaves_first():
+    """The limit may be a thread's own or that of the process, as the library was built."""
+    before, found = n_threads(), []
+    entered, leave = threading.Event(), threading.Event()
+
+    def other():
+        with several_threads():
+            entered.set()
+            leave.wait()
+        found.append(n_threads())
+
+    with several_threads() as workers:
+        thread = threading.Thread(target=other)
+        thread.start()
+        entered.wait()
+        assert set(n_threads()) <= {1}
+        inside = workers.map(lambda _: n_threads(), range(20))
+    assert all(set(numbers) <= {1} for numbers in inside)
+    leave.set()
+    thread.join()
+    assert n_threads() == before
+    assert found == [before]
+
+
+def test_an_error_in_a_thread_comes_out():
+    with pytest.raises(ZeroDivisionError), several_threads() as workers:
+        workers.map(lambda x: 1 // x, [1, 0])
+    assert np.isfinite(n_threads()).all()
+
+
+PROGRAM = """
+import sys
+from parbals.machine import on_host
+print(on_host(), "jax" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"JAX_PLATFORMS": "cpu"}, "True False"),
+        (
+            {
+                "JAX_PLATFORMS": "cpu",
+                "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+            },
+            "False True",
+        ),
+    ],
+)
+def test_jax_is_asked_only_where_it_might_have_more_than_a_cpu(names, said, monkeypatch):
+    for name, value in {"XLA_FLAGS": "", **names}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("JAX_NUM_CPU_DEVICES", raising=False)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == said

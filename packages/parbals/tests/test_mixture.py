@@ -1,0 +1,53 @@
+"""The mixture is the logistic function, and its expectations are those of quadrature."""
+
+import numpy as np
+import pytest
+from parbals.mixture import label_evidence, normal, sigmoid_means
+from scipy.special import expit
+from scipy.stats import norm
+
+
+def expectation(function, mean, variance):
+    """By a fine sum over ten deviations of f."""
+    f = mean + np.sqrt(variance) * np.linspace(-10.0, 10.0, 200_001)
+    density = norm.pdf(f, mean, np.sqrt(variance))
+    return np.trapezoid(function(f) * density, f)
+
+
+def test_without_variance_it_is_the_logistic_function():
+    f = np.linspace(-40.0, 40.0, 8001)
+    (values,) = sigmoid_means(f, np.zeros_like(f), 0)
+    assert np.abs(values - expit(f)).max() < 1e-7
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.5), (-2.0, 4.0), (5.0, 100.0), (0.0, 1e6)])
+def test_means_and_evidence_are_those_of_quadrature(mean, variance):
+    means = sigmoid_means(np.array([mean]), np.array([variance]), 2)
+    slope = lambda f: expit(f) * expit(-f)  # noqa: E731
+    bend = lambda f: slope(f) * (1.0 - 2.0 * expit(f))  # noqa: E731
+    for value, function in zip(means, (expit, slope, bend), strict=True):
+        assert value[0] == pytest.approx(expectation(function, mean, variance), abs=3e-7)
+    for sign in (-1.0, 1.0):
+        log_z, _, _ = label_evidence(np.array([mean]), np.array([variance]), sign)
+        by_sum = expectation(lambda f, s=sign: expit(s * f), mean, variance)
+        assert np.exp(log_z[0]) == pytest.approx(by_sum, abs=3e-7)
+
+
+def test_derivatives_are_those_of_differences():
+    mean, variance, h = np.array([0.4, -1.3, 3.0]), np.array([0.2, 2.0, 30.0]), 1e-4
+    above, below = (label_evidence(mean + d, variance, -1.0) for d in (h, -h))
+    _, slope, curvature = label_evidence(mean, variance, -1.0)
+    np.testing.assert_allclose(slope, (above[0] - below[0]) / (2 * h), atol=1e-8)
+    np.testing.assert_allclose(curvature, (below[1] - above[1]) / (2 * h), atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_normal_distribution_is_scipys_far_into_its_tail(dtype):
+    z = np.linspace(-12.0, 12.0, 4801).astype(dtype)
+    below, bell = normal(z)
+    assert below.dtype == bell.dtype == dtype
+    allowed = 1e-8 if dtype == np.float64 else 1e-4  # z² itself is rounded
+    np.testing.assert_allclose(below, norm.cdf(z.astype(np.float64)), rtol=allowed)
+    np.testing.assert_allclose(bell, np.exp(-0.5 * z.astype(np.float64) ** 2), rtol=allowed)
+    far = np.array([-1e30, -1e8, 1e8, 1e30])
+    np.testing.assert_array_equal(normal(far)[0], [0.0, 0.0, 1.0, 1.0])
