@@ -2,9 +2,9 @@
 
 The file is hostile until it is proved: only names that :mod:`parbals_label.project.backup` writes,
 plain members, no more bytes than the file has. They are written into a new folder, which takes its
-name only when every checksum and the project itself are found good. Nothing in it is run. Whoever made
-the file may know the links of the people in it, and has chosen where images are looked for, so that
-both end unless they are asked for.
+name only when every checksum and the project itself are found good. Nothing in it is run. Whoever
+made the file may know the links of the people in it, and has chosen where images are looked for, so
+that both end unless they are asked for.
 """
 
 import hashlib
