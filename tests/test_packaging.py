@@ -74,7 +74,8 @@ def test_one_version(name):
 
 
 def test_extras_that_lead_to_another_package_are_there():
-    for line in sum(PROJECTS["parbals"]["project"]["optional-dependencies"].values(), []):
+    extras = PROJECTS["parbals"]["project"]["optional-dependencies"]
+    for line in (line for lines in extras.values() for line in lines):
         if asked := re.fullmatch(r"(parbals-\w+)(?:\[([\w-]+)\])?==.*", line):
             theirs = PROJECTS[asked[1]]["project"]["optional-dependencies"]
             assert asked[2] is None or asked[2] in theirs, line
