@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.rare import N_POOL, load, rare_pool
+from lib.rare import N_POOL, RARE, load, rare_pool
 from lib.records import Record, Todo, study
 
 HERE = Path(__file__).parent

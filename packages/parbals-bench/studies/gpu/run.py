@@ -29,6 +29,7 @@ from parbals.strategies.choose import check_terms, choose_batch
 from parbals.strategies.growing import SHORT
 from parbals.strategies.problem import GaussianView, Labelled
 
+HERE = Path(__file__).parent
 SIZES = [
     (2, 10_000),
     (2, 100_000),
