@@ -241,7 +241,7 @@ def report(records: list[Record]) -> list[str]:
 HEAD = (
     "# The prior, learnt",
     "",
-    "Written by `packages/parbals-bench/studies/prior/run.py`; do not edit.",
+    "Written by `python packages/parbals-bench/studies prior`; do not edit.",
     "",
     'With `prior_scale="auto"` features are counted from the pool\'s mean, weights have variances',
     "that follow a power of the pool's variance along its principal directions (or columns are",

@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--cores must be at least 1")
     for warning in pin_cores(options.cores):
         print(f"Warning: {warning}", file=sys.stderr)
-    import report  # only now: it loads NumPy, which reads the number of threads once
+    from lib import report  # only now: it loads NumPy, which reads the number of threads once
 
     facts = report.machine(options.cores)
     names = [options.dataset] if options.dataset else ["smoke"] if options.smoke else options.sizes
