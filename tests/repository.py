@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-__all__ = ["ROOT", "SOURCES"]
+__all__ = ["PACKAGES", "ROOT", "SOURCES"]
 
 ROOT = Path(__file__).parents[1]
-SOURCES = [
-    ROOT / "packages" / name / "src" for name in ("parbals", "parbals-label", "parbals-bench")
-]
+PACKAGES = {
+    name: ROOT / "packages" / name for name in ("parbals", "parbals-label", "parbals-bench")
+}
+"""Each stands on the ones before it."""
+SOURCES = [folder / "src" for folder in PACKAGES.values()]

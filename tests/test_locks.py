@@ -1,29 +1,44 @@
-"""The lock files are those of pyproject.toml: a package once, with hashes, from nowhere named."""
+"""The lock files are those of the packages: a package once, with hashes, from nowhere named."""
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from repository import PACKAGES, ROOT
 
-ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-EXTRAS = PROJECT["optional-dependencies"]
+LOCKS = ROOT / "requirements"
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+PROJECTS = {
+    name: tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    for name, folder in PACKAGES.items()
+}
+
+
+def asked(*names, extras=()):
+    """What packages and their extras ask for, our own packages left out."""
+    lines = []
+    for project in (PROJECTS[name] for name in names):
+        lines += project["dependencies"]
+        for extra in extras:
+            lines += project["optional-dependencies"].get(extra, [])
+    return [line for line in lines if Requirement(line).name not in PROJECTS]
+
+
+EXTRAS = re.search(r"^EXTRAS := \$\(addprefix --extra ,(.*)\)$", MAKEFILE, re.MULTILINE)[1].split()
 WANTED = {
-    "requirements.lock": PROJECT["dependencies"],
-    "requirements-dev.lock": [*PROJECT["dependencies"], *EXTRAS["dev"]],
-    "requirements-bench.lock": [*PROJECT["dependencies"], *EXTRAS["bench"]],
-    "requirements-build.lock": ["hatchling>=1.24", "editables"],
-    "requirements-tools.lock": ["cyclonedx-bom", "uv"],
+    "parbals": asked("parbals"),
+    "label": asked("parbals", "parbals-label"),
+    "bench": asked(*PROJECTS),
+    "dev": [*asked(*PROJECTS, extras=EXTRAS), *GROUPS["dev"]],
+    "studies": [*asked(*PROJECTS, extras=["jax"]), *GROUPS["studies"]],
+    "build": GROUPS["build"],
+    "tools": GROUPS["tools"],
     # PyTorch comes without hashes: every kind of machine has its own build.
-    "requirements-integrations.lock": [
-        *PROJECT["dependencies"],
-        *EXTRAS["datasets"],
-        *(name for name in EXTRAS["integrations"] if not name.startswith("parbals[")),
-    ],
-    "requirements-label-studio.lock": ["label-studio"],
+    "integrations": [*asked(*PROJECTS, extras=["jax", "datasets"]), *GROUPS["integrations"]],
+    "label-studio": ["label-studio"],
 }
 PIN = re.compile(
     r"([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?==(\S+)( ; .+?)?((?: --hash=sha256:[0-9a-f]{64})+)"
@@ -33,7 +48,7 @@ OF_PYTHON = " ; python_full_version >= '3.14'"  # which we do not promise: Label
 
 def pins(name):
     """{package: version}, where every line is one package with its hashes."""
-    text = (ROOT / name).read_text("utf-8").replace(" \\\n   ", "")
+    text = (LOCKS / f"{name}.lock").read_text("utf-8").replace(" \\\n   ", "")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     matches = [PIN.fullmatch(line) for line in lines]
     assert all(matches), [line for line, m in zip(lines, matches, strict=True) if not m]
@@ -42,9 +57,14 @@ def pins(name):
     return {canonicalize_name(match[1]): match[2] for match in matches}
 
 
+def test_every_lock_file_is_looked_at():
+    assert {path.name for path in LOCKS.iterdir()} == {f"{name}.lock" for name in WANTED}
+
+
 @pytest.mark.parametrize("name", WANTED)
-def test_a_lock_file_holds_what_is_wanted(name):
+def test_a_lock_file_holds_what_is_wanted_and_none_of_our_own(name):
     locked = pins(name)
+    assert not locked.keys() & PROJECTS.keys()
     for wanted in map(Requirement, WANTED[name]):
         version = locked.get(canonicalize_name(wanted.name))
         assert version is not None, f"{wanted} is missing in {name}; run `make lock UPGRADE=`"
@@ -53,26 +73,31 @@ def test_a_lock_file_holds_what_is_wanted(name):
 
 def test_all_lock_files_agree():
     """They are installed into one environment; the tools have their own."""
-    dev = pins("requirements-dev.lock")
-    for name in ("requirements.lock", "requirements-bench.lock", "requirements-build.lock"):
-        other = pins(name)
-        assert {p: v for p, v in other.items() if p in dev and dev[p] != v} == {}
-    assert pins("requirements.lock").items() <= dev.items()
+    dev = pins("dev")
+    for name in ("parbals", "label", "bench", "studies", "build"):
+        assert {p: v for p, v in pins(name).items() if p in dev and dev[p] != v} == {}
+    assert pins("parbals").items() < pins("label").items() < pins("bench").items() <= dev.items()
+
+
+def test_the_library_alone_is_light():
+    heavy = {"jax", "blackjax", "jaxtyping", "matplotlib", "fastapi", "rich", "torch", "pandas"}
+    assert not pins("parbals").keys() & heavy
+    assert not pins("label").keys() & (heavy - {"fastapi"})
 
 
 @pytest.mark.parametrize("name", WANTED)
 def test_a_lock_file_says_nothing_of_where_it_was_made(name):
-    assert not re.search(r"://|--index|--find-links|/tmp|/home", (ROOT / name).read_text("utf-8"))
+    text = (LOCKS / f"{name}.lock").read_text("utf-8")
+    assert not re.search(r"://|--index|--find-links|/tmp|/home", text)
 
 
 def test_make_installs_from_the_lock_files_alone():
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    for stamp, lock in (("", ""), ("-dev", "-dev"), ("-bench", "-bench")):
-        rule = makefile.split(f"$(VENV)/.installed{stamp}: ")[1].split("\n\n")[0]
-        assert f"$(INSTALL) requirements{lock}.lock" in rule
+    for stamp, lock in (("", "bench"), ("-dev", "dev"), ("-studies", "studies")):
+        rule = MAKEFILE.split(f"$(VENV)/.installed{stamp}: ")[1].split("\n\n")[0]
+        assert f"$(INSTALL) requirements/{lock}.lock" in rule
         assert "$(PIP)" not in rule
-    assert "--require-hashes" in makefile.split("INSTALL := ")[1].splitlines()[0]
+    assert "--require-hashes" in MAKEFILE.split("INSTALL := ")[1].splitlines()[0]
     for place in ("$(VENV)-label-studio", "$(INTEGRATIONS)"):
-        rule = makefile.split(f"\n{place}/.installed: ")[1].split("\n\n")[0]
-        (install,) = re.findall(r"install (.*requirements-.*\.lock)", rule)
+        rule = MAKEFILE.split(f"\n{place}/.installed: ")[1].split("\n\n")[0]
+        (install,) = re.findall(r"install (.*requirements/.*\.lock)", rule)
         assert "--require-hashes" in install

@@ -1,4 +1,4 @@
-"""What is shipped: a wheel and an sdist that install and work elsewhere, and a conda recipe."""
+"""What is shipped: wheels and sdists that install and work elsewhere, and a conda recipe."""
 
 import os
 import re
@@ -13,11 +13,19 @@ from pathlib import Path
 import parbals
 import pytest
 import yaml
+from repository import PACKAGES, ROOT
 
-ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECTS = {
+    name: tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    for name, folder in PACKAGES.items()
+}
 RECIPE = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8"))
-CONDA_NAMES = {"matplotlib": "matplotlib-base"}  # without the window toolkits, as on conda-forge
+OUTPUTS = {output["package"]["name"]: output for output in RECIPE["outputs"]}
+LEAVING = {"modal", "skops", "torch"}  # what they are for is on its way out of the packages
+CONDA_NAMES = {  # as on conda-forge, where the first is without the window toolkits
+    "matplotlib": "matplotlib-base",
+    "prometheus-client": "prometheus_client",
+}
 
 
 def bounds(requirements):
@@ -26,51 +34,96 @@ def bounds(requirements):
     return {part[1]: part[2].replace(" ", "") for part in parts}
 
 
-def test_the_recipe_asks_for_what_the_package_asks_for():
-    ours = bounds(PROJECT["project"]["dependencies"])
-    expected = {CONDA_NAMES.get(name, name): bound for name, bound in ours.items()}
-    expected["python"] = PROJECT["project"]["requires-python"]
-    assert bounds(RECIPE["requirements"]["run"]) == expected
-
-
-def test_the_recipe_builds_what_the_package_builds():
+def test_the_recipe_makes_every_package():
+    assert list(OUTPUTS) == list(PROJECTS)
     assert RECIPE["context"]["version"] == parbals.__version__
-    assert RECIPE["package"]["name"] == PROJECT["project"]["name"]
-    host = bounds(RECIPE["requirements"]["host"])
-    assert bounds(PROJECT["build-system"]["requires"]).items() <= host.items()
-    scripts = [f"{name} = {place}" for name, place in PROJECT["project"]["scripts"].items()]
-    assert RECIPE["build"]["python"]["entry_points"] == scripts
-    assert RECIPE["about"]["license"] == PROJECT["project"]["license"]
+    assert RECIPE["about"]["license"] == PROJECTS["parbals"]["project"]["license"]
     assert (ROOT / RECIPE["about"]["license_file"]).exists()
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_the_recipe_asks_for_what_the_package_asks_for(name):
+    project = PROJECTS[name]["project"]
+    ours = bounds(project["dependencies"])
+    expected = {CONDA_NAMES.get(name, name): bound for name, bound in ours.items()}
+    expected["python"] = project["requires-python"]
+    assert bounds(OUTPUTS[name]["requirements"]["run"]) == expected
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_the_recipe_builds_what_the_package_builds(name):
+    build, project = OUTPUTS[name]["build"], PROJECTS[name]
+    assert f"pip install packages/{name} " in build["script"]
+    host = bounds(OUTPUTS[name]["requirements"]["host"])
+    assert bounds(project["build-system"]["requires"]).items() <= host.items()
+    scripts = project["project"].get("scripts", {})
+    expected = [f"{command} = {place}" for command, place in scripts.items()]
+    assert build.get("python", {}).get("entry_points", []) == expected
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_one_version(name):
+    """Each package asks for the very version of the one that it stands on."""
+    module = PACKAGES[name] / "src" / name.replace("-", "_") / "__init__.py"
+    assert f'__version__ = "{parbals.__version__}"' in module.read_text("utf-8")
+    project = PROJECTS[name]["project"]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    for line in (*project["dependencies"], *extras):
+        if (asked := re.match(r"(parbals[a-z-]*)(\[.*\])?", line)) and asked[1] != name:
+            assert line.endswith(f"=={parbals.__version__}"), line
+
+
+def test_extras_that_lead_to_another_package_are_there():
+    extras = PROJECTS["parbals"]["project"]["optional-dependencies"]
+    for line in (line for lines in extras.values() for line in lines):
+        if asked := re.fullmatch(r"(parbals-\w+)(?:\[([\w-]+)\])?==.*", line):
+            theirs = PROJECTS[asked[1]]["project"]["optional-dependencies"]
+            assert asked[2] is None or asked[2] in theirs, line
+
+
+def test_what_is_named_to_install_can_be_installed():
+    """``pip install 'parbals[x]'`` in code and pages names an extra that there is."""
+    files = [
+        *(path for folder in PACKAGES.values() for path in (folder / "src").rglob("*.py")),
+        *(path for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*.md")),
+        *(ROOT / "examples").rglob("*.py"),
+        ROOT / "README.md",
+    ]
+    known = PROJECTS["parbals"]["project"]["optional-dependencies"]
+    for file in files:
+        for extra in re.findall(r"parbals\[([a-z-]+)\]", file.read_text("utf-8")):
+            assert extra in known or extra in LEAVING, f"{file}: {extra}"
 
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory):
-    """A folder with the sdist and the wheel that is made of the sdist."""
+    """A folder with the sdists and the wheels that are made of them."""
     folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    for package in PACKAGES.values():
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, package]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
 @pytest.mark.full
-def test_wheel_and_sdist_hold_what_is_needed(shipped):
-    (wheel,) = shipped.glob("*.whl")
-    (sdist,) = shipped.glob("*.tar.gz")
+@pytest.mark.parametrize("name", PROJECTS)
+def test_wheel_and_sdist_hold_what_is_needed(name, shipped):
+    module = name.replace("-", "_")
+    (wheel,) = shipped.glob(f"{module}-0*.whl")
+    (sdist,) = shipped.glob(f"{module}-0*.tar.gz")
     files = set(zipfile.ZipFile(wheel).namelist())
-    source = {path.relative_to(ROOT / "src").as_posix() for path in _tracked("src")}
-    assert {name for name in files if name.startswith("parbals/")} == source
-    assert "parbals/py.typed" in files
+    source = {path.relative_to(PACKAGES[name] / "src").as_posix() for path in _source(name)}
+    assert {file for file in files if file.startswith(f"{module}/")} == source
+    assert f"{module}/py.typed" in files
     with tarfile.open(sdist) as archive:
-        names = {name.split("/", 1)[-1] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "src/parbals/py.typed"} <= names
-    assert {path.relative_to(ROOT).as_posix() for path in _tracked("tests")} <= names
+        names = {file.split("/", 1)[-1] for file in archive.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", f"src/{module}/py.typed"} <= names
 
 
 @pytest.mark.full
-def test_the_wheel_works_in_a_fresh_environment(shipped, tmp_path):
-    """The package comes from the new environment, its dependencies from the one of the tests."""
+def test_the_wheels_work_in_a_fresh_environment(shipped, tmp_path):
+    """The packages come from the new environment, what they need from the one of the tests."""
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "new")], check=True)
     scripts = tmp_path / "new" / ("Scripts" if os.name == "nt" else "bin")
     install = [scripts / "python", "-m", "pip", "--quiet", "install", "--no-deps", "--no-index"]
@@ -84,16 +137,19 @@ def test_the_wheel_works_in_a_fresh_environment(shipped, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    place = run(scripts / "python", "-c", "import parbals; print(parbals.__file__)")
-    assert Path(place.strip()).is_relative_to(tmp_path / "new")
+    for module in (name.replace("-", "_") for name in PROJECTS):
+        place = run(scripts / "python", "-c", f"import {module}; print({module}.__file__)")
+        assert Path(place.strip()).is_relative_to(tmp_path / "new")
     assert parbals.__version__ in run(scripts / "parbals", "--version")
     assert "parbals-epig" in run(scripts / "parbals", "strategies")
+    assert "--classes" in run(scripts / "parbals", "init", "--help")
+    assert "report" in run(scripts / "parbals", "bench", "--help")
 
 
-def _tracked(folder):
-    """Files of a folder that are not by-products of running it."""
+def _source(name):
+    """Files of a package's source that are not by-products of running it."""
     return [
         path
-        for path in (ROOT / folder).rglob("*")
+        for path in (PACKAGES[name] / "src").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
     ]

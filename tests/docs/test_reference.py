@@ -27,7 +27,9 @@ def test_every_public_name_stands_in_the_reference_with_what_it_does(name):
 
 
 def every_command(group=commands, path="parbals"):
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from every_command(command, f"{path} {name}")
         elif not command.hidden:

@@ -1,8 +1,9 @@
-"""Every part of the benchmark runs at its smoke sizes, without the packages it compares with."""
+"""Studies run at their smallest sizes, without the packages they compare with."""
 
 import json
 import lzma
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,20 +11,50 @@ from pathlib import Path
 import pytest
 from repository import ROOT, SOURCES
 
+STUDIES = ROOT / "packages" / "parbals-bench" / "studies"
 
-def run_benchmark(
-    *arguments: str, path: Path | None = None, script: str = "engine.py"
-) -> subprocess.CompletedProcess:
+
+def run_study(
+    name: str, *arguments: str, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     places = [str(path)] if path else []
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*places, *map(str, SOURCES)])}
-    command = [
-        sys.executable,
-        str(ROOT / "packages" / "parbals-bench" / "studies" / script),
-        *arguments,
-    ]
+    command = [sys.executable, "packages/parbals-bench/studies", *([name] if name else [])]
     return subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, *arguments],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+
+
+def test_a_study_is_a_folder_with_a_script_and_a_page_in_the_index():
+    folders = {path.name for path in STUDIES.iterdir() if path.is_dir()} - {"lib", "__pycache__"}
+    assert folders == {path.parent.name for path in STUDIES.glob("*/run.py")}
+    index = (STUDIES / "README.md").read_text("utf-8")
+    listed = run_study("").stdout
+    for name in folders:
+        assert f"({name}/README.md)" in index
+        title = (STUDIES / name / "README.md").read_text("utf-8").splitlines()[0]
+        assert title.startswith("# ")
+        assert f"{name:14} {title[2:]}" in listed
+
+
+@pytest.mark.parametrize("path", sorted(STUDIES.rglob("*.md")), ids=lambda path: path.parent.name)
+def test_a_page_names_commands_that_there_are(path):
+    for name in re.findall(
+        r"python packages/parbals-bench/studies ([\w.]+)", path.read_text("utf-8")
+    ):
+        file = STUDIES.joinpath(*(name if "." in name else f"{name}.run").split("."))
+        assert file.with_suffix(".py").is_file(), f"{path}: {name}"
+
+
+def test_a_study_that_there_is_not_is_refused():
+    done = run_study("grwoth")
+    assert done.returncode == 2
+    assert "growth" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -37,39 +68,26 @@ def test_each_part_runs_and_writes_its_results(part, tmp_path):
         "importlib.util.find_spec = lambda name, *a: None if name == 'pymc' else find(name, *a)\n"
     )
     arguments = ("--smoke", "--only", part, "--rivals", "pymc", "--out", str(tmp_path))
-    done = run_benchmark(*arguments, path=tmp_path)
+    done = run_study("engine", *arguments, path=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "pip install pymc" in done.stderr
     assert f"({part})" in done.stdout
-    record = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    record = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
     assert [section["name"] for section in record["sections"]] == [part]
     assert record["machine"]["cores_used"] == 2
     assert record["machine"]["versions"]["jax"]
-    assert (tmp_path / "RESULTS.md").read_text(encoding="utf-8").startswith("# Benchmark results")
-
-
-@pytest.mark.full
-def test_every_strategy_is_measured(tmp_path):
-    names = ["random", "galaxy", "batchbald"]
-    arguments = ("--smoke", "--only", ",".join(names), "--out", str(tmp_path))
-    done = run_benchmark(*arguments, script="strategies.py")
-    assert done.returncode == 0, done.stderr
-    record = json.loads((tmp_path / "strategies.json").read_text(encoding="utf-8"))
-    assert [key.split(",")[0] for key in record["sections"][0]["data"]] == names
-
-
-@pytest.mark.full
-def test_runs_side_by_side_choose_what_they_choose_alone():
-    done = run_benchmark("--smoke", "--runs", "2", "--workers", "1,2", script="cell.py")
-    assert done.returncode == 0, done.stderr
-    assert "2 of 2 runs chose the same items as in the first line." in done.stdout
+    assert (
+        (tmp_path / "README.md")
+        .read_text(encoding="utf-8")
+        .startswith("# Beside what people use today")
+    )
 
 
 @pytest.mark.full
 def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
-    done = run_benchmark("--smoke", "--out", str(tmp_path), script="parbals_run.py")
+    done = run_study("stages", "--smoke", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    text = (tmp_path / "PARBALS_RUN.md").read_text("utf-8")
+    text = (tmp_path / "README.md").read_text("utf-8")
     rows = {
         cells[1].strip(): [cell.strip() for cell in cells[2:-1]]
         for cells in (line.split("|") for line in text.splitlines() if line.startswith("| "))
@@ -84,7 +102,7 @@ def test_every_stage_of_a_run_is_measured_and_written(tmp_path):
 
 @pytest.mark.full
 def test_what_batches_cost_is_read_from_the_committed_results():
-    done = run_benchmark(script="one_at_a_time.py")
+    done = run_study("results.one_at_a_time")
     assert done.returncode == 0, done.stderr
     last = [line for line in done.stdout.splitlines() if "all datasets" in line]
     assert last == [
@@ -96,11 +114,11 @@ def test_what_batches_cost_is_read_from_the_committed_results():
 @pytest.mark.full
 def test_growth_is_measured_once_for_each_device(tmp_path):
     arguments = ("--smoke", "--only", "B,projects", "--out", str(tmp_path))
-    done = run_benchmark(*arguments, script="growth.py")
+    done = run_study("growth", *arguments)
     assert done.returncode == 0, done.stderr
-    again = run_benchmark(*arguments, script="growth.py")
+    again = run_study("growth", *arguments)
     assert (again.stderr, again.stdout) == ("", done.stdout)
-    (device,) = json.loads((tmp_path / "growth.json").read_text("utf-8")).values()
+    (device,) = json.loads((tmp_path / "record.json").read_text("utf-8")).values()
     small, large, project = device["points"].values()
     assert [small["sizes"]["B"], large["sizes"]["B"]] == [2, 4]
     assert all(point[name] > 0 for point in (small, large) for name in ("batch", "batch_first"))
@@ -112,31 +130,31 @@ def test_growth_is_measured_once_for_each_device(tmp_path):
 @pytest.mark.full
 def test_scores_of_many_classes_are_measured_once(tmp_path):
     def run():
-        return run_benchmark("--quick", "--out", str(tmp_path), script="many_classes.py")
+        return run_study("many_classes", "--quick", "--out", str(tmp_path))
 
     done = run()
     assert done.returncode == 0, done.stderr
     assert (run().stderr, run().stdout) == ("", done.stdout)
-    (row,) = json.loads((tmp_path / "many_classes.json").read_text("utf-8")).values()
+    (row,) = json.loads((tmp_path / "record.json").read_text("utf-8")).values()
     assert row["n_classes"] == 10
-    assert done.stdout in (tmp_path / "MANY_CLASSES.md").read_text("utf-8")
+    assert done.stdout in (tmp_path / "README.md").read_text("utf-8")
     assert not list(tmp_path.glob("*.npz"))
 
 
 def test_the_screen_is_compared_with_a_full_search(tmp_path):
-    done = run_benchmark("--quick", "--out", str(tmp_path), script="screening.py")
+    done = run_study("screening", "--quick", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("| digits | 10 | 30 | 0.9")
-    assert done.stdout in (tmp_path / "SCREENING.md").read_text("utf-8")
+    assert done.stdout in (tmp_path / "README.md").read_text("utf-8")
 
 
 def test_a_point_that_takes_too_long_is_stopped_and_tried_again_with_more_time(tmp_path):
     def run(limit):
         arguments = ("--smoke", "--only", "C", "--limit", limit, "--out", str(tmp_path))
-        return run_benchmark(*arguments, script="growth.py")
+        return run_study("growth", *arguments)
 
     assert run("0.02").stderr.count("more than 0.02 s") == 2
-    assert "| more than 0.02 s |" in (tmp_path / "GROWTH.md").read_text("utf-8")
+    assert "| more than 0.02 s |" in (tmp_path / "README.md").read_text("utf-8")
     assert run("0.01").stderr == ""
     assert run("0.03").stderr.count("more than 0.03 s") == 2
 
@@ -153,30 +171,30 @@ def test_growth_of_two_devices_in_one_table_and_figure(tmp_path):
         return {"machine": facts, "points": listed}
 
     results = {"slow": device(1.4), "fast": device(0.9)}
-    (tmp_path / "growth.json").write_text(json.dumps(results), encoding="utf-8")
-    done = run_benchmark("--report", "--out", str(tmp_path), script="growth.py")
+    (tmp_path / "record.json").write_text(json.dumps(results), encoding="utf-8")
+    done = run_study("growth", "--report", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "| N | 2 | slow | N^1.40 (steep) | N^1.40 (steep) | N^1.00 | N^1.00 |" in done.stdout
     assert "| N | 2 | fast | N^0.90 | N^0.90 | N^1.00 | N^1.00 |" in done.stdout
-    assert done.stdout.strip() in (tmp_path / "GROWTH.md").read_text("utf-8")
+    assert done.stdout.strip() in (tmp_path / "README.md").read_text("utf-8")
     assert (tmp_path / "growth.svg").read_text("utf-8").count("<path") > 10
 
 
 @pytest.mark.parametrize(
-    ("script", "arguments"),
+    ("study", "arguments"),
     [
-        ("engine.py", ("--only", "x")),
-        pytest.param("engine.py", ("--rivals", "magic"), marks=pytest.mark.full),
-        pytest.param("engine.py", ("--quick", "--smoke"), marks=pytest.mark.full),
-        ("growth.py", ("--only", "x")),
-        pytest.param("growth.py", ("--N", "many"), marks=pytest.mark.full),
-        ("parbals_run.py", ("--sizes", "mnist")),
-        ("audit_coverage.py", ("--only", "mnist")),
-        pytest.param("parbals_run.py", ("--cores", "0"), marks=pytest.mark.full),
+        ("engine", ("--only", "x")),
+        pytest.param("engine", ("--rivals", "magic"), marks=pytest.mark.full),
+        pytest.param("engine", ("--quick", "--smoke"), marks=pytest.mark.full),
+        ("growth", ("--only", "x")),
+        pytest.param("growth", ("--N", "many"), marks=pytest.mark.full),
+        ("stages", ("--sizes", "mnist")),
+        ("audit", ("--only", "mnist")),
+        pytest.param("stages", ("--cores", "0"), marks=pytest.mark.full),
     ],
 )
-def test_bad_options_are_refused_before_anything_runs(script, arguments):
-    done = run_benchmark(*arguments, script=script)
+def test_bad_options_are_refused_before_anything_runs(study, arguments):
+    done = run_study(study, *arguments)
     assert done.returncode == 2
     assert "usage:" in done.stderr
 
@@ -186,7 +204,7 @@ def test_trust_measures_a_design_once(tmp_path):
     results = tmp_path / "trust.jsonl"
     arguments = ("--only", "suite, separable", "--draws", "400", "--warm-up", "50", "--chains", "4")
     for _ in range(2):
-        done = run_benchmark(*arguments, "--out", str(results), script="trust.py")
+        done = run_study("trust", *arguments, "--out", str(results))
         assert done.returncode == 0, done.stdout + done.stderr
     (line,) = results.read_text(encoding="utf-8").splitlines()
     methods = json.loads(line)["methods"]
@@ -208,9 +226,9 @@ def test_the_study_of_audits_goes_on_where_it_stopped(tmp_path):
             "--out",
             str(tmp_path),
         )
-        done = run_benchmark(*arguments, *more, script="audit_coverage.py")
+        done = run_study("audit", *arguments, *more)
         assert done.returncode == 0, done.stderr
-    with lzma.open(tmp_path / "audit_coverage.jsonl.xz", "rt", encoding="utf-8") as packed:
+    with lzma.open(tmp_path / "record.jsonl.xz", "rt", encoding="utf-8") as packed:
         lines = [json.loads(line) for line in packed]
     runs = [line["run"][2:] for line in lines]
     assert runs[:2] == [[50, 0], [100, 0]]
@@ -227,7 +245,7 @@ def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
     after = rest.partition("<!-- findings.py: end")[2]
     page.write_text(f"{before}findings.py: begin -->\n<!-- findings.py: end{after}", "utf-8")
     picture = tmp_path / "curves.png"
-    done = run_benchmark("--page", str(page), "--picture", str(picture), script="findings.py")
+    done = run_study("results", "--page", str(page), "--picture", str(picture))
     assert done.returncode == 0, done.stderr
     assert page.read_text("utf-8") == committed
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -236,11 +254,11 @@ def test_the_tables_of_the_results_are_those_of_the_records(tmp_path):
 @pytest.mark.full
 def test_a_cold_start_is_measured_once(tmp_path):
     arguments = ("--seeds", "1", "--first", "breast-cancer", "--rare", "", "--out", str(tmp_path))
-    done = run_benchmark(*arguments, script="cold_start.py")
+    done = run_study("cold_start", *arguments)
     assert done.returncode == 0, done.stderr
-    again = run_benchmark(*arguments, script="cold_start.py")
+    again = run_study("cold_start", *arguments)
     assert (again.stderr, again.stdout) == ("", done.stdout)
-    lines = (tmp_path / "cold_start.jsonl").read_text("utf-8").splitlines()
+    lines = (tmp_path / "record.jsonl").read_text("utf-8").splitlines()
     values = {record["run"][2]: record["value"] for record in map(json.loads, lines)}
     assert list(values) == ["Random", "CoreSet", "k-means", "ParBaLS, error", "ParBaLS, log"]
     assert all(0.5 < value < 1.0 for value in values.values())
@@ -248,8 +266,8 @@ def test_a_cold_start_is_measured_once(tmp_path):
 
 @pytest.mark.full
 def test_engines_that_are_installed_are_compared_and_the_others_are_named(tmp_path):
-    done = run_benchmark("--smoke", "--out", str(tmp_path), script="ecosystem.py")
+    done = run_study("ecosystem", "--smoke", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "ECOSYSTEM.md").read_text(encoding="utf-8")
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert all(f"| {score} | parbals" in page for score in ("EPIG", "BALD", "BatchBALD"))
     assert page.count("scikit-activeml") >= 2

@@ -11,7 +11,7 @@ import sys
 import pytest
 import yaml
 from page_server import Client, make_project
-from parbals.cli.main import parbals
+from parbals_label.cli.serve import serve
 from parbals_label.store.store import Store
 from repository import ROOT
 
@@ -82,8 +82,8 @@ def instructions():
 def check_command(words):
     """A command line of parbals that its own parser takes."""
     name, *rest = words
-    command = parbals.commands[name]
-    return command.make_context(name, list(rest)).params
+    assert name == serve.name
+    return serve.make_context(name, list(rest)).params
 
 
 def test_the_dockerfile_builds_from_what_is_there_and_runs_as_nobody_special():
@@ -133,7 +133,7 @@ def test_the_compose_file_fits_the_files_beside_it():
 
 @pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile", "parbals.service"])
 def test_the_options_that_the_files_name_exist(file):
-    options = {opt for parameter in parbals.commands["serve"].params for opt in parameter.opts}
+    options = {opt for parameter in serve.params for opt in parameter.opts}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (DEPLOY / file).read_text()))
     commands = {"--system", "--home-dir", "--now", "--role"}  # of the comments
     assert named - commands <= options

@@ -1,4 +1,4 @@
-"""Nobody waits in front of the page: a scripted person at one label a second, `benchmarks/waiting`.
+"""Nobody waits in front of the page: a scripted person at one label a second, `studies/waiting`.
 
 A second is one of an otherwise idle machine, so that the counts do not depend on what else runs.
 """
@@ -19,7 +19,8 @@ def wait_in_front(*arguments):
     done = subprocess.run(
         [
             sys.executable,
-            str(ROOT / "packages" / "parbals-bench" / "studies" / "waiting.py"),
+            str(ROOT / "packages" / "parbals-bench" / "studies"),
+            "waiting",
             "--fair",
             *arguments,
         ],

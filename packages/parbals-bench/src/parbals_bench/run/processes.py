@@ -6,7 +6,7 @@ started them, and one that dies takes only its run with it, which is tried once 
 
 On a GPU the processes share it, and so the runs of a cell are computed side by side: a run keeps
 the GPU busy for a small part of its time only (on an H200 with NVIDIA's multi-process service, MPS,
-eight at a time took as long each as one alone; ``benchmarks/cell.py`` measures it). The first run
+eight at a time took as long each as one alone). The first run
 of a cell goes ahead and compiles; the others follow when its programs are on disk, since compiling
 takes longer than running there.
 """

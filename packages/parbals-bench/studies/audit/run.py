@@ -1,0 +1,204 @@
+"""Is the error that the report measures, and the one it expects, the real one?
+
+    studies audit --data FOLDER           all runs that are missing, then docs
+    studies audit --only sms-spam,digits:* --seeds 5 --strategies random
+    studies audit --data FOLDER --workers 14 --platform cpu
+    studies audit --tables                docs/coverage.md from what there is
+
+For every seed the rows are divided into a pool and a test set, and the pool is labelled twenty at a
+time. At each number of labels (the audit's among them) a line notes what the audit says, what the
+model expects on the test set, and what its error there is. Each run is a line of
+studies/audit/record.jsonl.xz, so an interrupted study goes on; remove the file to begin again.
+FOLDER holds the datasets, or what ``studies lib.rows`` wrote; then no package beyond parbals' own
+is needed.
+"""
+
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lib.places import DOCS
+from lib.records import Record, Todo, study
+from lib.rows import load
+
+HERE = Path(__file__).parent
+PAGE = DOCS / "coverage.md"
+SIZES = (20, 60, 100, 200, 300, 500)
+AUDITS = (50, 100)
+N_POOL, N_TEST, BATCH = 2_000, 10_000, 20
+EXPECTED = {"expected": "With the audit", "left_out": "Without one", "plain": "Not corrected"}
+DATA = {
+    "sms-spam": "SMS spam",
+    "breast-cancer": "breast cancer",
+    "digits:*": "digits, ten classes",
+    "ag-news": "AG News, World against the rest",
+    "ag-news:*": "AG News, four classes",
+    "cifar10": "CIFAR-10, airplanes against the rest",
+    "cifar10:*": "CIFAR-10, ten classes",
+    "airline": "airline",
+    "credit-card": "credit card",
+}
+
+
+def main() -> int:
+    options = {"only": ",".join(DATA), "strategies": "random,confidence,parbals-epig"}
+    options |= {"audits": ",".join(map(str, AUDITS)), "most": SIZES[-1]}
+    return study(
+        *(__doc__, HERE / "record.jsonl.xz", PAGE, runs, page),
+        seeds=20,
+        options=options,
+    )
+
+
+def runs(given: Namespace) -> Iterator[Todo]:
+    names = given.only.split(",")
+    for name in names:
+        if name not in DATA:
+            raise ValueError(f"there is no dataset {name!r}; choose some of: {', '.join(DATA)}")
+    strategies, audits = given.strategies.split(","), map(int, given.audits.split(","))
+    for seed, *rest in product(range(given.seeds), names, strategies, audits):
+        yield (*rest, seed), partial(one_run, *rest, seed, given.most)
+
+
+def page(records: list[Record]) -> Iterable[str]:
+    """docs/coverage.md."""
+    return [*_title(), *_coverage(records), *_costs()]
+
+
+def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> dict[str, Any]:
+    """A row for each number of labels."""
+    import parbals
+    from parbals.learner.audit import audit_predictions, measure
+    from parbals.learner.expectation import sharpened, temperature
+
+    X, y, n_classes = load(data)
+    order = np.random.default_rng(seed).permutation(len(X))
+    n_pool = min(N_POOL, 2 * len(X) // 3)
+    pool, test = order[:n_pool], order[n_pool:][:N_TEST]
+    learner = parbals.ActiveLearner(
+        X[pool], range(n_classes), strategy=strategy, random_state=seed, audit=audit
+    )
+    rows = []
+    for size in (size for size in SIZES if size <= min(most, n_pool // 2)):
+        while len(learner.labelled) < size:
+            out = learner.ask(min(BATCH, size - len(learner.labelled)))
+            learner.tell(out, y[pool[out]])
+        probs = learner.predict_proba(X[test])
+        model = learner.fitted()
+        heats = temperature(model, *audit_predictions(learner, model)), temperature(model)
+        with_audit, left_out = (
+            float(1.0 - sharpened(probs, heat.degree).max(axis=1).mean()) for heat in heats
+        )
+        measured = measure(learner)
+        assert measured is not None
+        assert measured.error is not None
+        rows.append(
+            {
+                "labels": size,
+                "n": measured.n,
+                "low": measured.error.low,
+                "mean": measured.error.mean,
+                "high": measured.error.high,
+                "expected": with_audit,  # as the report has it
+                "left_out": left_out,
+                "plain": float(1.0 - probs.max(axis=1).mean()),
+                "real": float(np.mean(probs.argmax(axis=1) != y[test])),
+            }
+        )
+    return {"rows": rows}
+
+
+def _title() -> Iterable[str]:
+    yield "# How honest is the report?"
+    yield ""
+    yield (
+        "Written by `python packages/parbals-bench/studies audit`; do not edit. "
+        "[audit.md](audit.md) says what an audit is."
+    )
+    yield ""
+
+
+def _coverage(records: list[dict[str, Any]]) -> Iterable[str]:
+    """One line for each number of labels, over seeds."""
+    if not records:
+        return
+    yield (
+        f"Pools of at most {N_POOL:,} items, labelled {BATCH} at a time. *Held*: the share of runs "
+        "in which the audit's 90 % interval held the error that the model then had on items it had "
+        "never seen. *Expected*: the error that a report expects there, minus the real one: as it "
+        "is with the audit; as it is without one, corrected by left-out labels alone; and the "
+        "model's own, not corrected (`src/parbals/learner/expectation.py`)."
+    )
+    yield ""
+    yield (
+        "| data | labelled by | audit | labels | runs | real error | measured on | its interval, "
+        "mean | held | expected - real, points | without an audit | not corrected |"
+    )
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |"
+    apart: dict[str, list[str]] = {name: [] for name in EXPECTED}
+    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for record in records:
+        groups.setdefault(tuple(record["run"][:3]), []).append(record)
+    for (data, strategy, audit), runs in sorted(
+        groups.items(), key=lambda pair: (list(DATA).index(pair[0][0]), *pair[0][1:])
+    ):
+        for size in SIZES:
+            rows = [row for run in runs for row in run["rows"] if row["labels"] == size]
+            if not rows:
+                continue
+            of = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+            held = np.mean((of["low"] <= of["real"]) & (of["real"] <= of["high"]))
+            off = {name: 100.0 * np.mean(of[name] - of["real"]) for name in EXPECTED if name in of}
+            for name, points in off.items():
+                if size >= 100 and abs(points) > 3.0:
+                    row = f"{DATA[data]}, {strategy}, {audit}, {size} ({points:+.1f})"
+                    apart[name].append(row)
+            cells = [f"{off[name]:+.1f}" if name in off else "–" for name in EXPECTED]
+            yield (
+                f"| {DATA[data]} | {strategy} | {audit} | {size} | {len(rows)} | "
+                f"{of['real'].mean():.1%} | {of['n'].mean():.0f} | {of['low'].mean():.1%} to "
+                f"{of['high'].mean():.1%} | {held:.0%} | {' | '.join(cells)} |"
+            )
+    yield ""
+    lists = (
+        f"*{EXPECTED[name]}*: {'; '.join(rows) or 'none'}."
+        for name, rows in apart.items()
+        if name != "plain" and any(name in row for record in records for row in record["rows"])
+    )
+    yield (
+        "From 100 labels on the error that is expected is on average more than 3 points from the "
+        f"real one in these rows (data, labelled by, audit, labels). {' '.join(lists)}"
+    )
+    yield ""
+
+
+def _costs() -> Iterable[str]:
+    """The interval by the audit's size and the share that it finds wrong."""
+    from parbals.learner.looks import error_limits, latest_look
+
+    yield "## What an audit of n labels buys"
+    yield ""
+    yield (
+        "The 90 % interval, whose upper end holds with 95 % by itself, where the audit finds this "
+        "share wrong and makes up a third of the labels. In brackets the upper end for one who "
+        "looks just once, at a time fixed beforehand: the difference is the price of looking as "
+        "often as one likes."
+    )
+    yield ""
+    shares = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
+    yield "| n | " + " | ".join(f"{share:.0%} wrong" for share in shares) + " |"
+    yield "| ---: |" + " --- |" * len(shares)
+    for n in (25, 50, 100, 200):
+        look = latest_look(3 * n)
+        assert look is not None
+        cells = []
+        for share in shares:
+            n_wrong = round(share * n)
+            low, high = error_limits(n_wrong, n, look.delta)
+            once = error_limits(n_wrong, n, 0.05)[1]
+            cells.append(f"{low:.1%} to {high:.1%} ({once:.1%})")
+        yield f"| {n} | " + " | ".join(cells) + " |"

@@ -1,0 +1,55 @@
+"""What the parts of the benchmark share during a run: workers and progress."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from lib.isolate import Worker
+from lib.workload import Sizes
+
+__all__ = ["Bench"]
+
+
+class Bench:
+    """One run: asks workers for measurements and tells people what is going on."""
+
+    def __init__(self, sizes: Sizes, methods: list[str]) -> None:
+        self.sizes = sizes
+        self.methods = methods
+        self._workers: dict[str, Worker] = {}
+        self._compiled = tempfile.mkdtemp(prefix="parbals-bench-")
+
+    def has_started(self, worker: str) -> bool:
+        """Has that process been asked for anything yet?"""
+        return worker in self._workers
+
+    def call(self, worker: str, label: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a function in the process of that name, which is started at its first call."""
+        self.say(label)
+        if worker not in self._workers:
+            # PyMC keeps compiled code on disk; an empty folder makes its first fit as cold as ours.
+            self._workers[worker] = Worker({"PYTENSOR_FLAGS": f"base_compiledir={self._compiled}"})
+        return self._workers[worker].call(function, *arguments)
+
+    def call_fresh(self, label: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a function in a new process that is ended afterwards."""
+        self.say(label)
+        worker = Worker()
+        try:
+            return worker.call(function, *arguments)
+        finally:
+            worker.close()
+
+    def say(self, label: str) -> None:
+        print(label, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """End every process of this run and remove its temporary files."""
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+        if os.path.isdir(self._compiled):
+            shutil.rmtree(self._compiled, ignore_errors=True)

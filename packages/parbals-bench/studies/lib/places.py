@@ -1,0 +1,9 @@
+"""Where things are."""
+
+from pathlib import Path
+
+__all__ = ["DOCS", "ROOT", "STUDIES"]
+
+STUDIES = Path(__file__).parents[1]
+ROOT = STUDIES.parents[2]
+DOCS = ROOT / "docs"

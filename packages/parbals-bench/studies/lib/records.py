@@ -1,0 +1,122 @@
+"""Studies: runs that are computed once each and kept as lines of JSON, and a page made of them."""
+
+import argparse
+import json
+import lzma
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+from typing import Any, TextIO
+
+__all__ = ["Record", "Todo", "study"]
+
+Record = dict[str, Any]
+Todo = tuple[tuple[Any, ...], Callable[[], Record]]
+"""A run's name and how to compute it; with several workers the latter must be picklable."""
+
+_WORKER = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # one GPU serves all workers
+}
+
+
+def study(
+    about: str,
+    records: Path,
+    page: Path,
+    runs: Callable[[argparse.Namespace], Iterable[Todo]],
+    lines: Callable[[list[Record]], Iterable[str]],
+    *,
+    seeds: int,
+    options: Mapping[str, Any],
+) -> int:
+    """The program of a study: computes the runs that its records lack, then writes its page.
+
+    Records are packed where their name ends in .xz; with --out both records and page are in that
+    folder. ``options`` are further ones with their defaults; ``runs`` raises ValueError where it
+    cannot use them.
+    """
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="the datasets' folder; by default $PARBALS_DATA")
+    for name, default in options.items():
+        text = f"by default {default or 'none'}".replace("%", "%%")
+        parser.add_argument(f"--{name}", default=default, type=type(default), help=text)
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--workers", type=int, default=1, help="processes, a core each")
+    parser.add_argument("--platform", help="cpu or cuda; by default what JAX finds")
+    parser.add_argument("--out", type=Path, help="folder of records and page")
+    parser.add_argument("--tables", action="store_true", help="compute nothing")
+    given = parser.parse_args()
+    for variable, value in (("PARBALS_DATA", given.data), ("JAX_PLATFORMS", given.platform)):
+        if value is not None:
+            os.environ[variable] = str(value)
+    try:
+        todo = [] if given.tables else list(runs(given))
+    except ValueError as error:
+        parser.error(str(error))
+    file = given.out / records.name if given.out else records
+    found = _resumed(file, todo, given.workers)
+    text = "\n".join(lines(found)) + "\n"
+    (given.out / page.name if given.out else page).write_text(text, encoding="utf-8")
+    print(text, end="")
+    return 0
+
+
+def _resumed(file: Path, runs: list[Todo], workers: int) -> list[Record]:
+    """Every record in ``file``, and of the runs those that it lacks.
+
+    Each of several workers is a process with a core and a thread of its own; records are then in
+    the order in which they were done.
+    """
+    records: list[Record] = []
+    if file.exists():
+        with _opened(file, "rt") as stream:
+            records += map(json.loads, stream)
+    done = {tuple(record["run"]) for record in records}
+    todo = [one for one in runs if one[0] not in done]
+    for record in _in_processes(todo, workers) if workers > 1 else map(_computed, todo):
+        records.append(record)
+        with _opened(file, "at") as stream:
+            stream.write(json.dumps(record) + "\n")
+        print(*record["run"], record["cpu_seconds"], file=sys.stderr, flush=True)
+    return records
+
+
+def _opened(file: Path, mode: str) -> TextIO:
+    return (lzma.open if file.suffix == ".xz" else open)(file, mode, encoding="utf-8")
+
+
+def _computed(one: Todo) -> Record:
+    run, compute = one
+    began = time.process_time()
+    record = {"run": run, **compute()}
+    return {**record, "cpu_seconds": round(time.process_time() - began, 2)}
+
+
+def _in_processes(todo: list[Todo], workers: int) -> Iterator[Record]:
+    """Records as they come. A worker that dies ends the program; the next one goes on."""
+    os.environ.update(_WORKER)  # started processes have it before they load NumPy
+    context = get_context("spawn")
+    places = context.SimpleQueue()
+    for worker in range(workers):
+        places.put(worker)
+    pool = ProcessPoolExecutor(workers, context, initializer=_settle, initargs=(places,))
+    try:
+        for future in as_completed([pool.submit(_computed, one) for one in todo]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _settle(places: "SimpleQueue[int]") -> None:
+    """On a core of one's own, so that no library starts more threads than that."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[places.get() % len(cores)]})

@@ -1,0 +1,39 @@
+"""What do batches cost? Results of batches of 20 less those of EPIG with one label at a time.
+
+    studies results.one_at_a_time
+    studies results.one_at_a_time my-results
+
+Final test accuracy in points, paired by seed (both start from the same labels): mean ± 95 %
+half-width for every dataset, and of the seeds' means over datasets.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from lib.places import DOCS
+from parbals_bench.report.page import read_results
+from parbals_bench.report.stats import mean_interval
+from parbals_bench.run.packed import open_results
+
+RESULTS = DOCS / "results" / "records.tar.xz"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "results", nargs="?", type=Path, default=RESULTS, help="a results folder or packed file"
+    )
+    results = read_results(open_results(parser.parse_args().results))
+    for line, gaps in results.batch_gaps.items():
+        for task, gap in gaps:
+            _print(line.title, task.title, gap)
+        if len({len(gap) for _, gap in gaps}) == 1:
+            _print(line.title, "all datasets", np.mean([gap for _, gap in gaps], axis=0))
+
+
+def _print(name, dataset, gap):
+    interval = mean_interval(100.0 * gap)
+    print(f"{name:14} {dataset:14} {interval.mean:+.2f} ± {interval.half_width:.2f}")

@@ -1,0 +1,112 @@
+"""What the screen leaves out: it beside the form it stands for, and batches beside a full search.
+
+    studies screening                   # digits, which scikit-learn brings
+    studies screening --data FOLDER     # AG News and CIFAR-10 too
+    studies screening --quick           # does it run?
+
+FOLDER is the datasets' folder, or one made by rows.py. Writes README.md; two minutes.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+from lib.report import machine
+from lib.rows import load
+from parbals import ActiveLearner
+from parbals.posterior.channels import Channels
+from parbals.strategies import growing
+from parbals.strategies.closed_form import start_scores
+from parbals.strategies.host import Found, search_on_host
+from parbals.strategies.labeller import open_labeller
+from parbals.strategies.surface import Score, Surface, surface_of
+from scipy.stats import spearmanr
+
+HERE = Path(__file__).parent
+SETS = ("digits:*", "ag-news:*", "cifar10:*")
+LABELS = (30, 100, 400)
+BATCH, UNIVERSES, LEADERS = 10, 10, 20
+TEXT = """# What the screen leaves out
+
+{n_pool} candidates, {n_targets} targets, random labels. *rank*: rank correlation of the screen with
+the quadratic form over the pool. *best*: where the form's best point stands by the screen.
+*leaders*: where its best {leaders} stand in the median ({middle} would be the same order). A step
+screens at most {most} points, of which the best {short} are compared by the form or by the gain in
+accuracy. *batch*: the sum of the scores of {batch} points, each given the ones before, as a
+share of that of a search which compares all candidates in every step, and how many points both
+have; above 1 a later step was luckier. By accuracy they differ by intention: of what tells most,
+what changes decisions is taken.
+
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="the datasets' folder")
+    parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    given = parser.parse_args()
+    if given.data is not None:
+        os.environ["PARBALS_DATA"] = str(given.data)
+    n_pool, n_targets = (80, 20) if given.quick else (1_400, 400)
+    words = {"n_pool": f"{n_pool:,}", "n_targets": n_targets, "batch": BATCH, "leaders": LEADERS}
+    words |= {"short": growing.SHORT, "most": growing.MOST_SCORED, "middle": LEADERS // 2}
+    text = TEXT.format(**words)
+    for line in table(SETS if given.data else SETS[:1], n_pool, n_targets):
+        print(line, flush=True)
+        text += line + "\n"
+    on = machine(1)
+    command = "python packages/parbals-bench/studies screening"
+    text += f"\n{on['system']}, {on['date']}, `{command}`; do not edit.\n"
+    (given.out / "README.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+def table(sets: tuple[str, ...], n_pool: int, n_targets: int) -> Iterator[str]:
+    yield "| set | classes | labels | rank | best | leaders | batch, form | batch, accuracy |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for reference in sets:
+        X, y, n_classes = load(reference)
+        for n_labels in LABELS[:1] if n_pool < 100 else LABELS:
+            labelled, pool, target = np.split(
+                np.random.default_rng(0).permutation(len(X))[: n_labels + n_pool + n_targets],
+                [n_labels, -n_targets],
+            )
+            learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
+            learner.tell(labelled, y[labelled])
+            channels = learner.fitted().gaussian.channels
+            surface = surface_of(channels, X[target])
+            numbers = [*standing(surface, X[pool]), *batches(channels, surface, X[pool])]
+            name = reference.partition(":")[0]
+            yield f"| {name} | {n_classes} | {n_labels} | " + " | ".join(numbers) + " |"
+
+
+def standing(surface: Surface, pool: np.ndarray) -> list[str]:
+    """How the screen orders the pool (N, D) before the batch."""
+    screen, form = (start_scores(surface, pool, score) for score in ("screen", "form"))
+    place = np.argsort(np.argsort(-screen)) + 1
+    leaders = np.argsort(-form)[:LEADERS]
+    rank, median = spearmanr(screen, form).statistic, np.median(place[leaders])
+    return [f"{rank:.3f}", str(place[leaders[0]]), f"{median:.0f}"]
+
+
+def batches(channels: Channels, surface: Surface, pool: np.ndarray) -> Iterator[str]:
+    """Batches by the form and by the gain in accuracy, beside those of a full search."""
+    start, free = start_scores(surface, pool), np.ones(len(pool), bool)
+
+    def search(score: Score) -> Found:
+        labeller, none = open_labeller(channels, UNIVERSES, 0), np.array([], int)
+        return search_on_host(surface, labeller, pool, start, free, none, BATCH, score=score)
+
+    scores: tuple[Score, ...] = ("form", "decision")
+    for score in scores:
+        found = search(score)
+        with patch.multiple(growing, SHORT=len(pool), MOST_SCORED=len(pool), MARGIN=0.0):
+            full = search(score)
+        common = len(np.intersect1d(found.chosen, full.chosen))
+        yield f"{found.scores.sum() / full.scores.sum():.3f}, {common} of {BATCH}"

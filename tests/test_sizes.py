@@ -1,0 +1,136 @@
+"""Each package installed alone, as a user has it: how large it is, and what works there.
+
+``make sizes`` prints the table. Limits are of everything under site-packages, compiled files
+included, in MB of 10⁶ bytes.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from repository import PACKAGES, ROOT
+
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("sizes")]
+LIMITS = {"parbals": 320, "parbals-label": 380}
+OPTIONAL = {
+    "parbals": "blackjax jax jaxtyping matplotlib dask distributed skactiveml",
+    "parbals-label": "PIL pyarrow datasets torch transformers safetensors huggingface_hub timm "
+    "open_clip jax jaxtyping tokenizers",
+}
+"""What modules of a package may miss: packages of its extras."""
+
+
+class Place(NamedTuple):
+    """A fresh environment without pip."""
+
+    folder: Path
+    site: Path
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        program, *rest = command
+        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+        return subprocess.run(
+            [str(self.folder / "bin" / program), *rest],
+            cwd=self.folder,
+            env=kept | {"PARBALS_CACHE_DIR": str(self.folder / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def checked(*command: object) -> None:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """{package: an environment that holds it, what it stands on and what these need}."""
+    top, made, wheels = tmp_path_factory.mktemp("sizes"), {}, []
+    for name in LIMITS:
+        folder = top / name
+        build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder]
+        checked(*build, PACKAGES[name])
+        wheels += folder.glob("*.whl")
+        checked(sys.executable, "-m", "venv", "--without-pip", folder)
+        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install"]
+        lock = ROOT / "requirements" / f"{name.removeprefix('parbals-')}.lock"
+        checked(*pip, "--quiet", "--require-hashes", "--requirement", lock)
+        checked(*pip, "--quiet", "--no-deps", "--no-index", *wheels)
+        (site,) = folder.glob("lib/python*/site-packages")
+        made[name] = Place(folder, site)
+    return made
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_an_install_is_light(name, places):
+    site, sizes = places[name].site, {}
+    for path in site.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            top = path.relative_to(site).parts[0]
+            sizes[top] = sizes.get(top, 0) + path.stat().st_size / 1e6
+    largest = sorted(sizes.items(), key=lambda item: -item[1])[:8]
+    shown = ", ".join(f"{part} {size:.0f}" for part, size in largest)
+    total = sum(sizes.values())
+    sys.stdout.write(f"\n{name}: {total:.0f} MB of {LIMITS[name]} allowed ({shown})\n")
+    assert total <= LIMITS[name], shown
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_every_module_loads_or_misses_an_extra(name, places):
+    """What import-linter says of the source is true of what is installed."""
+    module = name.replace("-", "_")
+    program = f"""
+import importlib, pkgutil, sys
+top = importlib.import_module("{module}")
+for found in pkgutil.walk_packages(top.__path__, "{module}.", onerror=lambda name: None):
+    if found.name.endswith("__main__"):
+        continue
+    try:
+        importlib.import_module(found.name)
+    except Exception as error:
+        missing = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+        print(found.name, getattr(missing, "name", None) or repr(error))
+"""
+    done = places[name].run("python", "-c", program)
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        assert line.split()[1].split(".")[0] in OPTIONAL[name].split(), line
+
+
+def test_commands_of_the_library_work_alone(places):
+    alone = places["parbals"]
+    for command in (["--version"], ["--help"], ["strategies"], ["doctor"]):
+        done = alone.run("parbals", *command)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    program = "import parbals, numpy as np; X = np.random.default_rng(0).normal(size=(50, 3))\n"
+    program += "learner = parbals.ActiveLearner(X, classes=[0, 1], random_state=0)\n"
+    program += "rows = learner.ask(5); learner.tell(rows, [0, 1, 0, 1, 0]); print(learner.report())"
+    done = alone.run("python", "-W", "error", "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [("init", "label"), ("serve", "label"), ("demo", "bench"), ("bench", "bench")],
+)
+def test_a_command_of_a_package_that_is_not_there_names_it(command, package, places):
+    done = places["parbals"].run("parbals", command, "x")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"pip install 'parbals[{package}]'" in done.stderr
+
+
+def test_projects_work_without_the_experiment(places):
+    label = places["parbals-label"]
+    (label.folder / "messages.csv").write_text("text\n" + "".join(f"word{i}\n" for i in range(40)))
+    made = label.run("parbals", "init", "p", "messages.csv", "--text", "text", "--classes", "a,b")
+    assert made.returncode == 0, made.stderr
+    assert label.run("parbals", "next", "p", "-n", "4", "--out", "batch.csv").returncode == 0
+    status = label.run("parbals", "status", "p")
+    assert status.returncode == 0, status.stderr
+    assert "parbals[bench]" in label.run("parbals", "demo").stderr
