@@ -22,7 +22,7 @@ from parbals_label.web.supervisor import Supervisor
 
 FILES = (
     *("project.sqlite3", "project.sqlite3-wal", "project.sqlite3-shm", "project.journal"),
-    *("project.witness", "page-token", "page-address", "page-open.html"),
+    *("page-token", "page-address", "page-open.html"),
     *("page.lock", "machine-0a.lock", "features"),
 )
 SHAPES = ("link", "dangling link", "hard link", "pipe", "folder", "socket", "device")

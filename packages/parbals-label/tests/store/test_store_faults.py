@@ -24,7 +24,6 @@ from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 WRITER = Path(__file__).with_name("crash_writer.py")
-OLD = Path(__file__).parents[1] / "project" / "data" / "version-1"
 CLASSES = ("cat", "dog", 'it\'s "both"')
 FILE = "project.sqlite3"
 JOURNAL = "project.journal"
@@ -619,23 +618,3 @@ def test_answers_stored_together_share_one_write_and_a_refused_one_leaves_no_lin
         assert store.current_labels() == {0: {"ann": "cat"}, 3: {"ann": "dog"}}
     assert writes == [2]
     assert [answer.position for answer in Store.salvage(folder)] == [0, 3]
-
-
-def test_the_witness_of_an_older_parbals_is_believed_and_then_replaced(tmp_path):
-    folder = tmp_path / "p"
-    shutil.copytree(OLD, folder)
-    witness = (folder / "project.witness").read_bytes()
-    (folder / "project.witness").write_bytes(witness + b"x")
-    with pytest.raises(ProjectDamagedError, match="10 answers were confirmed but only 9 are there"):
-        Store.open(folder)
-    (folder / "project.witness").write_bytes(witness[:-1] + bytes([witness[-1] ^ 1]))
-    with pytest.raises(ProjectDamagedError, match="knows another row 9 of answers"):
-        Store.open(folder)
-    (folder / "project.witness").write_bytes(b"0" * 32 + witness[32:])
-    with pytest.raises(ProjectDamagedError, match="another project"):
-        Store.open(folder)
-    (folder / "project.witness").write_bytes(witness)
-    with Store.open(folder) as store:
-        assert store.check() == []
-    assert not (folder / "project.witness").exists()
-    assert len((folder / JOURNAL).read_text().splitlines()) == 9

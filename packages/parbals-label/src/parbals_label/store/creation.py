@@ -13,7 +13,7 @@ from parbals.files import sync_folder
 from parbals_label.store.database import FILE_NAME
 from parbals_label.store.folder import FOLDER_MODE, file_mode
 from parbals_label.store.journal import Journal
-from parbals_label.store.schema import upgrade
+from parbals_label.store.schema import make_tables
 from parbals_label.store.sqlite import configure, explained
 
 __all__ = ["create_file"]
@@ -40,8 +40,10 @@ def create_file(folder: Path, fill: Callable[[sqlite3.Connection], None]) -> Non
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             configure(connection)
-            upgrade(connection)
+            connection.execute("BEGIN")
+            make_tables(connection)
             fill(connection)
+            connection.execute("COMMIT")
         try:
             os.link(draft, file)  # unlike a rename, never replaces one that was made meanwhile
         except FileExistsError:

@@ -11,15 +11,14 @@ from parbals.errors import ProjectDamagedError, ProjectError
 from parbals_label.store.current import Labelled
 from parbals_label.store.folder import check_folder
 from parbals_label.store.integrity import compare, problems, read_meta
-from parbals_label.store.journal import Journal, entry, old_witness, proved_id
+from parbals_label.store.journal import Journal, entry, proved_id
 from parbals_label.store.newcomers import Names
 from parbals_label.store.rows import checksum
-from parbals_label.store.schema import COLUMNS, MIGRATIONS, READABLE, check_version, upgrade
+from parbals_label.store.schema import COLUMNS, check_version
 from parbals_label.store.sqlite import (
     connect,
     damaged,
     explained,
-    keep_copy,
     patiently,
     primary_code,
 )
@@ -43,7 +42,6 @@ class Database:
         self.journal = Journal(folder)
         self.read_only = read_only
         self.project = ""
-        self.version = 0
         self.index_checked = False
         self._closed = False
         self._connection: sqlite3.Connection | None = None
@@ -177,30 +175,21 @@ class Database:
         except UnicodeDecodeError:  # SQLite quotes damaged text, which Python cannot read
             problem = "its tables are not those of a project"
             raise ProjectDamagedError(damaged(self.file, problem)) from None
-        if self.read_only and self.version < READABLE:
-            reader.close()
-            raise ProjectError(
-                f"{self.file} was written by an older parbals; open it once for writing to upgrade "
-                "it."
-            )
         if self.read_only:
             self._connection = reader
         else:
             with closing(reader):
                 self._connection = connection = connect(self.file, "mode=rw")
-                if self.version < len(MIGRATIONS):
-                    upgrade(connection, lambda version: keep_copy(reader, self.file, version))
                 patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 # A copy that was put back has no -wal file before the first read.
                 patiently(lambda: connection.execute("SELECT 1 FROM sqlite_master").fetchone())
-                self.version = len(MIGRATIONS)
         self._files = self._identity()
         self.index_checked = False
         self._names, self._labelled = Names(), Labelled()  # another file may lie there now
 
     def _reader(self) -> sqlite3.Connection:
         """A read-only connection to a sound project."""
-        size, witness = self.journal.size(), old_witness(self.folder)
+        size = self.journal.size()
         try:
             connection = connect(self.file, "mode=ro")
         except sqlite3.OperationalError as error:
@@ -214,14 +203,14 @@ class Database:
         try:
             patiently(lambda: connection.execute("BEGIN"))
             try:
-                self.version = check_version(connection)
+                check_version(connection)
             except ProjectError as error:
                 raise ProjectError(f"{self.file} cannot be opened. {error}") from None
-            problem = next(problems(connection, self.version), None)
+            problem = next(problems(connection), None)
             if problem is None:
                 self.project = read_meta(connection)[0]["project"]
                 lines = self.journal.lines(size)
-                problem, missing = compare(connection, self.project, lines, witness)
+                problem, missing = compare(connection, self.project, lines)
             if problem is not None:
                 raise ProjectDamagedError(damaged(self.file, problem))
             if not self.read_only:

@@ -18,7 +18,6 @@ from parbals_label.store.records import Event
 from parbals_label.store.renames import KEY as RENAMES
 from parbals_label.store.renames import Renames
 from parbals_label.store.rows import check_text, checksum, from_json, now, to_json
-from parbals_label.store.schema import WITH_PEOPLE
 from parbals_label.store.settings import ProjectSettings, checked_settings
 
 __all__ = [
@@ -124,11 +123,9 @@ class Meta:
 
     def events(self) -> list[Event]:
         """Every event, oldest first."""
-        # A project of an older parbals that is only looked at.
-        who = "who, origin" if self._db.version >= WITH_PEOPLE else "NULL, NULL"
         with self._db.reading() as connection:
             rows = connection.execute(
-                f"SELECT event, created, kind, detail, {who} FROM events ORDER BY event"
+                "SELECT event, created, kind, detail, who, origin FROM events ORDER BY event"
             ).fetchall()
         return [
             Event(event, created, kind, from_json(detail, dict), who, origin)

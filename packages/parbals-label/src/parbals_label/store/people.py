@@ -16,7 +16,6 @@ from parbals.errors import InputError
 from parbals_label.store.meta import Meta
 from parbals_label.store.records import Person
 from parbals_label.store.rows import check_text, now
-from parbals_label.store.schema import WITH_PEOPLE
 
 __all__ = [
     *(
@@ -154,8 +153,6 @@ class People(Meta):
 
     def people(self) -> list[Person]:
         """Everybody who was ever invited, by name."""
-        if self._db.version < WITH_PEOPLE:  # a project of an older parbals that is only looked at
-            return []
         with self._db.reading() as connection:
             rows = connection.execute(
                 "SELECT name, role, link IS NOT NULL, created FROM people ORDER BY key"

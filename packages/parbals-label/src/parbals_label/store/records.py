@@ -167,17 +167,14 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth remembering that happened to the project.
-
-    ``who`` did it and from where; None for what an older parbals wrote down.
-    """
+    """Something worth remembering that happened to the project: what, who did it, from where."""
 
     event: int
     created: str
     kind: str
     detail: dict[str, Any]
-    who: str | None = None
-    origin: str | None = None
+    who: str
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)

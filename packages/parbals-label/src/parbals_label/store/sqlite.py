@@ -1,15 +1,11 @@
-"""SQLite as the store uses it: settings, patience, copies, and errors as sentences to act on."""
+"""SQLite as the store uses it: settings, patience, and errors as sentences to act on."""
 
-import os
 import sqlite3
-import stat
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
-from parbals.files import sync_folder
 
 __all__ = [
     "BUSY_SECONDS",
@@ -17,7 +13,6 @@ __all__ = [
     "connect",
     "damaged",
     "explained",
-    "keep_copy",
     "patiently",
     "primary_code",
 ]
@@ -119,28 +114,3 @@ def patiently(action: Callable[[], object]) -> None:
             if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-
-
-def keep_copy(reader: sqlite3.Connection, file: Path, version: int) -> None:
-    """Keep a project as it is beside itself, before its schema changes from this version."""
-    kept = file.with_name(f"project.schema-{version}.sqlite3")
-    draft = file.with_name(f".{kept.name}-{os.getpid()}-{time.monotonic_ns()}")
-    try:
-        mode = stat.S_IMODE(file.stat().st_mode)  # nobody new may read it
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
-        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-            connection.execute("PRAGMA synchronous = FULL")
-            reader.backup(connection)
-            # One file that stands for itself, whatever lies beside it.
-            connection.execute("PRAGMA journal_mode = DELETE")
-        os.replace(draft, kept)
-        sync_folder(file.parent)
-    except (OSError, sqlite3.Error) as error:
-        raise ProjectError(
-            f"{file} was written by an older parbals and is copied before it is changed, but "
-            f"{kept} cannot be written ({getattr(error, 'strerror', None) or error}); free some "
-            "space, or check the permissions of the folder."
-        ) from None
-    finally:
-        for path in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
-            path.unlink(missing_ok=True)

@@ -17,7 +17,6 @@ from parbals_label.store.creation import create_file
 from parbals_label.store.database import FILE_NAME, Database
 from parbals_label.store.integrity import compare, problems
 from parbals_label.store.items import Items
-from parbals_label.store.journal import old_witness
 from parbals_label.store.meta import check_classes, write_meta
 from parbals_label.store.passes import Passes
 from parbals_label.store.people import People
@@ -70,9 +69,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         }
 
         def fill(connection: sqlite3.Connection) -> None:
-            connection.execute("BEGIN")
             write_meta(connection, meta["project"], meta)
-            connection.execute("COMMIT")
 
         create_file(Path(folder), fill)
         return cls.open(folder)
@@ -173,16 +170,17 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
         Reads all of them.
         """
-        size, witness = self._db.journal.size(), old_witness(self.folder)
+        size = self._db.journal.size()
         faults: list[str] = []
         try:
             with self._db.reading() as connection:
                 connection.execute("BEGIN")
                 try:
-                    faults += problems(connection, check_version(connection), thorough=True)
+                    check_version(connection)
+                    faults += problems(connection, thorough=True)
                     lines = self._db.journal.lines(size)
                     if not faults:
-                        lost, _ = compare(connection, self.identity, lines, witness)
+                        lost, _ = compare(connection, self.identity, lines)
                         faults += [lost] if lost else []
                 finally:
                     connection.execute("COMMIT")
