@@ -170,7 +170,7 @@ def test_two_processes_race_for_one_item(tmp_path, races):
 
 def test_a_project_kept_busy_by_another_program_gives_one_clear_sentence(tmp_path, monkeypatch):
     folder = make(tmp_path / "p")
-    monkeypatch.setattr("parbals_label.store.sqlite.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("parbals_label.store.folder.BUSY_SECONDS", 0.1)
     with (
         Store.open(folder) as store,
         closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other,

@@ -9,23 +9,22 @@ from pathlib import Path
 from parbals.errors import ProjectDamagedError, ProjectError
 
 from parbals_label.store.current import Labelled
-from parbals_label.store.folder import check_folder
-from parbals_label.store.integrity import compare, problems, read_meta
-from parbals_label.store.journal import Journal, entry, proved_id
-from parbals_label.store.newcomers import Names
-from parbals_label.store.rows import checksum
-from parbals_label.store.schema import COLUMNS, check_version
-from parbals_label.store.sqlite import (
+from parbals_label.store.folder import (
+    FILE_NAME,
+    check_folder,
     connect,
     damaged,
     explained,
     patiently,
     primary_code,
 )
+from parbals_label.store.integrity import compare, problems, read_meta
+from parbals_label.store.journal import Journal, entry, proved_id
+from parbals_label.store.newcomers import Names
+from parbals_label.store.rows import checksum
+from parbals_label.store.schema import COLUMNS, check_version
 
-__all__ = ["FILE_NAME", "Database"]
-
-FILE_NAME = "project.sqlite3"
+__all__ = ["Database"]
 
 
 class Database:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from parbals.errors import InputError, ProjectDamagedError
 
 from parbals_label.store.database import Database
+from parbals_label.store.folder import damaged
 from parbals_label.store.records import Item
 from parbals_label.store.rows import check_position, check_text, checksum, from_json, to_json
-from parbals_label.store.sqlite import damaged
 
 __all__ = ["Items", "count_items", "read_item"]
 

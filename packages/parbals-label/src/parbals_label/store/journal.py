@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from parbals.errors import ProjectError
 from parbals.files import sync_folder
 
-from parbals_label.store.folder import file_mode
+from parbals_label.store.folder import JOURNAL_NAME, file_mode
 from parbals_label.store.rows import checksum
 from parbals_label.store.schema import COLUMNS
 
@@ -57,7 +57,7 @@ class Journal:
     """The file; what cannot be written waits for the next time, for the answers are in SQLite."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / "project.journal"
+        self.file = folder / JOURNAL_NAME
         self._behind: list[bytes] = []
 
     def size(self) -> int:

@@ -13,8 +13,8 @@ from parbals.errors import ParbalsError
 
 from parbals_label.store.answers import Answers
 from parbals_label.store.batches import Batches
-from parbals_label.store.creation import create_file
-from parbals_label.store.database import FILE_NAME, Database
+from parbals_label.store.database import Database
+from parbals_label.store.folder import FILE_NAME, create_file
 from parbals_label.store.integrity import compare, problems
 from parbals_label.store.items import Items
 from parbals_label.store.meta import check_classes, write_meta
