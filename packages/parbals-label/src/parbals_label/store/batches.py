@@ -6,12 +6,11 @@ from typing import Any
 
 from parbals.errors import InputError
 
-from parbals_label.store.clock import moment
 from parbals_label.store.current import CURRENT, UNSEEN, labels_of
 from parbals_label.store.database import Database
 from parbals_label.store.items import count_items, read_item
 from parbals_label.store.records import BatchItem, BatchRecord
-from parbals_label.store.rows import check_position, check_text, from_json, now, to_json
+from parbals_label.store.rows import check_position, check_text, from_json, moment, now, to_json
 
 __all__ = ["Batches", "TakenError"]
 

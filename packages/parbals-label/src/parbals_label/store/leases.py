@@ -3,12 +3,11 @@
 import sqlite3
 from dataclasses import replace
 
-from parbals_label.store.clock import moment
 from parbals_label.store.current import count_labels, has_label, has_passed
 from parbals_label.store.items import count_items
 from parbals_label.store.newcomers import MOST_LEASES, most_of_newcomers
 from parbals_label.store.records import Lease, Why
-from parbals_label.store.rows import from_json
+from parbals_label.store.rows import from_json, moment
 
 __all__ = [
     "FREE",

@@ -6,7 +6,6 @@ a lease that has run out puts its item back into the queue.
 
 from collections.abc import Sequence
 
-from parbals_label.store.clock import moment
 from parbals_label.store.current import CURRENT_PASSES, PASSED, UNSEEN
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
@@ -14,7 +13,7 @@ from parbals_label.store.items import count_items
 from parbals_label.store.leases import FREE, NOBODYS, Hand, give, room_for_newcomers, why_of
 from parbals_label.store.newcomers import MOST_LEASES, most_queued
 from parbals_label.store.records import Lease, QueueCounts, Why
-from parbals_label.store.rows import check_position, check_text
+from parbals_label.store.rows import check_position, check_text, moment
 from parbals_label.store.settings import ProjectSettings
 
 __all__ = ["Queue"]
