@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from parbals.errors import InputError, LabelError
 
-from parbals_label.store.current import CURRENT, SINCE
+from parbals_label.store.current import CURRENT, SINCE, Renames
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items, read_item
 from parbals_label.store.pen import Pen
 from parbals_label.store.records import Annotator, Answer, Submission, SubmitResult
-from parbals_label.store.renames import Renames
 from parbals_label.store.rows import check_position, check_text
 from parbals_label.store.schema import COLUMNS
 from parbals_label.store.settings import ProjectSettings

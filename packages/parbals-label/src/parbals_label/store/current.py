@@ -1,21 +1,23 @@
-"""SQL of what holds now: every annotator's latest word on an item, among all that history keeps."""
+"""What holds now, among all that history keeps: everybody's latest word on an item, as SQL.
+
+And what follows from it: which items have a label, who has labelled, what a renamed class means.
+"""
 
 import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self
+
+from parbals.errors import ProjectDamagedError
+
+from parbals_label.store.rows import UNREADABLE, from_json
 
 __all__ = [
-    "CURRENT",
-    "CURRENT_PASSES",
-    "PASSED",
-    "SINCE",
-    "TAKEN_BACK",
-    "UNSEEN",
-    "Labelled",
-    "count_labels",
-    "has_label",
-    "has_passed",
-    "labels_of",
+    *("CURRENT", "CURRENT_PASSES", "PASSED", "RENAMES", "SINCE", "TAKEN_BACK", "UNSEEN"),
+    *("Labelled", "Names", "Renames", "count_labels", "has_label", "has_passed", "labels_of"),
 ]
 
+RENAMES = "renames"
+"""The setting that lists them."""
 TAKEN_BACK = "taken back"
 PASSED = f"kind <> '{TAKEN_BACK}'"
 """A condition on a current pass: it was not taken back."""
@@ -81,6 +83,76 @@ class Labelled:
         if is_committed:
             self._last = last
         return positions
+
+
+class Names:
+    """Everybody who has ever labelled something; names are added, never removed."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._last = 0
+
+    def read(self, connection: sqlite3.Connection, n_uncommitted: int) -> set[str]:
+        """The names as they are now; only answers that are new since the last time are read.
+
+        The last ``n_uncommitted`` may be undone yet, and are read again.
+        """
+        rows = connection.execute(
+            "SELECT annotator, max(answer) FROM answers WHERE answer > ? GROUP BY annotator",
+            (self._last,),
+        ).fetchall()
+        if rows:
+            self._names.update(name for name, _ in rows)
+            self._last = max(self._last, max(last for _, last in rows) - n_uncommitted)
+        return self._names
+
+
+class Renames:
+    """What the names in answers mean now: an answer keeps the name that its class had then.
+
+    The setting ``renames`` lists [old name, new name, number of the last answer before]. A name
+    that is free again may be given to another class: only answers up to that number mean the
+    renamed one.
+    """
+
+    def __init__(self, steps: Sequence[Sequence[Any]] = ()) -> None:
+        try:
+            self.steps = tuple((str(old), str(new), int(last)) for old, new, last in steps)
+        except (TypeError, ValueError, OverflowError):
+            raise ProjectDamagedError(UNREADABLE) from None
+
+    @classmethod
+    def of(cls, meta: Mapping[str, Any]) -> Self:
+        return cls(meta.get(RENAMES) or ())
+
+    @classmethod
+    def read(cls, connection: sqlite3.Connection) -> Self:
+        row = connection.execute("SELECT value FROM meta WHERE key = ?", (RENAMES,)).fetchone()
+        return cls(() if row is None else from_json(row[0], list))
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    def now(self, label: str | None, answer: int) -> str | None:
+        """Today's name of the class that an answer of this number named."""
+        for old, new, last in self.steps:
+            if label == old and answer <= last:
+                label = new
+        return label
+
+    def former(self, classes: Collection[str]) -> dict[str, str]:
+        """Names that no class has now → the class they once meant."""
+        names = {old for old, _, _ in self.steps} - set(classes)
+        return {name: str(self.understood(name, classes)) for name in names}
+
+    def understood(self, label: Any, classes: Collection[str]) -> Any:
+        """A label on its way in: a former name, from a page or file of yesterday, is understood."""
+        if label in classes:
+            return label
+        for place in reversed(range(len(self.steps))):
+            if self.steps[place][0] == label:
+                return Renames(self.steps[place:]).now(label, 0)
+        return label
 
 
 def has_label(position: str, annotator: str) -> str:

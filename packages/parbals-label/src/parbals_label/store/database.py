@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 
-from parbals_label.store.current import Labelled
+from parbals_label.store.current import Labelled, Names
 from parbals_label.store.folder import (
     FILE_NAME,
     check_folder,
@@ -20,7 +20,6 @@ from parbals_label.store.folder import (
 )
 from parbals_label.store.integrity import compare, problems, read_meta
 from parbals_label.store.journal import Journal, entry, proved_id
-from parbals_label.store.newcomers import Names
 from parbals_label.store.rows import checksum
 from parbals_label.store.schema import COLUMNS, check_version
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from parbals.errors import ProjectDamagedError
 
+from parbals_label.store.current import Renames
 from parbals_label.store.journal import proved_start
-from parbals_label.store.renames import Renames
 from parbals_label.store.rows import checksum, from_json
 from parbals_label.store.schema import COLUMNS, schema_rows
 

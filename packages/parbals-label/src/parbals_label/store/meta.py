@@ -11,12 +11,11 @@ from zlib import crc32
 
 from parbals.errors import LabelError
 
+from parbals_label.store.current import RENAMES, Renames
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items
 from parbals_label.store.records import Event
-from parbals_label.store.renames import KEY as RENAMES
-from parbals_label.store.renames import Renames
 from parbals_label.store.rows import check_text, checksum, from_json, now, to_json
 from parbals_label.store.settings import ProjectSettings, checked_settings
 

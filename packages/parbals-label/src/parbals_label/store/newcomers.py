@@ -4,37 +4,13 @@ Together they may hold so many items and no more. Nobody is locked out by that: 
 who asks gets an item that a newcomer has, and both may answer it.
 """
 
-import sqlite3
-
-__all__ = ["MOST_LEASES", "Names", "most_of_newcomers", "most_queued"]
+__all__ = ["MOST_LEASES", "most_of_newcomers", "most_queued"]
 
 MOST_LEASES = 20
 """Items of the page that one person may have in hand."""
 _NEWCOMERS = 200
 _SMALL = 10
 _EACH, _AHEAD = 10, 2
-
-
-class Names:
-    """Everybody who has ever labelled something; names are added, never removed."""
-
-    def __init__(self) -> None:
-        self._names: set[str] = set()
-        self._last = 0
-
-    def read(self, connection: sqlite3.Connection, n_uncommitted: int) -> set[str]:
-        """The names as they are now; only answers that are new since the last time are read.
-
-        The last ``n_uncommitted`` may be undone yet, and are read again.
-        """
-        rows = connection.execute(
-            "SELECT annotator, max(answer) FROM answers WHERE answer > ? GROUP BY annotator",
-            (self._last,),
-        ).fetchall()
-        if rows:
-            self._names.update(name for name, _ in rows)
-            self._last = max(self._last, max(last for _, last in rows) - n_uncommitted)
-        return self._names
 
 
 def most_of_newcomers(n_items: int) -> int:

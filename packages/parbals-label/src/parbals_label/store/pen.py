@@ -2,10 +2,9 @@
 
 import sqlite3
 
-from parbals_label.store.current import count_labels
+from parbals_label.store.current import Renames, count_labels
 from parbals_label.store.database import Database
 from parbals_label.store.items import read_item
-from parbals_label.store.renames import Renames
 from parbals_label.store.requests import Known, RequestUsedError, known_request, remember_request
 from parbals_label.store.rows import check_text, now
 
