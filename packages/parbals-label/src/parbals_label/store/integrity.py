@@ -1,19 +1,29 @@
-"""Is this project what was written? The questions asked on opening, and more of ``Store.check``."""
+"""Is this project what was written? The questions asked on opening, and more of ``Store.check``.
+
+Where it is not: the answers that can still be read and proved.
+"""
 
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from parbals.errors import ProjectDamagedError
+from parbals.errors import ProjectDamagedError, ProjectError
 
 from parbals_label.store.current import Renames
-from parbals_label.store.journal import proved_start
+from parbals_label.store.folder import FILE_NAME, check_folder
+from parbals_label.store.journal import Journal, proved_id, proved_start
+from parbals_label.store.records import Answer
 from parbals_label.store.rows import checksum, from_json
 from parbals_label.store.schema import COLUMNS, schema_rows
 
-__all__ = ["compare", "problems", "read_meta"]
+__all__ = ["compare", "problems", "read_meta", "salvage"]
+
+_UNREADABLE = (sqlite3.Error, ValueError, TypeError, ProjectDamagedError)
+"""What reading a damaged database raises."""
 
 
 def problems(connection: sqlite3.Connection, *, thorough: bool = False) -> Iterator[str]:
@@ -177,3 +187,61 @@ def compare(
         table: [number for number, is_seen in enumerate(flags, 1) if not is_seen]
         for table, flags in seen.items()
     }
+
+
+def salvage(folder: Path) -> Iterator[Answer]:
+    """Every answer that can be read and proved, by number, with its item's id where that is proved.
+
+    From the journal; and what that lacks from the database, as far as SQLite can read it.
+    """
+    check_folder(folder)
+    journal, file = Journal(folder), folder / FILE_NAME
+    if not journal.file.exists() and not file.exists():
+        raise ProjectError(f"There is no project in {folder}, so there is nothing to salvage.")
+    names = [*COLUMNS["answers"].split(", "), "id"]
+    answers: dict[int, Answer] = {}
+    with closing(_database(file)) as database:
+        project = _project_in(database)
+        for line in journal.lines():
+            start = proved_start(line)
+            if start is None:
+                continue
+            project = project or start.project
+            if start.project != project:
+                raise ProjectError(
+                    f"{journal.file} and {file} belong to different projects, or the journal to "
+                    "two; move one of them out of the folder to take the answers out of the other."
+                )
+            if start.table == "answers":
+                with suppress(KeyError, UnicodeDecodeError, ProjectDamagedError):
+                    record = from_json(line.decode(), dict)
+                    answers.setdefault(start.number, Answer(*(record[name] for name in names)))
+        for answer in _readable_answers(database, project):
+            answers.setdefault(answer.answer, answer)
+    for _, answer in sorted(answers.items()):
+        yield answer
+
+
+def _database(file: Path) -> sqlite3.Connection:
+    """The project's database for reading; an empty one where it is lost."""
+    try:
+        return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return sqlite3.connect(":memory:")
+
+
+def _project_in(database: sqlite3.Connection) -> str | None:
+    """The identity that the database has, where SQLite can read it."""
+    with suppress(*_UNREADABLE):
+        row = database.execute("SELECT value FROM meta WHERE key = 'project'").fetchone()
+        return str(from_json(row[0], str))
+    return None
+
+
+def _readable_answers(database: sqlite3.Connection, project: str | None) -> Iterator[Answer]:
+    """The answers that SQLite can still read and that pass their checksum."""
+    with suppress(*_UNREADABLE):
+        query = f"SELECT {COLUMNS['answers']}, checksum FROM answers"
+        for *fields, proof in database.execute(query):
+            if project is not None and checksum(project, "answers", fields) == proof:
+                yield Answer(*[*fields, proved_id(database, project, fields[1])])

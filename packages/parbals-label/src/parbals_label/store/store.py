@@ -14,8 +14,8 @@ from parbals.errors import ParbalsError
 from parbals_label.store.answers import Answers
 from parbals_label.store.batches import Batches
 from parbals_label.store.database import Database
-from parbals_label.store.folder import FILE_NAME, create_file
-from parbals_label.store.integrity import compare, problems
+from parbals_label.store.folder import create_file
+from parbals_label.store.integrity import compare, problems, salvage
 from parbals_label.store.items import Items
 from parbals_label.store.meta import check_classes, write_meta
 from parbals_label.store.passes import Passes
@@ -23,7 +23,6 @@ from parbals_label.store.people import People
 from parbals_label.store.queue import Queue
 from parbals_label.store.records import Answer, Report
 from parbals_label.store.rows import from_json, now, to_json
-from parbals_label.store.salvage import salvage
 from parbals_label.store.schema import check_version
 from parbals_label.store.settings import checked_settings
 
@@ -85,7 +84,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
         From the journal, and from the database as far as it can be read; changes nothing.
         """
-        return salvage(Path(path), Path(path) / FILE_NAME)
+        return salvage(Path(path))
 
     def close(self) -> None:
         """Close the project; closing twice is fine."""
