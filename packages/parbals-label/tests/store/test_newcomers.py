@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from parbals_label.project.quick import quick_batch
 from parbals_label.store.current import Names
-from parbals_label.store.newcomers import MOST_LEASES, most_of_newcomers
+from parbals_label.store.queue import MOST_LEASES, most_of_newcomers
 from parbals_label.store.records import QueueCounts, Submission
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store

@@ -10,8 +10,8 @@ from parbals.errors import InputError
 from parbals_label.store.answers import HeldLabelError
 from parbals_label.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals_label.store.database import Database
-from parbals_label.store.leases import held_lease, lease_to
 from parbals_label.store.pen import Pen
+from parbals_label.store.queue import held_lease, lease_to
 from parbals_label.store.records import Lease, Pass, Undone
 from parbals_label.store.requests import Known
 from parbals_label.store.rows import check_position, check_text, moment, now
