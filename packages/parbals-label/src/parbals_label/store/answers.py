@@ -1,23 +1,38 @@
-"""The answers of a project: appended, never changed, each proved by its checksum."""
+"""The answers of a project: appended, never changed, each proved by its checksum.
 
+A request that was answered is known by its id for ever, so that a late retry is free. The id stands
+with the answer or pass that the request made. One that made nothing, because the annotator had said
+the same before, has a row of its own in ``requests`` that names what it repeated: without it, a
+late retry would bring back what was corrected or withdrawn meanwhile.
+"""
+
+import sqlite3
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
 
-from parbals_label.store.current import CURRENT, SINCE, Renames
+from parbals_label.store.current import CURRENT, SINCE, Renames, count_labels
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items, read_item
-from parbals_label.store.pen import Pen
 from parbals_label.store.records import Annotator, Answer, Submission, SubmitResult
-from parbals_label.store.rows import check_position, check_text
+from parbals_label.store.rows import check_position, check_text, now
 from parbals_label.store.schema import COLUMNS
 from parbals_label.store.settings import ProjectSettings
 
-__all__ = ["SOURCES", "Answers", "HeldLabelError"]
+__all__ = ["SOURCES", "Answers", "HeldLabelError", "Known", "RequestUsedError", "Writer"]
 
 SOURCES = ("person", "import", "machine")
 """Who can have given an answer."""
+_LOOK = {
+    "answers": "SELECT 'answers', answer, position, annotator, label FROM answers WHERE ",
+    "passes": "SELECT 'passes', pass, position, annotator, kind FROM passes WHERE ",
+}
+_KNOWN = (
+    f"{_LOOK['answers']} request = :id UNION ALL {_LOOK['passes']} request = :id UNION ALL SELECT "
+    "kind, number, NULL, NULL, NULL FROM requests WHERE request = :id"
+)
 
 
 class HeldLabelError(LabelError):
@@ -26,6 +41,23 @@ class HeldLabelError(LabelError):
     def __init__(self, message: str, held: str) -> None:
         super().__init__(message)
         self.held = held
+
+
+class RequestUsedError(InputError):
+    """The request id was used for something else."""
+
+
+class Known(NamedTuple):
+    """What a request was answered with: a row of ``answers`` or of ``passes``.
+
+    ``said`` is the label by the name it had then (None: withdrawn), or the kind of the pass.
+    """
+
+    table: str
+    number: int
+    position: int
+    annotator: str
+    said: str | None
 
 
 class Answers:
@@ -57,11 +89,11 @@ class Answers:
         stored = []
         with self._db.transaction() as connection:
             meta = read_meta(connection)[0]
-            pen = Pen(self._db, connection, annotator, source, Renames.of(meta))
+            writer = Writer(self._db, connection, annotator, source, Renames.of(meta))
             classes, wanted = meta["classes"], ProjectSettings.of(meta).answers_wanted
             for row, submission in enumerate(answers):
                 where, may_revise = f"answers[{row}]", revise or submission.revise
-                stored.append(_store(pen, submission, where, classes, wanted, may_revise))
+                stored.append(_store(writer, submission, where, classes, wanted, may_revise))
         outcomes = [outcome for outcome, _ in stored]
         counts = {outcome: outcomes.count(outcome) for outcome in ("new", "repeated", "revised")}
         return SubmitResult(
@@ -75,19 +107,19 @@ class Answers:
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator)
-            first = pen.next
+            writer = Writer(self._db, connection, annotator)
+            first = writer.next
             for row, given in enumerate(positions):
-                position = check_position(given, pen.n_items, f"positions[{row}]")
-                _, revision, label, _ = pen.latest(position)
+                position = check_position(given, writer.n_items, f"positions[{row}]")
+                _, revision, label, _ = writer.latest(position)
                 if revision == 0:
                     raise InputError(
-                        f"{annotator!r} has not answered item {pen.name(position)!r}; nothing to "
+                        f"{annotator!r} has not answered item {writer.name(position)!r}; nothing to "
                         "withdraw."
                     )
                 if label is not None:
-                    pen.append(position, revision + 1, None, None, None)
-        return pen.next - first
+                    writer.append(position, revision + 1, None, None, None)
+        return writer.next - first
 
     def current_labels(self) -> dict[int, dict[str, str]]:
         """Position → {annotator: label} of what holds now; annotators as their labels came."""
@@ -160,35 +192,145 @@ class Answers:
             return len(self._db.labelled(connection))
 
 
+class Writer:
+    """Writes what an annotator says in one call, inside its transaction."""
+
+    def __init__(
+        self,
+        database: Database,
+        connection: sqlite3.Connection,
+        annotator: str,
+        source: str = "person",
+        renames: Renames | None = None,
+    ) -> None:
+        self.database, self.connection = database, connection
+        self.annotator, self.source = annotator, source
+        self.n_items, self.next = connection.execute(
+            "SELECT (SELECT coalesce(max(position) + 1, 0) FROM items), (SELECT coalesce(max("
+            "answer), 0) + 1 FROM answers)"
+        ).fetchone()
+        self.renames = Renames.read(connection) if renames is None else renames
+
+    def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
+        """Number, revision, label and comment of the annotator's last answer; zeros if none.
+
+        The label by its name of today.
+        """
+        row = self.connection.execute(
+            "SELECT answer, revision, label, comment FROM answers WHERE position = ? AND annotator "
+            "= ? ORDER BY revision DESC LIMIT 1",
+            (position, self.annotator),
+        ).fetchone()
+        if row is None:
+            return 0, 0, None, None
+        answer, revision, label, comment = row
+        return answer, revision, self.renames.now(label, answer), comment
+
+    def append(
+        self,
+        position: int,
+        revision: int,
+        label: str | None,
+        request: str | None,
+        comment: str | None,
+    ) -> int:
+        fields = (self.next, position, self.annotator, revision, label, self.source)
+        self.database.insert("answers", (*fields, request, comment, now()))
+        self.next += 1
+        return self.next - 1
+
+    def known(
+        self, request: str | None, name: str, *expected: tuple[str, int, str | None]
+    ) -> Known | None:
+        """What this request was answered with before, which must be one of the expected.
+
+        Each is a table, a position, and what was said.
+        """
+        if request is None:
+            return None
+        row = self.connection.execute(_KNOWN, {"id": check_text(request, name)}).fetchone()
+        if row is not None and row[2] is None:
+            row = self.connection.execute(f"{_LOOK[row[0]]} rowid = ?", (row[1],)).fetchone()
+        if row is None:
+            return None
+        known = Known(*row)
+        said = known.said
+        if known.table == "answers":
+            said = self.renames.now(said, known.number)
+        is_theirs = known.annotator == self.annotator
+        if (known.table, known.position, said) not in expected or not is_theirs:
+            # What others said is not for everybody who tries their ids.
+            what = (
+                f"item {self.name(known.position)!r}, {known.said!r}" if is_theirs else "another's"
+            )
+            raise RequestUsedError(
+                f"{name} {request!r} was used for something else ({what}); give every request its "
+                "own id."
+            )
+        return known
+
+    def remember(self, request: str | None, table: str, number: int, position: int) -> None:
+        """Keep the id of a request that said what the annotator had said before, in that row."""
+        if request is None:
+            return
+        (last,) = self.connection.execute(
+            "SELECT coalesce(max(repeat), 0) FROM requests"
+        ).fetchone()
+        fields = (last + 1, position, self.annotator, table, number, request, now())
+        self.database.insert("requests", fields)
+
+    def name(self, position: int) -> str:
+        return read_item(self.connection, self.database.project, position).id
+
+    def end_lease(self, position: int, wanted: int) -> None:
+        """The annotator is done with an item; on the page it may wait for more answers."""
+        mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
+        statements = [f"DELETE FROM leases WHERE {mine}"]
+        # Where one person's answer is wanted and this is one, nobody need be counted.
+        is_enough = wanted == 1 and self.source != "machine"
+        if not is_enough and count_labels(self.connection, position) < wanted:
+            statements = [
+                f"DELETE FROM leases WHERE {mine} AND NOT queued",
+                f"UPDATE leases SET annotator = NULL, expires = NULL WHERE {mine}",
+            ]
+        for statement in statements:
+            self.connection.execute(statement, (position, self.annotator))
+
+
 def _store(
-    pen: Pen, submission: Submission, where: str, classes: list[str], wanted: int, revise: bool
+    writer: Writer,
+    submission: Submission,
+    where: str,
+    classes: list[str],
+    wanted: int,
+    revise: bool,
 ) -> tuple[str, int]:
     """One answer: 'new', 'repeated' or 'revised', and its number."""
-    position = check_position(submission.position, pen.n_items, f"{where}.position")
+    position = check_position(submission.position, writer.n_items, f"{where}.position")
     label, request, comment = submission.label, submission.request_id, submission.comment
-    label = pen.renames.understood(label, classes)
+    label = writer.renames.understood(label, classes)
     if not isinstance(label, str) or label not in classes:
         raise LabelError(
-            f"{where} (item {pen.name(position)!r}) has the label {label!r}, which is not one of "
+            f"{where} (item {writer.name(position)!r}) has the label {label!r}, which is not one of "
             f"the classes {classes}; correct the label, or add the class to the project."
         )
     if comment is not None and comment != "":
         check_text(comment, f"{where}.comment")
-    known = pen.known(request, f"{where}.request_id", ("answers", position, label))
+    known = writer.known(request, f"{where}.request_id", ("answers", position, label))
     if known is not None:
         return "repeated", known.number
-    answer, revision, held, remark = pen.latest(position)
+    answer, revision, held, remark = writer.latest(position)
     if held is not None and held != label and not revise:
         raise HeldLabelError(
-            f"Item {pen.name(position)!r} already has the label {held!r} from {pen.annotator!r}; "
+            f"Item {writer.name(position)!r} already has the label {held!r} from {writer.annotator!r}; "
             f"to correct it to {label!r}, submit it as a revision (--revise; in Python "
             "revise=True).",
             held,
         )
     repeated = held == label and not (revise and comment and comment != remark)
     if repeated:
-        pen.remember(request, "answers", answer, position, label)
+        writer.remember(request, "answers", answer, position)
     else:
-        answer = pen.append(position, revision + 1, label, request, comment or None)
-    pen.end_lease(position, wanted)
+        answer = writer.append(position, revision + 1, label, request, comment or None)
+    writer.end_lease(position, wanted)
     return "repeated" if repeated else "new" if held is None else "revised", answer

@@ -7,13 +7,11 @@ import sqlite3
 
 from parbals.errors import InputError
 
-from parbals_label.store.answers import HeldLabelError
+from parbals_label.store.answers import HeldLabelError, Known, Writer
 from parbals_label.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals_label.store.database import Database
-from parbals_label.store.pen import Pen
 from parbals_label.store.queue import held_lease, lease_to
 from parbals_label.store.records import Lease, Pass, Undone
-from parbals_label.store.requests import Known
 from parbals_label.store.rows import check_position, check_text, moment, now
 from parbals_label.store.schema import COLUMNS
 
@@ -48,23 +46,23 @@ class Passes:
         if comment is not None and comment != "":
             check_text(comment, "comment")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator)
-            position = check_position(position, pen.n_items, "position")
-            if pen.known(request_id, "request_id", ("passes", position, kind)) is not None:
+            writer = Writer(self._db, connection, annotator)
+            position = check_position(position, writer.n_items, "position")
+            if writer.known(request_id, "request_id", ("passes", position, kind)) is not None:
                 return "repeated"
-            _, _, held, _ = pen.latest(position)
+            _, _, held, _ = writer.latest(position)
             if held is not None:
                 raise HeldLabelError(
-                    f"Item {pen.name(position)!r} already has the label {held!r} from "
+                    f"Item {writer.name(position)!r} already has the label {held!r} from "
                     f"{annotator!r}; take it back before passing the item.",
                     held,
                 )
             number, earlier, remark = _latest(connection, position, annotator)
             repeated = earlier == kind and (not comment or comment == remark)
             if repeated:
-                pen.remember(request_id, "passes", number, position, kind)
+                writer.remember(request_id, "passes", number, position)
             else:
-                _append(pen, position, kind, request_id, comment or None)
+                _append(writer, position, kind, request_id, comment or None)
             connection.execute(
                 "UPDATE leases SET annotator = NULL, expires = NULL WHERE position = ? AND "
                 "annotator = ? AND queued",
@@ -82,13 +80,15 @@ class Passes:
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator)
-            position = check_position(position, pen.n_items, "position")
+            writer = Writer(self._db, connection, annotator)
+            position = check_position(position, writer.n_items, "position")
             taken_back = (("answers", position, None), ("passes", position, TAKEN_BACK))
-            known = pen.known(request_id, "request_id", *taken_back)
+            known = writer.known(request_id, "request_id", *taken_back)
             if known is not None:
-                return _undone(connection, pen, known), held_lease(connection, position, annotator)
-            undone = _take_back(connection, pen, position, request_id)
+                return _undone(connection, writer, known), held_lease(
+                    connection, position, annotator
+                )
+            undone = _take_back(connection, writer, position, request_id)
             lease = lease_to(connection, position, annotator, moment() + lease_seconds)
         return undone, lease
 
@@ -126,29 +126,33 @@ def _latest(
     return (0, None, None) if row is None or row[1] == TAKEN_BACK else row
 
 
-def _append(pen: Pen, position: int, kind: str, request: str | None, comment: str | None) -> None:
-    (number,) = pen.connection.execute("SELECT 1 + coalesce(max(pass), 0) FROM passes").fetchone()
-    fields = (number, position, pen.annotator, kind, request, comment, now())
-    pen.database.insert("passes", fields)
+def _append(
+    writer: Writer, position: int, kind: str, request: str | None, comment: str | None
+) -> None:
+    (number,) = writer.connection.execute(
+        "SELECT 1 + coalesce(max(pass), 0) FROM passes"
+    ).fetchone()
+    fields = (number, position, writer.annotator, kind, request, comment, now())
+    writer.database.insert("passes", fields)
 
 
 def _take_back(
-    connection: sqlite3.Connection, pen: Pen, position: int, request: str | None
+    connection: sqlite3.Connection, writer: Writer, position: int, request: str | None
 ) -> Undone:
-    _, revision, held, comment = pen.latest(position)
+    _, revision, held, comment = writer.latest(position)
     if held is not None:
-        pen.append(position, revision + 1, None, request, None)
+        writer.append(position, revision + 1, None, request, None)
         return Undone(held, None, comment)
-    _, kind, comment = _latest(connection, position, pen.annotator)
+    _, kind, comment = _latest(connection, position, writer.annotator)
     if kind is None:
         raise InputError(
-            f"{pen.annotator!r} has neither labelled nor passed item {pen.name(position)!r}."
+            f"{writer.annotator!r} has neither labelled nor passed item {writer.name(position)!r}."
         )
-    _append(pen, position, TAKEN_BACK, request, None)
+    _append(writer, position, TAKEN_BACK, request, None)
     return Undone(None, kind, comment)
 
 
-def _undone(connection: sqlite3.Connection, pen: Pen, known: Known) -> Undone:
+def _undone(connection: sqlite3.Connection, writer: Writer, known: Known) -> Undone:
     """What an earlier request took back: the annotator's row before its own."""
     mine = (known.position, known.annotator, known.number)
     if known.table == "answers":
@@ -157,7 +161,7 @@ def _undone(connection: sqlite3.Connection, pen: Pen, known: Known) -> Undone:
             "answer < ? ORDER BY answer DESC LIMIT 1",
             mine,
         ).fetchone()
-        return Undone(pen.renames.now(label, answer), None, comment)
+        return Undone(writer.renames.now(label, answer), None, comment)
     kind, comment = connection.execute(
         "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? AND pass < ? ORDER "
         "BY pass DESC LIMIT 1",
