@@ -17,22 +17,26 @@ from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items, read_item
 from parbals_label.store.records import Annotator, Answer, Submission, SubmitResult
-from parbals_label.store.rows import check_position, check_text, now
+from parbals_label.store.rows import check_position, check_text
 from parbals_label.store.schema import COLUMNS
 from parbals_label.store.settings import ProjectSettings
 
-__all__ = ["SOURCES", "Answers", "HeldLabelError", "Known", "RequestUsedError", "Writer"]
+__all__ = ["SOURCES", "Answers", "HeldLabelError", "Known", "RequestUsedError", "Word", "Writer"]
 
 SOURCES = ("person", "import", "machine")
 """Who can have given an answer."""
-_LOOK = {
-    "answers": "SELECT 'answers', answer, position, annotator, label FROM answers WHERE ",
-    "passes": "SELECT 'passes', pass, position, annotator, kind FROM passes WHERE ",
+_ROWS = {
+    "answers": "SELECT 'answers', answer, position, annotator, label FROM answers",
+    "passes": "SELECT 'passes', pass, position, annotator, kind FROM passes",
 }
 _KNOWN = (
-    f"{_LOOK['answers']} request = :id UNION ALL {_LOOK['passes']} request = :id UNION ALL SELECT "
-    "kind, number, NULL, NULL, NULL FROM requests WHERE request = :id"
+    f"{_ROWS['answers']} WHERE request = :id UNION ALL {_ROWS['passes']} WHERE request = :id UNION "
+    "ALL SELECT kind, number, NULL, NULL, NULL FROM requests WHERE request = :id"
 )
+_LATEST = {
+    "answers": "SELECT answer, revision, label, comment FROM answers",
+    "passes": "SELECT pass, 0, kind, comment FROM passes",
+}
 
 
 class HeldLabelError(LabelError):
@@ -58,6 +62,18 @@ class Known(NamedTuple):
     position: int
     annotator: str
     said: str | None
+
+
+class Word(NamedTuple):
+    """An annotator's word on an item, as a row of ``answers`` or of ``passes``; zeros if none.
+
+    ``said`` is the label by its name of today (None: withdrawn), or the kind of the pass.
+    """
+
+    number: int = 0
+    revision: int = 0
+    said: str | None = None
+    comment: str | None = None
 
 
 class Answers:
@@ -107,19 +123,19 @@ class Answers:
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            writer = Writer(self._db, connection, annotator)
-            first = writer.next
+            writer, n_withdrawn = Writer(self._db, connection, annotator), 0
             for row, given in enumerate(positions):
                 position = check_position(given, writer.n_items, f"positions[{row}]")
-                _, revision, label, _ = writer.latest(position)
-                if revision == 0:
+                held = writer.latest("answers", position)
+                if not held.number:
+                    name = writer.name(position)
                     raise InputError(
-                        f"{annotator!r} has not answered item {writer.name(position)!r}; nothing to "
-                        "withdraw."
+                        f"{annotator!r} has not answered item {name!r}; nothing to withdraw."
                     )
-                if label is not None:
-                    writer.append(position, revision + 1, None, None, None)
-        return writer.next - first
+                if held.said is not None:
+                    writer.append(position, held.revision + 1, None, None, None)
+                    n_withdrawn += 1
+        return n_withdrawn
 
     def current_labels(self) -> dict[int, dict[str, str]]:
         """Position → {annotator: label} of what holds now; annotators as their labels came."""
@@ -205,26 +221,22 @@ class Writer:
     ) -> None:
         self.database, self.connection = database, connection
         self.annotator, self.source = annotator, source
-        self.n_items, self.next = connection.execute(
-            "SELECT (SELECT coalesce(max(position) + 1, 0) FROM items), (SELECT coalesce(max("
-            "answer), 0) + 1 FROM answers)"
-        ).fetchone()
+        self.n_items = count_items(connection)
         self.renames = Renames.read(connection) if renames is None else renames
 
-    def latest(self, position: int) -> tuple[int, int, str | None, str | None]:
-        """Number, revision, label and comment of the annotator's last answer; zeros if none.
-
-        The label by its name of today.
-        """
+    def latest(self, table: str, position: int, before: int = 1 << 62) -> Word:
+        """The annotator's latest row of that table about an item, before row ``before``."""
         row = self.connection.execute(
-            "SELECT answer, revision, label, comment FROM answers WHERE position = ? AND annotator "
-            "= ? ORDER BY revision DESC LIMIT 1",
-            (position, self.annotator),
+            f"{_LATEST[table]} WHERE position = ? AND annotator = ? AND rowid < ? ORDER BY rowid "
+            "DESC LIMIT 1",
+            (position, self.annotator, before),
         ).fetchone()
         if row is None:
-            return 0, 0, None, None
-        answer, revision, label, comment = row
-        return answer, revision, self.renames.now(label, answer), comment
+            return Word()
+        number, revision, said, comment = row
+        if table == "answers":
+            said = self.renames.now(said, number)
+        return Word(number, revision, said, comment)
 
     def append(
         self,
@@ -234,10 +246,9 @@ class Writer:
         request: str | None,
         comment: str | None,
     ) -> int:
-        fields = (self.next, position, self.annotator, revision, label, self.source)
-        self.database.insert("answers", (*fields, request, comment, now()))
-        self.next += 1
-        return self.next - 1
+        """Write an answer; its number."""
+        said = (self.annotator, revision, label, self.source)
+        return self.database.insert("answers", position, *said, request, comment)
 
     def known(
         self, request: str | None, name: str, *expected: tuple[str, int, str | None]
@@ -250,7 +261,7 @@ class Writer:
             return None
         row = self.connection.execute(_KNOWN, {"id": check_text(request, name)}).fetchone()
         if row is not None and row[2] is None:
-            row = self.connection.execute(f"{_LOOK[row[0]]} rowid = ?", (row[1],)).fetchone()
+            row = self.connection.execute(f"{_ROWS[row[0]]} WHERE rowid = ?", (row[1],)).fetchone()
         if row is None:
             return None
         known = Known(*row)
@@ -271,13 +282,8 @@ class Writer:
 
     def remember(self, request: str | None, table: str, number: int, position: int) -> None:
         """Keep the id of a request that said what the annotator had said before, in that row."""
-        if request is None:
-            return
-        (last,) = self.connection.execute(
-            "SELECT coalesce(max(repeat), 0) FROM requests"
-        ).fetchone()
-        fields = (last + 1, position, self.annotator, table, number, request, now())
-        self.database.insert("requests", fields)
+        if request is not None:
+            self.database.insert("requests", position, self.annotator, table, number, request)
 
     def name(self, position: int) -> str:
         return read_item(self.connection, self.database.project, position).id
@@ -298,39 +304,36 @@ class Writer:
 
 
 def _store(
-    writer: Writer,
-    submission: Submission,
-    where: str,
-    classes: list[str],
-    wanted: int,
-    revise: bool,
+    writer: Writer, given: Submission, where: str, classes: list[str], wanted: int, revise: bool
 ) -> tuple[str, int]:
     """One answer: 'new', 'repeated' or 'revised', and its number."""
-    position = check_position(submission.position, writer.n_items, f"{where}.position")
-    label, request, comment = submission.label, submission.request_id, submission.comment
-    label = writer.renames.understood(label, classes)
+    position = check_position(given.position, writer.n_items, f"{where}.position")
+    label = writer.renames.understood(given.label, classes)
     if not isinstance(label, str) or label not in classes:
+        name = writer.name(position)
         raise LabelError(
-            f"{where} (item {writer.name(position)!r}) has the label {label!r}, which is not one of "
-            f"the classes {classes}; correct the label, or add the class to the project."
+            f"{where} (item {name!r}) has the label {label!r}, which is not one of the classes "
+            f"{classes}; correct the label, or add the class to the project."
         )
-    if comment is not None and comment != "":
-        check_text(comment, f"{where}.comment")
-    known = writer.known(request, f"{where}.request_id", ("answers", position, label))
+    if given.comment:
+        check_text(given.comment, f"{where}.comment")
+    known = writer.known(given.request_id, f"{where}.request_id", ("answers", position, label))
     if known is not None:
         return "repeated", known.number
-    answer, revision, held, remark = writer.latest(position)
+    answer, revision, held, comment = writer.latest("answers", position)
     if held is not None and held != label and not revise:
         raise HeldLabelError(
-            f"Item {writer.name(position)!r} already has the label {held!r} from {writer.annotator!r}; "
-            f"to correct it to {label!r}, submit it as a revision (--revise; in Python "
-            "revise=True).",
+            f"Item {writer.name(position)!r} already has the label {held!r} from "
+            f"{writer.annotator!r}; to correct it to {label!r}, submit it as a revision (--revise; "
+            "in Python revise=True).",
             held,
         )
-    repeated = held == label and not (revise and comment and comment != remark)
+    repeated = held == label and not (revise and given.comment and given.comment != comment)
     if repeated:
-        writer.remember(request, "answers", answer, position)
+        writer.remember(given.request_id, "answers", answer, position)
     else:
-        answer = writer.append(position, revision + 1, label, request, comment or None)
+        answer = writer.append(
+            position, revision + 1, label, given.request_id, given.comment or None
+        )
     writer.end_lease(position, wanted)
     return "repeated" if repeated else "new" if held is None else "revised", answer

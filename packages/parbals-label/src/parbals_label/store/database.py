@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from parbals_label.store.folder import (
 )
 from parbals_label.store.integrity import compare, problems, read_meta
 from parbals_label.store.journal import Journal, entry, proved_id
-from parbals_label.store.rows import checksum
+from parbals_label.store.rows import checksum, now
 from parbals_label.store.schema import COLUMNS, check_version
 
 __all__ = ["Database"]
@@ -111,16 +111,23 @@ class Database:
             raise
         connection.execute("RELEASE part")
 
-    def insert(self, table: str, fields: Sequence[object]) -> None:
-        """Append a proved row to one of the tables of ``COLUMNS``, inside a transaction."""
-        assert self._connection is not None
-        assert self._lines is not None
-        proof, marks = checksum(self.project, table, fields), ", ?" * len(fields)
-        self._connection.execute(
-            f"INSERT INTO {table} ({COLUMNS[table]}, checksum) VALUES (?{marks})", (*fields, proof)
+    def insert(self, table: str, *values: int | str | None) -> int:
+        """Append a row to one of the tables of ``COLUMNS``, inside a transaction; its number.
+
+        ``values`` are those between its number and its time: the position of an item is the first.
+        """
+        connection, lines = self._connection, self._lines
+        assert connection is not None
+        assert lines is not None
+        (last,) = connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()
+        row = (last + 1, *values, now())
+        proof, marks = checksum(self.project, table, row), ", ?" * len(row)
+        connection.execute(
+            f"INSERT INTO {table} ({COLUMNS[table]}, checksum) VALUES (?{marks})", (*row, proof)
         )
-        name = proved_id(self._connection, self.project, int(str(fields[1])))
-        self._lines.append(entry(self.project, table, fields, proof, name))
+        name = proved_id(connection, self.project, row[1])
+        lines.append(entry(self.project, table, row, proof, name))
+        return int(row[0])
 
     def known_names(self, connection: sqlite3.Connection) -> set[str]:
         """Everybody who has ever labelled something; inside a transaction or outside."""

@@ -3,16 +3,14 @@
 Kept like answers: appended, never changed, proved by a checksum.
 """
 
-import sqlite3
-
 from parbals.errors import InputError
 
-from parbals_label.store.answers import HeldLabelError, Known, Writer
+from parbals_label.store.answers import HeldLabelError, Word, Writer
 from parbals_label.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
 from parbals_label.store.database import Database
 from parbals_label.store.queue import held_lease, lease_to
 from parbals_label.store.records import Lease, Pass, Undone
-from parbals_label.store.rows import check_position, check_text, moment, now
+from parbals_label.store.rows import check_position, check_text, moment
 from parbals_label.store.schema import COLUMNS
 
 __all__ = ["KINDS", "Passes"]
@@ -43,32 +41,32 @@ class Passes:
         check_text(annotator, "annotator")
         if kind not in KINDS:
             raise InputError(f"kind is {kind!r}; choose one of: {', '.join(KINDS)}.")
-        if comment is not None and comment != "":
+        if comment:
             check_text(comment, "comment")
         with self._db.transaction() as connection:
             writer = Writer(self._db, connection, annotator)
             position = check_position(position, writer.n_items, "position")
             if writer.known(request_id, "request_id", ("passes", position, kind)) is not None:
                 return "repeated"
-            _, _, held, _ = writer.latest(position)
+            held = writer.latest("answers", position).said
             if held is not None:
                 raise HeldLabelError(
                     f"Item {writer.name(position)!r} already has the label {held!r} from "
                     f"{annotator!r}; take it back before passing the item.",
                     held,
                 )
-            number, earlier, remark = _latest(connection, position, annotator)
-            repeated = earlier == kind and (not comment or comment == remark)
+            before = _standing_pass(writer, position)
+            repeated = before.said == kind and (not comment or comment == before.comment)
             if repeated:
-                writer.remember(request_id, "passes", number, position)
+                writer.remember(request_id, "passes", before.number, position)
             else:
-                _append(writer, position, kind, request_id, comment or None)
+                self._db.insert("passes", position, annotator, kind, request_id, comment or None)
             connection.execute(
                 "UPDATE leases SET annotator = NULL, expires = NULL WHERE position = ? AND "
                 "annotator = ? AND queued",
                 (position, annotator),
             )
-        return "repeated" if repeated else "new" if earlier is None else "revised"
+        return "repeated" if repeated else "new" if before.said is None else "revised"
 
     def undo(
         self, position: int, annotator: str, *, lease_seconds: float, request_id: str | None = None
@@ -84,12 +82,13 @@ class Passes:
             position = check_position(position, writer.n_items, "position")
             taken_back = (("answers", position, None), ("passes", position, TAKEN_BACK))
             known = writer.known(request_id, "request_id", *taken_back)
-            if known is not None:
-                return _undone(connection, writer, known), held_lease(
-                    connection, position, annotator
-                )
-            undone = _take_back(connection, writer, position, request_id)
-            lease = lease_to(connection, position, annotator, moment() + lease_seconds)
+            if known is None:
+                undone = _take_back(writer, position, request_id)
+                lease = lease_to(connection, position, annotator, moment() + lease_seconds)
+            else:  # what it took back is the annotator's row before its own
+                earlier = writer.latest(known.table, position, known.number)
+                undone = _undone(known.table, earlier)
+                lease = held_lease(connection, position, annotator)
         return undone, lease
 
     def passes(self) -> dict[int, dict[str, str]]:
@@ -114,57 +113,26 @@ class Passes:
         return [Pass(*row) for row in rows]
 
 
-def _latest(
-    connection: sqlite3.Connection, position: int, annotator: str
-) -> tuple[int, str | None, str | None]:
-    """Number, kind and comment of an annotator's pass of an item; 0 and None if there is none."""
-    row = connection.execute(
-        "SELECT pass, kind, comment FROM passes WHERE position = ? AND annotator = ? ORDER BY pass "
-        "DESC LIMIT 1",
-        (position, annotator),
-    ).fetchone()
-    return (0, None, None) if row is None or row[1] == TAKEN_BACK else row
+def _standing_pass(writer: Writer, position: int) -> Word:
+    """The annotator's pass of an item, unless there is none or it was taken back."""
+    word = writer.latest("passes", position)
+    return Word() if word.said == TAKEN_BACK else word
 
 
-def _append(
-    writer: Writer, position: int, kind: str, request: str | None, comment: str | None
-) -> None:
-    (number,) = writer.connection.execute(
-        "SELECT 1 + coalesce(max(pass), 0) FROM passes"
-    ).fetchone()
-    fields = (number, position, writer.annotator, kind, request, comment, now())
-    writer.database.insert("passes", fields)
-
-
-def _take_back(
-    connection: sqlite3.Connection, writer: Writer, position: int, request: str | None
-) -> Undone:
-    _, revision, held, comment = writer.latest(position)
-    if held is not None:
-        writer.append(position, revision + 1, None, request, None)
-        return Undone(held, None, comment)
-    _, kind, comment = _latest(connection, position, writer.annotator)
-    if kind is None:
+def _take_back(writer: Writer, position: int, request: str | None) -> Undone:
+    answer = writer.latest("answers", position)
+    if answer.said is not None:
+        writer.append(position, answer.revision + 1, None, request, None)
+        return _undone("answers", answer)
+    word = _standing_pass(writer, position)
+    if word.said is None:
         raise InputError(
             f"{writer.annotator!r} has neither labelled nor passed item {writer.name(position)!r}."
         )
-    _append(writer, position, TAKEN_BACK, request, None)
-    return Undone(None, kind, comment)
+    writer.database.insert("passes", position, writer.annotator, TAKEN_BACK, request, None)
+    return _undone("passes", word)
 
 
-def _undone(connection: sqlite3.Connection, writer: Writer, known: Known) -> Undone:
-    """What an earlier request took back: the annotator's row before its own."""
-    mine = (known.position, known.annotator, known.number)
-    if known.table == "answers":
-        label, comment, answer = connection.execute(
-            "SELECT label, comment, answer FROM answers WHERE position = ? AND annotator = ? AND "
-            "answer < ? ORDER BY answer DESC LIMIT 1",
-            mine,
-        ).fetchone()
-        return Undone(writer.renames.now(label, answer), None, comment)
-    kind, comment = connection.execute(
-        "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? AND pass < ? ORDER "
-        "BY pass DESC LIMIT 1",
-        mine,
-    ).fetchone()
-    return Undone(None, kind, comment)
+def _undone(table: str, word: Word) -> Undone:
+    label, kind = (word.said, None) if table == "answers" else (None, word.said)
+    return Undone(label, kind, word.comment)
