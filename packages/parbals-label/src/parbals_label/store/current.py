@@ -12,14 +12,14 @@ from parbals.errors import ProjectDamagedError
 from parbals_label.store.rows import UNREADABLE, from_json
 
 __all__ = [
-    *("CURRENT", "CURRENT_PASSES", "PASSED", "RENAMES", "SINCE", "TAKEN_BACK", "UNSEEN"),
+    *("CURRENT", "CURRENT_PASSES", "PASSED", "RENAMES", "SINCE", "PASS_TAKEN_BACK", "UNSEEN"),
     *("Labelled", "Names", "Renames", "count_labels", "has_label", "has_passed", "labels_of"),
 ]
 
 RENAMES = "renames"
 """The setting that lists them."""
-TAKEN_BACK = "taken back"
-PASSED = f"kind <> '{TAKEN_BACK}'"
+PASS_TAKEN_BACK = "taken back"
+PASSED = f"kind <> '{PASS_TAKEN_BACK}'"
 """A condition on a current pass: it was not taken back."""
 
 

@@ -6,7 +6,7 @@ Kept like answers: appended, never changed, proved by a checksum.
 from parbals.errors import InputError
 
 from parbals_label.store.answers import HeldLabelError, Word, Writer
-from parbals_label.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
+from parbals_label.store.current import CURRENT_PASSES, PASS_TAKEN_BACK, PASSED, has_label
 from parbals_label.store.database import Database
 from parbals_label.store.queue import held_lease, lease_to
 from parbals_label.store.records import Lease, Pass, Undone
@@ -80,7 +80,7 @@ class Passes:
         with self._db.transaction() as connection:
             writer = Writer(self._db, connection, annotator)
             position = check_position(position, writer.n_items, "position")
-            taken_back = (("answers", position, None), ("passes", position, TAKEN_BACK))
+            taken_back = (("answers", position, None), ("passes", position, PASS_TAKEN_BACK))
             known = writer.known(request_id, "request_id", *taken_back)
             if known is None:
                 undone = _take_back(writer, position, request_id)
@@ -116,7 +116,7 @@ class Passes:
 def _standing_pass(writer: Writer, position: int) -> Word:
     """The annotator's pass of an item, unless there is none or it was taken back."""
     word = writer.latest("passes", position)
-    return Word() if word.said == TAKEN_BACK else word
+    return Word() if word.said == PASS_TAKEN_BACK else word
 
 
 def _take_back(writer: Writer, position: int, request: str | None) -> Undone:
@@ -129,7 +129,7 @@ def _take_back(writer: Writer, position: int, request: str | None) -> Undone:
         raise InputError(
             f"{writer.annotator!r} has neither labelled nor passed item {writer.name(position)!r}."
         )
-    writer.database.insert("passes", position, writer.annotator, TAKEN_BACK, request, None)
+    writer.database.insert("passes", position, writer.annotator, PASS_TAKEN_BACK, request, None)
     return _undone("passes", word)
 
 

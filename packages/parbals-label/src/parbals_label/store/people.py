@@ -13,28 +13,16 @@ from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 
-from parbals_label.store.meta import Meta
-from parbals_label.store.records import Person
+from parbals_label.store.records import INVITED, NEW_LINK, REVOKED, ROLE, Person
 from parbals_label.store.rows import check_text, now
+from parbals_label.store.settings import Settings
 
 __all__ = [
-    *(
-        "ANNOTATOR",
-        "INVITED",
-        "NEW_LINK",
-        "OWNER",
-        "PREFIXES",
-        "RESERVED",
-        "REVOKED",
-        "ROLE",
-        "ROLES",
-    ),
-    *("Entry", "People", "check_name", "hashed", "is_reserved", "name_key"),
+    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "ROLES", "Entry", "People"),
+    *("check_name", "hashed", "is_reserved", "name_key"),
 ]
 
 OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
-INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
-"""Kinds of events."""
 RESERVED = ("import", "notebook")
 PREFIXES = ("machine:", "label-studio ")
 """Names, and beginnings of names, under which programs label and hold items."""
@@ -90,7 +78,7 @@ def check_name(name: Any) -> str:
     return text
 
 
-class People(Meta):
+class People(Settings):
     """The part of the store that holds people, their links and their sessions."""
 
     def invite(self, name: str, role: str = ANNOTATOR) -> str:

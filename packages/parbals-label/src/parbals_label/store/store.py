@@ -17,14 +17,13 @@ from parbals_label.store.database import Database
 from parbals_label.store.folder import create_file
 from parbals_label.store.integrity import compare, problems, salvage
 from parbals_label.store.items import Items
-from parbals_label.store.meta import check_classes, write_meta
 from parbals_label.store.passes import Passes
 from parbals_label.store.people import People
 from parbals_label.store.queue import Queue
 from parbals_label.store.records import Answer, Report
 from parbals_label.store.rows import from_json, now, to_json
 from parbals_label.store.schema import check_version
-from parbals_label.store.settings import checked_settings
+from parbals_label.store.settings import check_classes, checked_settings, write_meta
 
 __all__ = ["Store"]
 
