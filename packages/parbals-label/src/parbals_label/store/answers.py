@@ -199,13 +199,13 @@ class Answers:
     def labelled(self) -> list[int]:
         """Positions that have a label now, from whomever."""
         with self._db.reading() as connection:
-            return list(self._db.labelled(connection))
+            return list(self._db.answered(connection).labelled)
 
     @property
     def n_labelled(self) -> int:
         """How many items have a label now."""
         with self._db.reading() as connection:
-            return len(self._db.labelled(connection))
+            return len(self._db.answered(connection).labelled)
 
 
 class Writer:

@@ -13,7 +13,7 @@ from parbals_label.store.rows import UNREADABLE, from_json
 
 __all__ = [
     *("CURRENT", "CURRENT_PASSES", "PASSED", "RENAMES", "SINCE", "PASS_TAKEN_BACK", "UNSEEN"),
-    *("Labelled", "Names", "Renames", "count_labels", "has_label", "has_passed", "labels_of"),
+    *("Answered", "Renames", "count_labels", "has_label", "has_passed", "labels_of"),
 ]
 
 RENAMES = "renames"
@@ -58,53 +58,36 @@ UNSEEN = (
 """Items on the page that nobody has now and nobody has said anything about, and their batches."""
 
 
-class Labelled:
-    """The items that have a label now; only what was answered since the last time is read."""
+class Answered:
+    """The items that have a label now, and everybody who has ever labelled something.
+
+    Only what was answered since the last time is read. Neither set is to be changed by others.
+    """
 
     def __init__(self) -> None:
-        self._positions: set[int] = set()
+        self.labelled: set[int] = set()
+        self.names: set[str] = set()
         self._last = 0
 
-    def read(self, connection: sqlite3.Connection, *, is_committed: bool) -> set[int]:
-        """Their positions, which are not to be changed.
-
-        Answers that are not committed yet count, but are not remembered: they may be undone.
-        """
+    def read(self, connection: sqlite3.Connection, *, is_committed: bool) -> "Answered":
+        """Both as they are now; answers that may be undone yet count, but are not remembered."""
         (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
         if last == self._last:
-            return self._positions
-        positions = self._positions if is_committed else set(self._positions)
+            return self
+        now = self
+        if not is_committed:
+            now = Answered()
+            now.labelled, now.names = set(self.labelled), set(self.names)
         newer = _answers("position IN (SELECT position FROM answers WHERE answer > ?)")
-        for position, n_labels in connection.execute(
-            f"SELECT position, sum(label IS NOT NULL) FROM ({newer}) GROUP BY position",
+        for position, annotator, n_labels in connection.execute(
+            "SELECT position, annotator, sum(label IS NOT NULL) OVER (PARTITION BY position) FROM "
+            f"({newer})",
             (self._last,),
         ):
-            (positions.add if n_labels else positions.discard)(position)
-        if is_committed:
-            self._last = last
-        return positions
-
-
-class Names:
-    """Everybody who has ever labelled something; names are added, never removed."""
-
-    def __init__(self) -> None:
-        self._names: set[str] = set()
-        self._last = 0
-
-    def read(self, connection: sqlite3.Connection, n_uncommitted: int) -> set[str]:
-        """The names as they are now; only answers that are new since the last time are read.
-
-        The last ``n_uncommitted`` may be undone yet, and are read again.
-        """
-        rows = connection.execute(
-            "SELECT annotator, max(answer) FROM answers WHERE answer > ? GROUP BY annotator",
-            (self._last,),
-        ).fetchall()
-        if rows:
-            self._names.update(name for name, _ in rows)
-            self._last = max(self._last, max(last for _, last in rows) - n_uncommitted)
-        return self._names
+            (now.labelled.add if n_labels else now.labelled.discard)(position)
+            now.names.add(annotator)
+        now._last = last
+        return now
 
 
 class Renames:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 
-from parbals_label.store.current import Labelled, Names
+from parbals_label.store.current import Answered
 from parbals_label.store.folder import (
     FILE_NAME,
     check_folder,
@@ -86,16 +86,6 @@ class Database:
             self.journal.append(lines)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Calls inside the block share one commit at its end; none of them is confirmed before.
-
-        A call that is refused undoes itself and leaves the others; any other error undoes the whole
-        block.
-        """
-        with self.transaction():
-            yield
-
-    @contextmanager
     def _part(self, lines: list[bytes]) -> Iterator[sqlite3.Connection]:
         """One call of several that share a commit."""
         connection, before = self._connection, len(lines)
@@ -129,13 +119,9 @@ class Database:
         lines.append(entry(self.project, table, row, proof, name))
         return int(row[0])
 
-    def known_names(self, connection: sqlite3.Connection) -> set[str]:
-        """Everybody who has ever labelled something; inside a transaction or outside."""
-        return self._names.read(connection, len(self._lines or ()))
-
-    def labelled(self, connection: sqlite3.Connection) -> set[int]:
-        """Positions of the items that have a label now; inside a transaction or outside."""
-        return self._labelled.read(connection, is_committed=not self._lines)
+    def answered(self, connection: sqlite3.Connection) -> Answered:
+        """Who has labelled, and which items have a label now; inside a transaction or outside."""
+        return self._answered.read(connection, is_committed=not self._lines)
 
     def settle(self) -> None:
         """Fold what the -wal file holds into the project's file, as far as nobody is in the way."""
@@ -190,7 +176,7 @@ class Database:
                 patiently(lambda: connection.execute("SELECT 1 FROM sqlite_master").fetchone())
         self._files = self._identity()
         self.index_checked = False
-        self._names, self._labelled = Names(), Labelled()  # another file may lie there now
+        self._answered = Answered()  # another file may lie there now
 
     def _reader(self) -> sqlite3.Connection:
         """A read-only connection to a sound project."""

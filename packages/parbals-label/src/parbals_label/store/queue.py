@@ -22,7 +22,7 @@ from parbals_label.store.current import (
 )
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
-from parbals_label.store.items import count_items
+from parbals_label.store.items import check_positions, count_items
 from parbals_label.store.records import Lease, QueueCounts, Why
 from parbals_label.store.rows import check_position, check_text, from_json, moment
 from parbals_label.store.settings import ProjectSettings
@@ -40,6 +40,8 @@ NOBODYS = "queued AND (annotator IS NULL OR expires <= :now)"
 """A condition: the item waits on the page, and is in nobody's hands."""
 _WHO = ("leases.position", ":who")
 _NEW = f"NOT {has_label(*_WHO)} AND NOT {has_passed(*_WHO)}"
+OUT = "queued AND annotator IS NOT NULL AND expires > :now"
+"""A condition: it is in somebody's hands."""
 FREE = f"{NOBODYS} AND {_NEW}"
 """A condition: besides, :who has neither answered nor passed it."""
 _NEW_ONE = f"SELECT 1 FROM leases WHERE position = :position AND {_NEW}"
@@ -64,7 +66,7 @@ class Queue:
             wanted = ProjectSettings.of(read_meta(connection)[0]).answers_wanted
             hand = Hand(connection, annotator, now, wanted)
             hand.keep(n)
-            known = self._db.known_names(connection)
+            known = self._db.answered(connection).names
             room = n
             if annotator not in known:
                 room = len(hand.given) + room_for_newcomers(connection, known, now)
@@ -78,36 +80,26 @@ class Queue:
 
     def renew(self, annotator: str, positions: Sequence[int], lease_seconds: float) -> list[int]:
         """Start the annotator's leases again; which of the positions are still theirs."""
-        with self._db.transaction() as connection:
-            n_items = count_items(connection)
-            checked = [
-                check_position(p, n_items, f"positions[{row}]") for row, p in enumerate(positions)
-            ]
-            expires = moment() + lease_seconds
-            return [
-                position
-                for position in dict.fromkeys(checked)
-                if connection.execute(
-                    "UPDATE leases SET expires = ? WHERE position = ? AND annotator = ? AND queued",
-                    (expires, position, annotator),
-                ).rowcount
-            ]
+        return self._change(annotator, positions, annotator, moment() + lease_seconds)
 
     def release(self, annotator: str, positions: Sequence[int]) -> int:
         """Put the annotator's items back into the queue; returns how many were theirs."""
+        return len(self._change(annotator, positions, None, None))
+
+    def _change(
+        self, annotator: str, positions: Sequence[int], holder: str | None, expires: float | None
+    ) -> list[int]:
+        """Write a new holder and end of the annotator's leases; which of the items were theirs."""
         with self._db.transaction() as connection:
-            n_items = count_items(connection)
-            checked = [
-                check_position(p, n_items, f"positions[{row}]") for row, p in enumerate(positions)
-            ]
-            return sum(
-                connection.execute(
-                    "UPDATE leases SET annotator = NULL, expires = NULL "
-                    "WHERE position = ? AND annotator = ? AND queued",
-                    (position, annotator),
+            return [
+                position
+                for position in dict.fromkeys(check_positions(connection, positions))
+                if connection.execute(
+                    "UPDATE leases SET annotator = ?, expires = ? WHERE position = ? AND annotator "
+                    "= ? AND queued",
+                    (holder, expires, position, annotator),
                 ).rowcount
-                for position in dict.fromkeys(checked)
-            )
+            ]
 
     def release_all(self, annotator: str | None = None) -> int:
         """Give back every item that is out with the annotator, or with anybody; how many.
@@ -137,29 +129,20 @@ class Queue:
     def room(self) -> int:
         """How many more items may be chosen for the page before somebody labels one."""
         with self._db.reading() as connection:
-            known = self._db.known_names(connection)
+            known = self._db.answered(connection).names
             (n,) = connection.execute("SELECT count(*) FROM leases WHERE queued").fetchone()
             (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
         return max(0, most_queued(last, len(known)) - n)
 
     def queue_counts(self, annotator: str | None = None) -> QueueCounts:
         """How many items wait, and how many are out, on the page."""
+        asked = {"who": annotator, "now": moment()}
         with self._db.reading() as connection:
-            asked = {"who": annotator, "now": moment()}
-            (free,) = connection.execute(
-                f"SELECT count(*) FROM leases WHERE {NOBODYS}", asked
-            ).fetchone()
-            (out,) = connection.execute(
-                "SELECT count(*) FROM leases WHERE queued AND annotator IS NOT NULL AND expires > "
-                ":now",
-                asked,
-            ).fetchone()
-            ready = free
-            if annotator is not None:
-                (ready,) = connection.execute(
-                    f"SELECT count(*) FROM leases WHERE {FREE}", asked
-                ).fetchone()
-        return QueueCounts(ready, free, out)
+            counts = [
+                connection.execute(f"SELECT count(*) FROM leases WHERE {which}", asked).fetchone()
+                for which in (NOBODYS if annotator is None else FREE, NOBODYS, OUT)
+            ]
+        return QueueCounts(*(count for (count,) in counts))
 
     def unseen(self) -> dict[str, list[int]]:
         """Positions that wait on the page and were not answered or passed by anybody yet.
@@ -195,7 +178,8 @@ class Queue:
             passed = connection.execute(
                 f"SELECT position FROM ({CURRENT_PASSES}) WHERE {PASSED}"
             ).fetchall()
-            return len(self._db.labelled(connection).union(position for (position,) in passed))
+            labelled = self._db.answered(connection).labelled
+        return len(labelled.union(position for (position,) in passed))
 
     def why(self, position: int) -> Why | None:
         """The item's place in the batch that chose it last; None if none did."""
@@ -234,8 +218,7 @@ class Hand:
 
     def take_over(self, n: int, known: set[str]) -> None:
         """Items of newcomers, until there are ``n``."""
-        theirs = "queued AND annotator IS NOT NULL AND annotator <> :who AND expires > :now"
-        for position, holder in self._rows(theirs, "expires, batch, rank"):
+        for position, holder in self._rows(f"{OUT} AND annotator <> :who", "expires, batch, rank"):
             if len(self.given) >= n:
                 return
             if holder not in known and self._is_new(position):
@@ -266,12 +249,8 @@ def most_queued(n_answers: int, n_known: int) -> int:
 
 def room_for_newcomers(connection: sqlite3.Connection, known: set[str], now: float) -> int:
     """How many more items newcomers may have, all together."""
-    rows = connection.execute(
-        "SELECT annotator, count(*) FROM leases WHERE queued AND annotator IS NOT NULL AND expires "
-        "> ? GROUP BY annotator",
-        (now,),
-    )
-    held = sum(count for name, count in rows if name not in known)
+    rows = connection.execute(f"SELECT annotator FROM leases WHERE {OUT}", {"now": now})
+    held = sum(name not in known for (name,) in rows)
     return most_of_newcomers(count_items(connection)) - held
 
 

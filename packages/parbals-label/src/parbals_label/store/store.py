@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -89,13 +89,15 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         """Close the project; closing twice is fine."""
         self._db.close()
 
-    def together(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def together(self) -> Iterator[None]:
         """Calls inside the block share one commit, and none is on disk before the block has ended.
 
         A call that refuses its input stores nothing and leaves the others; any other error undoes
         the whole block.
         """
-        return self._db.together()
+        with self._db.transaction():
+            yield
 
     def __enter__(self) -> Self:
         return self
@@ -129,24 +131,18 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
     def latest_report(self) -> Report | None:
         """The report stored last."""
-        with self._db.reading() as connection:
-            row = connection.execute(
-                "SELECT report, created, n_labels, body FROM reports ORDER BY report DESC LIMIT 1"
-            ).fetchone()
-        return None if row is None else Report(row[0], row[1], row[2], from_json(row[3], dict))
+        return next(iter(self._reports("ORDER BY report DESC LIMIT 1")), None)
 
     def reports(self, after: int = 0) -> list[Report]:
         """All stored reports, oldest first, or those with a number above ``after``."""
+        return self._reports("WHERE report > ? ORDER BY report", after)
+
+    def _reports(self, which: str, *values: int) -> list[Report]:
         with self._db.reading() as connection:
             rows = connection.execute(
-                "SELECT report, created, n_labels, body FROM reports WHERE report > ? ORDER BY "
-                "report",
-                (after,),
+                f"SELECT report, created, n_labels, body FROM reports {which}", values
             ).fetchall()
-        return [
-            Report(report, created, n_labels, from_json(body, dict))
-            for report, created, n_labels, body in rows
-        ]
+        return [Report(number, at, n, from_json(body, dict)) for number, at, n, body in rows]
 
     def revision(self) -> tuple[int, ...]:
         """Numbers that change whenever answers, passes, batches, reports or settings do."""
