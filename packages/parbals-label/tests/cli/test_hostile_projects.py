@@ -13,8 +13,8 @@ from parbals.cli.main import parbals
 from parbals.errors import ParbalsError, ProjectError
 from parbals_label.store.folder import check_folder, is_project_file
 from parbals_label.store.journal import _proof
-from parbals_label.store.meta import write_meta
 from parbals_label.store.rows import checksum
+from parbals_label.store.settings import write_meta
 from parbals_label.store.store import Store
 from parbals_label.web.queries import Curve, Tasks, live
 from parbals_label.web.schemas import QueueOut, ServerOut
@@ -22,7 +22,7 @@ from parbals_label.web.supervisor import Supervisor
 
 FILES = (
     *("project.sqlite3", "project.sqlite3-wal", "project.sqlite3-shm", "project.journal"),
-    *("project.witness", "page-token", "page-address", "page-open.html"),
+    *("page-token", "page-address", "page-open.html"),
     *("page.lock", "machine-0a.lock", "features"),
 )
 SHAPES = ("link", "dangling link", "hard link", "pipe", "folder", "socket", "device")

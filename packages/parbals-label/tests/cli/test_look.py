@@ -8,7 +8,7 @@ from message_data import truth
 from message_projects import ROLES, fill
 from parbals.cli.main import main
 from parbals.errors import ProjectDamagedError
-from parbals_label.store.pen import Pen
+from parbals_label.store.answers import Writer
 from parbals_label.store.store import Store
 
 MEASURED = {"n": 40, "n_wrong": 0, "n_audit": 50, "n_labels": 128}
@@ -38,7 +38,7 @@ class TestFiles:
         self, run, project, tmp_path
     ):
         with Store.open(project) as store, store._db.transaction() as connection:
-            Pen(store._db, connection, "ann").append(9, 1, "ham", None, "so\0so")
+            Writer(store._db, connection, "ann").append(9, 1, "ham", None, "so\0so")
         assert "7 answers" in run("salvage", project, "--out", "answers.csv")
         assert "rows in history.csv" in run("history", project, "--out", "history.csv")
         for name in ("answers.csv", "history.csv"):

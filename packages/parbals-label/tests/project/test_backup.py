@@ -208,7 +208,7 @@ def test_predictions_that_are_gone_are_left_out_and_features_are_missed(project,
     [
         "../evil.png", "/tmp/evil.png", "a/../../evil.png", "a//evil.png", "./evil.png",
         "C:\\evil.png", "C:/evil.png", "a\\..\\evil.png", ".bashrc", ".git/evil.png", "evil.py",
-        "numpy.py", "page-token", "page-token/x.png", "project.sqlite3-wal", "project.witness",
+        "numpy.py", "page-token", "page-token/x.png", "project.sqlite3-wal",
         "PROJECT.SQLITE3", "Project.journal/x.png", "features-xyz.npy", "sub/project.sqlite3",
         "folder.png/", "a\nb.png", "a./evil.png",
     ],

@@ -6,9 +6,8 @@ from contextlib import closing
 import pytest
 from parbals.errors import InputError, LabelError, ProjectDamagedError
 from parbals_label.project.consensus import combined_labels
-from parbals_label.store.answers import HeldLabelError
+from parbals_label.store.answers import HeldLabelError, RequestUsedError
 from parbals_label.store.records import Submission
-from parbals_label.store.requests import RequestUsedError
 from parbals_label.store.store import Store
 
 

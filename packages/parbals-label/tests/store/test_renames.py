@@ -2,8 +2,8 @@
 
 import pytest
 from parbals.errors import InputError, LabelError
+from parbals_label.store.current import Renames
 from parbals_label.store.records import Submission
-from parbals_label.store.renames import Renames
 from parbals_label.store.store import Store
 
 

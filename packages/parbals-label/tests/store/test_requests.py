@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 from parbals.errors import ProjectDamagedError
+from parbals_label.store.answers import RequestUsedError
 from parbals_label.store.journal import proved_start
 from parbals_label.store.records import Submission
-from parbals_label.store.requests import RequestUsedError
 from parbals_label.store.store import Store
 
 CLASSES = ("ham", "spam", "eggs")

@@ -24,7 +24,6 @@ from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 WRITER = Path(__file__).with_name("crash_writer.py")
-OLD = Path(__file__).parents[1] / "project" / "data" / "version-1"
 CLASSES = ("cat", "dog", 'it\'s "both"')
 FILE = "project.sqlite3"
 JOURNAL = "project.journal"
@@ -171,7 +170,7 @@ def test_two_processes_race_for_one_item(tmp_path, races):
 
 def test_a_project_kept_busy_by_another_program_gives_one_clear_sentence(tmp_path, monkeypatch):
     folder = make(tmp_path / "p")
-    monkeypatch.setattr("parbals_label.store.sqlite.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("parbals_label.store.folder.BUSY_SECONDS", 0.1)
     with (
         Store.open(folder) as store,
         closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other,
@@ -619,23 +618,3 @@ def test_answers_stored_together_share_one_write_and_a_refused_one_leaves_no_lin
         assert store.current_labels() == {0: {"ann": "cat"}, 3: {"ann": "dog"}}
     assert writes == [2]
     assert [answer.position for answer in Store.salvage(folder)] == [0, 3]
-
-
-def test_the_witness_of_an_older_parbals_is_believed_and_then_replaced(tmp_path):
-    folder = tmp_path / "p"
-    shutil.copytree(OLD, folder)
-    witness = (folder / "project.witness").read_bytes()
-    (folder / "project.witness").write_bytes(witness + b"x")
-    with pytest.raises(ProjectDamagedError, match="10 answers were confirmed but only 9 are there"):
-        Store.open(folder)
-    (folder / "project.witness").write_bytes(witness[:-1] + bytes([witness[-1] ^ 1]))
-    with pytest.raises(ProjectDamagedError, match="knows another row 9 of answers"):
-        Store.open(folder)
-    (folder / "project.witness").write_bytes(b"0" * 32 + witness[32:])
-    with pytest.raises(ProjectDamagedError, match="another project"):
-        Store.open(folder)
-    (folder / "project.witness").write_bytes(witness)
-    with Store.open(folder) as store:
-        assert store.check() == []
-    assert not (folder / "project.witness").exists()
-    assert len((folder / JOURNAL).read_text().splitlines()) == 9

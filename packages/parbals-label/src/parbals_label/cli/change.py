@@ -271,7 +271,7 @@ def release(folder: Path, annotator: str | None, as_json: bool) -> None:
       parbals release spam
       parbals release spam --annotator ann
     """
-    from parbals_label.store.meta import RELEASED
+    from parbals_label.store.records import RELEASED
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store, store.together():

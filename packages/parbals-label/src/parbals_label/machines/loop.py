@@ -19,8 +19,8 @@ from parbals_label.machines.asking import Asked, Asking
 from parbals_label.machines.json_lines import Reply
 from parbals_label.machines.pace import Pace, Stop
 from parbals_label.machines.programs import Program
-from parbals_label.store.clock import moment
 from parbals_label.store.records import Item, Submission
+from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
 
 __all__ = ["ENDINGS", "Result", "Rules", "label_items", "sole_run"]

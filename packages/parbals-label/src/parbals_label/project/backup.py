@@ -22,8 +22,7 @@ from parbals.files import whole_file
 
 from parbals_label.project.features import load_features
 from parbals_label.readers.images import IMAGE_SUFFIXES
-from parbals_label.store.database import FILE_NAME
-from parbals_label.store.folder import is_project_file
+from parbals_label.store.folder import FILE_NAME, is_project_file
 from parbals_label.store.journal import Journal
 from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store

@@ -23,8 +23,7 @@ from parbals_label.project.features import GIVEN, Encoded, features_of, open_enc
 from parbals_label.readers.items import NUMBERED, id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column, short
-from parbals_label.store.meta import ADDED
-from parbals_label.store.records import Submission
+from parbals_label.store.records import ADDED, Submission
 from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 

@@ -5,7 +5,7 @@ from typing import Any
 from parbals.learner.metric import metric_of
 
 from parbals_label.readers.cells import without_nul
-from parbals_label.store.meta import ADDED, CHANGED, RENAMED_CLASS
+from parbals_label.store.records import ADDED, CHANGED, RENAMED_CLASS
 from parbals_label.store.store import Store
 
 __all__ = ["COLUMNS", "change_words", "history_rows", "history_text"]

@@ -7,9 +7,19 @@ from typing import Any
 from parbals.errors import ProjectError
 
 from parbals_label.project.history import change_words
-from parbals_label.store.meta import ADDED, CHANGED, EXPORTED, RELEASED, RENAMED_CLASS, TAKEN_BACK
-from parbals_label.store.people import INVITED, NEW_LINK, REVOKED, ROLE
-from parbals_label.store.records import Event
+from parbals_label.store.records import (
+    ADDED,
+    CHANGED,
+    EXPORTED,
+    INVITED,
+    NEW_LINK,
+    RELEASED,
+    RENAMED_CLASS,
+    REVOKED,
+    ROLE,
+    TAKEN_BACK,
+    Event,
+)
 from parbals_label.store.store import Store
 
 __all__ = ["log_export", "log_rows", "log_text"]

@@ -23,7 +23,7 @@ from parbals.files import TEMPORARY_SUFFIX, sync_folder
 
 from parbals_label.project.backup import SUMS, Contents, check_project, is_backup_name
 from parbals_label.project.media import image_column
-from parbals_label.store.database import FILE_NAME
+from parbals_label.store.folder import FILE_NAME
 from parbals_label.store.store import Store
 
 __all__ = ["check_backup", "restore_backup"]

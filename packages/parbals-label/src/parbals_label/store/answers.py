@@ -1,24 +1,42 @@
-"""The answers of a project: appended, never changed, each proved by its checksum."""
+"""The answers of a project: appended, never changed, each proved by its checksum.
 
+A request that was answered is known by its id for ever, so that a late retry is free. The id stands
+with the answer or pass that the request made. One that made nothing, because the annotator had said
+the same before, has a row of its own in ``requests`` that names what it repeated: without it, a
+late retry would bring back what was corrected or withdrawn meanwhile.
+"""
+
+import sqlite3
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
 
-from parbals_label.store.current import CURRENT, SINCE
+from parbals_label.store.current import CURRENT, SINCE, Renames, count_labels
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items, read_item
-from parbals_label.store.pen import Pen
 from parbals_label.store.records import Annotator, Answer, Submission, SubmitResult
-from parbals_label.store.renames import Renames
 from parbals_label.store.rows import check_position, check_text
 from parbals_label.store.schema import COLUMNS
 from parbals_label.store.settings import ProjectSettings
 
-__all__ = ["SOURCES", "Answers", "HeldLabelError"]
+__all__ = ["SOURCES", "Answers", "HeldLabelError", "Known", "RequestUsedError", "Word", "Writer"]
 
 SOURCES = ("person", "import", "machine")
 """Who can have given an answer."""
+_ROWS = {
+    "answers": "SELECT 'answers', answer, position, annotator, label FROM answers",
+    "passes": "SELECT 'passes', pass, position, annotator, kind FROM passes",
+}
+_KNOWN = (
+    f"{_ROWS['answers']} WHERE request = :id UNION ALL {_ROWS['passes']} WHERE request = :id UNION "
+    "ALL SELECT kind, number, NULL, NULL, NULL FROM requests WHERE request = :id"
+)
+_LATEST = {
+    "answers": "SELECT answer, revision, label, comment FROM answers",
+    "passes": "SELECT pass, 0, kind, comment FROM passes",
+}
 
 
 class HeldLabelError(LabelError):
@@ -27,6 +45,35 @@ class HeldLabelError(LabelError):
     def __init__(self, message: str, held: str) -> None:
         super().__init__(message)
         self.held = held
+
+
+class RequestUsedError(InputError):
+    """The request id was used for something else."""
+
+
+class Known(NamedTuple):
+    """What a request was answered with: a row of ``answers`` or of ``passes``.
+
+    ``said`` is the label by the name it had then (None: withdrawn), or the kind of the pass.
+    """
+
+    table: str
+    number: int
+    position: int
+    annotator: str
+    said: str | None
+
+
+class Word(NamedTuple):
+    """An annotator's word on an item, as a row of ``answers`` or of ``passes``; zeros if none.
+
+    ``said`` is the label by its name of today (None: withdrawn), or the kind of the pass.
+    """
+
+    number: int = 0
+    revision: int = 0
+    said: str | None = None
+    comment: str | None = None
 
 
 class Answers:
@@ -58,11 +105,11 @@ class Answers:
         stored = []
         with self._db.transaction() as connection:
             meta = read_meta(connection)[0]
-            pen = Pen(self._db, connection, annotator, source, Renames.of(meta))
+            writer = Writer(self._db, connection, annotator, source, Renames.of(meta))
             classes, wanted = meta["classes"], ProjectSettings.of(meta).answers_wanted
             for row, submission in enumerate(answers):
                 where, may_revise = f"answers[{row}]", revise or submission.revise
-                stored.append(_store(pen, submission, where, classes, wanted, may_revise))
+                stored.append(_store(writer, submission, where, classes, wanted, may_revise))
         outcomes = [outcome for outcome, _ in stored]
         counts = {outcome: outcomes.count(outcome) for outcome in ("new", "repeated", "revised")}
         return SubmitResult(
@@ -76,19 +123,19 @@ class Answers:
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator)
-            first = pen.next
+            writer, n_withdrawn = Writer(self._db, connection, annotator), 0
             for row, given in enumerate(positions):
-                position = check_position(given, pen.n_items, f"positions[{row}]")
-                _, revision, label, _ = pen.latest(position)
-                if revision == 0:
+                position = check_position(given, writer.n_items, f"positions[{row}]")
+                held = writer.latest("answers", position)
+                if not held.number:
+                    name = writer.name(position)
                     raise InputError(
-                        f"{annotator!r} has not answered item {pen.name(position)!r}; nothing to "
-                        "withdraw."
+                        f"{annotator!r} has not answered item {name!r}; nothing to withdraw."
                     )
-                if label is not None:
-                    pen.append(position, revision + 1, None, None, None)
-        return pen.next - first
+                if held.said is not None:
+                    writer.append(position, held.revision + 1, None, None, None)
+                    n_withdrawn += 1
+        return n_withdrawn
 
     def current_labels(self) -> dict[int, dict[str, str]]:
         """Position → {annotator: label} of what holds now; annotators as their labels came."""
@@ -152,44 +199,141 @@ class Answers:
     def labelled(self) -> list[int]:
         """Positions that have a label now, from whomever."""
         with self._db.reading() as connection:
-            return list(self._db.labelled(connection))
+            return list(self._db.answered(connection).labelled)
 
     @property
     def n_labelled(self) -> int:
         """How many items have a label now."""
         with self._db.reading() as connection:
-            return len(self._db.labelled(connection))
+            return len(self._db.answered(connection).labelled)
+
+
+class Writer:
+    """Writes what an annotator says in one call, inside its transaction."""
+
+    def __init__(
+        self,
+        database: Database,
+        connection: sqlite3.Connection,
+        annotator: str,
+        source: str = "person",
+        renames: Renames | None = None,
+    ) -> None:
+        self.database, self.connection = database, connection
+        self.annotator, self.source = annotator, source
+        self.n_items = count_items(connection)
+        self.renames = Renames.read(connection) if renames is None else renames
+
+    def latest(self, table: str, position: int, before: int = 1 << 62) -> Word:
+        """The annotator's latest row of that table about an item, before row ``before``."""
+        row = self.connection.execute(
+            f"{_LATEST[table]} WHERE position = ? AND annotator = ? AND rowid < ? ORDER BY rowid "
+            "DESC LIMIT 1",
+            (position, self.annotator, before),
+        ).fetchone()
+        if row is None:
+            return Word()
+        number, revision, said, comment = row
+        if table == "answers":
+            said = self.renames.now(said, number)
+        return Word(number, revision, said, comment)
+
+    def append(
+        self,
+        position: int,
+        revision: int,
+        label: str | None,
+        request: str | None,
+        comment: str | None,
+    ) -> int:
+        """Write an answer; its number."""
+        said = (self.annotator, revision, label, self.source)
+        return self.database.insert("answers", position, *said, request, comment)
+
+    def known(
+        self, request: str | None, name: str, *expected: tuple[str, int, str | None]
+    ) -> Known | None:
+        """What this request was answered with before, which must be one of the expected.
+
+        Each is a table, a position, and what was said.
+        """
+        if request is None:
+            return None
+        row = self.connection.execute(_KNOWN, {"id": check_text(request, name)}).fetchone()
+        if row is not None and row[2] is None:
+            row = self.connection.execute(f"{_ROWS[row[0]]} WHERE rowid = ?", (row[1],)).fetchone()
+        if row is None:
+            return None
+        known = Known(*row)
+        said = known.said
+        if known.table == "answers":
+            said = self.renames.now(said, known.number)
+        is_theirs = known.annotator == self.annotator
+        if (known.table, known.position, said) not in expected or not is_theirs:
+            # What others said is not for everybody who tries their ids.
+            what = (
+                f"item {self.name(known.position)!r}, {known.said!r}" if is_theirs else "another's"
+            )
+            raise RequestUsedError(
+                f"{name} {request!r} was used for something else ({what}); give every request its "
+                "own id."
+            )
+        return known
+
+    def remember(self, request: str | None, table: str, number: int, position: int) -> None:
+        """Keep the id of a request that said what the annotator had said before, in that row."""
+        if request is not None:
+            self.database.insert("requests", position, self.annotator, table, number, request)
+
+    def name(self, position: int) -> str:
+        return read_item(self.connection, self.database.project, position).id
+
+    def end_lease(self, position: int, wanted: int) -> None:
+        """The annotator is done with an item; on the page it may wait for more answers."""
+        mine = "position = ? AND (annotator IS NULL OR annotator = ?)"
+        statements = [f"DELETE FROM leases WHERE {mine}"]
+        # Where one person's answer is wanted and this is one, nobody need be counted.
+        is_enough = wanted == 1 and self.source != "machine"
+        if not is_enough and count_labels(self.connection, position) < wanted:
+            statements = [
+                f"DELETE FROM leases WHERE {mine} AND NOT queued",
+                f"UPDATE leases SET annotator = NULL, expires = NULL WHERE {mine}",
+            ]
+        for statement in statements:
+            self.connection.execute(statement, (position, self.annotator))
 
 
 def _store(
-    pen: Pen, submission: Submission, where: str, classes: list[str], wanted: int, revise: bool
+    writer: Writer, given: Submission, where: str, classes: list[str], wanted: int, revise: bool
 ) -> tuple[str, int]:
     """One answer: 'new', 'repeated' or 'revised', and its number."""
-    position = check_position(submission.position, pen.n_items, f"{where}.position")
-    label, request, comment = submission.label, submission.request_id, submission.comment
-    label = pen.renames.understood(label, classes)
+    position = check_position(given.position, writer.n_items, f"{where}.position")
+    label = writer.renames.understood(given.label, classes)
     if not isinstance(label, str) or label not in classes:
+        name = writer.name(position)
         raise LabelError(
-            f"{where} (item {pen.name(position)!r}) has the label {label!r}, which is not one of "
-            f"the classes {classes}; correct the label, or add the class to the project."
+            f"{where} (item {name!r}) has the label {label!r}, which is not one of the classes "
+            f"{classes}; correct the label, or add the class to the project."
         )
-    if comment is not None and comment != "":
-        check_text(comment, f"{where}.comment")
-    known = pen.known(request, f"{where}.request_id", ("answers", position, label))
+    if given.comment:
+        check_text(given.comment, f"{where}.comment")
+    known = writer.known(given.request_id, f"{where}.request_id", ("answers", position, label))
     if known is not None:
         return "repeated", known.number
-    answer, revision, held, remark = pen.latest(position)
+    answer, revision, held, comment = writer.latest("answers", position)
     if held is not None and held != label and not revise:
         raise HeldLabelError(
-            f"Item {pen.name(position)!r} already has the label {held!r} from {pen.annotator!r}; "
-            f"to correct it to {label!r}, submit it as a revision (--revise; in Python "
-            "revise=True).",
+            f"Item {writer.name(position)!r} already has the label {held!r} from "
+            f"{writer.annotator!r}; to correct it to {label!r}, submit it as a revision (--revise; "
+            "in Python revise=True).",
             held,
         )
-    repeated = held == label and not (revise and comment and comment != remark)
+    repeated = held == label and not (revise and given.comment and given.comment != comment)
     if repeated:
-        pen.remember(request, "answers", answer, position, label)
+        writer.remember(given.request_id, "answers", answer, position)
     else:
-        answer = pen.append(position, revision + 1, label, request, comment or None)
-    pen.end_lease(position, wanted)
+        answer = writer.append(
+            position, revision + 1, label, given.request_id, given.comment or None
+        )
+    writer.end_lease(position, wanted)
     return "repeated" if repeated else "new" if held is None else "revised", answer

@@ -6,12 +6,11 @@ from typing import Any
 
 from parbals.errors import InputError
 
-from parbals_label.store.clock import moment
 from parbals_label.store.current import CURRENT, UNSEEN, labels_of
 from parbals_label.store.database import Database
-from parbals_label.store.items import count_items, read_item
+from parbals_label.store.items import check_positions, count_items, read_item
 from parbals_label.store.records import BatchItem, BatchRecord
-from parbals_label.store.rows import check_position, check_text, from_json, now, to_json
+from parbals_label.store.rows import check_position, check_text, from_json, moment, now, to_json
 
 __all__ = ["Batches", "TakenError"]
 
@@ -56,14 +55,12 @@ class Batches:
         body = to_json(settings, "settings")
         with self._db.transaction() as connection:
             n_items = count_items(connection)
-            batch = (
-                1 + connection.execute("SELECT coalesce(max(batch), 0) FROM batches").fetchone()[0]
-            )
-            connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?)", (batch, now(), strategy, seed, body)
-            )
-            at = moment()
-            rank = 0
+            batch = connection.execute(
+                "INSERT INTO batches (created, strategy, seed, settings) VALUES (?, ?, ?, ?)",
+                (now(), strategy, seed, body),
+            ).lastrowid
+            assert batch is not None
+            at, rank = moment(), 0
             for position, chosen_in in connection.execute(UNSEEN).fetchall() if renew else ():
                 connection.execute("DELETE FROM leases WHERE position = ?", (position,))
                 connection.execute(
@@ -89,7 +86,7 @@ class Batches:
                     (position, batch, annotator, _number(expires), int(queued)),
                 )
                 rank += 1
-        return int(batch)
+        return batch
 
     def pending(self, now: float | None = None, *, annotator: str | None = None) -> list[int]:
         """Positions that are out and not expired, or wait on the page, in order of batch and rank.
@@ -109,16 +106,12 @@ class Batches:
         """End the leases of these items, or of those that are the annotator's; how many did."""
         theirs = "" if annotator is None else " AND NOT queued AND annotator = :who"
         with self._db.transaction() as connection:
-            n_items = count_items(connection)
-            checked = [
-                check_position(p, n_items, f"positions[{k}]") for k, p in enumerate(positions)
-            ]
             return sum(
                 connection.execute(
                     f"DELETE FROM leases WHERE position = :position{theirs}",
                     {"position": position, "who": annotator},
                 ).rowcount
-                for position in checked
+                for position in check_positions(connection, positions)
             )
 
     def batch_positions(self, batch: int) -> list[int]:
@@ -144,14 +137,12 @@ class Batches:
     def n_batches(self) -> int:
         """How many batches were handed out."""
         with self._db.reading() as connection:
-            return int(
-                connection.execute("SELECT count(DISTINCT batch) FROM batch_items").fetchone()[0]
-            )
+            (n,) = connection.execute("SELECT count(DISTINCT batch) FROM batch_items").fetchone()
+        return int(n)
 
     def batches(self) -> list[BatchRecord]:
         """Every batch that was handed out, oldest first."""
         with self._db.reading() as connection:
-            records = []
             # Members first: a batch stored between the two reads is then left out whole.
             members: dict[int, list[BatchItem]] = {}
             for batch, *rest in connection.execute(
@@ -159,21 +150,12 @@ class Batches:
                 "batch, rank"
             ):
                 members.setdefault(batch, []).append(BatchItem(*rest))
-            for batch, created, strategy, seed, settings in connection.execute(
-                "SELECT * FROM batches ORDER BY batch"
-            ):
-                if batch in members:
-                    records.append(
-                        BatchRecord(
-                            batch,
-                            created,
-                            strategy,
-                            seed,
-                            from_json(settings, dict),
-                            tuple(members[batch]),
-                        )
-                    )
-        return records
+            rows = connection.execute("SELECT * FROM batches ORDER BY batch").fetchall()
+        return [
+            BatchRecord(batch, at, strategy, seed, from_json(settings, dict), tuple(members[batch]))
+            for batch, at, strategy, seed, settings in rows
+            if batch in members
+        ]
 
 
 def _taken(connection: sqlite3.Connection, position: int, batch: int, at: float) -> str | None:

@@ -1,23 +1,25 @@
-"""SQL of what holds now: every annotator's latest word on an item, among all that history keeps."""
+"""What holds now, among all that history keeps: everybody's latest word on an item, as SQL.
+
+And what follows from it: which items have a label, who has labelled, what a renamed class means.
+"""
 
 import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self
+
+from parbals.errors import ProjectDamagedError
+
+from parbals_label.store.rows import UNREADABLE, from_json
 
 __all__ = [
-    "CURRENT",
-    "CURRENT_PASSES",
-    "PASSED",
-    "SINCE",
-    "TAKEN_BACK",
-    "UNSEEN",
-    "Labelled",
-    "count_labels",
-    "has_label",
-    "has_passed",
-    "labels_of",
+    *("CURRENT", "CURRENT_PASSES", "PASSED", "RENAMES", "SINCE", "PASS_TAKEN_BACK", "UNSEEN"),
+    *("Answered", "Renames", "count_labels", "has_label", "has_passed", "labels_of"),
 ]
 
-TAKEN_BACK = "taken back"
-PASSED = f"kind <> '{TAKEN_BACK}'"
+RENAMES = "renames"
+"""The setting that lists them."""
+PASS_TAKEN_BACK = "taken back"
+PASSED = f"kind <> '{PASS_TAKEN_BACK}'"
 """A condition on a current pass: it was not taken back."""
 
 
@@ -56,31 +58,84 @@ UNSEEN = (
 """Items on the page that nobody has now and nobody has said anything about, and their batches."""
 
 
-class Labelled:
-    """The items that have a label now; only what was answered since the last time is read."""
+class Answered:
+    """The items that have a label now, and everybody who has ever labelled something.
+
+    Only what was answered since the last time is read. Neither set is to be changed by others.
+    """
 
     def __init__(self) -> None:
-        self._positions: set[int] = set()
+        self.labelled: set[int] = set()
+        self.names: set[str] = set()
         self._last = 0
 
-    def read(self, connection: sqlite3.Connection, *, is_committed: bool) -> set[int]:
-        """Their positions, which are not to be changed.
-
-        Answers that are not committed yet count, but are not remembered: they may be undone.
-        """
+    def read(self, connection: sqlite3.Connection, *, is_committed: bool) -> "Answered":
+        """Both as they are now; answers that may be undone yet count, but are not remembered."""
         (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
         if last == self._last:
-            return self._positions
-        positions = self._positions if is_committed else set(self._positions)
+            return self
+        now = self
+        if not is_committed:
+            now = Answered()
+            now.labelled, now.names = set(self.labelled), set(self.names)
         newer = _answers("position IN (SELECT position FROM answers WHERE answer > ?)")
-        for position, n_labels in connection.execute(
-            f"SELECT position, sum(label IS NOT NULL) FROM ({newer}) GROUP BY position",
+        for position, annotator, n_labels in connection.execute(
+            "SELECT position, annotator, sum(label IS NOT NULL) OVER (PARTITION BY position) FROM "
+            f"({newer})",
             (self._last,),
         ):
-            (positions.add if n_labels else positions.discard)(position)
-        if is_committed:
-            self._last = last
-        return positions
+            (now.labelled.add if n_labels else now.labelled.discard)(position)
+            now.names.add(annotator)
+        now._last = last
+        return now
+
+
+class Renames:
+    """What the names in answers mean now: an answer keeps the name that its class had then.
+
+    The setting ``renames`` lists [old name, new name, number of the last answer before]. A name
+    that is free again may be given to another class: only answers up to that number mean the
+    renamed one.
+    """
+
+    def __init__(self, steps: Sequence[Sequence[Any]] = ()) -> None:
+        try:
+            self.steps = tuple((str(old), str(new), int(last)) for old, new, last in steps)
+        except (TypeError, ValueError, OverflowError):
+            raise ProjectDamagedError(UNREADABLE) from None
+
+    @classmethod
+    def of(cls, meta: Mapping[str, Any]) -> Self:
+        return cls(meta.get(RENAMES) or ())
+
+    @classmethod
+    def read(cls, connection: sqlite3.Connection) -> Self:
+        row = connection.execute("SELECT value FROM meta WHERE key = ?", (RENAMES,)).fetchone()
+        return cls(() if row is None else from_json(row[0], list))
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    def now(self, label: str | None, answer: int) -> str | None:
+        """Today's name of the class that an answer of this number named."""
+        for old, new, last in self.steps:
+            if label == old and answer <= last:
+                label = new
+        return label
+
+    def former(self, classes: Collection[str]) -> dict[str, str]:
+        """Names that no class has now → the class they once meant."""
+        names = {old for old, _, _ in self.steps} - set(classes)
+        return {name: str(self.understood(name, classes)) for name in names}
+
+    def understood(self, label: Any, classes: Collection[str]) -> Any:
+        """A label on its way in: a former name, from a page or file of yesterday, is understood."""
+        if label in classes:
+            return label
+        for place in reversed(range(len(self.steps))):
+            if self.steps[place][0] == label:
+                return Renames(self.steps[place:]).now(label, 0)
+        return label
 
 
 def has_label(position: str, annotator: str) -> str:

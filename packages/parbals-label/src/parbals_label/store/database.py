@@ -2,31 +2,28 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from parbals.errors import ProjectDamagedError, ProjectError
 
-from parbals_label.store.current import Labelled
-from parbals_label.store.folder import check_folder
-from parbals_label.store.integrity import compare, problems, read_meta
-from parbals_label.store.journal import Journal, entry, old_witness, proved_id
-from parbals_label.store.newcomers import Names
-from parbals_label.store.rows import checksum
-from parbals_label.store.schema import COLUMNS, MIGRATIONS, READABLE, check_version, upgrade
-from parbals_label.store.sqlite import (
+from parbals_label.store.current import Answered
+from parbals_label.store.folder import (
+    FILE_NAME,
+    check_folder,
     connect,
     damaged,
     explained,
-    keep_copy,
     patiently,
     primary_code,
 )
+from parbals_label.store.integrity import compare, problems, read_meta
+from parbals_label.store.journal import Journal, entry, proved_id
+from parbals_label.store.rows import checksum, now
+from parbals_label.store.schema import COLUMNS, check_version
 
-__all__ = ["FILE_NAME", "Database"]
-
-FILE_NAME = "project.sqlite3"
+__all__ = ["Database"]
 
 
 class Database:
@@ -43,7 +40,6 @@ class Database:
         self.journal = Journal(folder)
         self.read_only = read_only
         self.project = ""
-        self.version = 0
         self.index_checked = False
         self._closed = False
         self._connection: sqlite3.Connection | None = None
@@ -90,16 +86,6 @@ class Database:
             self.journal.append(lines)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Calls inside the block share one commit at its end; none of them is confirmed before.
-
-        A call that is refused undoes itself and leaves the others; any other error undoes the whole
-        block.
-        """
-        with self.transaction():
-            yield
-
-    @contextmanager
     def _part(self, lines: list[bytes]) -> Iterator[sqlite3.Connection]:
         """One call of several that share a commit."""
         connection, before = self._connection, len(lines)
@@ -115,24 +101,27 @@ class Database:
             raise
         connection.execute("RELEASE part")
 
-    def insert(self, table: str, fields: Sequence[object]) -> None:
-        """Append a proved row to one of the tables of ``COLUMNS``, inside a transaction."""
-        assert self._connection is not None
-        assert self._lines is not None
-        proof, marks = checksum(self.project, table, fields), ", ?" * len(fields)
-        self._connection.execute(
-            f"INSERT INTO {table} ({COLUMNS[table]}, checksum) VALUES (?{marks})", (*fields, proof)
+    def insert(self, table: str, *values: int | str | None) -> int:
+        """Append a row to one of the tables of ``COLUMNS``, inside a transaction; its number.
+
+        ``values`` are those between its number and its time: the position of an item is the first.
+        """
+        connection, lines = self._connection, self._lines
+        assert connection is not None
+        assert lines is not None
+        (last,) = connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()
+        row = (last + 1, *values, now())
+        proof, marks = checksum(self.project, table, row), ", ?" * len(row)
+        connection.execute(
+            f"INSERT INTO {table} ({COLUMNS[table]}, checksum) VALUES (?{marks})", (*row, proof)
         )
-        name = proved_id(self._connection, self.project, int(str(fields[1])))
-        self._lines.append(entry(self.project, table, fields, proof, name))
+        name = proved_id(connection, self.project, row[1])
+        lines.append(entry(self.project, table, row, proof, name))
+        return int(row[0])
 
-    def known_names(self, connection: sqlite3.Connection) -> set[str]:
-        """Everybody who has ever labelled something; inside a transaction or outside."""
-        return self._names.read(connection, len(self._lines or ()))
-
-    def labelled(self, connection: sqlite3.Connection) -> set[int]:
-        """Positions of the items that have a label now; inside a transaction or outside."""
-        return self._labelled.read(connection, is_committed=not self._lines)
+    def answered(self, connection: sqlite3.Connection) -> Answered:
+        """Who has labelled, and which items have a label now; inside a transaction or outside."""
+        return self._answered.read(connection, is_committed=not self._lines)
 
     def settle(self) -> None:
         """Fold what the -wal file holds into the project's file, as far as nobody is in the way."""
@@ -177,30 +166,21 @@ class Database:
         except UnicodeDecodeError:  # SQLite quotes damaged text, which Python cannot read
             problem = "its tables are not those of a project"
             raise ProjectDamagedError(damaged(self.file, problem)) from None
-        if self.read_only and self.version < READABLE:
-            reader.close()
-            raise ProjectError(
-                f"{self.file} was written by an older parbals; open it once for writing to upgrade "
-                "it."
-            )
         if self.read_only:
             self._connection = reader
         else:
             with closing(reader):
                 self._connection = connection = connect(self.file, "mode=rw")
-                if self.version < len(MIGRATIONS):
-                    upgrade(connection, lambda version: keep_copy(reader, self.file, version))
                 patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
                 # A copy that was put back has no -wal file before the first read.
                 patiently(lambda: connection.execute("SELECT 1 FROM sqlite_master").fetchone())
-                self.version = len(MIGRATIONS)
         self._files = self._identity()
         self.index_checked = False
-        self._names, self._labelled = Names(), Labelled()  # another file may lie there now
+        self._answered = Answered()  # another file may lie there now
 
     def _reader(self) -> sqlite3.Connection:
         """A read-only connection to a sound project."""
-        size, witness = self.journal.size(), old_witness(self.folder)
+        size = self.journal.size()
         try:
             connection = connect(self.file, "mode=ro")
         except sqlite3.OperationalError as error:
@@ -214,14 +194,14 @@ class Database:
         try:
             patiently(lambda: connection.execute("BEGIN"))
             try:
-                self.version = check_version(connection)
+                check_version(connection)
             except ProjectError as error:
                 raise ProjectError(f"{self.file} cannot be opened. {error}") from None
-            problem = next(problems(connection, self.version), None)
+            problem = next(problems(connection), None)
             if problem is None:
                 self.project = read_meta(connection)[0]["project"]
                 lines = self.journal.lines(size)
-                problem, missing = compare(connection, self.project, lines, witness)
+                problem, missing = compare(connection, self.project, lines)
             if problem is not None:
                 raise ProjectDamagedError(damaged(self.file, problem))
             if not self.read_only:

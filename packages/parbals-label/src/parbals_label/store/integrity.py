@@ -1,47 +1,46 @@
-"""Is this project what was written? The questions asked on opening, and more of ``Store.check``."""
+"""Is this project what was written? The questions asked on opening, and more of ``Store.check``.
+
+Where it is not: the answers that can still be read and proved.
+"""
 
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from parbals.errors import ProjectDamagedError
+from parbals.errors import ProjectDamagedError, ProjectError
 
-from parbals_label.store.journal import proved_start
-from parbals_label.store.renames import Renames
+from parbals_label.store.current import Renames
+from parbals_label.store.folder import FILE_NAME, check_folder
+from parbals_label.store.journal import Journal, proved_id, proved_start
+from parbals_label.store.records import Answer
 from parbals_label.store.rows import checksum, from_json
-from parbals_label.store.schema import COLUMNS, schema_of, schema_rows
+from parbals_label.store.schema import COLUMNS, schema_rows
 
-__all__ = ["compare", "problems", "read_meta"]
+__all__ = ["compare", "problems", "read_meta", "salvage"]
+
+_UNREADABLE = (sqlite3.Error, ValueError, TypeError, ProjectDamagedError)
+"""What reading a damaged database raises."""
 
 
-_SINCE = {"answers": 1, "passes": 2, "requests": 4}
-"""Tables whose rows are proved, and the version of the schema that brought them."""
-
-
-def problems(
-    connection: sqlite3.Connection, version: int, *, thorough: bool = False
-) -> Iterator[str]:
+def problems(connection: sqlite3.Connection, *, thorough: bool = False) -> Iterator[str]:
     """Every sign of damage, the ones that make further reading pointless first.
 
     On opening: the tables, the structure of the file, the settings, and every answer and pass.
     ``thorough`` adds what takes longer on a large pool: the items, whose checksums are otherwise
     checked whenever one is read.
     """
-    if schema_rows(connection) != schema_of(version):
+    if schema_rows(connection) != schema_rows():
         yield "its tables are not those of a project"
         return
     # quick_check does not compare indexes with their tables; a wrong one could hide a label.
-    kept = [table for table, since in _SINCE.items() if version >= since]
-    checks = (
-        ["integrity_check"]
-        if thorough
-        else ["quick_check", *(f"integrity_check('{table}')" for table in kept)]
-    )
+    checks = ["quick_check", *(f"integrity_check('{table}')" for table in COLUMNS)]
     structure = [
         text
-        for check in checks
+        for check in (checks if not thorough else ["integrity_check"])
         for (text,) in connection.execute(f"PRAGMA {check}")
         if text != "ok"
     ]
@@ -57,7 +56,7 @@ def problems(
     if bad:
         return
     yield from _answer_problems(connection, meta["project"], set(meta["classes"]), Renames.of(meta))
-    for table in kept[1:]:
+    for table in ("passes", "requests"):
         yield from _row_problems(connection, meta["project"], table)
     if thorough:
         yield from _item_problems(connection, meta["project"])
@@ -152,46 +151,37 @@ def _item_problems(connection: sqlite3.Connection, project: str) -> Iterator[str
 
 
 def compare(
-    connection: sqlite3.Connection,
-    project: str,
-    lines: Iterable[bytes],
-    witness: tuple[str, bytes] | None,
+    connection: sqlite3.Connection, project: str, lines: Iterable[bytes]
 ) -> tuple[str | None, dict[str, list[int]]]:
-    """A sound database beside its journal: what it has lost, and the rows that the journal lacks.
-
-    ``witness`` is what an older parbals kept instead of a journal.
-    """
-    names = {name for _, name, _, _ in schema_rows(connection)}
+    """What a sound database has lost, and the rows that its journal lacks."""
     rows = {table: array("Q") for table in COLUMNS}
-    for table in names.intersection(rows):  # earlier schemas had fewer
+    for table, marks in rows.items():
         query = f"SELECT checksum FROM {table} ORDER BY rowid"
-        rows[table].extend(int(proof, 16) for (proof,) in connection.execute(query))
+        marks.extend(int(proof, 16) for (proof,) in connection.execute(query))
     seen = {table: bytearray(len(marks)) for table, marks in rows.items()}
     most = {table: len(marks) for table, marks in rows.items()}
     for start in filter(None, map(proved_start, lines)):
         marks = rows[start.table]
         if start.project != project:
-            return _foreign("project.journal"), {}
+            return (
+                "project.journal belongs to another project, or a -wal file of another project "
+                "lies beside it"
+            ), {}
         if start.number > len(marks):
             most[start.table] = max(most[start.table], start.number)
         elif marks[start.number - 1] != start.checksum:
-            return _other("project.journal", start.table, start.number), {}
+            return (
+                f"project.journal knows another row {start.number} of {start.table} (if the "
+                "project was put back from a copy on purpose, move project.journal away)"
+            ), {}
         else:
             seen[start.table][start.number - 1] = 1
-    if witness is not None:
-        if witness[0] != project:
-            return _foreign("project.witness"), {}
-        for number, (mark, row) in enumerate(zip(witness[1], rows["answers"], strict=False), 1):
-            if mark not in (0, row >> 56 or 1):
-                return _other("project.witness", "answers", number), {}
-        most["answers"] = max(most["answers"], len(witness[1]))
     for table, count in most.items():
         if count > len(rows[table]):
             return (
                 f"{count} {table} were confirmed but only {len(rows[table])} are there, so "
                 "project.sqlite3-wal is missing or damaged (put it back; or, if the project was "
-                "put back from an older copy on purpose, move project.journal or project.witness "
-                "away)"
+                "put back from an older copy on purpose, move project.journal away)"
             ), {}
     return None, {
         table: [number for number, is_seen in enumerate(flags, 1) if not is_seen]
@@ -199,12 +189,59 @@ def compare(
     }
 
 
-def _foreign(file: str) -> str:
-    return f"{file} belongs to another project, or a -wal file of another project lies beside it"
+def salvage(folder: Path) -> Iterator[Answer]:
+    """Every answer that can be read and proved, by number, with its item's id where that is proved.
+
+    From the journal; and what that lacks from the database, as far as SQLite can read it.
+    """
+    check_folder(folder)
+    journal, file = Journal(folder), folder / FILE_NAME
+    if not journal.file.exists() and not file.exists():
+        raise ProjectError(f"There is no project in {folder}, so there is nothing to salvage.")
+    names = [*COLUMNS["answers"].split(", "), "id"]
+    answers: dict[int, Answer] = {}
+    with closing(_database(file)) as database:
+        project = _project_in(database)
+        for line in journal.lines():
+            start = proved_start(line)
+            if start is None:
+                continue
+            project = project or start.project
+            if start.project != project:
+                raise ProjectError(
+                    f"{journal.file} and {file} belong to different projects, or the journal to "
+                    "two; move one of them out of the folder to take the answers out of the other."
+                )
+            if start.table == "answers":
+                with suppress(KeyError, UnicodeDecodeError, ProjectDamagedError):
+                    record = from_json(line.decode(), dict)
+                    answers.setdefault(start.number, Answer(*(record[name] for name in names)))
+        for answer in _readable_answers(database, project):
+            answers.setdefault(answer.answer, answer)
+    for _, answer in sorted(answers.items()):
+        yield answer
 
 
-def _other(file: str, table: str, number: int) -> str:
-    return (
-        f"{file} knows another row {number} of {table} (if the project was put back from a copy on "
-        f"purpose, move {file} away)"
-    )
+def _database(file: Path) -> sqlite3.Connection:
+    """The project's database for reading; an empty one where it is lost."""
+    try:
+        return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return sqlite3.connect(":memory:")
+
+
+def _project_in(database: sqlite3.Connection) -> str | None:
+    """The identity that the database has, where SQLite can read it."""
+    with suppress(*_UNREADABLE):
+        row = database.execute("SELECT value FROM meta WHERE key = 'project'").fetchone()
+        return str(from_json(row[0], str))
+    return None
+
+
+def _readable_answers(database: sqlite3.Connection, project: str | None) -> Iterator[Answer]:
+    """The answers that SQLite can still read and that pass their checksum."""
+    with suppress(*_UNREADABLE):
+        query = f"SELECT {COLUMNS['answers']}, checksum FROM answers"
+        for *fields, proof in database.execute(query):
+            if project is not None and checksum(project, "answers", fields) == proof:
+                yield Answer(*[*fields, proved_id(database, project, fields[1])])

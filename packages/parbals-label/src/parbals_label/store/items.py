@@ -10,11 +10,11 @@ from contextlib import suppress
 from parbals.errors import InputError, ProjectDamagedError
 
 from parbals_label.store.database import Database
+from parbals_label.store.folder import damaged
 from parbals_label.store.records import Item
 from parbals_label.store.rows import check_position, check_text, checksum, from_json, to_json
-from parbals_label.store.sqlite import damaged
 
-__all__ = ["Items", "count_items", "read_item"]
+__all__ = ["Items", "check_positions", "count_items", "read_item"]
 
 _CHUNK = 1000
 """Items read at once while streaming."""
@@ -23,6 +23,12 @@ _CHUNK = 1000
 def count_items(connection: sqlite3.Connection) -> int:
     """Positions run from 0 without gaps, so the last one tells the number."""
     return int(connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()[0])
+
+
+def check_positions(connection: sqlite3.Connection, positions: Iterable[int]) -> list[int]:
+    """The positions as plain ints; one that no item has is refused."""
+    n_items = count_items(connection)
+    return [check_position(p, n_items, f"positions[{row}]") for row, p in enumerate(positions)]
 
 
 def read_item(connection: sqlite3.Connection, project: str, position: int) -> Item:
@@ -82,11 +88,8 @@ class Items:
                     (first,) = connection.execute(
                         "SELECT position FROM items WHERE id = ?", (name,)
                     ).fetchone()
-                    where = (
-                        f"row {first - start + 1}"
-                        if first >= start
-                        else f"item {first} of the project"
-                    )
+                    new = first - start + 1
+                    where = f"row {new}" if new > 0 else f"item {first} of the project"
                     raise InputError(
                         f"Row {row} has the id {name!r} that {where} already has; give every item "
                         "its own id."
@@ -135,14 +138,9 @@ class Items:
     def items(self, positions: Sequence[int]) -> list[Item]:
         """The items at these positions, in their order."""
         with self._db.reading() as connection:
-            n_items = count_items(connection)
             return [
-                read_item(
-                    connection,
-                    self._db.project,
-                    check_position(position, n_items, f"positions[{row}]"),
-                )
-                for row, position in enumerate(positions)
+                read_item(connection, self._db.project, position)
+                for position in check_positions(connection, positions)
             ]
 
     def iter_items(self) -> Iterator[Item]:

@@ -18,7 +18,6 @@ import re
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 from parbals.errors import ProjectError
 from parbals.files import sync_folder
 
-from parbals_label.store.folder import file_mode
+from parbals_label.store.folder import JOURNAL_NAME, file_mode
 from parbals_label.store.rows import checksum
 from parbals_label.store.schema import COLUMNS
 
@@ -34,7 +33,6 @@ __all__ = [
     "Journal",
     "Start",
     "entry",
-    "old_witness",
     "proved_id",
     "proved_start",
 ]
@@ -59,7 +57,7 @@ class Journal:
     """The file; what cannot be written waits for the next time, for the answers are in SQLite."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / "project.journal"
+        self.file = folder / JOURNAL_NAME
         self._behind: list[bytes] = []
 
     def size(self) -> int:
@@ -110,7 +108,7 @@ class Journal:
     def complete(
         self, connection: sqlite3.Connection, project: str, missing: dict[str, list[int]]
     ) -> None:
-        """Append the rows that it lacks; then an older parbals' witness is not needed."""
+        """Append the rows that it lacks."""
         rows = [(table, number) for table, numbers in missing.items() for number in numbers]
         for start in range(0, len(rows), 1000):
             lines = []
@@ -121,8 +119,6 @@ class Journal:
                 name = proved_id(connection, project, fields[1])
                 lines.append(entry(project, table, fields, proof, name))
             self.append(lines, must=True)
-        with suppress(OSError):
-            self.file.with_name("project.witness").unlink(missing_ok=True)
 
     def _open(self, flags: int) -> int:
         """A plain file, never a link: what is written must not land anywhere else."""
@@ -164,15 +160,6 @@ def proved_start(line: bytes) -> Start | None:
     if match is None or line[-_PROOF:] != _proof(match[4].decode(), line[:-_PROOF]):
         return None
     return Start(_TABLES[match[1]], int(match[2]), int(match[3], 16), match[4].decode())
-
-
-def old_witness(folder: Path) -> tuple[str, bytes] | None:
-    """What an older parbals kept instead: the project, and a byte of each answer's checksum."""
-    try:
-        data = (folder / "project.witness").read_bytes()
-    except OSError:
-        return None
-    return None if len(data) < 32 else (data[:32].decode("ascii", "replace"), data[32:])
 
 
 def proved_id(connection: sqlite3.Connection, project: str, position: int) -> str | None:

@@ -3,19 +3,14 @@
 Kept like answers: appended, never changed, proved by a checksum.
 """
 
-import sqlite3
-
 from parbals.errors import InputError
 
-from parbals_label.store.answers import HeldLabelError
-from parbals_label.store.clock import moment
-from parbals_label.store.current import CURRENT_PASSES, PASSED, TAKEN_BACK, has_label
+from parbals_label.store.answers import HeldLabelError, Word, Writer
+from parbals_label.store.current import CURRENT_PASSES, PASS_TAKEN_BACK, PASSED, has_label
 from parbals_label.store.database import Database
-from parbals_label.store.leases import held_lease, lease_to
-from parbals_label.store.pen import Pen
+from parbals_label.store.queue import held_lease, lease_to
 from parbals_label.store.records import Lease, Pass, Undone
-from parbals_label.store.requests import Known
-from parbals_label.store.rows import check_position, check_text, now
+from parbals_label.store.rows import check_position, check_text, moment
 from parbals_label.store.schema import COLUMNS
 
 __all__ = ["KINDS", "Passes"]
@@ -46,32 +41,32 @@ class Passes:
         check_text(annotator, "annotator")
         if kind not in KINDS:
             raise InputError(f"kind is {kind!r}; choose one of: {', '.join(KINDS)}.")
-        if comment is not None and comment != "":
+        if comment:
             check_text(comment, "comment")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator)
-            position = check_position(position, pen.n_items, "position")
-            if pen.known(request_id, "request_id", ("passes", position, kind)) is not None:
+            writer = Writer(self._db, connection, annotator)
+            position = check_position(position, writer.n_items, "position")
+            if writer.known(request_id, "request_id", ("passes", position, kind)) is not None:
                 return "repeated"
-            _, _, held, _ = pen.latest(position)
+            held = writer.latest("answers", position).said
             if held is not None:
                 raise HeldLabelError(
-                    f"Item {pen.name(position)!r} already has the label {held!r} from "
+                    f"Item {writer.name(position)!r} already has the label {held!r} from "
                     f"{annotator!r}; take it back before passing the item.",
                     held,
                 )
-            number, earlier, remark = _latest(connection, position, annotator)
-            repeated = earlier == kind and (not comment or comment == remark)
+            before = _standing_pass(writer, position)
+            repeated = before.said == kind and (not comment or comment == before.comment)
             if repeated:
-                pen.remember(request_id, "passes", number, position, kind)
+                writer.remember(request_id, "passes", before.number, position)
             else:
-                _append(pen, position, kind, request_id, comment or None)
+                self._db.insert("passes", position, annotator, kind, request_id, comment or None)
             connection.execute(
                 "UPDATE leases SET annotator = NULL, expires = NULL WHERE position = ? AND "
                 "annotator = ? AND queued",
                 (position, annotator),
             )
-        return "repeated" if repeated else "new" if earlier is None else "revised"
+        return "repeated" if repeated else "new" if before.said is None else "revised"
 
     def undo(
         self, position: int, annotator: str, *, lease_seconds: float, request_id: str | None = None
@@ -83,14 +78,17 @@ class Passes:
         """
         check_text(annotator, "annotator")
         with self._db.transaction() as connection:
-            pen = Pen(self._db, connection, annotator)
-            position = check_position(position, pen.n_items, "position")
-            taken_back = (("answers", position, None), ("passes", position, TAKEN_BACK))
-            known = pen.known(request_id, "request_id", *taken_back)
-            if known is not None:
-                return _undone(connection, pen, known), held_lease(connection, position, annotator)
-            undone = _take_back(connection, pen, position, request_id)
-            lease = lease_to(connection, position, annotator, moment() + lease_seconds)
+            writer = Writer(self._db, connection, annotator)
+            position = check_position(position, writer.n_items, "position")
+            taken_back = (("answers", position, None), ("passes", position, PASS_TAKEN_BACK))
+            known = writer.known(request_id, "request_id", *taken_back)
+            if known is None:
+                undone = _take_back(writer, position, request_id)
+                lease = lease_to(connection, position, annotator, moment() + lease_seconds)
+            else:  # what it took back is the annotator's row before its own
+                earlier = writer.latest(known.table, position, known.number)
+                undone = _undone(known.table, earlier)
+                lease = held_lease(connection, position, annotator)
         return undone, lease
 
     def passes(self) -> dict[int, dict[str, str]]:
@@ -115,53 +113,26 @@ class Passes:
         return [Pass(*row) for row in rows]
 
 
-def _latest(
-    connection: sqlite3.Connection, position: int, annotator: str
-) -> tuple[int, str | None, str | None]:
-    """Number, kind and comment of an annotator's pass of an item; 0 and None if there is none."""
-    row = connection.execute(
-        "SELECT pass, kind, comment FROM passes WHERE position = ? AND annotator = ? ORDER BY pass "
-        "DESC LIMIT 1",
-        (position, annotator),
-    ).fetchone()
-    return (0, None, None) if row is None or row[1] == TAKEN_BACK else row
+def _standing_pass(writer: Writer, position: int) -> Word:
+    """The annotator's pass of an item, unless there is none or it was taken back."""
+    word = writer.latest("passes", position)
+    return Word() if word.said == PASS_TAKEN_BACK else word
 
 
-def _append(pen: Pen, position: int, kind: str, request: str | None, comment: str | None) -> None:
-    (number,) = pen.connection.execute("SELECT 1 + coalesce(max(pass), 0) FROM passes").fetchone()
-    fields = (number, position, pen.annotator, kind, request, comment, now())
-    pen.database.insert("passes", fields)
-
-
-def _take_back(
-    connection: sqlite3.Connection, pen: Pen, position: int, request: str | None
-) -> Undone:
-    _, revision, held, comment = pen.latest(position)
-    if held is not None:
-        pen.append(position, revision + 1, None, request, None)
-        return Undone(held, None, comment)
-    _, kind, comment = _latest(connection, position, pen.annotator)
-    if kind is None:
+def _take_back(writer: Writer, position: int, request: str | None) -> Undone:
+    answer = writer.latest("answers", position)
+    if answer.said is not None:
+        writer.append(position, answer.revision + 1, None, request, None)
+        return _undone("answers", answer)
+    word = _standing_pass(writer, position)
+    if word.said is None:
         raise InputError(
-            f"{pen.annotator!r} has neither labelled nor passed item {pen.name(position)!r}."
+            f"{writer.annotator!r} has neither labelled nor passed item {writer.name(position)!r}."
         )
-    _append(pen, position, TAKEN_BACK, request, None)
-    return Undone(None, kind, comment)
+    writer.database.insert("passes", position, writer.annotator, PASS_TAKEN_BACK, request, None)
+    return _undone("passes", word)
 
 
-def _undone(connection: sqlite3.Connection, pen: Pen, known: Known) -> Undone:
-    """What an earlier request took back: the annotator's row before its own."""
-    mine = (known.position, known.annotator, known.number)
-    if known.table == "answers":
-        label, comment, answer = connection.execute(
-            "SELECT label, comment, answer FROM answers WHERE position = ? AND annotator = ? AND "
-            "answer < ? ORDER BY answer DESC LIMIT 1",
-            mine,
-        ).fetchone()
-        return Undone(pen.renames.now(label, answer), None, comment)
-    kind, comment = connection.execute(
-        "SELECT kind, comment FROM passes WHERE position = ? AND annotator = ? AND pass < ? ORDER "
-        "BY pass DESC LIMIT 1",
-        mine,
-    ).fetchone()
-    return Undone(None, kind, comment)
+def _undone(table: str, word: Word) -> Undone:
+    label, kind = (word.said, None) if table == "answers" else (None, word.said)
+    return Undone(label, kind, word.comment)

@@ -13,29 +13,16 @@ from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 
-from parbals_label.store.meta import Meta
-from parbals_label.store.records import Person
+from parbals_label.store.records import INVITED, NEW_LINK, REVOKED, ROLE, Person
 from parbals_label.store.rows import check_text, now
-from parbals_label.store.schema import WITH_PEOPLE
+from parbals_label.store.settings import Settings
 
 __all__ = [
-    *(
-        "ANNOTATOR",
-        "INVITED",
-        "NEW_LINK",
-        "OWNER",
-        "PREFIXES",
-        "RESERVED",
-        "REVOKED",
-        "ROLE",
-        "ROLES",
-    ),
-    *("Entry", "People", "check_name", "hashed", "is_reserved", "name_key"),
+    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "ROLES", "Entry", "People"),
+    *("check_name", "hashed", "is_reserved", "name_key"),
 ]
 
 OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
-INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
-"""Kinds of events."""
 RESERVED = ("import", "notebook")
 PREFIXES = ("machine:", "label-studio ")
 """Names, and beginnings of names, under which programs label and hold items."""
@@ -91,7 +78,7 @@ def check_name(name: Any) -> str:
     return text
 
 
-class People(Meta):
+class People(Settings):
     """The part of the store that holds people, their links and their sessions."""
 
     def invite(self, name: str, role: str = ANNOTATOR) -> str:
@@ -154,8 +141,6 @@ class People(Meta):
 
     def people(self) -> list[Person]:
         """Everybody who was ever invited, by name."""
-        if self._db.version < WITH_PEOPLE:  # a project of an older parbals that is only looked at
-            return []
         with self._db.reading() as connection:
             rows = connection.execute(
                 "SELECT name, role, link IS NOT NULL, created FROM people ORDER BY key"

@@ -2,22 +2,49 @@
 
 A lease only keeps two people from doing the same work. An answer is stored with or without one, and
 a lease that has run out puts its item back into the queue.
+
+Newcomers are names that have never labelled anything: anybody with the link can invent them by the
+thousand. Together they may hold so many items and no more. Nobody is locked out by that: where it
+is reached, who asks gets an item that a newcomer has, and both may answer it.
 """
 
+import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 
-from parbals_label.store.clock import moment
-from parbals_label.store.current import CURRENT_PASSES, PASSED, UNSEEN
+from parbals_label.store.current import (
+    CURRENT_PASSES,
+    PASSED,
+    UNSEEN,
+    count_labels,
+    has_label,
+    has_passed,
+)
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
-from parbals_label.store.items import count_items
-from parbals_label.store.leases import FREE, NOBODYS, Hand, give, room_for_newcomers, why_of
-from parbals_label.store.newcomers import MOST_LEASES, most_queued
+from parbals_label.store.items import check_positions, count_items
 from parbals_label.store.records import Lease, QueueCounts, Why
-from parbals_label.store.rows import check_position, check_text
+from parbals_label.store.rows import check_position, check_text, from_json, moment
 from parbals_label.store.settings import ProjectSettings
 
-__all__ = ["Queue"]
+__all__ = ["MOST_LEASES", "Queue", "held_lease", "lease_to", "most_of_newcomers"]
+
+MOST_LEASES = 20
+"""Items of the page that one person may have in hand: more than a page shows at once."""
+_NEWCOMERS, _SMALL = 200, 10
+"""Items that newcomers may have together in a large pool, and in any: ten people's pages, one's."""
+_EACH, _AHEAD = 10, 2
+"""Items that may wait on the page for every person who labels, and for every answer given."""
+
+NOBODYS = "queued AND (annotator IS NULL OR expires <= :now)"
+"""A condition: the item waits on the page, and is in nobody's hands."""
+_WHO = ("leases.position", ":who")
+_NEW = f"NOT {has_label(*_WHO)} AND NOT {has_passed(*_WHO)}"
+OUT = "queued AND annotator IS NOT NULL AND expires > :now"
+"""A condition: it is in somebody's hands."""
+FREE = f"{NOBODYS} AND {_NEW}"
+"""A condition: besides, :who has neither answered nor passed it."""
+_NEW_ONE = f"SELECT 1 FROM leases WHERE position = :position AND {_NEW}"
 
 
 class Queue:
@@ -39,7 +66,7 @@ class Queue:
             wanted = ProjectSettings.of(read_meta(connection)[0]).answers_wanted
             hand = Hand(connection, annotator, now, wanted)
             hand.keep(n)
-            known = self._db.known_names(connection)
+            known = self._db.answered(connection).names
             room = n
             if annotator not in known:
                 room = len(hand.given) + room_for_newcomers(connection, known, now)
@@ -53,36 +80,26 @@ class Queue:
 
     def renew(self, annotator: str, positions: Sequence[int], lease_seconds: float) -> list[int]:
         """Start the annotator's leases again; which of the positions are still theirs."""
-        with self._db.transaction() as connection:
-            n_items = count_items(connection)
-            checked = [
-                check_position(p, n_items, f"positions[{row}]") for row, p in enumerate(positions)
-            ]
-            expires = moment() + lease_seconds
-            return [
-                position
-                for position in dict.fromkeys(checked)
-                if connection.execute(
-                    "UPDATE leases SET expires = ? WHERE position = ? AND annotator = ? AND queued",
-                    (expires, position, annotator),
-                ).rowcount
-            ]
+        return self._change(annotator, positions, annotator, moment() + lease_seconds)
 
     def release(self, annotator: str, positions: Sequence[int]) -> int:
         """Put the annotator's items back into the queue; returns how many were theirs."""
+        return len(self._change(annotator, positions, None, None))
+
+    def _change(
+        self, annotator: str, positions: Sequence[int], holder: str | None, expires: float | None
+    ) -> list[int]:
+        """Write a new holder and end of the annotator's leases; which of the items were theirs."""
         with self._db.transaction() as connection:
-            n_items = count_items(connection)
-            checked = [
-                check_position(p, n_items, f"positions[{row}]") for row, p in enumerate(positions)
-            ]
-            return sum(
-                connection.execute(
-                    "UPDATE leases SET annotator = NULL, expires = NULL "
-                    "WHERE position = ? AND annotator = ? AND queued",
-                    (position, annotator),
+            return [
+                position
+                for position in dict.fromkeys(check_positions(connection, positions))
+                if connection.execute(
+                    "UPDATE leases SET annotator = ?, expires = ? WHERE position = ? AND annotator "
+                    "= ? AND queued",
+                    (holder, expires, position, annotator),
                 ).rowcount
-                for position in dict.fromkeys(checked)
-            )
+            ]
 
     def release_all(self, annotator: str | None = None) -> int:
         """Give back every item that is out with the annotator, or with anybody; how many.
@@ -112,29 +129,20 @@ class Queue:
     def room(self) -> int:
         """How many more items may be chosen for the page before somebody labels one."""
         with self._db.reading() as connection:
-            known = self._db.known_names(connection)
+            known = self._db.answered(connection).names
             (n,) = connection.execute("SELECT count(*) FROM leases WHERE queued").fetchone()
             (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
         return max(0, most_queued(last, len(known)) - n)
 
     def queue_counts(self, annotator: str | None = None) -> QueueCounts:
         """How many items wait, and how many are out, on the page."""
+        asked = {"who": annotator, "now": moment()}
         with self._db.reading() as connection:
-            asked = {"who": annotator, "now": moment()}
-            (free,) = connection.execute(
-                f"SELECT count(*) FROM leases WHERE {NOBODYS}", asked
-            ).fetchone()
-            (out,) = connection.execute(
-                "SELECT count(*) FROM leases WHERE queued AND annotator IS NOT NULL AND expires > "
-                ":now",
-                asked,
-            ).fetchone()
-            ready = free
-            if annotator is not None:
-                (ready,) = connection.execute(
-                    f"SELECT count(*) FROM leases WHERE {FREE}", asked
-                ).fetchone()
-        return QueueCounts(ready, free, out)
+            counts = [
+                connection.execute(f"SELECT count(*) FROM leases WHERE {which}", asked).fetchone()
+                for which in (NOBODYS if annotator is None else FREE, NOBODYS, OUT)
+            ]
+        return QueueCounts(*(count for (count,) in counts))
 
     def unseen(self) -> dict[str, list[int]]:
         """Positions that wait on the page and were not answered or passed by anybody yet.
@@ -170,9 +178,139 @@ class Queue:
             passed = connection.execute(
                 f"SELECT position FROM ({CURRENT_PASSES}) WHERE {PASSED}"
             ).fetchall()
-            return len(self._db.labelled(connection).union(position for (position,) in passed))
+            labelled = self._db.answered(connection).labelled
+        return len(labelled.union(position for (position,) in passed))
 
     def why(self, position: int) -> Why | None:
         """The item's place in the batch that chose it last; None if none did."""
         with self._db.reading() as connection:
             return why_of(connection, check_position(position, count_items(connection), "position"))
+
+
+class Hand:
+    """The items that an annotator is given, in order."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, annotator: str, now: float, wanted: int
+    ) -> None:
+        self.connection, self.annotator, self.wanted = connection, annotator, wanted
+        self.asked = {"who": annotator, "now": now}
+        self.given: list[int] = []
+
+    def keep(self, n: int) -> None:
+        """What they have already."""
+        self.given += [p for p, _ in self._rows("queued AND annotator = :who")[:n]]
+
+    def draw(self, n: int) -> None:
+        """Free items, until there are ``n``."""
+        if len(self.given) >= n:
+            return
+        for position, _ in self._rows(f"{NOBODYS} AND annotator IS NOT :who"):
+            if len(self.given) >= n:
+                return
+            # Asked of one row after the other: most are never reached.
+            if count_labels(self.connection, position) >= self.wanted:
+                # Answered by others while it was somebody's, who then left it; or fewer are wanted
+                # now.
+                self.connection.execute("DELETE FROM leases WHERE position = ?", (position,))
+            elif self._is_new(position):
+                self.given.append(position)
+
+    def take_over(self, n: int, known: set[str]) -> None:
+        """Items of newcomers, until there are ``n``."""
+        for position, holder in self._rows(f"{OUT} AND annotator <> :who", "expires, batch, rank"):
+            if len(self.given) >= n:
+                return
+            if holder not in known and self._is_new(position):
+                self.given.append(position)
+
+    def _rows(self, condition: str, order: str = "batch, rank") -> list[tuple[int, str]]:
+        return self.connection.execute(
+            "SELECT leases.position, annotator FROM leases JOIN batch_items USING (batch, "
+            f"position) WHERE {condition} ORDER BY {order}",
+            self.asked,
+        ).fetchall()
+
+    def _is_new(self, position: int) -> bool:
+        """They have neither answered nor passed it."""
+        asked = {**self.asked, "position": position}
+        return self.connection.execute(_NEW_ONE, asked).fetchone() is not None
+
+
+def most_of_newcomers(n_items: int) -> int:
+    """Items that all newcomers together may have: half of a small pool, 200 of a large one."""
+    return min(_NEWCOMERS, max(_SMALL, n_items // 2))
+
+
+def most_queued(n_answers: int, n_known: int) -> int:
+    """Items that may wait on the page or be out there: more with every label and every person."""
+    return _NEWCOMERS + _EACH * n_known + _AHEAD * n_answers
+
+
+def room_for_newcomers(connection: sqlite3.Connection, known: set[str], now: float) -> int:
+    """How many more items newcomers may have, all together."""
+    rows = connection.execute(f"SELECT annotator FROM leases WHERE {OUT}", {"now": now})
+    held = sum(name not in known for (name,) in rows)
+    return most_of_newcomers(count_items(connection)) - held
+
+
+def lease_to(
+    connection: sqlite3.Connection, position: int, annotator: str, expires: float
+) -> Lease:
+    """Give an item to an annotator, unless it is with somebody else or was never in a batch.
+
+    Who has as many as one person may have gets no more: the item waits for anybody.
+    """
+    why = why_of(connection, position)
+    (n,) = connection.execute(
+        "SELECT count(*) FROM leases WHERE queued AND annotator = ? AND position <> ?",
+        (annotator, position),
+    ).fetchone()
+    if why is not None and n >= MOST_LEASES:
+        connection.execute(
+            "INSERT INTO leases (position, batch, queued) VALUES (?, ?, 1) ON CONFLICT DO NOTHING",
+            (position, why.batch),
+        )
+        return Lease(position, moment(), why)
+    if why is not None:
+        connection.execute(
+            "INSERT INTO leases (position, batch, annotator, expires, queued) VALUES (?, ?, ?, ?, "
+            "1) ON CONFLICT (position) DO UPDATE SET annotator = excluded.annotator, expires = "
+            "excluded.expires, queued = 1 WHERE queued AND (annotator IS NULL OR annotator = "
+            "excluded.annotator OR leases.expires <= ?)",
+            (position, why.batch, annotator, expires, moment()),
+        )
+    return Lease(position, expires, why)
+
+
+def held_lease(connection: sqlite3.Connection, position: int, annotator: str) -> Lease:
+    """An annotator's lease of an item as it is; where there is none, one that has run out."""
+    row = connection.execute(
+        "SELECT expires FROM leases WHERE position = ? AND annotator = ? AND queued",
+        (position, annotator),
+    ).fetchone()
+    return Lease(position, moment() if row is None else row[0], why_of(connection, position))
+
+
+def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
+    """As ``Queue.why``, inside a transaction."""
+    row = connection.execute(
+        "SELECT batch, rank, (SELECT count(*) FROM batch_items AS b WHERE b.batch = i.batch), "
+        "score, initial_score, strategy, settings FROM batch_items AS i JOIN batches USING (batch) "
+        "WHERE position = ? ORDER BY batch DESC LIMIT 1",
+        (position,),
+    ).fetchone()
+    if row is None:
+        return None
+    similar = from_json(row[-1], dict).get("similar", {})
+    count = similar.get(str(position)) if isinstance(similar, dict) else None
+    return replace(Why(*row[:-1]), similar=count if isinstance(count, int) else None)
+
+
+def give(connection: sqlite3.Connection, position: int, annotator: str, expires: float) -> Lease:
+    """Make an item of the page the annotator's."""
+    connection.execute(
+        "UPDATE leases SET annotator = ?, expires = ? WHERE position = ?",
+        (annotator, expires, position),
+    )
+    return Lease(position, expires, why_of(connection, position))

@@ -4,22 +4,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
-    "Annotator",
-    "Answer",
-    "BatchItem",
-    "BatchRecord",
-    "Event",
-    "Item",
-    "Lease",
-    "Pass",
-    "Person",
-    "QueueCounts",
-    "Report",
-    "Submission",
-    "SubmitResult",
-    "Undone",
-    "Why",
+    *("ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"),
+    *("REVOKED", "ROLE", "TAKEN_BACK"),
+    *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Pass"),
+    *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Undone", "Why"),
 ]
+
+CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
+EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given back"
+INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
+"""Kinds of events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +161,14 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth remembering that happened to the project.
-
-    ``who`` did it and from where; None for what an older parbals wrote down.
-    """
+    """Something worth remembering that happened to the project: what, who did it, from where."""
 
     event: int
     created: str
     kind: str
     detail: dict[str, Any]
-    who: str | None = None
-    origin: str | None = None
+    who: str
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)

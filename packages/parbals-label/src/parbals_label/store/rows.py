@@ -1,8 +1,10 @@
-"""How values are written into rows, and the checksum that proves a row is what was written."""
+"""How values and times are written into rows, and the checksum that proves a row."""
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import blake2b
 from operator import index
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 from parbals.errors import InputError, ProjectDamagedError
 
 __all__ = [
-    *("UNREADABLE", "check_position", "check_text", "checksum", "from_json", "now", "to_json"),
+    *("UNREADABLE", "check_position", "check_text", "checksum", "from_json", "moment", "now"),
+    "to_json",
 ]
 
 UNREADABLE = (
@@ -119,3 +122,24 @@ def check_position(value: Any, n_items: int, name: str) -> int:
 def now() -> str:
     """The time in UTC, as ISO text."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _seconds() -> float:
+    """Seconds that nobody can set, those of a sleeping machine included where that is known."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+@cache
+def _start() -> float:
+    return time.time() - _seconds()
+
+
+def moment() -> float:
+    """The clock that leases run by: seconds since 1970, as the machine knew when the process began.
+
+    It goes on evenly when somebody sets the machine's clock, so within one process no lease ends
+    early or lasts for years; between processes the page starts its leases again
+    (``Queue.restart_leases``), whatever the clock says.
+    """
+    return _start() + _seconds()

@@ -1,33 +1,73 @@
-"""The settings of a project: a typed record, stored as one JSON value a name."""
+"""The settings and classes of a project, and the log of what was decided when, and by whom."""
 
+import getpass
+import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from math import isfinite
-from typing import Any, Literal, Self
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+from zlib import crc32
 
-from parbals.errors import InputError, ProjectError
+from parbals.errors import InputError, LabelError, ProjectError
 from parbals.strategies.table import DEFAULT
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-__all__ = ["MapFile", "MatrixFile", "PredictionsFile", "ProjectSettings", "checked_settings"]
+from parbals_label.store.current import RENAMES, Renames
+from parbals_label.store.database import Database
+from parbals_label.store.integrity import read_meta
+from parbals_label.store.items import count_items
+from parbals_label.store.records import CHANGED, RENAMED_CLASS, Event
+from parbals_label.store.rows import check_text, checksum, from_json, now, to_json
 
-_FILE_NAME = re.compile(r"(features|predictions|map)-[0-9a-f]+\.npy")
+__all__ = [
+    *("MapFile", "MatrixFile", "PredictionsFile", "ProjectSettings", "Settings"),
+    *("check_classes", "checked_settings", "write_meta"),
+]
+
+_TOLD = (
+    *("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes"),
+    *("lease_minutes", "goal_labels", "goal_error"),
+)
+"""What people decide: a change of it is remembered."""
+_HERE = "this machine"
+"""Where commands come from."""
+
+
+def _checked_file(name: str) -> str:
+    # It is read and removed under this name: it must not lead out of the project's folder.
+    if not re.fullmatch(r"(features|predictions|map)-[0-9a-f]+\.npy", name):
+        raise ValueError("name a file such as features-0123456789ab.npy")
+    return name
+
+
+def _checked_loss(value: str) -> str:
+    if value not in ("log", "error", "balanced-accuracy") and not value.startswith("f1:"):
+        raise ValueError("be one of: log, error, balanced-accuracy, f1:CLASS")
+    return value
+
+
+_Count = Annotated[int, Field(strict=True, ge=0)]
+_AtLeastOne = Annotated[int, Field(strict=True, ge=1)]
+_Number = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+_Share = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixFile:
     """A float32 matrix beside the database, named by its content (blake2b of its bytes)."""
 
-    file: str
+    file: Annotated[str, AfterValidator(_checked_file)]
     digest: str
-    shape: tuple[int, ...]
+    shape: tuple[_Count, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionsFile(MatrixFile):
     """Predicted probabilities (N, C); ``answers`` is the number of the last answer they know."""
 
-    answers: int = 0
+    answers: _Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +78,8 @@ class MapFile(MatrixFile):
     features: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectSettings:
-    """What a project remembers besides items and answers.
+class ProjectSettings(BaseModel):
+    """What a project remembers besides items and answers, stored as one JSON value a name.
 
     Attributes:
         strategy, seed, n_samples, prior_scale, loss: of the learner; the loss is "log" or "error",
@@ -61,11 +100,13 @@ class ProjectSettings:
         goal_labels, goal_error: what people set out for; 0 is no goal.
     """
 
+    model_config = ConfigDict(frozen=True)
+
     strategy: str = DEFAULT
-    seed: int = 0
-    n_samples: int = 400
-    prior_scale: float | Literal["auto"] = 1.0  # projects that name none were made with this
-    loss: str = "log"  # likewise
+    seed: _Count = 0
+    n_samples: Annotated[int, Field(strict=True, ge=2)] = 400
+    prior_scale: _Number | Literal["auto"] = 1.0
+    loss: Annotated[str, AfterValidator(_checked_loss)] = "log"
     data: str | None = None
     media: str | None = None
     columns: tuple[str, ...] = ()
@@ -75,156 +116,209 @@ class ProjectSettings:
     table_columns: tuple[str, ...] = ()
     id_column: str | None = None
     label_column: str | None = None
-    unreadable: tuple[int, ...] = ()
+    unreadable: tuple[_Count, ...] = ()
     features: MatrixFile | None = None
     predictions: PredictionsFile | None = None
     map: MapFile | None = None
     highlight: tuple[str, ...] = ()
     guidelines: str = ""
     find: str | None = None
-    audit: tuple[int, ...] = ()
-    answers_wanted: int = 1
-    lease_minutes: int = 30
-    goal_labels: int = 0
-    goal_error: float = 0.0
+    audit: tuple[_Count, ...] = ()
+    answers_wanted: _AtLeastOne = 1
+    lease_minutes: _AtLeastOne = 30
+    goal_labels: _Count = 0
+    goal_error: _Share = 0.0
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> "ProjectSettings":
         """From a project's file; names that this parbals does not know are left out."""
         try:
-            return cls(**_checked({k: v for k, v in values.items() if k in _CHECKS}))
+            return _validated(values)
         except InputError as error:
             raise ProjectError(f"{error} A newer parbals may have written it: upgrade.") from None
 
 
 def checked_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings as JSON, or an error that names the one which is unknown or of a wrong kind."""
+    known = ProjectSettings.model_fields
     for name in values:
-        if name not in _CHECKS:
-            known = ", ".join(sorted(_CHECKS))
-            raise InputError(f"There is no setting {name!r}; the settings are: {known}.")
-    return {
-        name: asdict(value) if isinstance(value, MatrixFile) else value
-        for name, value in _checked(values).items()
-    }
-
-
-def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    checked: dict[str, Any] = {}
-    for name, value in values.items():
-        try:
-            optional = value is None and name in _OPTIONAL
-            checked[name] = None if optional else _CHECKS[name](value)
-        except ValueError as error:
-            raise InputError(f"The setting {name!r} is {value!r}; it must be {error}.") from None
+        if name not in known:
+            listed = ", ".join(sorted(known))
+            raise InputError(f"There is no setting {name!r}; the settings are: {listed}.")
+    checked = _validated(values).model_dump(include=set(values))
+    for name, value in checked.items():
+        to_json(value, f"The setting {name!r}")
     return checked
 
 
-def _text(value: Any) -> str:
+def _validated(values: Mapping[str, Any]) -> ProjectSettings:
     try:
-        value.encode()
-    except (AttributeError, UnicodeEncodeError):
-        raise ValueError("text in valid Unicode") from None
-    return str(value)
+        return ProjectSettings.model_validate(values)
+    except ValidationError as error:
+        first, *rest = error.errors()
+        faults = [first, *(fault for fault in rest if fault["input"] is first["input"])]
+        wrong = [
+            "have a file, a digest and a shape"
+            if fault["type"] == "missing"
+            else re.sub("^(Value error, |[A-Z][a-z]+ should )", "", fault["msg"])
+            for fault in faults
+        ]
+        name, advice = str(first["loc"][0]), " or ".join(dict.fromkeys(wrong))
+        raise InputError(f"The setting {name!r} is {values[name]!r}; it must {advice}.") from None
 
 
-def _number(value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not isfinite(value) or value <= 0:
-        raise ValueError("a finite number above 0")
-    return float(value)
+class Settings:
+    """The part of the store that holds settings, classes and events."""
 
+    _db: Database
+    _actor: tuple[str, str] | None = None
 
-def _share(value: Any) -> float:
-    if value == 0:
-        return 0.0
-    if _number(value) >= 1:
-        raise ValueError("a share below 1, or 0 for none")
-    return float(value)
+    @property
+    def settings(self) -> ProjectSettings:
+        """The settings as they are now; change them with ``update_settings``."""
+        return ProjectSettings.of(self._meta())
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels an answer may have, in the order they were declared."""
+        return tuple(self._meta()["classes"])
 
-def _scale(value: Any) -> float | str:
-    return value if value == "auto" else _number(value)
+    @property
+    def former_classes(self) -> dict[str, str]:
+        """Names that classes had once and no class has now → the names of today."""
+        meta = self._meta()
+        return Renames.of(meta).former(meta["classes"])
 
+    def update_settings(self, **changes: Any) -> None:
+        """Change settings; ``classes`` may grow but not shrink, since answers refer to them.
 
-def _whole(least: int) -> Callable[[Any], int]:
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"a whole number, {least} or more")
-        return value
+        What people decide (``_TOLD``) is remembered as an event, with what it was before.
+        Predictions for another number of items than there are now are left out: items were added
+        while they were made.
+        """
+        classes = check_classes(changes.pop("classes")) if "classes" in changes else None
+        changes = checked_settings(changes)
+        with self._db.transaction() as connection:
+            before = read_meta(connection)[0]
+            if classes is not None:
+                missing = [name for name in before["classes"] if name not in classes]
+                if missing:
+                    raise LabelError(
+                        f"classes leaves out {missing[0]!r}; classes can be added but not removed."
+                    )
+                changes["classes"] = classes
+            predictions = changes.get("predictions")
+            if predictions is not None and predictions["shape"][0] != count_items(connection):
+                del changes["predictions"]
+            if told := _told(before, changes):
+                self._log(connection, CHANGED, told)
+            write_meta(connection, self._db.project, changes)
 
-    return check
+    def rename_class(self, old: str, new: str) -> None:
+        """Give a class another name; its answers mean it still, and history keeps the old name."""
+        check_text(new, "The new name of a class")
+        with self._db.transaction() as connection:
+            meta = read_meta(connection)[0]
+            classes = meta["classes"]
+            if old not in classes:
+                raise LabelError(f"There is no class {old!r}; the classes are {classes}.")
+            if new in classes:
+                raise LabelError(
+                    f"{new!r} is a class already, and two classes cannot be joined; choose another "
+                    "name."
+                )
+            (last,) = connection.execute("SELECT coalesce(max(answer), 0) FROM answers").fetchone()
+            changes: dict[str, Any] = {
+                "classes": [new if name == old else name for name in classes],
+                RENAMES: [*meta.get(RENAMES, []), [old, new, last]],
+            }
+            if meta.get("find") == old:
+                changes["find"] = new
+            if meta.get("loss") == f"f1:{old}":
+                changes["loss"] = f"f1:{new}"
+            write_meta(connection, self._db.project, changes)
+            self._log(connection, RENAMED_CLASS, {"old": old, "new": new})
 
+    def settings_mark(self) -> int:
+        """A number that changes whenever the settings do; it costs less than reading them."""
+        with self._db.reading() as connection:
+            proofs = connection.execute("SELECT checksum FROM meta ORDER BY key").fetchall()
+        return crc32("".join(proof for (proof,) in proofs).encode())
 
-def _one_of(*choices: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in choices:
-            raise ValueError(f"one of: {', '.join(choices)}")
-        return str(value)
+    def log(self, kind: str, **detail: Any) -> int:
+        """Remember an event; returns its number."""
+        check_text(kind, "kind")
+        with self._db.transaction() as connection:
+            return self._log(connection, kind, detail)
 
-    return check
+    def events(self) -> list[Event]:
+        """Every event, oldest first."""
+        with self._db.reading() as connection:
+            rows = connection.execute(
+                "SELECT event, created, kind, detail, who, origin FROM events ORDER BY event"
+            ).fetchall()
+        return [
+            Event(event, created, kind, from_json(detail, dict), who, origin)
+            for event, created, kind, detail, who, origin in rows
+        ]
 
-
-def _loss(value: Any) -> str:
-    if value not in ("log", "error", "balanced-accuracy") and not str(value).startswith("f1:"):
-        raise ValueError("one of: log, error, balanced-accuracy, f1:CLASS")
-    return _text(value)
-
-
-def _list_of(check_one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    def check(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise ValueError("a list")
-        return tuple(map(check_one, value))
-
-    return check
-
-
-def _file(kind: type[MatrixFile]) -> Callable[[Any], MatrixFile]:
-    known = {field.name for field in fields(kind)}
-
-    def check(value: Any) -> MatrixFile:
-        parts = asdict(value) if isinstance(value, MatrixFile) else value
+    @contextmanager
+    def acting(self, who: str, origin: str) -> Iterator[None]:
+        """Inside the block events are somebody else's, from elsewhere: the page's visitors."""
+        before, self._actor = self._actor, (who, origin)
         try:
-            given: dict[str, Any] = {name: parts[name] for name in known.intersection(parts)}
-            lists = {k: tuple(v) for k, v in given.items() if isinstance(v, list)}
-            made = kind(**given | lists)
-        except TypeError:
-            raise ValueError("a record with the file's name, digest and shape") from None
-        # It is read and removed under this name: it must not lead out of the project's folder.
-        if not isinstance(made.file, str) or not _FILE_NAME.fullmatch(made.file):
-            raise ValueError("a record whose file has a name such as features-0123456789ab.npy")
-        return made
+            yield
+        finally:
+            self._actor = before
 
-    return check
+    def _meta(self) -> dict[str, Any]:
+        with self._db.reading() as connection:
+            return read_meta(connection)[0]
+
+    def _log(self, connection: sqlite3.Connection, kind: str, detail: dict[str, Any]) -> int:
+        who, origin = self._actor or (_user(), _HERE)
+        cursor = connection.execute(
+            "INSERT INTO events (created, kind, detail, who, origin) VALUES (?, ?, ?, ?, ?)",
+            (now(), kind, to_json(detail, "detail"), who, origin),
+        )
+        return int(cursor.lastrowid or 0)
 
 
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "strategy": _text,
-    "seed": _whole(0),
-    "n_samples": _whole(2),
-    "prior_scale": _scale,
-    "loss": _loss,
-    "data": _text,
-    "media": _text,
-    "columns": _list_of(_text),
-    "encoder": _text,
-    "encoded_columns": _list_of(_text),
-    "encoded_kind": _one_of("text", "image"),
-    "table_columns": _list_of(_text),
-    "id_column": _text,
-    "label_column": _text,
-    "unreadable": _list_of(_whole(0)),
-    "features": _file(MatrixFile),
-    "predictions": _file(PredictionsFile),
-    "map": _file(MapFile),
-    "highlight": _list_of(_text),
-    "guidelines": _text,
-    "find": _text,
-    "audit": _list_of(_whole(0)),
-    "answers_wanted": _whole(1),
-    "lease_minutes": _whole(1),
-    "goal_labels": _whole(0),
-    "goal_error": _share,
-}
-_OPTIONAL = {field.name for field in fields(ProjectSettings) if field.default is None}
+def _user() -> str:
+    """The user of this machine who runs the command; a container's may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return f"user {getattr(os, 'getuid', int)()}"
+
+
+def _told(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, list[Any]]:
+    """Name → [before, now] of what people would notice."""
+    values = ProjectSettings().model_dump() | before
+    told = {name: [values.get(name), changes[name]] for name in _TOLD if name in changes}
+    return {
+        name: [old, new]
+        for name, (old, new) in told.items()
+        if to_json(old, name) != to_json(new, name)
+    }
+
+
+def write_meta(connection: sqlite3.Connection, project: str, values: dict[str, Any]) -> None:
+    """Store settings, each with its proof."""
+    for key, value in values.items():
+        text = to_json(value, f"The setting {key!r}")
+        connection.execute(
+            "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)",
+            (key, text, checksum(project, "meta", (key, text))),
+        )
+
+
+def check_classes(classes: Sequence[str]) -> list[str]:
+    """At least two names, each once."""
+    if isinstance(classes, str) or len(classes) < 2:
+        raise LabelError(f"classes is {classes!r}; pass a list of at least two class names.")
+    names = [check_text(name, f"classes[{row}]") for row, name in enumerate(classes)]
+    for row, name in enumerate(names):
+        if name in names[:row]:
+            raise LabelError(f"classes[{row}] is {name!r} again; name every class once.")
+    return names

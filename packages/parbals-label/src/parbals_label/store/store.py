@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -13,20 +13,17 @@ from parbals.errors import ParbalsError
 
 from parbals_label.store.answers import Answers
 from parbals_label.store.batches import Batches
-from parbals_label.store.creation import create_file
-from parbals_label.store.database import FILE_NAME, Database
-from parbals_label.store.integrity import compare, problems
+from parbals_label.store.database import Database
+from parbals_label.store.folder import create_file
+from parbals_label.store.integrity import compare, problems, salvage
 from parbals_label.store.items import Items
-from parbals_label.store.journal import old_witness
-from parbals_label.store.meta import check_classes, write_meta
 from parbals_label.store.passes import Passes
 from parbals_label.store.people import People
 from parbals_label.store.queue import Queue
 from parbals_label.store.records import Answer, Report
 from parbals_label.store.rows import from_json, now, to_json
-from parbals_label.store.salvage import salvage
 from parbals_label.store.schema import check_version
-from parbals_label.store.settings import checked_settings
+from parbals_label.store.settings import check_classes, checked_settings, write_meta
 
 __all__ = ["Store"]
 
@@ -70,9 +67,7 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         }
 
         def fill(connection: sqlite3.Connection) -> None:
-            connection.execute("BEGIN")
             write_meta(connection, meta["project"], meta)
-            connection.execute("COMMIT")
 
         create_file(Path(folder), fill)
         return cls.open(folder)
@@ -88,19 +83,21 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
         From the journal, and from the database as far as it can be read; changes nothing.
         """
-        return salvage(Path(path), Path(path) / FILE_NAME)
+        return salvage(Path(path))
 
     def close(self) -> None:
         """Close the project; closing twice is fine."""
         self._db.close()
 
-    def together(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def together(self) -> Iterator[None]:
         """Calls inside the block share one commit, and none is on disk before the block has ended.
 
         A call that refuses its input stores nothing and leaves the others; any other error undoes
         the whole block.
         """
-        return self._db.together()
+        with self._db.transaction():
+            yield
 
     def __enter__(self) -> Self:
         return self
@@ -134,24 +131,18 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
     def latest_report(self) -> Report | None:
         """The report stored last."""
-        with self._db.reading() as connection:
-            row = connection.execute(
-                "SELECT report, created, n_labels, body FROM reports ORDER BY report DESC LIMIT 1"
-            ).fetchone()
-        return None if row is None else Report(row[0], row[1], row[2], from_json(row[3], dict))
+        return next(iter(self._reports("ORDER BY report DESC LIMIT 1")), None)
 
     def reports(self, after: int = 0) -> list[Report]:
         """All stored reports, oldest first, or those with a number above ``after``."""
+        return self._reports("WHERE report > ? ORDER BY report", after)
+
+    def _reports(self, which: str, *values: int) -> list[Report]:
         with self._db.reading() as connection:
             rows = connection.execute(
-                "SELECT report, created, n_labels, body FROM reports WHERE report > ? ORDER BY "
-                "report",
-                (after,),
+                f"SELECT report, created, n_labels, body FROM reports {which}", values
             ).fetchall()
-        return [
-            Report(report, created, n_labels, from_json(body, dict))
-            for report, created, n_labels, body in rows
-        ]
+        return [Report(number, at, n, from_json(body, dict)) for number, at, n, body in rows]
 
     def revision(self) -> tuple[int, ...]:
         """Numbers that change whenever answers, passes, batches, reports or settings do."""
@@ -173,16 +164,17 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
 
         Reads all of them.
         """
-        size, witness = self._db.journal.size(), old_witness(self.folder)
+        size = self._db.journal.size()
         faults: list[str] = []
         try:
             with self._db.reading() as connection:
                 connection.execute("BEGIN")
                 try:
-                    faults += problems(connection, check_version(connection), thorough=True)
+                    check_version(connection)
+                    faults += problems(connection, thorough=True)
                     lines = self._db.journal.lines(size)
                     if not faults:
-                        lost, _ = compare(connection, self.identity, lines, witness)
+                        lost, _ = compare(connection, self.identity, lines)
                         faults += [lost] if lost else []
                 finally:
                     connection.execute("COMMIT")

@@ -11,8 +11,7 @@ from parbals.errors import InputError, MissingDependencyError, ParbalsError, Pro
 from starlette.exceptions import HTTPException
 
 from parbals_label.project.media import MediaError
-from parbals_label.store.answers import HeldLabelError
-from parbals_label.store.requests import RequestUsedError
+from parbals_label.store.answers import HeldLabelError, RequestUsedError
 from parbals_label.web.desk import BusyError
 from parbals_label.web.refusal import ErrorOut, error_body
 

@@ -5,9 +5,8 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 
 from parbals_label.project.quick import quick_batch
-from parbals_label.store.clock import moment
-from parbals_label.store.meta import RELEASED, TAKEN_BACK
-from parbals_label.store.records import Submission
+from parbals_label.store.records import RELEASED, TAKEN_BACK, Submission
+from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
 from parbals_label.web.door import Door
 from parbals_label.web.failures import StrictRoute, errors_of

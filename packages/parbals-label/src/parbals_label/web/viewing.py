@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
 from parbals_label.project.media import read_image
-from parbals_label.store.meta import EXPORTED
+from parbals_label.store.records import EXPORTED
 from parbals_label.store.store import Store
 from parbals_label.web.downloads import MEDIA_TYPES, Exporter, Format
 from parbals_label.web.failures import errors_of
