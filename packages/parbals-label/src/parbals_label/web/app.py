@@ -11,10 +11,10 @@ from parbals import __version__
 from starlette.exceptions import HTTPException
 
 from parbals_label.web.door import Door
-from parbals_label.web.failures import handle_failures
 from parbals_label.web.guard import Guard
 from parbals_label.web.labelling import labelling_routes
 from parbals_label.web.place import Place
+from parbals_label.web.refusals import handle_errors
 from parbals_label.web.session import Session
 from parbals_label.web.team import team_routes
 from parbals_label.web.viewing import viewing_routes
@@ -57,7 +57,7 @@ def make_app(session: Session, *, token: str, place: Place) -> Guard:
         redirect_slashes=False,
         lifespan=alive,
     )
-    handle_failures(app)
+    handle_errors(app)
     # Not include_router, which looks through every part again for every request.
     for part in (
         labelling_routes(session, door),

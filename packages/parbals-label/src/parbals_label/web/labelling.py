@@ -9,9 +9,9 @@ from parbals_label.store.clock import moment
 from parbals_label.store.meta import RELEASED, TAKEN_BACK
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.web.door import Door
-from parbals_label.web.failures import StrictRoute, errors_of
-from parbals_label.web.queries import project
+from parbals_label.web.door import Door, anyone, owner
+from parbals_label.web.items import project
+from parbals_label.web.refusals import StrictRoute, errors_of
 from parbals_label.web.schemas import (
     AnswersIn,
     LeasesOut,
@@ -30,7 +30,6 @@ from parbals_label.web.schemas import (
     UndoneOut,
 )
 from parbals_label.web.session import Session
-from parbals_label.web.visitors import anyone, owner
 
 __all__ = ["labelling_routes"]
 
@@ -42,6 +41,12 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     """
     routes = APIRouter(prefix="/api", route_class=StrictRoute)
     desk = session.desk
+
+    async def labeller(request: Request, given: str) -> str:
+        """The name that the visitor labels under; refused where that name asks too often."""
+        name = await door.label_as(anyone(request), given)
+        door.pace.admit(name)
+        return name
 
     @routes.get("/project", responses=errors_of())
     async def get_project() -> ProjectOut:
@@ -68,8 +73,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
         Where too few do, more are chosen at once: nobody waits for the model.
         """
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
 
         def act(store: Store) -> TasksOut:
             tasks = session.tasks(store)
@@ -86,8 +90,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/answers", responses=errors_of(409, body=True))
     async def answers(body: AnswersIn, request: Request) -> StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
         labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
@@ -107,8 +110,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/passes", responses=errors_of(409, body=True))
     async def pass_over(body: PassIn, request: Request) -> PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
         outcome = await desk.write(
             lambda store: store.pass_over(
                 body.position,
@@ -132,7 +134,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
             owner(request)
         else:
             name = await door.label_as(visitor, name)
-        session.pace.admit(visitor.name or name)
+        door.pace.admit(visitor.name or name)
 
         def act(store: Store) -> UndoneOut:
             tasks = session.tasks(store)
@@ -155,8 +157,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/leases", responses=errors_of(body=True))
     async def renew(body: PositionsIn, request: Request) -> LeasesOut:
         """The annotator is still at work: their items stay theirs."""
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
 
         def act(store: Store) -> LeasesOut:
             seconds = session.tasks(store).lease_seconds
@@ -170,8 +171,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/release", responses=errors_of(body=True))
     async def release(body: PositionsIn, request: Request) -> ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
         released = await desk.write(lambda store: store.release(name, body.positions))
         return ReleasedOut(released=released)
 

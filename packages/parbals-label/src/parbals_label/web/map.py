@@ -4,40 +4,20 @@ from dataclasses import asdict
 
 import numpy as np
 from parbals.errors import ProjectDamagedError
-from pydantic import BaseModel
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.features import load_features, store_features
 from parbals_label.store.settings import MapFile
 from parbals_label.store.store import Store
-from parbals_label.web.queries import Predictions
+from parbals_label.web.items import Predictions
+from parbals_label.web.schemas import MapOut, Points
 
-__all__ = ["MapOut", "make_map", "show_map"]
+__all__ = ["make_map", "show_map"]
 
 _SAMPLE = 20_000
 _BLOCK = 8192
 _MANY_FEATURES = 2048
 _MOST_POINTS = 4_000
-
-
-class Points(BaseModel):
-    """Equally long columns; state 0 unlabelled, 1 queued, 2 out, 3 labelled; class -1 is none."""
-
-    position: list[int] = []
-    x: list[float] = []
-    y: list[float] = []
-    state: list[int] = []
-    label: list[int] = []
-    predicted: list[int] = []
-
-
-class MapOut(BaseModel):
-    """Items in two dimensions; ``explained`` are the axes' shares of the variance."""
-
-    n_total: int
-    points: Points = Points()
-    explained: list[float] = []
-    message: str | None = None
 
 
 def make_map(store: Store) -> None:

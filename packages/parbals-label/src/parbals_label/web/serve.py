@@ -1,7 +1,6 @@
 """Starting and ending the server."""
 
 import asyncio
-import logging
 import socket
 import sys
 import threading
@@ -19,22 +18,17 @@ from parbals.files import locked
 
 from parbals_label.store.people import OWNER
 from parbals_label.store.store import Store
+from parbals_label.web import connections
 from parbals_label.web.app import make_app
-from parbals_label.web.connections import limited
 from parbals_label.web.health import Watch
-from parbals_label.web.place import Place, address_of
+from parbals_label.web.place import Place, address_of, opening_file, page_token, remember_origin
 from parbals_label.web.session import Session
-from parbals_label.web.sparing import LOGGERS, SPARING
-from parbals_label.web.token import opening_file, page_token, remember_origin
 
-__all__ = ["listen", "make_server", "run_server"]
+__all__ = ["make_server", "run_server"]
 
 _FEW = 5
-
 _TURN_SECONDS = 0.001
 """A label waits no longer for a thread that reads everything, such as an export."""
-_BACKLOG = 128
-"""Connections that are accepted in one go, before the oldest can make room."""
 
 
 def run_server(
@@ -58,7 +52,7 @@ def run_server(
     with ExitStack() as held, suppress(KeyboardInterrupt):
         with _writing(folder):
             held.enter_context(locked(folder / "page.lock", busy))
-        listener = held.enter_context(listen(place.host, place.port))
+        listener = held.enter_context(connections.listen(place.host, place.port))
         place = replace(place, port=listener.getsockname()[1])
         with Store.open(folder) as store:
             store.update_settings(**settings)
@@ -93,8 +87,7 @@ def _show(
 
         async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
             await begin(sockets=sockets)
-            # The link works from here on, and so does Ctrl-C.
-            _announce(folder, place, token, browser)
+            _announce(folder, place, token, browser)  # the link works from here on
 
         server.startup = begin_and_announce  # type: ignore[method-assign]
         asyncio.run(server.serve(sockets=[listener]))
@@ -105,49 +98,9 @@ def _show(
 
 def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server:
     """The server of an open project, which does not listen yet."""
-    config = uvicorn.Config(
-        Watch(
-            make_app(session, token=token, place=place),
-            session,
-            page_token(session.folder, name="page-metrics-token"),
-        ),
-        proxy_headers=False,  # the guard decides whom to believe
-        log_config=None,  # see parbals_label.web.logs
-        access_log=False,
-        server_header=False,
-        http=limited(place.encryption()),  # type: ignore[arg-type]
-        loop="none",  # Python's own, whatever is installed: others begin encryption otherwise
-        ws="none",
-        backlog=_BACKLOG,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=3,
-        lifespan="on",
-    )
-    for name in LOGGERS:
-        logging.getLogger(name).addFilter(SPARING)
-    return uvicorn.Server(config)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there, or one sentence why not."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise InputError(f"{host} is not an address of this machine ({error.strerror}).") from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise InputError(
-            f"The server cannot listen on {host}, port {port} ({error.strerror}); choose another "
-            "with --port."
-        ) from None
-    return listener
+    metrics_token = page_token(session.folder, name="page-metrics-token")
+    app = Watch(make_app(session, token=token, place=place), session, metrics_token)
+    return connections.make_server(app, place.encryption())
 
 
 def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:

@@ -13,8 +13,8 @@ from parbals_label.project.quick import START, quick_batch
 from parbals_label.store.records import QueueCounts
 from parbals_label.store.store import Store
 from parbals_label.web.desk import Desk
-from parbals_label.web.pace import Pace
-from parbals_label.web.queries import Curve, Tasks, live, revision
+from parbals_label.web.items import Tasks
+from parbals_label.web.progress import Curve, live, revision
 from parbals_label.web.schemas import LiveOut, QueueOut, ServerOut
 from parbals_label.web.supervisor import Supervisor
 
@@ -48,7 +48,6 @@ class Session:
         self.finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
-        self.pace = Pace()
         self._seen: dict[str, float] = {}
         self._ready: dict[str, int] = {}
         self._done: deque[float] = deque(maxlen=10_000)

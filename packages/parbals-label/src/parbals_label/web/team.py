@@ -4,100 +4,32 @@ from collections.abc import Callable
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict
 
 from parbals_label.project.log import log_rows
 from parbals_label.store.store import Store
-from parbals_label.web.door import Door, Visitor
-from parbals_label.web.failures import StrictRoute, errors_of
+from parbals_label.web.door import Door, Visitor, anyone, owner
 from parbals_label.web.place import Place
-from parbals_label.web.schemas import MOST_POSITION, InModel, Name, Role
+from parbals_label.web.refusals import StrictRoute, errors_of
+from parbals_label.web.schemas import (
+    MOST_POSITION,
+    DoneOut,
+    InvitedOut,
+    InviteIn,
+    LogOut,
+    LogRow,
+    MeOut,
+    NameIn,
+    PeopleOut,
+    PersonOut,
+    Role,
+    RoleIn,
+)
 from parbals_label.web.session import Session
-from parbals_label.web.visitors import anyone, owner
 
 __all__ = ["team_routes"]
 
 T = TypeVar("T")
 _ROWS = 100
-
-
-class InviteIn(InModel):
-    """A person to give a link of their own, or a new one."""
-
-    name: Name
-    role: Role = "annotator"
-
-
-class RoleIn(InModel):
-    """What an invited person may do from now on."""
-
-    name: Name
-    role: Role
-
-
-class NameIn(InModel):
-    """A person."""
-
-    name: Name
-
-
-class MeOut(BaseModel):
-    """Who makes the request; ``name`` is null with the page's own link, where one says a name.
-
-    ``spelt`` is the name that was asked about, as the project spells it.
-    """
-
-    name: str | None
-    role: Role
-    spelt: str | None = None
-
-
-class PersonOut(BaseModel):
-    """Somebody who was invited; ``invited`` is false once their link was revoked."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    role: Role
-    invited: bool
-    created: str
-
-
-class PeopleOut(BaseModel):
-    """Everybody who was ever invited, by name."""
-
-    people: list[PersonOut]
-
-
-class InvitedOut(BaseModel):
-    """The link, shown this once: the project keeps only a hash of it."""
-
-    name: str
-    role: Role
-    link: str
-
-
-class LogRow(BaseModel):
-    """One change: who made it, when, from where, and what it was in words."""
-
-    number: int
-    created: str
-    what: str
-    who: str | None
-    origin: str | None
-    sentence: str
-
-
-class LogOut(BaseModel):
-    """Changes, the newest first; ask for those ``before`` the last number until there are none."""
-
-    rows: list[LogRow]
-
-
-class DoneOut(BaseModel):
-    """It is done."""
-
-    done: bool = True
 
 
 def team_routes(session: Session, door: Door, place: Place) -> APIRouter:

@@ -1,22 +1,24 @@
-"""Errors as answers: one sentence and one word of JSON, whatever went wrong."""
+"""Errors as answers: one sentence for people and one word for programs, whatever went wrong."""
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from parbals.errors import InputError, MissingDependencyError, ParbalsError, ProjectDamagedError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse
 
 from parbals_label.project.media import MediaError
 from parbals_label.store.answers import HeldLabelError
 from parbals_label.store.requests import RequestUsedError
 from parbals_label.web.desk import BusyError
-from parbals_label.web.refusal import ErrorOut, error_body
 
-__all__ = ["StrictRoute", "errors_of", "handle_failures"]
+__all__ = ["RefusedError", "StrictRoute", "errors_of", "handle_errors", "refusal"]
 
 _log = logging.getLogger("parbals.web")
 
@@ -32,11 +34,90 @@ _MEANING = {
     415: "It is of another type than it must be",
     421: "The server is not called by that name",
     422: "A value is missing or cannot be used",
-    429: "Too much waits; try again in a moment",
+    429: "Too many requests wait; try again in a moment",
     503: "The project cannot be used just now",
 }
 _ALWAYS = (400, 401, 403, 405, 421, 422, 429, 503)
 _WITH_BODY = (408, 413, 415)
+_PAGE = (
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+    "content='width=device-width'><title>parbals</title><body><h1>{}</h1><p>{}</p></body></html>"
+)
+_PAGES = {
+    "token": _PAGE.format(
+        "This page needs its link",
+        "Open the link that <code>parbals serve</code> printed, or the one that you were given for "
+        "yourself; it ends in <code>?token=</code> and a long word.",
+    ),
+    "person": _PAGE.format(
+        "Not yet",
+        "You are logged in, but nobody has invited you to this project. Its owner can: "
+        "<code>parbals invite DIR NAME</code>, with the name that you log in by.",
+    ),
+}
+
+
+class ErrorDetail(BaseModel):
+    """One sentence for people, a word for programs; ``held`` is the label a conflict is about."""
+
+    code: str
+    message: str
+    held: str | None = None
+
+
+class ErrorOut(BaseModel):
+    """Why a request was refused."""
+
+    error: ErrorDetail
+
+
+class RefusedError(Exception):
+    """The guard lets a request go no further."""
+
+    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def refusal(path: str, error: RefusedError | ParbalsError) -> Response:
+    """JSON, or a page for a person who opens the page without a right to.
+
+    An error of ours comes where the project cannot be asked who a visitor is.
+    """
+    if isinstance(error, ParbalsError):
+        return _answer_to(error)
+    if error.code in _PAGES and not path.startswith("/api"):
+        return HTMLResponse(_PAGES[error.code], error.status, error.headers)
+    return _answer(error.status, error.code, str(error), error.headers)
+
+
+def _answer_to(error: ParbalsError) -> Response:
+    """What an error of ours answers."""
+    if isinstance(error, HeldLabelError):
+        return _answer(409, "conflict", str(error), held=error.held)
+    if isinstance(error, RequestUsedError):
+        return _answer(409, "request", str(error))
+    if isinstance(error, InputError):
+        return _answer(422, "invalid", str(error))
+    if isinstance(error, BusyError):
+        return _answer(429, "busy", str(error), {"Retry-After": "1"})
+    word = "damaged" if isinstance(error, ProjectDamagedError) else "project"
+    word = "missing" if isinstance(error, MissingDependencyError) else word
+    return _answer(503, word, str(error), {"Retry-After": "5"})
+
+
+def _answer(
+    status: int,
+    code: str,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    held: str | None = None,
+) -> Response:
+    detail = {"code": code, "message": " ".join(message.split())}
+    if held is not None:
+        detail["held"] = held
+    return Response(json.dumps({"error": detail}), status, headers, media_type="application/json")
 
 
 def errors_of(*more: int, body: bool = False) -> dict[int | str, dict[str, Any]]:
@@ -73,7 +154,7 @@ class StrictRoute(APIRoute):
         return strict
 
 
-def handle_failures(app: FastAPI) -> None:
+def handle_errors(app: FastAPI) -> None:
     """Tell the app what each error answers."""
 
     @app.exception_handler(RequestValidationError)
@@ -96,17 +177,7 @@ def handle_failures(app: FastAPI) -> None:
 
     @app.exception_handler(ParbalsError)
     async def ours(request: Request, error: ParbalsError) -> Response:
-        if isinstance(error, HeldLabelError):
-            return _answer(409, "conflict", str(error), held=error.held)
-        if isinstance(error, RequestUsedError):
-            return _answer(409, "request", str(error))
-        if isinstance(error, InputError):
-            return _answer(422, "invalid", str(error))
-        if isinstance(error, BusyError):
-            return _answer(429, "busy", str(error), {"Retry-After": "1"})
-        word = "damaged" if isinstance(error, ProjectDamagedError) else "project"
-        word = "missing" if isinstance(error, MissingDependencyError) else word
-        return _answer(503, word, str(error), {"Retry-After": "5"})
+        return _answer_to(error)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
@@ -114,8 +185,3 @@ def handle_failures(app: FastAPI) -> None:
         return _answer(
             500, "bug", "The server made a mistake; what was confirmed before is stored."
         )
-
-
-def _answer(status: int, code: str, message: str, headers: Any = None, **more: Any) -> Response:
-    body = error_body(code, " ".join(message.split()), **more)
-    return Response(body, status, headers=headers, media_type="application/json")
