@@ -61,11 +61,6 @@ def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
     assert all(store.why(p).similar is not None for p in store.unseen()["parbals-epig"])
 
 
-def test_a_rehearsal_hands_out_nothing(store):
-    assert Chooser(store, silent).rehearse()
-    assert (store.pending(), store.n_batches) == ([], 0)
-
-
 def test_a_report_is_never_ten_answers_behind(store):
     reporter = Reporter(store, silent)
     reporter.reported, reporter.began, reporter.rest = 5, time.monotonic(), 1000.0

@@ -17,15 +17,10 @@ from typing import Any
 
 from parbals import __version__
 from parbals.errors import ParbalsError
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-)
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics import disable_created_metrics
+from prometheus_client.registry import Collector
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -40,6 +35,7 @@ _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _PATIENCE = 5.0
 _FRESH = 1.0
 _ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -113,59 +109,66 @@ class Watch:
         if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
             words = "Send the token of the project's file page-metrics-token as a bearer token.\n"
             return PlainTextResponse(words, 401, {**_ALWAYS, "www-authenticate": "Bearer"})
-        registry = CollectorRegistry()
         try:
-            await self.session.desk.read_slowly(lambda store: _measure(store, registry))
+            lines = await self.session.desk.read_slowly(_project_metrics)
         except ParbalsError as error:
             return PlainTextResponse(f"{error}\n", 503, _ALWAYS)
         worker = self.session.supervisor
-        ends = "Times that the process that chooses items has ended."
-        Counter("parbals_worker_restarts", ends, registry=registry).inc(worker.ends)
-        running = "1 while the process that chooses items runs."
-        _gauge(registry, "parbals_worker_up", running, int(worker.process_id is not None))
-        seconds = "Seconds that the latest batch took to choose."
-        _gauge(registry, "parbals_choosing_seconds", seconds, round(worker.seconds_to_choose, 3))
-        _gauge(registry, "parbals_info", "The server's version.", {__version__: 1}, "version")
+        up, seconds = worker.process_id is not None, round(worker.seconds_to_choose, 3)
+        lines += [
+            _counter("worker_restarts", "Ends of the process that chooses items.", worker.ends),
+            _gauge("worker_up", "1 while the process that chooses items runs.", up),
+            _gauge("choosing_seconds", "Seconds that the latest batch took to choose.", seconds),
+            _gauge("info", "The server's version.", {__version__: 1}, "version"),
+        ]
+        registry = CollectorRegistry()
+        registry.register(_Listed(lines))
         body = generate_latest(registry) + generate_latest(self._registry)
-        return Response(body, headers={**_ALWAYS, "content-type": CONTENT_TYPE_PLAIN_0_0_4})
+        return Response(body, headers={**_ALWAYS, "content-type": _TEXT})
 
 
-def _measure(store: Store, registry: CollectorRegistry) -> None:
-    """How the labelling stands: counted afresh, since other processes change it as well."""
+class _Listed(Collector):
+    """Metrics that were counted elsewhere: other processes change a project as well."""
+
+    def __init__(self, metrics: list[Metric]) -> None:
+        self.collect = lambda: metrics  # type: ignore[method-assign]
+
+
+def _project_metrics(store: Store) -> list[Metric]:
     n_done, n_labelled, queue = store.n_done(), store.n_labelled, store.queue_counts()
     states = {"labelled": n_labelled, "passed": n_done - n_labelled}
     states["unlabelled"] = store.n_items - n_done
-    _gauge(registry, "parbals_items", "Items by state.", states, "state")
-    waiting = {"waiting": queue.free, "out": queue.out}
-    _gauge(registry, "parbals_queue_items", "Chosen items, by state.", waiting, "state")
+    chosen = {"waiting": queue.free, "out": queue.out}
     answers, passes, batches, *_ = store.revision()
-    about = "Answers stored, corrections included."
-    Counter("parbals_answers", about, registry=registry).inc(answers)
-    Counter("parbals_passes", "Passes stored.", registry=registry).inc(passes)
-    Counter("parbals_batches", "Batches chosen.", registry=registry).inc(batches)
+    metrics: list[Metric] = [
+        _gauge("items", "Items by state.", states, "state"),
+        _gauge("queue_items", "Chosen items, by state.", chosen, "state"),
+        _counter("answers", "Answers stored, corrections included.", answers),
+        _counter("passes", "Passes stored.", passes),
+        _counter("batches", "Batches chosen.", batches),
+    ]
     report = store.latest_report()
     if report is not None:
         age = max(0.0, time.time() - datetime.fromisoformat(report.created).timestamp())
-        about = "Seconds since the latest report."
-        _gauge(registry, "parbals_report_age_seconds", about, round(age, 1))
-        about = "Labels that the latest report knows."
-        _gauge(registry, "parbals_report_labels", about, report.n_labels)
+        metrics += [
+            _gauge("report_age_seconds", "Seconds since the latest report.", round(age, 1)),
+            _gauge("report_labels", "Labels that the latest report knows.", report.n_labels),
+        ]
+    return metrics
 
 
-def _gauge(
-    registry: CollectorRegistry,
-    name: str,
-    about: str,
-    value: float | Mapping[str, float],
-    label: str = "",
-) -> None:
+def _counter(name: str, about: str, count: int) -> Metric:
+    return CounterMetricFamily(f"parbals_{name}", about, value=count)
+
+
+def _gauge(name: str, about: str, value: float | Mapping[str, float], label: str = "") -> Metric:
     """A number, or one for each value of a label."""
-    if isinstance(value, Mapping):
-        gauge = Gauge(name, about, (label,), registry=registry)
-        for kind, number in value.items():
-            gauge.labels(kind).set(number)
-    else:
-        Gauge(name, about, registry=registry).set(value)
+    if not isinstance(value, Mapping):
+        return GaugeMetricFamily(f"parbals_{name}", about, value=value)
+    gauge = GaugeMetricFamily(f"parbals_{name}", about, labels=(label,))
+    for kind, number in value.items():
+        gauge.add_metric((kind,), number)
+    return gauge
 
 
 def _request_id(scope: Scope) -> bytes:

@@ -9,7 +9,6 @@ import re
 import secrets
 import socket
 import ssl
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
@@ -64,7 +63,7 @@ class Place:
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        ours = ("127.0.0.1", "localhost", "::1", *_names(self.host))
+        ours = (*LOOPBACK, "localhost", _name(self.host))
         names = frozenset(bracketed(name.lower()) for name in ours)
         object.__setattr__(self, "names", names)
         if self.public is not None:
@@ -93,7 +92,7 @@ class Place:
         """What people's addresses begin with."""
         if self.public is not None:
             return self.public
-        return f"{self.scheme}://{bracketed(_shown(self.host))}:{self.port}"
+        return f"{self.scheme}://{bracketed(_name(self.host))}:{self.port}"
 
     def is_private(self, host: str) -> bool:
         """Whether nobody between a browser and this place can listen; ``host`` is as it says."""
@@ -196,17 +195,13 @@ def _network(proxy: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         ) from None
 
 
-def _names(host: str) -> Iterable[str]:
-    """Names, besides localhost and its addresses, that requests may use; the link uses the first.
+def _name(host: str) -> str:
+    """What requests may call the server besides localhost and its addresses.
 
     A server on every address is called by the machine's name, or by the address a request came to.
     """
     address = address_of(host)
-    return (socket.gethostname(),) if not host or (address and address.is_unspecified) else (host,)
-
-
-def _shown(host: str) -> str:
-    return next(iter(_names(host)))
+    return socket.gethostname() if not host or (address and address.is_unspecified) else host
 
 
 def page_token(folder: Path, *, new: bool = False, name: str = "page-token") -> str:

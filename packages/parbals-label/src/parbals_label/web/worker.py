@@ -38,7 +38,6 @@ _BETWEEN_REPORTS = 3.0
 _MOST_BETWEEN_REPORTS = 30.0
 _MOST_NEWER = 10
 """A report is renewed at the latest after so many answers, or after half a minute."""
-_REHEARSED = 10
 _CANDIDATES = 2_000
 _REPORT_CANDIDATES = 1_000
 """Fewer than when a command chooses: on the page somebody waits."""
@@ -77,16 +76,6 @@ class Chooser(_Part):
     def step(self, n_wanted: int, *, renew: bool = False) -> bool:
         """Choose so many items, with ``renew`` instead of those that wait; False if none was."""
         return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew))
-
-    def rehearse(self) -> bool:
-        """Choose without handing out, so that the first real choice finds its programs compiled."""
-
-        def act() -> bool:
-            learner = load_engine().learner_of(self.store, renew=True, n_candidates=_CANDIDATES)
-            n_free = learner.free_items
-            return n_free > 0 and len(learner.choose(min(_REHEARSED, n_free))) > 0
-
-        return self.attempt(act)
 
     def _choose(self, n_wanted: int, renew: bool) -> bool:
         self.say(state="choosing")
@@ -217,8 +206,6 @@ def main(folder: Path) -> None:
         say(state="idle")
         load_engine()  # before two threads ask for it at once
         threading.Thread(target=_keep_reporting, args=(folder, say), daemon=True).start()
-        if not store.n_labelled:
-            chooser.rehearse()
         while (order := inbox.get()) is not None:
             with suppress(queue.Empty):
                 while True:
