@@ -75,11 +75,9 @@ class _Backend:
         if isinstance(project, Mapping) and action in ("ANNOTATION_CREATED", "ANNOTATION_UPDATED"):
             self._hear(project, body.get("task"), body.get("annotation"), heard)
         elif isinstance(project, Mapping) and action == "ANNOTATIONS_DELETED":
-            numbers = [
-                annotation.get("id")
-                for annotation in body.get("annotations") or ()
-                if isinstance(annotation, Mapping)
-            ]
+            deleted = body.get("annotations")
+            found = deleted if isinstance(deleted, list) else []
+            numbers = [one.get("id") for one in found if isinstance(one, Mapping)]
             forget_annotations(self.store, project_uid(project), numbers, heard)
         for note in heard.notes:
             _log.warning(note)

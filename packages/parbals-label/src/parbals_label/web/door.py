@@ -21,7 +21,7 @@ from parbals_label.store.records import Person
 from parbals_label.store.store import Store
 from parbals_label.web.desk import BusyError, Desk
 
-__all__ = ["SHARED", "Door", "Pace", "Visitor", "anyone", "owner"]
+__all__ = ["SHARED", "Door", "Pace", "Visitor", "anyone", "owner", "signed"]
 
 T = TypeVar("T")
 
@@ -73,6 +73,16 @@ def owner(request: Request) -> Visitor:
     if not visitor.is_owner:
         raise HTTPException(403, "Only an owner of the project may do this")
     return visitor
+
+
+def signed(visitor: Visitor, act: Callable[[Store], T]) -> Callable[[Store], T]:
+    """A change of the project in the visitor's name, which the log keeps."""
+
+    def change(store: Store) -> T:
+        with store.acting(visitor.signature, visitor.origin):
+            return act(store)
+
+    return change
 
 
 class Door:

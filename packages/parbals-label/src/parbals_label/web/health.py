@@ -131,7 +131,10 @@ class _Listed(Collector):
     """Metrics that were counted elsewhere: other processes change a project as well."""
 
     def __init__(self, metrics: list[Metric]) -> None:
-        self.collect = lambda: metrics  # type: ignore[method-assign]
+        self._metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self._metrics
 
 
 def _project_metrics(store: Store) -> list[Metric]:

@@ -9,9 +9,9 @@ from parbals_label.store.clock import moment
 from parbals_label.store.meta import RELEASED, TAKEN_BACK
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.web.door import Door, anyone, owner
+from parbals_label.web.door import Door, anyone, owner, signed
 from parbals_label.web.items import project
-from parbals_label.web.refusals import StrictRoute, errors_of
+from parbals_label.web.refusals import errors_of
 from parbals_label.web.schemas import (
     AnswersIn,
     LeasesOut,
@@ -39,7 +39,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
     ``door`` says under which name a visitor labels.
     """
-    routes = APIRouter(prefix="/api", route_class=StrictRoute)
+    routes = APIRouter(prefix="/api")
     desk = session.desk
 
     async def labeller(request: Request, given: str) -> str:
@@ -56,16 +56,14 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.patch("/settings", responses=errors_of(body=True))
     async def change_settings(body: SettingsIn, request: Request) -> ProjectOut:
         """Change what annotators see and how items are handed out."""
-        visitor = owner(request)
         changes = body.model_dump(exclude_none=True)
 
         def act(store: Store) -> ProjectOut:
             if changes:
-                with store.acting(visitor.signature, visitor.origin):
-                    store.update_settings(**changes)
+                store.update_settings(**changes)
             return project(store)
 
-        return await desk.write(act)
+        return await desk.write(signed(owner(request), act))
 
     @routes.post("/take", responses=errors_of(body=True))
     async def take(body: TakeIn, request: Request) -> TasksOut:
@@ -139,20 +137,17 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         def act(store: Store) -> UndoneOut:
             tasks = session.tasks(store)
             before = store.revision()[:2]
+            seconds, request_id = tasks.lease_seconds, body.request_id
             undone, lease = store.undo(
-                body.position,
-                name,
-                lease_seconds=tasks.lease_seconds,
-                request_id=body.request_id,
+                body.position, name, lease_seconds=seconds, request_id=request_id
             )
             task = tasks.task(store, lease)
             was = {name: value for name, value in asdict(undone).items() if value is not None}
             if body.as_owner and store.revision()[:2] != before:  # a retry takes back nothing
-                with store.acting(visitor.signature, visitor.origin):
-                    store.log(TAKEN_BACK, name=name, item=task.id, was=undone.label or undone.kind)
+                store.log(TAKEN_BACK, name=name, item=task.id, was=undone.label or undone.kind)
             return UndoneOut(item=task, was=was)
 
-        return await desk.write(act)
+        return await desk.write(signed(visitor, act))
 
     @routes.post("/leases", responses=errors_of(body=True))
     async def renew(body: PositionsIn, request: Request) -> LeasesOut:
@@ -181,15 +176,13 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
         A late answer still counts.
         """
-        visitor = owner(request)
 
         def act(store: Store) -> ReleasedOut:
             released = store.release_all(body.of)
-            with store.acting(visitor.signature, visitor.origin):
-                store.log(RELEASED, name=body.of, count=released)
+            store.log(RELEASED, name=body.of, count=released)
             return ReleasedOut(released=released)
 
-        return await desk.write(act)
+        return await desk.write(signed(owner(request), act))
 
     return routes
 

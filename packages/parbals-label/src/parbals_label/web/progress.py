@@ -7,19 +7,17 @@ from parbals.learner.words import advice, certificate, goal_parts, judged_line, 
 
 from parbals_label.project.summary import overview
 from parbals_label.store.store import Store
-from parbals_label.web.schemas import (
-    AdviceOut,
-    CurvePoint,
-    GoalOut,
-    LiveOut,
-    QueueOut,
-    ServerOut,
-)
+from parbals_label.web.schemas import AdviceOut, CurvePoint, LiveOut, QueueOut, ServerOut
 
 __all__ = ["Curve", "live", "own_progress", "revision"]
 
 _MOST_CURVE = 200
 _MOST_PAIRS = 200
+_SEEN = (
+    "labelled", "answers", "out", "queued", "passed", "class_balance", "annotators", "audit",
+    "audit_labelled", "chosen_by", "report",
+)  # fmt: skip
+"""Fields that are shown as the overview has them."""
 
 
 class Curve:
@@ -63,28 +61,15 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report or {})]
     reached, sentence = advice(seen.goal, seen.labelled, seen.report)
     return LiveOut(
+        **{name: getattr(seen, name) for name in _SEEN},
         revision=now,
         unchanged=False,
         queue=queue,
-        labelled=seen.labelled,
         n_items=seen.items,
-        answers=seen.answers,
-        out=seen.out,
-        queued=seen.queued,
-        passed=seen.passed,
-        class_balance=seen.class_balance,
-        annotators=seen.annotators,
-        audit=seen.audit,
-        audit_labelled=seen.audit_labelled,
         certificate=certificate((seen.report or {}).get("measured")),
         judged=[*judged_line(seen.metric, seen.report), *value],
-        goal=[
-            GoalOut(share=part.share, sentence=part.sentence)
-            for part in goal_parts(seen.goal, seen.labelled, seen.report)
-        ],
+        goal=list(goal_parts(seen.goal, seen.labelled, seen.report)),
         advice=AdviceOut(reached=reached, sentence=sentence),
-        chosen_by=seen.chosen_by,
-        report=seen.report,
         history=curve.renew(store),
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
         server=server,

@@ -7,7 +7,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from parbals.errors import InputError, MissingDependencyError, ParbalsError, ProjectDamagedError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -18,7 +17,7 @@ from parbals_label.store.answers import HeldLabelError
 from parbals_label.store.requests import RequestUsedError
 from parbals_label.web.desk import BusyError
 
-__all__ = ["RefusedError", "StrictRoute", "errors_of", "handle_errors", "refusal"]
+__all__ = ["RefusedError", "errors_of", "handle_errors", "refusal"]
 
 _log = logging.getLogger("parbals.web")
 
@@ -126,40 +125,14 @@ def errors_of(*more: int, body: bool = False) -> dict[int | str, dict[str, Any]]
     return {code: {"model": ErrorOut, "description": _MEANING[code]} for code in sorted(set(codes))}
 
 
-class _StrictRequest(Request):
-    """JSON as the standard has it: no NaN, no nesting beyond reason."""
-
-    async def json(self) -> Any:
-        if not hasattr(self, "_json"):
-            try:
-                self._json = json.loads((await self.body()).decode("utf-8"), parse_constant=_refuse)
-            except (ValueError, RecursionError):
-                raise HTTPException(400, "The body is not JSON that can be read.") from None
-        return self._json
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
-
-
-class StrictRoute(APIRoute):
-    """A route whose body is read by the rules above."""
-
-    def get_route_handler(self) -> Any:
-        handler = super().get_route_handler()
-
-        async def strict(request: Request) -> Response:
-            return await handler(_StrictRequest(request.scope, request.receive))
-
-        return strict
-
-
 def handle_errors(app: FastAPI) -> None:
     """Tell the app what each error answers."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
+        if first.get("type") == "json_invalid":
+            return _answer(400, "json", "The body is not JSON that can be read.")
         place = ".".join(str(part) for part in first.get("loc", ())[1:])
         reason = str(first.get("msg", "cannot be used")).rstrip(".")
         return _answer(422, "invalid", f"{place or 'The body'}: {reason}.")

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+from parbals.learner.words import GoalPart
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -12,7 +13,7 @@ from pydantic import (
 )
 
 from parbals_label.project.consensus import Agreement
-from parbals_label.store.records import Annotator
+from parbals_label.store.records import Annotator, Person
 
 MOST_POSITION = 2**53 - 1
 
@@ -260,13 +261,6 @@ class ServerOut(BaseModel):
     version: str
 
 
-class GoalOut(BaseModel):
-    """How far one part of the goal is: a share from 0 to 1, and the same in words."""
-
-    share: float
-    sentence: str
-
-
 class AdviceOut(BaseModel):
     """Whether the goal is reached, and what to do."""
 
@@ -296,7 +290,7 @@ class LiveOut(BaseModel):
     audit_labelled: int | None = None
     certificate: str | None = None
     judged: list[str] | None = None
-    goal: list[GoalOut] | None = None
+    goal: list[GoalPart] | None = None
     advice: AdviceOut | None = None
     chosen_by: dict[str, int] | None = None
     report: dict[str, Any] | None = None
@@ -378,21 +372,10 @@ class MeOut(BaseModel):
     spelt: str | None = None
 
 
-class PersonOut(BaseModel):
-    """Somebody who was invited; ``invited`` is false once their link was revoked."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    role: Role
-    invited: bool
-    created: str
-
-
 class PeopleOut(BaseModel):
     """Everybody who was ever invited, by name."""
 
-    people: list[PersonOut]
+    people: list[Person]
 
 
 class InvitedOut(BaseModel):

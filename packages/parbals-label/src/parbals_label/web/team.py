@@ -7,9 +7,9 @@ from fastapi import APIRouter, Query, Request
 
 from parbals_label.project.log import log_rows
 from parbals_label.store.store import Store
-from parbals_label.web.door import Door, Visitor, anyone, owner
+from parbals_label.web.door import Door, anyone, owner, signed
 from parbals_label.web.place import Place
-from parbals_label.web.refusals import StrictRoute, errors_of
+from parbals_label.web.refusals import errors_of
 from parbals_label.web.schemas import (
     MOST_POSITION,
     DoneOut,
@@ -20,7 +20,6 @@ from parbals_label.web.schemas import (
     MeOut,
     NameIn,
     PeopleOut,
-    PersonOut,
     Role,
     RoleIn,
 )
@@ -34,8 +33,15 @@ _ROWS = 100
 
 def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
     """What owners decide about people, and what everybody may know about themselves."""
-    routes = APIRouter(prefix="/api", route_class=StrictRoute)
+    routes = APIRouter(prefix="/api")
     desk = session.desk
+
+    async def change(request: Request, act: Callable[[Store], T]) -> T:
+        """An owner changes who may come in, which is asked again from then on."""
+        try:
+            return await desk.write(signed(owner(request), act))
+        finally:
+            door.forget()
 
     @routes.get("/me", responses=errors_of())
     async def me(
@@ -62,28 +68,26 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
     @routes.post("/people", responses=errors_of(body=True))
     async def invite(body: InviteIn, request: Request) -> InvitedOut:
         """Give a person a link of their own; one that they had stops working."""
-        visitor = owner(request)
 
         def act(store: Store) -> InvitedOut:
-            with store.acting(visitor.signature, visitor.origin):
-                token = store.invite(body.name, body.role)
+            token = store.invite(body.name, body.role)
             person = store.person_of(token)
             assert person is not None
             return InvitedOut(name=person.name, role=body.role, link=place.link(token))
 
-        return await _changing(act)
+        return await change(request, act)
 
     @routes.post("/people/role", responses=errors_of(body=True))
     async def set_role(body: RoleIn, request: Request) -> PeopleOut:
         """Make an invited person an owner or an annotator."""
-        visitor = owner(request)
-        return await _changing(_as(visitor, lambda store: store.set_role(body.name, body.role)))
+        await change(request, lambda store: store.set_role(body.name, body.role))
+        return await desk.read(_people)
 
     @routes.post("/people/revoke", responses=errors_of(body=True))
     async def revoke(body: NameIn, request: Request) -> PeopleOut:
         """End a person's link and sessions; their labels stay."""
-        visitor = owner(request)
-        return await _changing(_as(visitor, lambda store: store.revoke(body.name)))
+        await change(request, lambda store: store.revoke(body.name))
+        return await desk.read(_people)
 
     @routes.get("/log", responses=errors_of())
     async def log(
@@ -98,25 +102,8 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
 
         return await desk.read_slowly(look)
 
-    async def _changing(act: Callable[[Store], T]) -> T:
-        try:
-            return await desk.write(act)
-        finally:
-            door.forget()
-
     return routes
 
 
-def _as(visitor: Visitor, change: Callable[[Store], object]) -> Callable[[Store], PeopleOut]:
-    """The change, in the visitor's name; and the people afterwards."""
-
-    def act(store: Store) -> PeopleOut:
-        with store.acting(visitor.signature, visitor.origin):
-            change(store)
-        return _people(store)
-
-    return act
-
-
 def _people(store: Store) -> PeopleOut:
-    return PeopleOut(people=[PersonOut.model_validate(person) for person in store.people()])
+    return PeopleOut(people=store.people())

@@ -22,7 +22,7 @@ from parbals_label.project.media import read_image
 from parbals_label.project.summary import export_columns, export_records
 from parbals_label.store.meta import EXPORTED
 from parbals_label.store.store import Store
-from parbals_label.web.door import anyone, owner
+from parbals_label.web.door import anyone, owner, signed
 from parbals_label.web.items import list_items, show_item
 from parbals_label.web.map import show_map
 from parbals_label.web.progress import own_progress
@@ -109,17 +109,13 @@ def viewing_routes(session: Session) -> APIRouter:
         request: Request, format: _Format = "csv", labelled_only: bool = False
     ) -> Response:
         """Labels and predictions of all items as a file that is safe to open in a spreadsheet."""
-        visitor = owner(request)
-
-        def act(store: Store) -> None:
-            with store.acting(visitor.signature, visitor.origin):
-                store.log(EXPORTED, format=format, labelled_only=labelled_only)
-
+        facts = {"format": format, "labelled_only": labelled_only}
+        logged = signed(owner(request), lambda store: store.log(EXPORTED, **facts))
         folder = _export_folder()
         try:
             async with one_export:
                 path = await _export(session.folder, folder, format, labelled_only, request)
-            await desk.write(act)
+            await desk.write(logged)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -200,7 +200,6 @@ def main(folder: Path) -> None:
             out.flush()
 
     say(state="starting")
-    _clear_drafts(folder)
     with Store.open(folder) as store:
         chooser = Chooser(store, say)
         say(state="idle")
@@ -256,14 +255,6 @@ def _end(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
     late = threading.Timer(2.0, os._exit, (0,))
     late.daemon = True
     late.start()
-
-
-def _clear_drafts(folder: Path) -> None:
-    """Files that a worker left half-written when it was cut off."""
-    for pattern in (".predictions.*.tmp", ".map.*.tmp"):
-        for path in folder.glob(pattern):
-            with suppress(OSError):
-                path.unlink()
 
 
 if __name__ == "__main__":
