@@ -3,6 +3,7 @@
 Reads only, and loads no model.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -39,6 +40,10 @@ _SNIPPET = 200
 _FEW_COLUMNS = 3
 _SCANNED = 20_000
 """Items looked through for one answer; a search goes on from there."""
+_SETTINGS = (
+    "columns", "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
+    "goal_error", "strategy",
+)  # fmt: skip
 _FOR_MEASURING = (
     "A random item, for measuring: the model does not learn from it, so its label tells how often "
     "the model is wrong."
@@ -57,6 +62,7 @@ def project(store: Store) -> ProjectOut:
         ]
         text = [name for name in words if name in settings.columns]
     return ProjectOut(
+        **{name: getattr(settings, name) for name in _SETTINGS},
         # A folder's name may hold bytes that are not text.
         name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
         identity=store.identity,
@@ -65,14 +71,6 @@ def project(store: Store) -> ProjectOut:
         kind="image" if image else "text" if text else "table",
         text_columns=text,
         image_column=image,
-        columns=list(settings.columns),
-        highlight=list(settings.highlight),
-        guidelines=settings.guidelines,
-        answers_wanted=settings.answers_wanted,
-        lease_minutes=settings.lease_minutes,
-        goal_labels=settings.goal_labels,
-        goal_error=settings.goal_error,
-        strategy=settings.strategy,
         audit=len(settings.audit),
         version=__version__,
     )
@@ -194,11 +192,7 @@ def list_items(
     """
     rows = _Rows(store, only)
     positions = rows.positions(state, label, only or annotator)
-    first = (
-        after + 1
-        if isinstance(positions, range)
-        else int(np.searchsorted(positions, after, side="right"))
-    )
+    first = bisect_right(positions, after)
     part: list[ItemRow] = []
     last = None
     for item in _read(store, positions[first : first + (_SCANNED if query else limit)]):
@@ -289,7 +283,7 @@ def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
     passes = {
         entry.annotator: entry.kind
         for entry in store.pass_history(position)
-        if only in (None, entry.annotator)
+        if only in (None, entry.annotator) and entry.annotator not in answers
     }
     return ItemOut(
         position=position,
@@ -298,9 +292,7 @@ def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
         image=image_address(position, image_column(store)),
         label=combined_labels({position: people or answers}).get(position),
         answers=answers,
-        passes={
-            name: kind for name, kind in passes.items() if kind in KINDS and name not in answers
-        },
+        passes={name: kind for name, kind in passes.items() if kind in KINDS},
         predicted=Predictions(store).of(position),
         content=item.content,
         history=[HistoryRow.model_validate(answer) for answer in history],

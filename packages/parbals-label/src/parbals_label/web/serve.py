@@ -1,31 +1,52 @@
-"""Starting and ending the server."""
+"""The page's server: its routes, its files, the guard in front of both, and how it runs."""
 
 import asyncio
+import re
 import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import uvicorn
+from fastapi import FastAPI, Response
+from parbals import __version__
 from parbals.errors import InputError, ProjectError
 from parbals.files import locked
+from starlette.exceptions import HTTPException
 
 from parbals_label.store.people import OWNER
 from parbals_label.store.store import Store
 from parbals_label.web import connections
-from parbals_label.web.app import make_app
+from parbals_label.web.door import Door
+from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
+from parbals_label.web.labelling import labelling_routes
 from parbals_label.web.place import Place, address_of, opening_file, page_token, remember_origin
+from parbals_label.web.refusals import handle_errors
 from parbals_label.web.session import Session
+from parbals_label.web.team import team_routes
+from parbals_label.web.viewing import viewing_routes
 
-__all__ = ["make_server", "run_server"]
+__all__ = ["make_app", "make_server", "run_server"]
 
+_STATIC = Path(__file__).with_name("static")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+}
 _FEW = 5
 _TURN_SECONDS = 0.001
 """A label waits no longer for a thread that reads everything, such as an export."""
@@ -101,6 +122,59 @@ def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server
     metrics_token = page_token(session.folder, name="page-metrics-token")
     app = Watch(make_app(session, token=token, place=place), session, metrics_token)
     return connections.make_server(app, place.encryption())
+
+
+def make_app(session: Session, *, token: str, place: Place) -> Guard:
+    """The guarded application of an open project, found at a place; ``token`` opens it."""
+    door = Door(session.desk, token)
+
+    @asynccontextmanager
+    async def alive(app: FastAPI) -> AsyncIterator[None]:
+        await session.start()
+        try:
+            yield
+        finally:
+            await session.stop()
+
+    app = FastAPI(
+        title="parbals",
+        summary="The labelling page's interface; 200 for a label means that it is on disk.",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=alive,
+    )
+    handle_errors(app)
+    # Not include_router, which looks through every part again for every request.
+    for part in (
+        labelling_routes(session, door),
+        viewing_routes(session),
+        team_routes(session, door, place),
+    ):
+        app.router.routes.extend(part.routes)
+    add_static(app)
+    return Guard(app, door=door, place=place)
+
+
+def add_static(app: Any, folder: Path = _STATIC) -> None:
+    """The page's own files: names are plain words, so that no path leads anywhere else."""
+
+    def read(name: str) -> Response:
+        path = folder / name
+        kind = _TYPES.get(path.suffix)
+        if _NAME.fullmatch(name) is None or kind is None or not path.is_file():
+            raise HTTPException(404, "There is no such page")
+        return Response(path.read_bytes(), media_type=kind)
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return read("index.html")
+
+    @app.get("/static/{name:path}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        return read(name)
 
 
 def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:
