@@ -25,9 +25,9 @@ __all__ = ["listen", "make_server"]
 
 MOST_CONNECTIONS = 500
 HEAD_SECONDS = 10.0
-"""In which a handshake must end, and then the head of a request arrive."""
+"""Time for a handshake, and then for the head of a request."""
 READ_SECONDS = 60.0
-"""In which the next part of an answer must be read: 64 KiB, with TLS half a megabyte."""
+"""Time for a client to read the next part of an answer: 64 KiB, with TLS half a megabyte."""
 _BACKLOG = 128
 """Connections that are accepted in one go, before the oldest can make room."""
 
@@ -100,7 +100,7 @@ class _LimitedConnection(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def arrive(self, transport: Any) -> None:
-        """Somebody is there, who may have to shake hands before the connection is made."""
+        """A client is there; the connection may need a handshake before it is made."""
         self.transport = transport
         self.connections.add(self)
         self._wait(self.head_seconds)
@@ -114,7 +114,7 @@ class _LimitedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.flow.write_paused:  # asking again does not help who does not read
+        if self.flow.write_paused:  # a client that does not read gains nothing by asking again
             return
         if not self._is_served():
             if self._deadline is None:
@@ -142,7 +142,7 @@ class _LimitedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def leave(self) -> None:
-        """Make room, now."""
+        """Close the connection at once, to make room."""
         self._forget()
         self.connections.discard(self)
         self.transport.abort()
@@ -165,14 +165,14 @@ class _LimitedConnection(H11Protocol):
             self._deadline = None
 
     def _forget(self) -> None:
-        """It is served now, or gone."""
+        """Stop waiting for a client that is served now, or gone."""
         self._stop_waiting()
         self.silent.pop(self, None)
         self.idle.pop(self, None)
 
 
 class _Handshake(asyncio.Protocol):
-    """What comes before an encrypted connection, which counts from here on."""
+    """The handshake of an encrypted connection, which counts as one from here on."""
 
     def __init__(self, connection: _LimitedConnection, context: ssl.SSLContext) -> None:
         self.connection, self.context, self.early = connection, context, b""

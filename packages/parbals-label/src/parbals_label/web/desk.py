@@ -47,7 +47,7 @@ class Desk:
             line.start()
 
     def stop(self) -> None:
-        """Finish what waits, then close the project."""
+        """Finish the actions that wait, then close the project."""
         for line in (self._slow, self._readers, self._writer):
             line.stop()
 

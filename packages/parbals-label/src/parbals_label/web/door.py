@@ -1,4 +1,4 @@
-"""Who comes in: by the page's own link, by a personal one, by a session, or named by a proxy.
+"""Visitors: known by the page's own link, a personal link, a session, or the word of a proxy.
 
 A browser that opens a link gets a session: a cookie, which scripts cannot read, and a key, which
 the page keeps in its storage and sends with every request. Browsers show a cookie to every port of
@@ -26,7 +26,7 @@ __all__ = ["SHARED", "Door", "Pace", "Visitor", "anyone", "owner", "signed"]
 T = TypeVar("T")
 
 SHARED = "the page's link"
-"""Who did it, where nobody knows more than that: anyone who was given the link."""
+"""The signature of a visitor without a name: anyone who was given the page's own link."""
 _SESSION_SECONDS = 30 * 24 * 3600.0
 _LOOK_SECONDS = 1.0
 _MOST_KNOWN = 10_000
@@ -130,7 +130,7 @@ class Door:
     async def label_as(self, visitor: Visitor, given: str) -> str:
         """The name under which a visitor labels, as it is spelt: a personal link is its name.
 
-        Who has the page's own link says a name, which must be nobody's who was invited.
+        A visitor with the page's own link says a name; it must not be that of an invited person.
         """
         if visitor.name is not None:
             if name_key(given) != name_key(visitor.name):

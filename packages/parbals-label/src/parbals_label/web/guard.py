@@ -1,4 +1,4 @@
-"""Who may speak to the page: every request passes here before anything else sees it.
+"""The guard: every request passes here before anything else sees it.
 
 The server listens on this machine, but so do web pages from everywhere that are open in its
 browsers. A request must name the server by one of its own names (DNS rebinding), must not come from
@@ -100,7 +100,7 @@ class Guard:
             await self.app(scope, body, send)
 
     def _check_place(self, scope: Scope, headers: dict[str, str]) -> None:
-        """The right name, and no other site behind it."""
+        """Refuse requests to another server's name, and those from other sites' pages."""
         local = str((scope.get("server") or ("",))[0])
         if not self.place.is_host(headers.get("host", ""), local):
             raise RefusedError(
@@ -118,7 +118,7 @@ class Guard:
             raise RefusedError(403, "origin", "Requests from other sites' pages are refused.")
 
     async def _visitor(self, scope: Scope, headers: dict[str, str]) -> Visitor:
-        """Who this is; what a browser sends by itself changes something only from the page."""
+        """The visitor; a change by what a browser sends by itself must come from the page."""
         peer = str((scope.get("client") or ("",))[0])
         is_proxy = self.place.is_proxy(peer)
         named = headers.get(self.place.user_header or "", "").strip()

@@ -160,7 +160,7 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
 
 
 def _own(learner: ActiveLearner) -> dict[str, Any]:
-    """What the learner has and its project cannot hold; features are prepared already."""
+    """Arguments of the learner that its project cannot hold; features are prepared already."""
     own: dict[str, Any] = {}
     if learner.model is not None:
         own["model"] = learner.model
@@ -222,7 +222,7 @@ class _OwnModel:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after what is being computed."""
+        """End after the computation that runs."""
         self._ending.set()
         self._thread.join()
 
@@ -247,7 +247,7 @@ class _OwnModel:
             self._say(message)
 
     def _say(self, sentence: str) -> None:
-        """In the notebook, once."""
+        """Print a sentence in the notebook, once."""
         if sentence != self._last:
             self._last = sentence
             click.echo(sentence)

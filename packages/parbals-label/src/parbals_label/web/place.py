@@ -84,12 +84,12 @@ class Place:
 
     @property
     def scheme(self) -> str:
-        """Of the connections that this server takes itself."""
+        """The scheme of the connections that this server takes itself."""
         return "http" if self.certificate is None else "https"
 
     @property
     def origin(self) -> str:
-        """What people's addresses begin with."""
+        """The origin that people open: scheme, name and port."""
         if self.public is not None:
             return self.public
         return f"{self.scheme}://{bracketed(_name(self.host))}:{self.port}"

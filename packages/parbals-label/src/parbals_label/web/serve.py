@@ -64,7 +64,7 @@ def run_server(
     """Show the project until Ctrl-C; without the model, another program chooses and reports."""
     place.encryption()
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
-        _ = store.settings  # refused where somebody has made them to harm
+        _ = store.settings  # harmful settings are refused
         if not store.n_items:
             raise InputError(f"The project in {folder} has no items yet.")
     busy = ProjectError(

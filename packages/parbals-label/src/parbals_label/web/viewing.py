@@ -1,4 +1,4 @@
-"""The routes of what there is to see: progress, the map, items and their images, exports."""
+"""The routes for viewing: progress, the map, items and their images, exports."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ _States = Literal["all", "labelled", "unlabelled", "queued", "out", "unsure", "s
 
 
 def viewing_routes(session: Session) -> APIRouter:
-    """What there is to see: for annotators their own work, for owners everything."""
+    """Views of the project: annotators see their own work, owners everything."""
     routes = APIRouter(prefix="/api")
     desk = session.desk
     one_export = asyncio.Lock()  # a million items take minutes

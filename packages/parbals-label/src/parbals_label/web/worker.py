@@ -46,7 +46,7 @@ _REPORT_CANDIDATES = 1_000
 
 
 class _Part:
-    """One thing that is done again and again, with a pause after an error.
+    """A step that the worker repeats, with a pause after an error.
 
     ``own`` is of the learner, see :func:`parbals_label.project.engine.learner_of`.
     """
@@ -58,7 +58,7 @@ class _Part:
         self.quiet_until = 0.0
 
     def attempt(self, work: Callable[[], bool]) -> bool:
-        """Whether something was done; an error is said in one sentence, and tried again later."""
+        """Whether the step did something; an error is told in one sentence, and tried again."""
         if time.monotonic() < self.quiet_until:
             return False
         try:
@@ -127,7 +127,7 @@ class Reporter(_Part):
         self.map_of: Any = None
 
     def step(self) -> bool:
-        """Do what is due; False if nothing is."""
+        """Renew the report or the map where it is due; False where neither is."""
         return self.attempt(lambda: self._report() or self._map())
 
     def is_due(self, answers: int) -> bool:
@@ -214,7 +214,7 @@ def main(folder: Path) -> None:
                     later = inbox.get_nowait()
                     if later is None:
                         return
-                    order = later  # what is asked for last counts
+                    order = later  # the last order counts
             chooser.step(int(order.get("choose", 0)), renew=bool(order.get("renew")))
 
 
