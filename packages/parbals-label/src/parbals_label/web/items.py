@@ -23,16 +23,7 @@ from parbals_label.project.quick import START
 from parbals_label.store.passes import KINDS
 from parbals_label.store.records import Answer, Item, Lease, Why
 from parbals_label.store.store import Store
-from parbals_label.web.schemas import (
-    HistoryRow,
-    ItemOut,
-    ItemRow,
-    ItemsOut,
-    Probabilities,
-    ProjectOut,
-    TaskOut,
-    WhyOut,
-)
+from parbals_label.web import schemas
 
 __all__ = ["Predictions", "Tasks", "list_items", "project", "show_item"]
 
@@ -50,7 +41,7 @@ _FOR_MEASURING = (
 )
 
 
-def project(store: Store) -> ProjectOut:
+def project(store: Store) -> schemas.ProjectOut:
     """What the page needs to know once."""
     settings = store.settings
     image = image_column(store)
@@ -61,7 +52,7 @@ def project(store: Store) -> ProjectOut:
             name for name in settings.columns if isinstance(content.get(name), str)
         ]
         text = [name for name in words if name in settings.columns]
-    return ProjectOut(
+    return schemas.ProjectOut(
         **{name: getattr(settings, name) for name in _SETTINGS},
         # A folder's name may hold bytes that are not text.
         name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
@@ -98,7 +89,7 @@ class Predictions:
             except ProjectDamagedError:
                 continue
 
-    def of(self, position: int) -> Probabilities:
+    def of(self, position: int) -> schemas.Probabilities:
         """Class → probability."""
         if self.rows is None or position in self.audit:
             return None
@@ -122,11 +113,11 @@ class Tasks:
         self._image = image_column(store)
         self._predictions = Predictions(store)
 
-    def task(self, store: Store, lease: Lease) -> TaskOut:
+    def task(self, store: Store, lease: Lease) -> schemas.TaskOut:
         """An item on its way to an annotator."""
         (item,) = store.items([lease.position])
         is_audit = item.position in self._predictions.audit
-        return TaskOut(
+        return schemas.TaskOut(
             position=item.position,
             id=item.id,
             content=item.content,
@@ -136,15 +127,15 @@ class Tasks:
         )
 
 
-def _why(why: Why | None, predicted: Probabilities, is_audit: bool) -> WhyOut:
+def _why(why: Why | None, predicted: schemas.Probabilities, is_audit: bool) -> schemas.WhyOut:
     if is_audit:
         batch = None if why is None else why.batch
-        return WhyOut(batch=batch, strategy=AUDIT, sentence=_FOR_MEASURING, predicted=None)
+        return schemas.WhyOut(batch=batch, strategy=AUDIT, sentence=_FOR_MEASURING, predicted=None)
     if why is None:
         sentence = "Nobody chose this item: it was picked from the list."
-        return WhyOut(sentence=sentence, predicted=predicted)
+        return schemas.WhyOut(sentence=sentence, predicted=predicted)
     is_start = why.strategy == START or (predicted is None and why.strategy == UNIFORM)
-    return WhyOut(
+    return schemas.WhyOut(
         batch=why.batch,
         rank=why.rank + 1,
         of=why.size,
@@ -185,7 +176,7 @@ def list_items(
     after: int,
     limit: int,
     only: str | None = None,
-) -> ItemsOut:
+) -> schemas.ItemsOut:
     """A part of the list, in order; a search may find nothing in a part and still go on.
 
     ``only`` leaves nothing but one person's own answers and passes.
@@ -193,7 +184,7 @@ def list_items(
     rows = _Rows(store, only)
     positions = rows.positions(state, label, only or annotator)
     first = bisect_right(positions, after)
-    part: list[ItemRow] = []
+    part: list[schemas.ItemRow] = []
     last = None
     for item in _read(store, positions[first : first + (_SCANNED if query else limit)]):
         last = item.position
@@ -202,7 +193,7 @@ def list_items(
             if len(part) == limit:
                 break
     more = last is not None and last != positions[-1]
-    return ItemsOut(
+    return schemas.ItemsOut(
         items=part, next=last if more else None, total=None if query else len(positions)
     )
 
@@ -223,9 +214,9 @@ class _Rows:
         self.image = image_column(store)
         self.columns = store.settings.encoded_columns
 
-    def row(self, item: Item) -> ItemRow:
+    def row(self, item: Item) -> schemas.ItemRow:
         position = item.position
-        return ItemRow(
+        return schemas.ItemRow(
             position=position,
             id=item.id,
             snippet=_snippet(item, self.columns),
@@ -267,7 +258,7 @@ def _of(name: str, said: dict[int, dict[str, str]]) -> dict[int, dict[str, str]]
     return {position: {name: by[name]} for position, by in said.items() if name in by}
 
 
-def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
+def show_item(store: Store, position: int, only: str | None = None) -> schemas.ItemOut:
     """Everything about an item, at the cost of one item; or what one person said of it."""
     (item,) = store.items([position])
     history = [a for a in store.history(position) if only in (None, a.annotator)]
@@ -285,7 +276,7 @@ def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
         for entry in store.pass_history(position)
         if only in (None, entry.annotator) and entry.annotator not in answers
     }
-    return ItemOut(
+    return schemas.ItemOut(
         position=position,
         id=item.id,
         snippet=_snippet(item, store.settings.encoded_columns),
@@ -295,7 +286,7 @@ def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
         passes={name: kind for name, kind in passes.items() if kind in KINDS},
         predicted=Predictions(store).of(position),
         content=item.content,
-        history=[HistoryRow.model_validate(answer) for answer in history],
+        history=[schemas.HistoryRow.model_validate(answer) for answer in history],
     )
 
 

@@ -7,22 +7,10 @@ from fastapi import APIRouter, Query, Request
 
 from parbals_label.project.log import log_rows
 from parbals_label.store.store import Store
+from parbals_label.web import schemas
 from parbals_label.web.door import Door, anyone, owner, signed
 from parbals_label.web.place import Place
 from parbals_label.web.refusals import errors_of
-from parbals_label.web.schemas import (
-    MOST_POSITION,
-    DoneOut,
-    InvitedOut,
-    InviteIn,
-    LogOut,
-    LogRow,
-    MeOut,
-    NameIn,
-    PeopleOut,
-    Role,
-    RoleIn,
-)
 from parbals_label.web.session import Session
 
 __all__ = ["team_routes"]
@@ -46,64 +34,67 @@ def team_routes(session: Session, door: Door, place: Place) -> APIRouter:
     @routes.get("/me", responses=errors_of())
     async def me(
         request: Request, name: Annotated[str | None, Query(min_length=1, max_length=100)] = None
-    ) -> MeOut:
+    ) -> schemas.MeOut:
         """Who makes this request; with ``name``, how they would be spelt under that name."""
         visitor = anyone(request)
         spelt = None if name is None else await door.label_as(visitor, name)
-        role: Role = "owner" if visitor.is_owner else "annotator"
-        return MeOut(name=visitor.name, role=role, spelt=spelt)
+        role: schemas.Role = "owner" if visitor.is_owner else "annotator"
+        return schemas.MeOut(name=visitor.name, role=role, spelt=spelt)
 
     @routes.post("/leave", responses=errors_of(body=True))
-    async def leave(request: Request) -> DoneOut:
+    async def leave(request: Request) -> schemas.DoneOut:
         """Sign out: this browser's session ends."""
         await door.leave(anyone(request))
-        return DoneOut()
+        return schemas.DoneOut()
 
     @routes.get("/people", responses=errors_of())
-    async def people(request: Request) -> PeopleOut:
+    async def people(request: Request) -> schemas.PeopleOut:
         """Everybody who was invited."""
         owner(request)
         return await desk.read(_people)
 
     @routes.post("/people", responses=errors_of(body=True))
-    async def invite(body: InviteIn, request: Request) -> InvitedOut:
+    async def invite(body: schemas.InviteIn, request: Request) -> schemas.InvitedOut:
         """Give a person a link of their own; one that they had stops working."""
 
-        def act(store: Store) -> InvitedOut:
+        def act(store: Store) -> schemas.InvitedOut:
             token = store.invite(body.name, body.role)
             person = store.person_of(token)
             assert person is not None
-            return InvitedOut(name=person.name, role=body.role, link=place.link(token))
+            return schemas.InvitedOut(name=person.name, role=body.role, link=place.link(token))
 
         return await change(request, act)
 
     @routes.post("/people/role", responses=errors_of(body=True))
-    async def set_role(body: RoleIn, request: Request) -> PeopleOut:
+    async def set_role(body: schemas.RoleIn, request: Request) -> schemas.PeopleOut:
         """Make an invited person an owner or an annotator."""
         await change(request, lambda store: store.set_role(body.name, body.role))
         return await desk.read(_people)
 
     @routes.post("/people/revoke", responses=errors_of(body=True))
-    async def revoke(body: NameIn, request: Request) -> PeopleOut:
+    async def revoke(body: schemas.NameIn, request: Request) -> schemas.PeopleOut:
         """End a person's link and sessions; their labels stay."""
         await change(request, lambda store: store.revoke(body.name))
         return await desk.read(_people)
 
     @routes.get("/log", responses=errors_of())
     async def log(
-        request: Request, before: Annotated[int, Query(ge=0, le=MOST_POSITION)] = MOST_POSITION
-    ) -> LogOut:
+        request: Request,
+        before: Annotated[int, Query(ge=0, le=schemas.MOST_POSITION)] = schemas.MOST_POSITION,
+    ) -> schemas.LogOut:
         """What was changed, by whom and from where, the newest first."""
         owner(request)
 
-        def look(store: Store) -> LogOut:
+        def look(store: Store) -> schemas.LogOut:
             rows = [row for row in log_rows(store) if row["number"] < before]
-            return LogOut(rows=[LogRow.model_validate(row) for row in rows[: -_ROWS - 1 : -1]])
+            return schemas.LogOut(
+                rows=[schemas.LogRow.model_validate(row) for row in rows[: -_ROWS - 1 : -1]]
+            )
 
         return await desk.read_slowly(look)
 
     return routes
 
 
-def _people(store: Store) -> PeopleOut:
-    return PeopleOut(people=store.people())
+def _people(store: Store) -> schemas.PeopleOut:
+    return schemas.PeopleOut(people=store.people())

@@ -118,13 +118,9 @@ class Chooser(_Part):
 class Reporter(_Part):
     """Renews report and predictions as labels come, and then the map."""
 
-    def __init__(
-        self, store: Store, say: Callable[..., None], own: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(store, say, own)
-        self.reported = -1
-        self.began, self.rest = -_MOST_BETWEEN_REPORTS, 0.0
-        self.map_of: Any = None
+    reported = -1
+    began, rest = -_MOST_BETWEEN_REPORTS, 0.0
+    map_of: str | None = None
 
     def step(self) -> bool:
         """Renew the report or the map where it is due; False where neither is."""
