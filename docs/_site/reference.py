@@ -78,8 +78,8 @@ def _help(command: click.Command) -> Iterator[str]:
 
 def route_lines() -> Iterator[str]:
     """A row for each route: what it is called by, and what it does."""
-    from parbals_label.web.app import make_app
     from parbals_label.web.place import Place
+    from parbals_label.web.serve import make_app
 
     # Routes look at their session when they are called; nothing calls them here.
     schema = make_app(MagicMock(), token="none", place=Place()).app.openapi()

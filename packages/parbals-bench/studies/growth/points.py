@@ -162,7 +162,7 @@ def worker_steps(project: Path, truth: Path, n: int) -> dict[str, Any]:
     """
     from parbals_label.store.records import Submission
     from parbals_label.store.store import Store
-    from parbals_label.web.steps import Chooser, Reporter
+    from parbals_label.web.worker import Chooser, Reporter
 
     y, found = np.load(truth), {}
     with Store.open(project) as store:

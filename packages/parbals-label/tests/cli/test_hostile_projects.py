@@ -16,7 +16,8 @@ from parbals_label.store.journal import _proof
 from parbals_label.store.rows import checksum
 from parbals_label.store.settings import write_meta
 from parbals_label.store.store import Store
-from parbals_label.web.queries import Curve, Tasks, live
+from parbals_label.web.items import Tasks
+from parbals_label.web.progress import Curve, live
 from parbals_label.web.schemas import QueueOut, ServerOut
 from parbals_label.web.supervisor import Supervisor
 

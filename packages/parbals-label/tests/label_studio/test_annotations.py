@@ -10,8 +10,7 @@ from parbals_label.label_studio.annotations import (
     record_annotations,
 )
 from parbals_label.label_studio.interface import new_interface, read_interface
-from parbals_label.label_studio.state import State
-from parbals_label.label_studio.tasks import Matcher, data_of
+from parbals_label.label_studio.tasks import Matcher, State, data_of
 from parbals_label.store.store import Store
 
 UID = "1.1700000000"
@@ -144,7 +143,7 @@ def test_whose_task_is_whose(store):
         assert matcher.position({"data": data}) is None
 
 
-@pytest.mark.parametrize("detail", [{}, {"tasks": 3}, {"tasks": [[1]]}, {"tasks": [["x", []]]}])
+@pytest.mark.parametrize("detail", [{}, {"what": 3}, {"what": [[1]]}, {"what": [["x", []]]}])
 def test_damaged_events_are_named(store, detail):
     store.log("label studio tasks", project=UID, **detail)
     with pytest.raises(ProjectDamagedError, match="Event 1 of the project"):

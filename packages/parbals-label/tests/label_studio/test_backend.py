@@ -1,11 +1,18 @@
 """The model that Label Studio connects: it is accepted, predicts, and hears of annotations."""
 
+import socket
+import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 import requests
+from parbals_label.label_studio.backend import make_backend
 from parbals_label.store.store import Store
+from parbals_label.web import connections
 from studio import CONFIG, right, until
+
+MOMENT = "2026-11-16T09:04:20.176947Z"
 
 
 @pytest.fixture
@@ -93,7 +100,7 @@ def test_events_are_taken_and_tasks_predicted(folder, backend):
         "completed_by": 7,
         "updated_at": "2026-11-16T09:06:49.826086Z",
     }
-    project = {"id": 1, "created_at": "2026-11-16T09:04:20.176947Z", "label_config": CONFIG}
+    project = {"id": 1, "created_at": MOMENT, "label_config": CONFIG}
     event = {"annotation": annotation, "project": project, "task": {"id": 1, "data": data}}
     created = {"action": "ANNOTATION_CREATED", **event}
     for expected in (1, 0):
@@ -113,3 +120,24 @@ def test_events_are_taken_and_tasks_predicted(folder, backend):
     gone = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": 3}], "project": project}
     assert requests.post(f"{backend}/webhook", json=gone).json()["withdrawn"] == 1
     assert labels_of(folder) == {}
+
+
+def test_half_open_connections_do_not_lock_label_studio_out(folder, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    server = connections.make_server(make_backend(lambda: Store.open(folder), "word"))
+    with connections.listen("127.0.0.1", 0) as listener, ExitStack() as held:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        place = listener.getsockname()
+        for _ in range(60):
+            link = held.enter_context(socket.create_connection(place, timeout=20))
+            link.sendall(b"POST /word/predict HTTP/1.1\r\nHost: x\r\nContent-Ty")
+        address = f"http://127.0.0.1:{place[1]}/word"
+        answer = requests.get(f"{address}/health", timeout=20)
+        for bad in ({"annotations": 3}, {"annotations": [3]}):
+            event = {"action": "ANNOTATIONS_DELETED", "project": {"id": 1, "created_at": MOMENT}}
+            told = requests.post(f"{address}/webhook", json=event | bad, timeout=20)
+            assert told.json() == {"labels": 0, "revised": 0, "withdrawn": 0}
+        server.should_exit = True
+        thread.join()
+    assert (answer.status_code, answer.json()) == (200, {"status": "UP"})

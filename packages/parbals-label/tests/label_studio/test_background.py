@@ -14,8 +14,7 @@ from types import SimpleNamespace
 import pytest
 from parbals.errors import InputError
 from parbals_label.label_studio import client
-from parbals_label.label_studio.client import Client
-from parbals_label.label_studio.server import ServerError
+from parbals_label.label_studio.client import Client, ServerError
 from parbals_label.label_studio.sync import Rules, keep_supplied
 from parbals_label.machines.pace import Stop
 from parbals_label.store.store import Store

@@ -7,8 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from parbals.errors import InputError
-from parbals_label.label_studio.client import Client
-from parbals_label.label_studio.server import ServerError
+from parbals_label.label_studio.client import Client, ServerError
 
 KEY = "0123456789abcdef"
 

@@ -3,10 +3,9 @@
 import threading
 
 import pytest
-from parbals_label.label_studio.client import Client
-from parbals_label.label_studio.server import ServerError
-from parbals_label.label_studio.state import State
+from parbals_label.label_studio.client import Client, ServerError
 from parbals_label.label_studio.sync import Rules, keep_supplied
+from parbals_label.label_studio.tasks import State
 from parbals_label.machines.pace import Stop
 from parbals_label.store.store import Store
 from studio import CONFIG, right, until

@@ -7,7 +7,8 @@ import threading
 import pytest
 from fastapi import FastAPI
 from page_server import make_project
-from parbals_label.web import downloads, viewing
+from parbals.errors import InputError, ProjectError
+from parbals_label.web import viewing
 from parbals_label.web.door import Visitor
 from parbals_label.web.session import Session
 
@@ -29,11 +30,8 @@ def app_of(page):
     return app
 
 
-async def ask(app, path, stays=True):
-    """One request; a client that does not stay is gone as soon as it has asked.
-
-    Returns (status, headers, body).
-    """
+async def ask(app, path, leaves=None):
+    """One request; the client leaves when that event is set. Returns (status, headers, body)."""
     path, _, query = path.partition("?")
     scope = {
         "type": "http",
@@ -55,8 +53,7 @@ async def ask(app, path, stays=True):
         if not asked:
             asked = True
             return {"type": "http.request", "body": b"", "more_body": False}
-        if stays:
-            await asyncio.Event().wait()
+        await (leaves or asyncio.Event()).wait()
         return {"type": "http.disconnect"}
 
     async def send(message):
@@ -69,35 +66,46 @@ async def ask(app, path, stays=True):
 
 
 @pytest.mark.parametrize("fmt", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("stays", [True, False])
-def test_no_export_stays_behind(page, tmp_path, fmt, stays):
-    status, headers, body = asyncio.run(ask(app_of(page), f"/api/export?format={fmt}", stays))
+def test_no_export_stays_behind(page, tmp_path, fmt):
+    status, headers, body = asyncio.run(ask(app_of(page), f"/api/export?format={fmt}"))
     assert status == 200
+    assert len(body) == int(headers[b"content-length"]) > 0
+    name = f'attachment; filename="mail-labels.{fmt}"'
+    assert headers[b"content-disposition"].decode() == name
     assert list((tmp_path / "temporary").iterdir()) == []
-    if stays:
-        assert len(body) == int(headers[b"content-length"]) > 0
 
 
-def test_a_file_being_sent_has_no_name_any_more(page, tmp_path, monkeypatch):
-    made = []
-    write = downloads._write
-    monkeypatch.setattr(downloads, "_write", lambda *given: made.append(write(*given)) or made[0])
-    asyncio.run(ask(app_of(page), "/api/export", stays=False))
+def test_nor_does_one_whose_answer_is_cut_off(page, tmp_path, monkeypatch):
+    sent = []
+
+    async def cut_off(self, scope, receive, send):
+        sent.append(list((tmp_path / "temporary").iterdir()))
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(viewing.FileResponse, "__call__", cut_off)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(ask(app_of(page), "/api/export"))
+    assert [len(folders) for folders in sent] == [1]
     assert list((tmp_path / "temporary").iterdir()) == []
-    assert made[0].closed
+
+
+def test_an_export_that_cannot_be_written_is_refused(page, tmp_path):
+    (tmp_path / "temporary").rmdir()
+    with pytest.raises(InputError, match="The export could not be written"):
+        asyncio.run(ask(app_of(page), "/api/export"))
 
 
 def slow(monkeypatch):
     """Exports begin, say so, and go on when they may."""
     begun, may = threading.Event(), threading.Event()
-    write = downloads.write_export
+    write = viewing.write_export
 
     def waiting(path, records, *rest):
         begun.set()
         assert may.wait(300)
         return write(path, records, *rest)
 
-    monkeypatch.setattr(downloads, "write_export", waiting)
+    monkeypatch.setattr(viewing, "write_export", waiting)
     return begun, may
 
 
@@ -125,21 +133,22 @@ def test_the_map_and_the_lists_do_not_wait_for_an_export(page, monkeypatch):
 
 def test_an_export_that_nobody_waits_for_is_given_up(page, tmp_path, monkeypatch):
     begun, may = slow(monkeypatch)
-    monkeypatch.setattr(downloads, "_LOOK_SECONDS", 0.05)
     read = []
-    every = downloads.export_records
+    every = viewing.export_records
     monkeypatch.setattr(
-        downloads,
+        viewing,
         "export_records",
         lambda *given: (read.append(1) or record for record in every(*given)),
     )
 
     async def story():
-        export = asyncio.create_task(ask(app_of(page), "/api/export", stays=False))
+        leaves = asyncio.Event()
+        export = asyncio.create_task(ask(app_of(page), "/api/export", leaves))
         await asyncio.to_thread(begun.wait, 300)
-        await asyncio.sleep(3 * downloads._LOOK_SECONDS)  # it is looked whether somebody is there
+        leaves.set()
+        await asyncio.sleep(0.05)  # the server hears of it
         may.set()
-        with pytest.raises(downloads.ProjectError, match="Nobody waits"):
+        with pytest.raises(ProjectError, match="Nobody waits"):
             await export
 
     asyncio.run(story())

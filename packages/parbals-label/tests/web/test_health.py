@@ -8,8 +8,7 @@ import signal
 import pytest
 from page_server import make_project, page, serving, wait_for, workers_of
 from parbals_label.store.store import Store
-from parbals_label.web import logs
-from parbals_label.web.logs import REQUEST, set_up_logs
+from parbals_label.web.logs import REQUEST, Sparing, set_up_logs
 from prometheus_client.parser import text_string_to_metric_families
 
 
@@ -106,7 +105,7 @@ def written(capsys):
     """``written(fmt, level)()``: the lines logged since; as it was at the end."""
     kept = {
         name: (list(log.handlers), log.propagate, log.level)
-        for name in ("parbals", "uvicorn")
+        for name in ("parbals", "uvicorn", "asyncio")
         for log in [logging.getLogger(name)]
     }
 
@@ -154,16 +153,15 @@ def test_text_logs_say_facts_and_keep_to_their_level(written):
     assert read() == ["WARNING: ended (code=-9)"]
 
 
-def test_logs_cannot_fill_the_disk(written, monkeypatch):
-    monkeypatch.setattr(logs, "_A_SECOND", 0.0)
-    read = written("json")
+def test_logs_cannot_fill_the_disk(written):
+    now, read = [0.0], written("json")
     log = logging.getLogger("parbals.requests")
+    log.filters = [Sparing(1000, 20.0, lambda: now[0])]
     for _ in range(1500):
         log.info("request")
     assert len(read()) == 1000
-    (trickle,) = log.filters
-    trickle._room = 1.0
-    log.info("later")
+    now[0] = 0.06
+    log.info("request")
     assert json.loads(read()[-1])["left_out"] == 500
 
 

@@ -13,8 +13,8 @@ from page_server import make_certificate, make_project, page, serving, wait_for
 from parbals_label.store.store import Store
 from parbals_label.web import connections
 from parbals_label.web.desk import BusyError
-from parbals_label.web.pace import Pace
-from parbals_label.web.sparing import Sparing
+from parbals_label.web.door import Pace
+from parbals_label.web.logs import Sparing
 
 HALF = b"POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl"
 HALF_A_BODY = (
@@ -198,7 +198,8 @@ def test_a_person_who_asks_too_fast_waits_and_nobody_else_does(tmp_path):
         pace.admit(f"name {number}")
     assert len(pace._left) == 10_000
     with page(make_project(tmp_path / "p")) as server:
-        server.session.pace._left["ann"] = (-1e9, server.session.pace._clock())
+        pace = server.guard.door.pace
+        pace._left["ann"] = (-1e9, pace._clock())
         answer = server.label("ann", 0)
         assert (answer.status, answer.error) == (429, "busy")
         assert answer.headers["retry-after"] == "1"
@@ -215,16 +216,17 @@ def test_bad_requests_do_not_fill_the_log(tmp_path, capfd):
 
 def test_a_message_that_is_said_often_tells_how_often():
     now = [0.0]
-    sparing = Sparing(lambda: now[0])
+    sparing = Sparing(10, 1 / 6, lambda: now[0])
 
     def say(text, *values):
         record = logging.LogRecord("x", logging.WARNING, "", 0, text, values, None)
-        return sparing.filter(record) and record.getMessage()
+        return record.left_out if sparing.filter(record) else None
 
-    assert [bool(say("bad %s", n)) for n in range(30)] == [True] * 10 + [False] * 20
-    assert say("something else") == "something else"
+    assert [say("bad %s", n) for n in range(30)] == [0] * 10 + [None] * 20
+    assert say("something else") == 0
     now[0] = 60.0
-    assert say("bad %s", "again") == "bad again (20 more were left out)"
+    assert say("bad %s", "again") == 20
+    assert say("bad %s", "and again") == 0
 
 
 def test_the_owner_gives_back_what_is_out_with_one_person_or_with_all(tmp_path):

@@ -9,8 +9,8 @@ from parbals.learner.active import ActiveLearner
 from parbals_label.project.engine import choose_batch, learner_of, refresh
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.web.steps import Chooser, Reporter, _Stopwatch
 from parbals_label.web.supervisor import Supervisor
+from parbals_label.web.worker import Chooser, Reporter
 
 PARTS = (Chooser, Reporter)
 
@@ -61,27 +61,12 @@ def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
     assert all(store.why(p).similar is not None for p in store.unseen()["parbals-epig"])
 
 
-def test_a_rehearsal_hands_out_nothing(store):
-    assert Chooser(store, silent).rehearse()
-    assert (store.pending(), store.n_batches) == ([], 0)
-
-
 def test_a_report_is_never_ten_answers_behind(store):
     reporter = Reporter(store, silent)
     reporter.reported, reporter.began, reporter.rest = 5, time.monotonic(), 1000.0
     assert not reporter.is_due(5), "nothing is new"
     assert not reporter.is_due(14), "the last one took long"
     assert reporter.is_due(15)
-
-
-def test_compiling_is_no_part_of_how_long_a_batch_takes():
-    import jax
-
-    watch = _Stopwatch()
-    before = watch.seconds()
-    jax.monitoring.record_event_duration_secs("/jax/core/compile/backend_compile_duration", 1e6)
-    assert before >= 0.0
-    assert watch.seconds() == 0.0
 
 
 def test_items_that_wait_for_a_second_opinion_do_not_cost_the_project_its_strategy(store):

@@ -1,8 +1,10 @@
 """The page's second process."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 
 from page_server import make_project, wait_for
 from parbals_label.store.records import Submission
@@ -12,7 +14,10 @@ from parbals_label.web.supervisor import Supervisor, worker_environment
 
 def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
     folder = make_project(tmp_path / "p", n_items=30, queued=20)
-    (folder / ".predictions.123.tmp").write_bytes(b"left by a worker that was cut off")
+    left, fresh = folder / ".12ab.parbals-tmp", folder / ".34cd.parbals-tmp"
+    left.write_bytes(b"by a worker that was cut off two days ago")
+    os.utime(left, (time.time() - 2 * 24 * 3600,) * 2)
+    fresh.write_bytes(b"by another process, just now")
     process = subprocess.Popen(
         [sys.executable, "-m", "parbals_label.web.worker", str(folder)],
         stdin=subprocess.PIPE,
@@ -23,7 +28,7 @@ def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):
     out, _ = process.communicate('{"choose": 0}\nnonsense\n', timeout=300)
     assert process.returncode == 0
     assert {json.loads(line)["state"] for line in out.splitlines()} <= {"starting", "idle"}
-    assert not list(folder.glob(".predictions*"))
+    assert (left.exists(), fresh.exists()) == (False, True)
 
 
 def test_a_batch_and_a_report_are_made_beside_each_other(tmp_path):

@@ -163,14 +163,14 @@ def backend(folder: Path, host: str, port: int) -> None:
       parbals label-studio backend spam
       parbals label-studio backend spam --host 0.0.0.0 --port 9000
     """
+    import asyncio
     from hashlib import blake2b
-
-    import uvicorn
 
     from parbals_label.label_studio.backend import make_backend
     from parbals_label.store.store import Store
-    from parbals_label.web.serve import listen
-    from parbals_label.web.token import page_token
+    from parbals_label.web.connections import listen, make_server
+    from parbals_label.web.logs import set_up_logs
+    from parbals_label.web.place import bracketed, page_token
 
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
         _ = store.settings
@@ -180,19 +180,13 @@ def backend(folder: Path, host: str, port: int) -> None:
     app = make_backend(lambda: Store.open(folder), word)
     with listen(host, port) as listener:
         place = "localhost" if host in ("", "0.0.0.0", "::") else host
-        shown = f"[{place}]" if ":" in place else place
-        click.echo(f"The model's address: http://{shown}:{listener.getsockname()[1]}/{word}")
+        click.echo(
+            f"The model's address: http://{bracketed(place)}:{listener.getsockname()[1]}/{word}"
+        )
         click.echo(
             "Paste it into Label Studio: project settings, Model, Connect Model. End with Ctrl-C."
         )
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=3,
-        )
+        set_up_logs()
         with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+            asyncio.run(make_server(app).serve(sockets=[listener]))
     click.echo("Stopped; every confirmed label is stored.")

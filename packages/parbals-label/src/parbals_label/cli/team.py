@@ -40,8 +40,7 @@ def invite(
       parbals invite spam "Grace Hopper" --role owner
     """
     from parbals_label.store.store import Store
-    from parbals_label.web.place import Place, public_origin
-    from parbals_label.web.token import known_origin
+    from parbals_label.web.place import Place, known_origin, public_origin
 
     origin = public_origin(public_url) if public_url else None
     with Store.open(folder) as store:

@@ -63,21 +63,26 @@ def record_annotations(
             before = latest.get(who)
             if before is None or _moment(annotation) >= _moment(before):
                 latest[who] = annotation
-    usable = set()
+    holders = _holders(store, uid, position)
+    gone = {who for who in holders if is_all or who in latest}
     for who, annotation in latest.items():
+        request = f"{_PREFIX}:{uid}:{annotation['id']}:{_moment(annotation)}:{who}"
         try:
             if annotation.get("was_cancelled"):
-                _pass(store, uid, position, who, annotation, heard)
+                if who in gone:
+                    heard.withdrawn += store.withdraw([position], annotator=who)
+                    gone.remove(who)
+                outcome = store.pass_over(position, "skip", annotator=who, request_id=request)
+                heard.passed += outcome == "new"
             elif (label := _label(store, interface, position, annotation, heard)) is not None:
-                _submit(store, uid, position, who, annotation, label, heard)
-                usable.add(who)
+                gone.discard(who)
+                submission = Submission(position, label, request_id=request, revise=True)
+                stored = store.submit([submission], annotator=who)
+                heard.labels += stored.new
+                heard.revised += stored.revised
         except InputError as error:
             heard.notes.append(f"Not stored: {error}")
-            usable.add(who)
-    if is_all:
-        gone = [who for who in _theirs(store, uid, position) if who not in usable]
-    else:
-        gone = [who for who in latest if who not in usable and who in _theirs(store, uid, position)]
+            gone.discard(who)
     for who in gone:
         heard.withdrawn += store.withdraw([position], annotator=who)
 
@@ -86,7 +91,7 @@ def forget_annotations(store: Store, uid: str, numbers: Iterable[Any], heard: He
     """Withdraw the labels that came from these annotations, which are deleted."""
     starts = tuple(f"{_PREFIX}:{uid}:{number}:" for number in numbers)
     for position in store.answered() if starts else ():
-        for who, request in _theirs(store, uid, position).items():
+        for who, request in _holders(store, uid, position).items():
             if request.startswith(starts):
                 heard.withdrawn += store.withdraw([position], annotator=who)
 
@@ -95,11 +100,7 @@ def _moment(annotation: Mapping[str, Any]) -> str:
     return str(annotation.get("updated_at") or annotation.get("created_at") or "")
 
 
-def _request(uid: str, annotation: Mapping[str, Any], who: str) -> str:
-    return f"{_PREFIX}:{uid}:{annotation['id']}:{_moment(annotation)}:{who}"
-
-
-def _theirs(store: Store, uid: str, position: int) -> dict[str, str]:
+def _holders(store: Store, uid: str, position: int) -> dict[str, str]:
     """Who holds a label of the item that came from this Label Studio project → its request id."""
     last = {answer.annotator: answer for answer in store.history(position)}
     return {
@@ -121,39 +122,11 @@ def _label(
         with suppress(LabelError):
             return Classes(store.classes, store.former_classes).match(chosen[0], "")
     name = short(store.items([position])[0].id)
-    place = f"annotation {annotation['id']} (item {name})"
-    if not chosen:
-        heard.notes.append(f"Left aside: {place} chooses nothing.")
-    elif len(chosen) > 1:
-        heard.notes.append(f"Left aside: {place} chooses {len(chosen)} classes; one is needed.")
-    else:
-        heard.notes.append(
-            f"Left aside: {place} chooses {short(chosen[0])}, which is not a class of this "
-            f"project; `parbals edit {store.folder} --add-class` adds it, and the label is taken "
-            "then."
+    words = "nothing" if not chosen else f"{len(chosen)} classes; one is needed"
+    if len(chosen) == 1:
+        words = (
+            f"{short(chosen[0])}, which is not a class of this project; `parbals edit "
+            f"{store.folder} --add-class` adds it, and the label is taken then"
         )
+    heard.notes.append(f"Left aside: annotation {annotation['id']} (item {name}) chooses {words}.")
     return None
-
-
-def _submit(
-    store: Store,
-    uid: str,
-    position: int,
-    who: str,
-    annotation: Mapping[str, Any],
-    label: str,
-    heard: Heard,
-) -> None:
-    submission = Submission(position, label, request_id=_request(uid, annotation, who), revise=True)
-    stored = store.submit([submission], annotator=who)
-    heard.labels += stored.new
-    heard.revised += stored.revised
-
-
-def _pass(
-    store: Store, uid: str, position: int, who: str, annotation: Mapping[str, Any], heard: Heard
-) -> None:
-    if who in _theirs(store, uid, position):
-        heard.withdrawn += store.withdraw([position], annotator=who)
-    request = _request(uid, annotation, who)
-    heard.passed += store.pass_over(position, "skip", annotator=who, request_id=request) == "new"

@@ -12,7 +12,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -25,18 +25,20 @@ from parbals_label.label_studio.annotations import (
     record_annotations,
 )
 from parbals_label.label_studio.interface import Interface, read_interface
-from parbals_label.label_studio.state import State
-from parbals_label.label_studio.tasks import Matcher, Predictions, project_uid
+from parbals_label.label_studio.tasks import Matcher, Predictions, State, project_uid
 from parbals_label.store.store import Store
 
 __all__ = ["make_backend"]
 
 _MOST_BYTES = 64 << 20
-_log = logging.getLogger(__name__)
+_BODY_SECONDS = 10.0
+_log = logging.getLogger("parbals.label_studio")
 
 
 class _Backend:
     """The project as the server's one thread sees it."""
+
+    routes = ("setup", "predict", "webhook", "train")
 
     def __init__(self, store: Store, changed: Callable[[], None]) -> None:
         self.store, self._changed = store, changed
@@ -73,17 +75,19 @@ class _Backend:
         if isinstance(project, Mapping) and action in ("ANNOTATION_CREATED", "ANNOTATION_UPDATED"):
             self._hear(project, body.get("task"), body.get("annotation"), heard)
         elif isinstance(project, Mapping) and action == "ANNOTATIONS_DELETED":
-            numbers = [
-                annotation.get("id")
-                for annotation in body.get("annotations") or ()
-                if isinstance(annotation, Mapping)
-            ]
+            deleted = body.get("annotations")
+            found = deleted if isinstance(deleted, list) else []
+            numbers = [one.get("id") for one in found if isinstance(one, Mapping)]
             forget_annotations(self.store, project_uid(project), numbers, heard)
         for note in heard.notes:
             _log.warning(note)
         if heard.changed or action == "START_TRAINING":
             self._changed()
         return {"labels": heard.labels, "revised": heard.revised, "withdrawn": heard.withdrawn}
+
+    def train(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Fit the model again."""
+        return self.webhook({"action": "START_TRAINING"})
 
     def _hear(self, project: Mapping[str, Any], task: Any, annotation: Any, heard: Heard) -> None:
         position = self._matcher.position(task) if isinstance(task, Mapping) else None
@@ -99,39 +103,31 @@ class _Backend:
         return read_interface(str(config or ""), self.store.classes, self.store.former_classes)
 
 
-class _Fitting:
-    """Fits the model in a thread of its own; what changes meanwhile is fitted afterwards, once."""
+class _Fitting(threading.Thread):
+    """Fits the model whenever it is ``wanted``; what changes meanwhile is fitted afterwards."""
 
     def __init__(self, open_store: Callable[[], Store]) -> None:
-        self._open, self._wanted, self._ended = open_store, threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def ask(self) -> None:
-        self._wanted.set()
+        super().__init__(daemon=True)
+        self._open_store, self.wanted, self._is_ended = open_store, threading.Event(), False
 
     def stop(self) -> None:
-        self._ended.set()
-        self._wanted.set()
+        self._is_ended = True
+        self.wanted.set()
 
-    def _work(self) -> None:
+    def run(self) -> None:
         from parbals_label.project.engine import refresh
         from parbals_label.project.summary import newer_answers
 
-        with self._open() as store:
-            while True:
+        with self._open_store() as store:
+            while not self._is_ended:
                 is_new = store.settings.predictions is None or newer_answers(store)
-                if store.n_labelled and is_new and not self._ended.is_set():
+                if store.n_labelled and is_new:
                     try:
                         refresh(store)
                     except ParbalsError as error:  # the next label brings the next try
                         _log.warning("The model was not fitted: %s", error)
-                self._wanted.wait()
-                self._wanted.clear()
-                if self._ended.is_set():
-                    return
+                self.wanted.wait()
+                self.wanted.clear()
 
 
 def make_backend(open_store: Callable[[], Store], word: str) -> FastAPI:
@@ -140,12 +136,11 @@ def make_backend(open_store: Callable[[], Store], word: str) -> FastAPI:
     ``open_store`` is called in the thread that uses what it opens.
     """
     fitting = _Fitting(open_store)
-    kept: list[_Backend] = []
 
     @asynccontextmanager
     async def alive(app: FastAPI) -> Any:
         with open_store() as store:
-            kept.append(_Backend(store, fitting.ask))
+            app.state.backend = _Backend(store, fitting.wanted.set)
             fitting.start()
             try:
                 yield
@@ -153,30 +148,20 @@ def make_backend(open_store: Callable[[], Store], word: str) -> FastAPI:
                 fitting.stop()
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=alive)
-    routes: dict[str, Callable[[_Backend, Mapping[str, Any]], dict[str, Any]]] = {
-        "setup": _Backend.setup,
-        "predict": _Backend.predict,
-        "webhook": _Backend.webhook,
-        "train": lambda backend, _: backend.webhook({"action": "START_TRAINING"}),
-    }
-
-    @app.get("/{given}/health")
-    async def health(given: str) -> Response:
-        return _refused() if not _same(given, word) else JSONResponse({"status": "UP"})
-
-    @app.get("/{given}/versions")
-    async def versions(given: str) -> Response:
-        return _refused() if not _same(given, word) else JSONResponse({"versions": []})
+    looks = {"health": {"status": "UP"}, "versions": {"versions": []}}
 
     # Not `def`, which would run in threads: the store belongs to the one that opened it.
-    @app.post("/{given}/{name}")
-    async def post(given: str, name: str, request: Request) -> Response:
-        if not _same(given, word):
-            return _refused()
-        if name not in routes:
+    @app.api_route("/{given}/{name}", methods=["GET", "POST"])
+    async def answer(given: str, name: str, request: Request) -> Response:
+        if not secrets.compare_digest(given.encode("utf-8", "replace"), word.encode()):
+            return JSONResponse({"error": "Use the whole address that the command printed."}, 401)
+        if request.method == "GET" and name in looks:
+            return JSONResponse(looks[name])
+        if request.method == "GET" or name not in _Backend.routes:
             return JSONResponse({"error": f"There is no {name!r} here."}, 404)
         try:
-            return JSONResponse(routes[name](kept[0], await _body(request)))
+            body = await _body(request)
+            return JSONResponse(getattr(app.state.backend, name)(body))
         except ParbalsError as error:
             _log.warning("%s: %s", name, error)
             return JSONResponse({"error": str(error)}, 400)
@@ -184,27 +169,17 @@ def make_backend(open_store: Callable[[], Store], word: str) -> FastAPI:
     return app
 
 
-def _same(given: str, word: str) -> bool:
-    return secrets.compare_digest(given.encode("utf-8", "replace"), word.encode())
-
-
-def _refused() -> Response:
-    return JSONResponse({"error": "Use the whole address that the command printed."}, 401)
-
-
 async def _body(request: Request) -> Mapping[str, Any]:
     """The JSON object of a request."""
-    parts, size = [], 0
-    with suppress(asyncio.TimeoutError):
-        async with asyncio.timeout(10.0):
-            async for part in request.stream():
-                size += len(part)
-                if size > _MOST_BYTES:
-                    raise InputError(f"The body has more than {_MOST_BYTES:,} bytes.")
-                parts.append(part)
+    received = bytearray()
     try:
-        body = json.loads(b"".join(parts))
-    except (ValueError, RecursionError):
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                received += part
+                if len(received) > _MOST_BYTES:
+                    raise InputError(f"The body has more than {_MOST_BYTES:,} bytes.")
+        body = json.loads(bytes(received))
+    except (TimeoutError, ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
         raise InputError("The body is not a JSON object.")

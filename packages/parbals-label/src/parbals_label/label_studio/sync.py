@@ -1,21 +1,48 @@
-"""Keeps a Label Studio project supplied with the items worth labelling, and takes its labels."""
+"""Keeps a Label Studio project supplied with the items worth labelling, and takes its labels.
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+Where everything is kept. An item that is out in Label Studio is leased, in the parbals project, to
+the Label Studio project's name; the number of its task is remembered as an event once it is there;
+and the task's data hold the item's id. So whichever side is stopped in the middle, the next round
+knows: a lease without a task is looked up before it is created, and what has a task is never
+created again. Labels are described in :mod:`~parbals_label.label_studio.annotations`.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
-from parbals.errors import ProjectError
+from parbals.errors import InputError, ProjectError
 from parbals.files import locked
 
-from parbals_label.label_studio.client import Client
-from parbals_label.label_studio.connection import Connection, Result, Rules
-from parbals_label.label_studio.server import ServerError
+from parbals_label.label_studio.annotations import Heard, record_annotations
+from parbals_label.label_studio.client import (
+    Client,
+    GoneError,
+    ServerError,
+    about_item,
+    changed_or_open,
+)
+from parbals_label.label_studio.interface import Interface, is_empty, read_interface
+from parbals_label.label_studio.tasks import (
+    Matcher,
+    Predictions,
+    State,
+    data_of,
+    first_interface,
+    place_of,
+    project_uid,
+)
+from parbals_label.readers.label_studio import PROJECT
 from parbals_label.store.store import Store
 
 __all__ = ["Result", "Rules", "Waiting", "keep_supplied"]
 
 _LONGEST = 60.0
+_AT_ONCE = 20
+"""Items looked up in one request: servers refuse addresses of more than some thousand letters."""
 
 
 class Waiting(Protocol):
@@ -27,6 +54,32 @@ class Waiting(Protocol):
 
     def wait(self, seconds: float) -> bool:
         """Wait that long; False when it is time to stop instead."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How many tasks a batch has, how often to look, whether deleted tasks may be made again.
+
+    The next batch is chosen when at most half of ``batch_size`` tasks are open.
+    """
+
+    batch_size: int = 20
+    every: float = 5.0
+    once: bool = False
+    ask_again: bool = False
+
+
+@dataclass
+class Result:
+    """What a run did; ``ended`` is 'once', 'interrupted', 'time' or 'done'."""
+
+    created: int = 0
+    labels: int = 0
+    revised: int = 0
+    withdrawn: int = 0
+    passed: int = 0
+    batches: int = 0
+    ended: str = "once"
 
 
 def keep_supplied(
@@ -42,56 +95,291 @@ def keep_supplied(
 
     A server that does not answer is tried again, for ever; everything else that is wrong ends it.
     """
+    connection, waits, result = None, 0, Result()
     with ExitStack() as held:
-        return _keep(store, client, number, rules, stop, say, held)
+        while True:
+            try:
+                if connection is None:
+                    connection = _Connection(store, client, number, rules, result, say)
+                    held.enter_context(_sole(store, connection.uid))
+                done = connection.round()
+                if waits:
+                    say(f"{client.url} answers again.")
+                waits = 0
+            except ServerError as error:
+                if rules.once:
+                    raise
+                if not waits:
+                    say(f"{error} Trying again until it does; nothing is lost.")
+                waits += 1
+                done = False
+                if connection is not None:
+                    connection.sweep = True  # what was asked for last may have been done or not
+            if rules.once or done or stop.reason:
+                result.ended = "once" if rules.once else (stop.reason or "done")
+                return result
+            pause = rules.every if not waits else min(_LONGEST, rules.every * 2.0 ** min(waits, 10))
+            if not stop.wait(pause):
+                result.ended = stop.reason or "interrupted"
+                return result
 
 
-def _keep(
-    store: Store,
-    client: Client,
-    number: int,
-    rules: Rules,
-    stop: Waiting,
-    say: Callable[[str], None],
-    held: ExitStack,
-) -> Result:
-    connection, waits = None, 0
-    result = Result()
-    while True:
-        try:
-            if connection is None:
-                connection = Connection(store, client, number, rules, result, say)
-                held.enter_context(_sole(store, connection.uid))
-            done = connection.round()
-            if waits:
-                say(f"{client.url} answers again.")
-            waits = 0
-        except ServerError as error:
-            if rules.once:
-                raise
-            if not waits:
-                say(f"{error} Trying again until it does; nothing is lost.")
-            waits += 1
-            done = False
-            if connection is not None:
-                connection.doubt()  # what was asked for last may have been done or not
-        if rules.once or done or stop.reason:
-            result.ended = "once" if rules.once else (stop.reason or "done")
-            break
-        pause = rules.every if not waits else min(_LONGEST, rules.every * 2.0 ** min(waits, 10))
-        if not stop.wait(pause):
-            result.ended = stop.reason or "interrupted"
-            break
-    return result
-
-
-@contextmanager
-def _sole(store: Store, uid: str) -> Iterator[None]:
+def _sole(store: Store, uid: str) -> Any:
     """Two runs would hand the same items to the same server."""
     name = blake2b(uid.encode(), digest_size=6).hexdigest()
     busy = ProjectError(
         "Another process already supplies this Label Studio project from this folder; stop it "
         "first."
     )
-    with locked(store.folder / f"label-studio-{name}.lock", busy):
-        yield
+    return locked(Path(store.folder) / f"label-studio-{name}.lock", busy)
+
+
+class _Connection:
+    """One parbals project and one Label Studio project.
+
+    Making it gives a Label Studio project that has none a labelling interface, and asks for as many
+    annotations a task as are wanted here. ``uid`` tells it from all others; with ``sweep`` the next
+    round looks at all tasks.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        number: int,
+        rules: Rules,
+        result: Result,
+        say: Callable[[str], None],
+    ) -> None:
+        self.store, self.client, self.number = store, client, number
+        self.rules, self.result, self.say = rules, result, say
+        self._said: set[str] = set()
+        self._seen: tuple[object, ...] = ()
+        self.uid = self._make_ready()
+        self.state, self._matcher = State(store, self.uid), Matcher(store)
+        self._since, self.sweep = "", True
+        self._foreign: dict[int, dict[str, Any]] = {}
+        """Tasks that people imported themselves → their data."""
+
+    def round(self) -> bool:
+        """Take what was annotated, and hand out the next batch where few tasks are left.
+
+        Whether every item is labelled or left out.
+        """
+        interface = self._interface()
+        self._pull(interface)
+        open_items = self._open()
+        missing = [p for p in open_items if p not in self.state.tasks]
+        if missing:
+            self._hand_out(interface, missing)
+        if len(open_items) > self.rules.batch_size // 2 or self._choose(interface) or open_items:
+            return False
+        return self.store.n_done() + len(self.state.lost) >= self.store.n_items
+
+    def _project(self) -> dict[str, Any]:
+        try:
+            return self.client.project(self.number)
+        except GoneError:
+            raise InputError(
+                f"{self.client.url} has no project {self.number} that this key may see; its "
+                "number is in the address of its page."
+            ) from None
+
+    def _make_ready(self) -> str:
+        """Set the project up, once; its ``uid``."""
+        project = self._project()
+        uid = project_uid(project)
+        if is_empty(str(project.get("label_config") or "")):
+            self.client.change_project(self.number, label_config=first_interface(self.store))
+            self._once(
+                "The project had no labelling interface; it shows the items and the classes now."
+            )
+        wanted = self.store.settings.answers_wanted
+        if wanted > int(project.get("maximum_annotations") or 1):
+            self.client.change_project(self.number, maximum_annotations=wanted)
+            self._once(
+                f"The project asks for {wanted} annotations a task now, as many as are wanted here."
+            )
+        if project.get("sampling") not in (None, "Sequential sampling"):
+            self._once(
+                f"Its tasks are given out by {str(project['sampling']).lower()}; set Sequential "
+                "sampling in the project's settings to give out the most useful first."
+            )
+        return uid
+
+    def _interface(self) -> Interface:
+        """The labelling interface as it is now."""
+        config, classes = str(self._project().get("label_config") or ""), self.store.classes
+        interface = read_interface(config, classes, self.store.former_classes)
+        if self._seen == (config, classes):
+            return interface
+        self._seen, self.sweep = (config, classes), True  # labels left aside may count now
+        lacking = [name for name in classes if name not in interface.choices]
+        if lacking:
+            names = ", ".join(map(repr, lacking))
+            self._once(f"Nobody can choose {names}: the labelling interface lacks it; add it.")
+        if interface.others:
+            names = ", ".join(map(repr, interface.others))
+            self._once(
+                f"The labelling interface offers {names}, which the project does not have; add "
+                f"it with `parbals edit {self.store.folder} --add-class`, or its labels are "
+                "left aside."
+            )
+        return interface
+
+    def _pull(self, interface: Interface) -> None:
+        """Store what was annotated since the last round; notice tasks that are gone."""
+        heard, latest, met = Heard(), self._since, set()
+        open_tasks = {self.state.tasks[p]: p for p in self._open() if p in self.state.tasks}
+        filters = [] if self.sweep else changed_or_open(self._since, open_tasks)
+        tasks = list(self.client.tasks(self.number, filters))
+        self._adopt(tasks)
+        with self.store.together():
+            for task in tasks:
+                met.add(task.get("id"))
+                latest = max(latest, str(task.get("updated_at") or ""))
+                self._hear(interface, task, heard)
+        # Asked again one by one: where tasks are deleted while pages are read, others are missed.
+        gone = [
+            position
+            for task, position in open_tasks.items()
+            if task not in met and not self.client.has_task(task)
+        ]
+        self._since, self.sweep = latest, False
+        self._count(heard)
+        if gone:
+            self.state.lose(gone)
+            self.store.give_back(gone, annotator=self.state.owner)
+            self.say(
+                f"{_n(len(gone), 'open task was', 'open tasks were')} deleted in Label Studio; "
+                "not created again."
+            )
+        wanted = self.store.settings.answers_wanted
+        votes, passes = self.store.current_labels(), self.store.passes()
+        done = [p for p in self._open() if len(votes.get(p, ())) + len(passes.get(p, ())) >= wanted]
+        if done:
+            self.store.give_back(done, annotator=self.state.owner)
+
+    def _hear(self, interface: Interface, task: dict[str, Any], heard: Heard) -> None:
+        """Store what was annotated in a task, if it is one of ours."""
+        number, annotations = task.get("id"), task.get("annotations")
+        position = self.state.positions.get(number) if isinstance(number, int) else None
+        if position is None:
+            return
+        found = annotations if isinstance(annotations, list) else []
+        self.state.remember_people(found)
+        record_annotations(
+            self.store, interface, self.uid, position, found, heard, people=self.state.people
+        )
+
+    def _adopt(self, tasks: Collection[dict[str, Any]]) -> None:
+        """Remember tasks that are there already: created when nobody could note it, or imported."""
+        new: dict[int, int] = {}
+        for task in tasks:
+            number, data = task.get("id"), task.get("data")
+            if not isinstance(number, int) or not isinstance(data, dict):
+                continue
+            if number not in self.state.positions:
+                position = self._matcher.position(task)
+                if position is None:
+                    continue
+                if position in new or position in self.state.tasks:
+                    self._once(
+                        f"Task {number} is about an item that has a task already; its labels are "
+                        "taken from the first."
+                    )
+                    continue
+                new[position] = number
+            if PROJECT not in data:
+                self._foreign[number] = data
+        if new:
+            self.state.remember(new)
+
+    def _count(self, heard: Heard) -> None:
+        for note in heard.notes:
+            self._once(note)
+        words = {"labels": "new", "revised": "changed", "withdrawn": "taken back"}
+        said = []
+        for name, word in {**words, "passed": "skipped"}.items():
+            if count := getattr(heard, name):
+                setattr(self.result, name, getattr(self.result, name) + count)
+                said.append(f"{count} {word}")
+        if said:
+            self.say(f"Labels: {', '.join(said)}.")
+
+    def _open(self) -> list[int]:
+        """Items that are out in Label Studio and still wait for labels."""
+        return self.store.pending(annotator=self.state.owner)
+
+    def _choose(self, interface: Interface) -> bool:
+        """Hand out the next batch; False if no item is left for one."""
+        from parbals_label.project.engine import NothingFreeError, choose_batch, refresh
+        from parbals_label.project.summary import newer_answers
+
+        if self.store.n_labelled and (
+            self.store.settings.predictions is None or newer_answers(self.store)
+        ):
+            refresh(self.store)
+        left_out = set() if self.rules.ask_again else self.state.lost
+        taken = {*self.store.votes(), *self.store.pending(), *self.store.passes(), *left_out}
+        if len(taken) == self.store.n_items:  # seen without a model: this is asked every round
+            return False
+        try:
+            _, batch = choose_batch(
+                self.store,
+                self.rules.batch_size,
+                fewer=True,
+                annotator=self.state.owner,
+                leave_out=left_out,
+            )
+        except NothingFreeError:
+            return False
+        self.result.batches += 1
+        self._hand_out(interface, [int(position) for position in batch.indices])
+        return True
+
+    def _hand_out(self, interface: Interface, positions: list[int]) -> None:
+        """See to it that leased items have a task, best first, with the model's prediction."""
+        if self.state.importing is not None:  # begun by a run that did not see its end
+            with suppress(GoneError):
+                self.client.wait_for_import(self.number, self.state.importing)
+            self.state.note_import(None)
+        items = self.store.items(positions)
+        for start in range(0, len(items), _AT_ONCE):
+            filters = [about_item(item.id) for item in items[start : start + _AT_ONCE]]
+            self._adopt(list(self.client.tasks(self.number, filters)))
+        predictions, new = Predictions(self.store), []
+        for item in items:
+            known = self.state.tasks.get(item.position)
+            if known is not None and known not in self._foreign:
+                continue
+            why = self.store.why(item.position)
+            predicted = predictions.of(item.position, interface)
+            if known is None:
+                data = data_of(self.store, interface, item, why, self._upload)
+                new.append({"data": data, "predictions": [predicted] if predicted else []})
+                continue
+            data = self._foreign.pop(known) | place_of(self.store, item, why)
+            with suppress(GoneError):  # deleted just now, which the next round notices
+                self.client.change_task(known, data=data)
+                if predicted:
+                    self.client.predict(known, predicted)
+        wanted = [item.position for item in items if item.position not in self.state.tasks]
+        if wanted:
+            numbers = self.client.create_tasks(self.number, new, note=self.state.note_import)
+            self.state.remember(dict(zip(wanted, numbers, strict=True)))
+            self.state.note_import(None)
+            self.result.created += len(wanted)
+            self.say(f"{_n(len(wanted), 'task', 'tasks')} created.")
+
+    def _upload(self, name: str, content: bytes, kind: str) -> str:
+        return self.client.upload(self.number, name, content, kind)
+
+    def _once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self.say(sentence)
+
+
+def _n(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"

@@ -1,7 +1,7 @@
-"""Items as tasks, and whose task is whose."""
+"""Items as tasks: what a task shows, which item it is about, and which tasks there are."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,24 +12,26 @@ from parbals_label.label_studio.interface import Interface, new_interface
 from parbals_label.project.features import load_features
 from parbals_label.project.media import MediaError, image_column, read_image
 from parbals_label.readers.cells import cell_text
-from parbals_label.readers.label_studio import ITEM, PROJECT
+from parbals_label.readers.label_studio import ITEM, PROJECT, annotator_of
 from parbals_label.store.records import Item, Why
 from parbals_label.store.store import Store
 
 __all__ = [
-    "MODEL",
     "Matcher",
     "Predictions",
+    "State",
     "data_of",
     "first_interface",
     "place_of",
     "project_uid",
 ]
 
-MODEL = "parbals"
+_MODEL = "parbals"
 """Who predicts. Label Studio shows the predictions of one version, so it is always the same."""
 _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob|data):", re.IGNORECASE)
 _KEY = re.compile(r"[A-Za-z_]\w*")
+_TASKS, _LOST, _PEOPLE = "label studio tasks", "label studio tasks deleted", "label studio people"
+_IMPORT = "label studio import"
 
 
 def project_uid(project: Mapping[str, Any]) -> str:
@@ -112,8 +114,14 @@ class Predictions:
     """
 
     def __init__(self, store: Store) -> None:
-        self._probs = _stored(store)
         self._classes, self._audit = store.classes, frozenset(store.settings.audit)
+        self._probs: np.ndarray | None = None
+        while (stored := store.settings.predictions) is not None and self._probs is None:
+            try:
+                self._probs = load_features(store.folder, stored)
+            except ProjectDamagedError:
+                if store.settings.predictions == stored:  # else another process has replaced it
+                    raise
 
     def of(self, position: int, interface: Interface) -> dict[str, Any] | None:
         """The most probable class with its probability; None where nothing can be said."""
@@ -123,18 +131,7 @@ class Predictions:
         best = int(row.argmax())
         score = round(float(row[best]), 6)
         result = interface.result(self._classes[best], score)
-        return {"result": result, "score": score, "model_version": MODEL} if result else None
-
-
-def _stored(store: Store) -> np.ndarray | None:
-    """The stored probabilities (N, C); another process may replace their file meanwhile."""
-    stored = store.settings.predictions
-    try:
-        return None if stored is None else load_features(store.folder, stored)
-    except ProjectDamagedError:
-        if store.settings.predictions == stored:
-            raise
-    return _stored(store)
+        return {"result": result, "score": score, "model_version": _MODEL} if result else None
 
 
 class Matcher:
@@ -176,3 +173,75 @@ def _text(value: Any) -> str:
         return cell_text(value)
     except (ValueError, RecursionError):
         return ""
+
+
+class State:
+    """What a project remembers of a Label Studio project, as events in its own file.
+
+    The tasks of items, by position, and the names of people, by their number there. ``owner`` is
+    the name that items in Label Studio are leased to. ``lost`` are items whose open task somebody
+    deleted. ``importing`` is the number of an import that the server carries out by itself, from
+    when it began until its tasks were seen.
+    """
+
+    def __init__(self, store: Store, uid: str) -> None:
+        self._store, self._uid = store, uid
+        self.owner = f"label-studio project {uid}"
+        self.tasks: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
+        self.lost: set[int] = set()
+        self.people: dict[int, str] = {}
+        self.importing: int | None = None
+        for event in store.events():
+            if event.kind not in (_TASKS, _LOST, _PEOPLE, _IMPORT):
+                continue
+            try:
+                if event.detail["project"] == uid:
+                    self._learn(event.kind, event.detail["what"])
+            except (KeyError, TypeError, ValueError):
+                raise ProjectDamagedError(
+                    f"Event {event.event} of the project in {store.folder} is damaged; put back a "
+                    "copy of the project."
+                ) from None
+
+    def remember(self, tasks: Mapping[int, int]) -> None:
+        """Position → task of tasks that are there."""
+        self._note(_TASKS, [[position, task] for position, task in tasks.items()])
+
+    def lose(self, positions: Collection[int]) -> None:
+        """The tasks of these items were deleted."""
+        self._note(_LOST, list(positions))
+
+    def note_import(self, number: int | None) -> None:
+        """The server has begun an import; None: it has ended, however it did."""
+        if number != self.importing:
+            self._note(_IMPORT, number)
+
+    def remember_people(self, annotations: Iterable[Any]) -> None:
+        """Learn the names of those who annotated: webhooks tell their numbers only."""
+        new: dict[int, str] = {}
+        for annotation in annotations:
+            who = annotation.get("completed_by") if isinstance(annotation, Mapping) else None
+            number = who.get("id") if isinstance(who, Mapping) else who
+            if isinstance(number, int) and "@" in (name := annotator_of(annotation)):
+                new[number] = name
+        if new.items() - self.people.items():
+            self._note(_PEOPLE, [[number, name] for number, name in new.items()])
+
+    def _note(self, kind: str, what: Any) -> None:
+        self._store.log(kind, project=self._uid, what=what)
+        self._learn(kind, what)
+
+    def _learn(self, kind: str, what: Any) -> None:
+        if kind == _TASKS:
+            for position, task in what:
+                self.tasks[position], self.positions[task] = task, position
+                self.lost.discard(position)
+        elif kind == _LOST:
+            for position in what:
+                self.positions.pop(self.tasks.pop(position, -1), None)
+                self.lost.add(position)
+        elif kind == _PEOPLE:
+            self.people |= {int(number): str(name) for number, name in what}
+        else:
+            self.importing = what

@@ -1,4 +1,4 @@
-"""Connections to the server: how many there may be, and how long one may keep it waiting.
+"""Every server we start: how many connections it has, and how long one may keep it waiting.
 
 A connection that sends half a handshake or half a request, or does not read what it asked for,
 costs a file descriptor, and a machine has few. So handshake and head of a request have ten seconds
@@ -8,33 +8,84 @@ therefore served at once, however many others have not.
 """
 
 import asyncio
+import logging
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import uvicorn
+from parbals.errors import InputError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "READ_SECONDS", "LimitedConnection", "limited"]
+from parbals_label.web.logs import LOGGERS, SPARING
+
+__all__ = ["listen", "make_server"]
 
 MOST_CONNECTIONS = 500
 HEAD_SECONDS = 10.0
-"""In which a handshake must end, and then the head of a request arrive."""
+"""Time for a handshake, and then for the head of a request."""
 READ_SECONDS = 60.0
-"""In which the next part of an answer must be read: 64 KiB, with TLS half a megabyte."""
+"""Time for a client to read the next part of an answer: 64 KiB, with TLS half a megabyte."""
+_BACKLOG = 128
+"""Connections that are accepted in one go, before the oldest can make room."""
 
 
-def limited(context: ssl.SSLContext | None = None) -> Callable[..., asyncio.Protocol]:
+def make_server(app: Any, encryption: ssl.SSLContext | None = None) -> uvicorn.Server:
+    """The server of an application, which does not listen yet."""
+    config = uvicorn.Config(
+        app,
+        proxy_headers=False,  # the application decides whom to believe
+        log_config=None,  # see parbals_label.web.logs
+        access_log=False,
+        server_header=False,
+        http=_limited(encryption),  # type: ignore[arg-type]
+        loop="none",  # Python's own, whatever is installed: others begin encryption otherwise
+        ws="none",
+        backlog=_BACKLOG,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=3,
+        lifespan="on",
+    )
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(SPARING)
+    return uvicorn.Server(config)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there, or one sentence why not."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(f"{host} is not an address of this machine ({error.strerror}).") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"The server cannot listen on {host}, port {port} ({error.strerror}); choose another "
+            "with --port."
+        ) from None
+    return listener
+
+
+def _limited(context: ssl.SSLContext | None = None) -> Callable[..., asyncio.Protocol]:
     """The protocol of one server, with as many connections as this process can well have.
 
     ``context`` encrypts them.
     """
     limits = {"most": _affordable(), "head_seconds": HEAD_SECONDS, "read_seconds": READ_SECONDS}
-    plain = type("LimitedConnection", (LimitedConnection,), {**limits, "silent": {}, "idle": {}})
+    plain = type("LimitedConnection", (_LimitedConnection,), {**limits, "silent": {}, "idle": {}})
     return plain if context is None else lambda **given: _Handshake(plain(**given), context)
 
 
-class LimitedConnection(H11Protocol):
+class _LimitedConnection(H11Protocol):
     """One connection; its class knows those of its server that are waited for, longest first.
 
     ``silent`` have not sent a whole request yet, its body included (for which the guard has a
@@ -44,12 +95,12 @@ class LimitedConnection(H11Protocol):
     most: int
     head_seconds: float
     read_seconds: float
-    silent: dict["LimitedConnection", None]
-    idle: dict["LimitedConnection", None]
+    silent: dict["_LimitedConnection", None]
+    idle: dict["_LimitedConnection", None]
     _deadline: asyncio.TimerHandle | None = None
 
     def arrive(self, transport: Any) -> None:
-        """Somebody is there, who may have to shake hands before the connection is made."""
+        """A client is there; the connection may need a handshake before it is made."""
         self.transport = transport
         self.connections.add(self)
         self._wait(self.head_seconds)
@@ -63,7 +114,7 @@ class LimitedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.flow.write_paused:  # asking again does not help who does not read
+        if self.flow.write_paused:  # a client that does not read gains nothing by asking again
             return
         if not self._is_served():
             if self._deadline is None:
@@ -91,7 +142,7 @@ class LimitedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def leave(self) -> None:
-        """Make room, now."""
+        """Close the connection at once, to make room."""
         self._forget()
         self.connections.discard(self)
         self.transport.abort()
@@ -114,16 +165,16 @@ class LimitedConnection(H11Protocol):
             self._deadline = None
 
     def _forget(self) -> None:
-        """It is served now, or gone."""
+        """Stop waiting for a client that is served now, or gone."""
         self._stop_waiting()
         self.silent.pop(self, None)
         self.idle.pop(self, None)
 
 
 class _Handshake(asyncio.Protocol):
-    """What comes before an encrypted connection, which counts from here on."""
+    """The handshake of an encrypted connection, which counts as one from here on."""
 
-    def __init__(self, connection: LimitedConnection, context: ssl.SSLContext) -> None:
+    def __init__(self, connection: _LimitedConnection, context: ssl.SSLContext) -> None:
         self.connection, self.context, self.early = connection, context, b""
 
     def connection_made(self, transport: Any) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,7 +47,7 @@ class Desk:
             line.start()
 
     def stop(self) -> None:
-        """Finish what waits, then close the project."""
+        """Finish the actions that wait, then close the project."""
         for line in (self._slow, self._readers, self._writer):
             line.stop()
 
@@ -94,7 +95,7 @@ class _Line:
             raise BusyError("The server has more to do than it can; try again in a moment.")
         job = _Job(action)
         self.waiting.put(job)
-        return await job.result
+        return await asyncio.wrap_future(job.result)
 
     def _serve(self) -> None:
         try:
@@ -103,29 +104,25 @@ class _Line:
             self.opened.put(error)
             return
         self.opened.put(None)
+        most = 1 if self.read_only else _MOST_TOGETHER
         with store:
-            while (job := self.waiting.get()) is not None:
-                jobs, last = [job], False
-                while (
-                    not self.read_only and len(jobs) < _MOST_TOGETHER and not self.waiting.empty()
-                ):
+            last = False
+            while not last and (job := self.waiting.get()) is not None:
+                jobs = [job]
+                while not last and len(jobs) < most and not self.waiting.empty():
                     more = self.waiting.get()
                     if more is None:
                         last = True
-                        break
-                    jobs.append(more)
-                _do(store, jobs)
-                if last:
-                    return
+                    else:
+                        jobs.append(more)
+                _do(store, [job for job in jobs if job.result.set_running_or_notify_cancel()])
 
 
 class _Job:
     """An action on its way to a thread, and the future of the request that waits for it."""
 
     def __init__(self, action: Action) -> None:
-        self.action = action
-        self.loop = asyncio.get_running_loop()
-        self.result: asyncio.Future[Any] = self.loop.create_future()
+        self.action, self.result = action, Future[Any]()
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -136,27 +133,16 @@ class _Job:
         except errors as error:
             self.error = error
 
-    def settle(self) -> None:
-        if self.result.done():  # the one who asked has gone away
-            return
-        if self.error is None:
-            self.result.set_result(self.value)
-        else:
-            self.result.set_exception(self.error)
-
 
 def _do(store: Store, jobs: list[_Job]) -> None:
     if len(jobs) == 1 or not _do_together(store, jobs):
         for job in jobs:
             job.run(store, Exception)
-    loop = jobs[0].loop
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(_settle, jobs)
-
-
-def _settle(jobs: list[_Job]) -> None:
     for job in jobs:
-        job.settle()
+        if job.error is None:
+            job.result.set_result(job.value)
+        else:
+            job.result.set_exception(job.error)
 
 
 def _do_together(store: Store, jobs: list[_Job]) -> bool:

@@ -1,4 +1,4 @@
-"""Who comes in: by the page's own link, by a personal one, by a session, or named by a proxy.
+"""Visitors: known by the page's own link, a personal link, a session, or the word of a proxy.
 
 A browser that opens a link gets a session: a cookie, which scripts cannot read, and a key, which
 the page keeps in its storage and sends with every request. Browsers show a cookie to every port of
@@ -14,22 +14,26 @@ from typing import Any, TypeVar
 
 from parbals.errors import InputError
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from parbals_label.store.people import OWNER, Entry, hashed, is_reserved, name_key
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
-from parbals_label.web.desk import Desk
+from parbals_label.web.desk import BusyError, Desk
 
-__all__ = ["SHARED", "Door", "Visitor"]
+__all__ = ["SHARED", "Door", "Pace", "Visitor", "anyone", "owner", "signed"]
 
 T = TypeVar("T")
 
 SHARED = "the page's link"
-"""Who did it, where nobody knows more than that: anyone who was given the link."""
+"""The signature of a visitor without a name: anyone who was given the page's own link."""
 _SESSION_SECONDS = 30 * 24 * 3600.0
 _LOOK_SECONDS = 1.0
 _MOST_KNOWN = 10_000
 _MOST_NAMES = 100_000
+_BURST, _RATE = 2_000.0, 20.0
+"""Requests that one name may make at once, and each second after that."""
+_MOST_PACED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,33 @@ class Visitor:
         return self.name or SHARED
 
 
+def anyone(request: Request) -> Visitor:
+    """The visitor whom the guard has let in.
+
+    A plain function, which each route calls: a dependency of the framework costs a label time.
+    """
+    visitor: Visitor = request.state.visitor
+    return visitor
+
+
+def owner(request: Request) -> Visitor:
+    """The visitor, who must be an owner."""
+    visitor = anyone(request)
+    if not visitor.is_owner:
+        raise HTTPException(403, "Only an owner of the project may do this")
+    return visitor
+
+
+def signed(visitor: Visitor, act: Callable[[Store], T]) -> Callable[[Store], T]:
+    """A change of the project in the visitor's name, which the log keeps."""
+
+    def change(store: Store) -> T:
+        with store.acting(visitor.signature, visitor.origin):
+            return act(store)
+
+    return change
+
+
 class Door:
     """Knows the links and sessions of a project.
 
@@ -65,6 +96,7 @@ class Door:
         self, desk: Desk, token: str, *, session_seconds: float = _SESSION_SECONDS
     ) -> None:
         self._desk, self._token, self.session_seconds = desk, token, session_seconds
+        self.pace = Pace()
         self._known: dict[tuple[str, ...], tuple[float, Any]] = {}
         self._spellings: dict[str, str] | None = None
 
@@ -98,7 +130,7 @@ class Door:
     async def label_as(self, visitor: Visitor, given: str) -> str:
         """The name under which a visitor labels, as it is spelt: a personal link is its name.
 
-        Who has the page's own link says a name, which must be nobody's who was invited.
+        A visitor with the page's own link says a name; it must not be that of an invited person.
         """
         if visitor.name is not None:
             if name_key(given) != name_key(visitor.name):
@@ -156,3 +188,24 @@ class Door:
 
 def _visitor(person: Person | None) -> Visitor | None:
     return None if person is None else Visitor(person.name, person.role)
+
+
+class Pace:
+    """How fast one person may ask: faster than anybody can label, slower than a disk fills."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def admit(self, name: str) -> None:
+        """Count a request; refused where the name has none left."""
+        now = self._clock()
+        left, last = self._left.pop(name, (_BURST, now))
+        left = min(_BURST, left + _RATE * (now - last))
+        self._left[name] = (max(left - 1.0, 0.0), now)
+        if len(self._left) > _MOST_PACED:  # the name that was quiet longest has most left
+            del self._left[next(iter(self._left))]
+        if left < 1.0:
+            raise BusyError(
+                f"{name} asks more than {_RATE:g} times a second; try again in a moment."
+            )

@@ -1,4 +1,4 @@
-"""Who may speak to the page: every request passes here before anything else sees it.
+"""The guard: every request passes here before anything else sees it.
 
 The server listens on this machine, but so do web pages from everywhere that are open in its
 browsers. A request must name the server by one of its own names (DNS rebinding), must not come from
@@ -7,21 +7,25 @@ machine): by a link's token, by a session, or, behind a proxy that logs people i
 word. What each of them may do is decided by the routes.
 """
 
-from collections.abc import Iterable, MutableMapping
+import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
 from parbals.errors import ParbalsError
+from starlette.responses import HTMLResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
-from parbals_label.web.bodies import BODY_SECONDS, MOST_BYTES, read_body
-from parbals_label.web.desk import BusyError
 from parbals_label.web.door import Door, Visitor
 from parbals_label.web.place import Place, address_of
-from parbals_label.web.refusal import Receive, RefusedError, Scope, Send, refuse
+from parbals_label.web.refusals import RefusedError, refusal
 
 __all__ = ["KEY", "MOST_BYTES", "Guard"]
 
+MOST_BYTES = 1_000_000
+"""Longest body of a request."""
+_BODY_SECONDS = 10.0
 KEY = "x-parbals-key"
 """The header with the half of a session that the page keeps."""
 _CHANGING = ("POST", "PATCH")
@@ -56,7 +60,7 @@ class Guard:
     """Pure ASGI middleware in front of an application at a place, with its door."""
 
     def __init__(
-        self, app: Any, *, door: Door, place: Place, body_seconds: float = BODY_SECONDS
+        self, app: Any, *, door: Door, place: Place, body_seconds: float = _BODY_SECONDS
     ) -> None:
         self.app, self.door, self.place, self.body_seconds = app, door, place, body_seconds
         self._once = {*_ONCE, place.user_header}
@@ -75,30 +79,28 @@ class Guard:
             headers = self._single(scope["headers"])
             self._check_place(scope, headers)
             if scope["method"] not in ("GET", *_CHANGING):
-                raise RefusedError(
-                    405, "method", "This method is not known here.", (b"allow", b"GET, POST, PATCH")
-                )
+                allowed = "GET, POST, PATCH"
+                raise RefusedError(405, "method", "This method is not known here.", allow=allowed)
             if _is_arriving(scope):
                 token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
                 if token and await self.door.by_link(token):
-                    await self._admit(send, token, headers["host"].lower())
+                    page = await self._admit(token, headers["host"].lower())
+                    await page(scope, receive, send)
                     return
             visitor = await self._visitor(scope, headers)
-            body = await read_body(scope, headers, receive, self.body_seconds)
-        except RefusedError as refused:
-            await refuse(scope, send, refused)
-            return
-        except ParbalsError as error:  # the project cannot be asked who this is
-            status, code = (429, "busy") if isinstance(error, BusyError) else (503, "project")
-            retry = (b"retry-after", b"5")
-            await refuse(scope, send, RefusedError(status, code, str(error), retry))
+            body = await _read_body(scope["method"], headers, receive, self.body_seconds)
+        except (RefusedError, ParbalsError) as error:
+            answer = refusal(scope["path"], error)
+            if scope["method"] != "GET":
+                answer.headers["connection"] = "close"  # the rest of a body that nobody reads
+            await answer(scope, receive, send)
             return
         if body is not None:
             scope["state"] = {**scope.get("state", {}), "visitor": visitor}
             await self.app(scope, body, send)
 
     def _check_place(self, scope: Scope, headers: dict[str, str]) -> None:
-        """The right name, and no other site behind it."""
+        """Refuse requests to another server's name, and those from other sites' pages."""
         local = str((scope.get("server") or ("",))[0])
         if not self.place.is_host(headers.get("host", ""), local):
             raise RefusedError(
@@ -116,7 +118,7 @@ class Guard:
             raise RefusedError(403, "origin", "Requests from other sites' pages are refused.")
 
     async def _visitor(self, scope: Scope, headers: dict[str, str]) -> Visitor:
-        """Who this is; what a browser sends by itself changes something only from the page."""
+        """The visitor; a change by what a browser sends by itself must come from the page."""
         peer = str((scope.get("client") or ("",))[0])
         is_proxy = self.place.is_proxy(peer)
         named = headers.get(self.place.user_header or "", "").strip()
@@ -142,7 +144,7 @@ class Guard:
                 "token",
                 "The link is missing or no longer good; open the one that `parbals serve` printed, "
                 "or your own.",
-                (b"www-authenticate", b"Bearer"),
+                www_authenticate="Bearer",
             )
         is_ambient = named or visitor.session is not None
         is_ours = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
@@ -165,20 +167,13 @@ class Guard:
         key = headers.get(KEY, "") if scope["path"].startswith("/api") else None
         return await self.door.by_session(cookie, key, host)
 
-    async def _admit(self, send: Send, token: str, host: str) -> None:
+    async def _admit(self, token: str, host: str) -> Response:
         """Begin a session, and go on to the page: the token is in no address after this one."""
         session, key = await self.door.admit(token, host)
         rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
         secure = "; Secure" if self.place.is_private(host) else ""
-        body = _GO_ON.format(key=key).encode()
-        headers = [
-            (b"set-cookie", f"{self.place.cookie(host)}={session}; {rules}{secure}".encode()),
-            (b"cache-control", b"no-store"),
-            (b"content-type", b"text/html; charset=utf-8"),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        cookie = f"{self.place.cookie(host)}={session}; {rules}{secure}"
+        return HTMLResponse(_GO_ON.format(key=key), headers={"Set-Cookie": cookie})
 
     def _single(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         """Headers by name; those that decide anything may come once only."""
@@ -199,7 +194,7 @@ def _hardened(scope: Scope, send: Send) -> Send:
     """Every answer tells browsers to trust it as little as possible."""
     lasting = scope["path"].startswith("/static/")
 
-    async def wrapped(message: MutableMapping[str, Any]) -> None:
+    async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message["headers"]}
             extra = [*_HEADERS, (b"cache-control", b"no-cache" if lasting else b"no-store")]
@@ -210,3 +205,51 @@ def _hardened(scope: Scope, send: Send) -> Send:
         await send(message)
 
     return wrapped
+
+
+async def _read_body(
+    method: str, headers: dict[str, str], receive: Receive, seconds: float
+) -> Receive | None:
+    """The whole body, within limits of size and time; None if the client left too early."""
+    length = headers.get("content-length", "0")
+    if not length.isascii() or not length.isdigit():
+        raise RefusedError(400, "length", "Content-Length is not a number.")
+    too_large = RefusedError(413, "size", f"A request may have at most {MOST_BYTES:,} bytes.")
+    if int(length) > MOST_BYTES:
+        raise too_large
+    if method == "GET":
+        if int(length) or "transfer-encoding" in headers:
+            raise RefusedError(400, "body", "A GET request takes no body.")
+    else:
+        kind, _, parameters = headers.get("content-type", "").partition(";")
+        charset = parameters.strip().lower().replace('"', "")
+        if (
+            kind.strip().lower() != "application/json"
+            or charset not in ("", "charset=utf-8")
+            or "content-encoding" in headers
+        ):
+            raise RefusedError(415, "type", "The body must be application/json in UTF-8.")
+    parts, size, more = [], 0, True
+    try:
+        async with asyncio.timeout(seconds):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                more = message.get("more_body", False)
+                if size > MOST_BYTES:
+                    raise too_large
+    except TimeoutError:
+        raise RefusedError(408, "slow", "The body took too long to arrive; try again.") from None
+    whole: bytes | None = b"".join(parts)
+
+    async def replay() -> Message:
+        nonlocal whole
+        if whole is None:
+            return await receive()
+        body, whole = whole, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

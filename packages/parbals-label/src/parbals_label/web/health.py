@@ -1,9 +1,9 @@
 """Around the guarded application: ids and times of requests, ``/healthz`` and ``/metrics``.
 
-``/healthz`` needs no token and says one word. ``/metrics`` needs a token of its own, which opens
-nothing else: that of the file ``page-metrics-token`` in the project's folder. Neither looks at the
-name that the server is called by: probes call it by addresses, and other sites' pages, which that
-check is against, have no token.
+``/healthz`` needs no token and says one word. ``/metrics`` is for Prometheus and needs a token of
+its own, which opens nothing else: that of the file ``page-metrics-token`` in the project's folder.
+Neither looks at the name that the server is called by: probes call it by addresses, and other
+sites' pages, which that check is against, have no token.
 """
 
 import asyncio
@@ -11,35 +11,53 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
+from parbals import __version__
 from parbals.errors import ParbalsError
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics import disable_created_metrics
+from prometheus_client.registry import Collector
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
+from parbals_label.store.store import Store
 from parbals_label.web.logs import REQUEST, REQUESTS
-from parbals_label.web.metrics import CONTENT_TYPE, Requests, render
 from parbals_label.web.session import Session
 
 __all__ = ["Watch"]
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _log = logging.getLogger("parbals.web")
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _PATIENCE = 5.0
 _FRESH = 1.0
-_ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+_ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Watch:
     """Pure ASGI middleware around ``app``; ``metrics_token`` opens ``/metrics``."""
 
     def __init__(self, app: Any, session: Session, metrics_token: str) -> None:
-        self.app, self.session, self.requests = app, session, Requests()
+        self.app, self.session = app, session
         self._token = f"Bearer {metrics_token}".encode()
         self._healthy_until = 0.0
+        disable_created_metrics()  # each counter would have a second series with its beginning
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "parbals_requests", "Requests answered.", ("route", "code"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "parbals_request_seconds",
+            "Seconds from a request's arrival to its answer's end.",
+            ("route",),
+            buckets=_BOUNDS,
+            registry=self._registry,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,7 +66,7 @@ class Watch:
         began, status, number = time.perf_counter(), 0, _request_id(scope)
         REQUEST.set(number.decode())
 
-        async def marked(message: MutableMapping[str, Any]) -> None:
+        async def marked(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -57,20 +75,21 @@ class Watch:
 
         try:
             if scope["path"] == "/healthz":
-                await self._health(scope, marked)
+                await (await self._health(scope))(scope, receive, marked)
             elif scope["path"] == "/metrics":
-                await self._metrics(scope, marked)
+                await (await self._metrics(scope))(scope, receive, marked)
             else:
                 await self.app(scope, receive, marked)
         finally:
-            seconds = time.perf_counter() - began
-            self.requests.add(_route(scope), status, seconds)
+            seconds, route = time.perf_counter() - began, _route(scope)
+            self._requests.labels(route, status).inc()
+            self._seconds.labels(route).observe(seconds)
             if REQUESTS.isEnabledFor(logging.INFO):
                 facts = {"method": scope["method"], "path": scope["path"], "status": status}
                 facts |= {"ms": round(1000 * seconds, 1), "client": (scope.get("client") or "?")[0]}
                 REQUESTS.info("request", extra={"facts": facts})
 
-    async def _health(self, scope: Scope, send: Send) -> None:
+    async def _health(self, scope: Scope) -> Response:
         """200 while the project can be read; how it goes with the worker is for ``/metrics``."""
         is_well = scope["method"] in ("GET", "HEAD")
         if is_well and time.monotonic() > self._healthy_until:
@@ -82,21 +101,77 @@ class Watch:
             except (ParbalsError, TimeoutError) as error:
                 _log.warning("The project cannot be read", extra={"facts": {"reason": str(error)}})
                 is_well = False
-        word = b"ok" if is_well else b"unavailable"
-        await _answer(scope, send, 200 if is_well else 503, b"text/plain", word + b"\n")
+        word, status = ("ok", 200) if is_well else ("unavailable", 503)
+        return PlainTextResponse(f"{word}\n", status, _ALWAYS)
 
-    async def _metrics(self, scope: Scope, send: Send) -> None:
+    async def _metrics(self, scope: Scope) -> Response:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
-            body = b"Send the token of the project's file page-metrics-token as a bearer token.\n"
-            await _answer(scope, send, 401, b"text/plain", body, (b"www-authenticate", b"Bearer"))
-            return
+            words = "Send the token of the project's file page-metrics-token as a bearer token.\n"
+            return PlainTextResponse(words, 401, {**_ALWAYS, "www-authenticate": "Bearer"})
         try:
-            text = await render(self.session, self.requests)
+            lines = await self.session.desk.read_slowly(_project_metrics)
         except ParbalsError as error:
-            await _answer(scope, send, 503, b"text/plain", f"{error}\n".encode())
-            return
-        await _answer(scope, send, 200, CONTENT_TYPE.encode(), text.encode())
+            return PlainTextResponse(f"{error}\n", 503, _ALWAYS)
+        worker = self.session.supervisor
+        up, seconds = worker.process_id is not None, round(worker.seconds_to_choose, 3)
+        lines += [
+            _counter("worker_restarts", "Ends of the process that chooses items.", worker.ends),
+            _gauge("worker_up", "1 while the process that chooses items runs.", up),
+            _gauge("choosing_seconds", "Seconds that the latest batch took to choose.", seconds),
+            _gauge("info", "The server's version.", {__version__: 1}, "version"),
+        ]
+        registry = CollectorRegistry()
+        registry.register(_Listed(lines))
+        body = generate_latest(registry) + generate_latest(self._registry)
+        return Response(body, headers={**_ALWAYS, "content-type": _TEXT})
+
+
+class _Listed(Collector):
+    """Metrics that were counted elsewhere: other processes change a project as well."""
+
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self._metrics
+
+
+def _project_metrics(store: Store) -> list[Metric]:
+    n_done, n_labelled, queue = store.n_done(), store.n_labelled, store.queue_counts()
+    states = {"labelled": n_labelled, "passed": n_done - n_labelled}
+    states["unlabelled"] = store.n_items - n_done
+    chosen = {"waiting": queue.free, "out": queue.out}
+    answers, passes, batches, *_ = store.revision()
+    metrics: list[Metric] = [
+        _gauge("items", "Items by state.", states, "state"),
+        _gauge("queue_items", "Chosen items, by state.", chosen, "state"),
+        _counter("answers", "Answers stored, corrections included.", answers),
+        _counter("passes", "Passes stored.", passes),
+        _counter("batches", "Batches chosen.", batches),
+    ]
+    report = store.latest_report()
+    if report is not None:
+        age = max(0.0, time.time() - datetime.fromisoformat(report.created).timestamp())
+        metrics += [
+            _gauge("report_age_seconds", "Seconds since the latest report.", round(age, 1)),
+            _gauge("report_labels", "Labels that the latest report knows.", report.n_labels),
+        ]
+    return metrics
+
+
+def _counter(name: str, about: str, count: int) -> Metric:
+    return CounterMetricFamily(f"parbals_{name}", about, value=count)
+
+
+def _gauge(name: str, about: str, value: float | Mapping[str, float], label: str = "") -> Metric:
+    """A number, or one for each value of a label."""
+    if not isinstance(value, Mapping):
+        return GaugeMetricFamily(f"parbals_{name}", about, value=value)
+    gauge = GaugeMetricFamily(f"parbals_{name}", about, labels=(label,))
+    for kind, number in value.items():
+        gauge.add_metric((kind,), number)
+    return gauge
 
 
 def _request_id(scope: Scope) -> bytes:
@@ -112,12 +187,3 @@ def _route(scope: Scope) -> str:
     if scope["path"] in ("/healthz", "/metrics"):
         return str(scope["path"][1:])
     return getattr(scope.get("endpoint"), "__name__", "refused")
-
-
-async def _answer(
-    scope: Scope, send: Send, status: int, kind: bytes, body: bytes, *more: tuple[bytes, bytes]
-) -> None:
-    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-    headers += [*_ALWAYS, *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})

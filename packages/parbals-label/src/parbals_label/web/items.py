@@ -1,67 +1,169 @@
-"""Lists of items, and everything about one of them."""
+"""Items as the page shows them: what the page knows of all, tasks, lists, and one in full.
 
+Reads only, and loads no model.
+"""
+
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from parbals import __version__
+from parbals.errors import ProjectDamagedError
+from parbals.learner.audit import AUDIT
+from parbals.learner.metric import decided
+from parbals.learner.words import why_words
+from parbals.strategies.table import STRATEGIES, UNIFORM
+from parbals.types import Stakes
 
 from parbals_label.project.consensus import combined_labels
+from parbals_label.project.decisions import stakes_of
+from parbals_label.project.features import COLUMNS, TABLE, load_features
 from parbals_label.project.media import image_address, image_column
+from parbals_label.project.quick import START
 from parbals_label.store.passes import KINDS
-from parbals_label.store.records import Answer, Item
+from parbals_label.store.records import Answer, Item, Lease, Why
 from parbals_label.store.store import Store
-from parbals_label.web.queries import Predictions
-from parbals_label.web.schemas import Probabilities
+from parbals_label.web import schemas
 
-__all__ = ["ItemOut", "ItemsOut", "list_items", "show_item"]
+__all__ = ["Predictions", "Tasks", "list_items", "project", "show_item"]
 
 _SNIPPET = 200
 _FEW_COLUMNS = 3
 _SCANNED = 20_000
 """Items looked through for one answer; a search goes on from there."""
+_SETTINGS = (
+    "columns", "highlight", "guidelines", "answers_wanted", "lease_minutes", "goal_labels",
+    "goal_error", "strategy",
+)  # fmt: skip
+_FOR_MEASURING = (
+    "A random item, for measuring: the model does not learn from it, so its label tells how often "
+    "the model is wrong."
+)
 
 
-class ItemRow(BaseModel):
-    """An item in a list."""
-
-    position: int
-    id: str
-    snippet: str
-    image: str | None
-    label: str | None
-    answers: dict[str, str]
-    passes: dict[str, str]
-    predicted: Probabilities
-
-
-class ItemsOut(BaseModel):
-    """A part of the list; ask for what comes after ``next`` until it is null."""
-
-    items: list[ItemRow]
-    next: int | None
-    total: int | None
-
-
-class HistoryRow(BaseModel):
-    """An answer as it was given; ``label`` is null where one was withdrawn."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    answer: int
-    annotator: str
-    label: str | None
-    source: str
-    comment: str | None
-    created: str
-    revision: int
+def project(store: Store) -> schemas.ProjectOut:
+    """What the page needs to know once."""
+    settings = store.settings
+    image = image_column(store)
+    text: list[str] = []
+    if image is None and store.n_items and settings.encoder not in (COLUMNS, TABLE):
+        content = store.items([0])[0].content
+        words = settings.encoded_columns or [
+            name for name in settings.columns if isinstance(content.get(name), str)
+        ]
+        text = [name for name in words if name in settings.columns]
+    return schemas.ProjectOut(
+        **{name: getattr(settings, name) for name in _SETTINGS},
+        # A folder's name may hold bytes that are not text.
+        name=store.folder.resolve().name.encode("utf-8", "replace").decode(),
+        identity=store.identity,
+        n_items=store.n_items,
+        classes=list(store.classes),
+        kind="image" if image else "text" if text else "table",
+        text_columns=text,
+        image_column=image,
+        audit=len(settings.audit),
+        version=__version__,
+    )
 
 
-class ItemOut(ItemRow):
-    """Everything about an item."""
+class Predictions:
+    """The stored predictions of all items, as they are now; nothing where there are none yet.
 
-    content: dict[str, Any]
-    history: list[HistoryRow]
+    Nor for the audit's items: a guess that is seen sways who labels, and the measurement with it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.classes = store.classes
+        self.audit = frozenset(store.settings.audit)
+        self.rows: np.ndarray | None = None
+        self.stakes: Stakes | None = None
+        for _ in range(2):  # the worker may replace the file between the two reads
+            stored = store.settings.predictions
+            if stored is None or stored.shape[0] != store.n_items:
+                return
+            try:
+                self.rows = load_features(store.folder, stored)
+                self.stakes = stakes_of(store, self.rows)
+                return
+            except ProjectDamagedError:
+                continue
+
+    def of(self, position: int) -> schemas.Probabilities:
+        """Class → probability."""
+        if self.rows is None or position in self.audit:
+            return None
+        row = self.rows[position]
+        return {label: round(float(p), 4) for label, p in zip(self.classes, row, strict=False)}
+
+    def classes_of(self, positions: Sequence[int]) -> list[int]:
+        """The number of the class that is decided for each, -1 where nothing is shown."""
+        if self.rows is None:
+            return [-1] * len(positions)
+        best = decided(self.rows[positions], self.stakes).tolist()
+        return [-1 if p in self.audit else c for p, c in zip(positions, best, strict=True)]
+
+
+class Tasks:
+    """Turns leases into tasks; what they share is read once for each state of the settings."""
+
+    def __init__(self, store: Store) -> None:
+        self.mark = store.settings_mark()
+        self.lease_seconds = 60.0 * store.settings.lease_minutes
+        self._image = image_column(store)
+        self._predictions = Predictions(store)
+
+    def task(self, store: Store, lease: Lease) -> schemas.TaskOut:
+        """An item on its way to an annotator."""
+        (item,) = store.items([lease.position])
+        is_audit = item.position in self._predictions.audit
+        return schemas.TaskOut(
+            position=item.position,
+            id=item.id,
+            content=item.content,
+            image=image_address(item.position, self._image),
+            expires=lease.expires,
+            why=_why(lease.why, self._predictions.of(item.position), is_audit),
+        )
+
+
+def _why(why: Why | None, predicted: schemas.Probabilities, is_audit: bool) -> schemas.WhyOut:
+    if is_audit:
+        batch = None if why is None else why.batch
+        return schemas.WhyOut(batch=batch, strategy=AUDIT, sentence=_FOR_MEASURING, predicted=None)
+    if why is None:
+        sentence = "Nobody chose this item: it was picked from the list."
+        return schemas.WhyOut(sentence=sentence, predicted=predicted)
+    is_start = why.strategy == START or (predicted is None and why.strategy == UNIFORM)
+    return schemas.WhyOut(
+        batch=why.batch,
+        rank=why.rank + 1,
+        of=why.size,
+        score=why.score,
+        initial_score=why.initial_score,
+        strategy=why.strategy,
+        sentence=why_words(predicted, why.similar, is_start=is_start),
+        details=_details(why),
+        predicted=predicted,
+    )
+
+
+def _details(why: Why) -> str:
+    """What chose the item, by its name and with its score."""
+    place = f"Number {why.rank + 1} of {why.size} in batch {why.batch}"
+    strategy = STRATEGIES.get(why.strategy)
+    if strategy is None:  # the start, or another package's, which may take seconds to load
+        return f"{place}, chosen by {why.strategy}."
+    sentence = f"{place}, by {strategy.title}: {strategy.about}"
+    if why.score is None or not strategy.uses_predictions:
+        return f"{sentence}."
+    if not strategy.conditions_model:
+        return f"{sentence}, with a score of {why.score:.3g}."
+    gain = f"{why.score:.2g}"
+    alone = gain if why.initial_score is None else f"{why.initial_score:.2g}"
+    if float(alone) > float(gain) > 0:
+        gain += f" (alone by {alone})"
+    return f"{sentence}. It is expected to lower the loss by {gain}."
 
 
 def list_items(
@@ -74,19 +176,15 @@ def list_items(
     after: int,
     limit: int,
     only: str | None = None,
-) -> ItemsOut:
+) -> schemas.ItemsOut:
     """A part of the list, in order; a search may find nothing in a part and still go on.
 
     ``only`` leaves nothing but one person's own answers and passes.
     """
     rows = _Rows(store, only)
     positions = rows.positions(state, label, only or annotator)
-    first = (
-        after + 1
-        if isinstance(positions, range)
-        else int(np.searchsorted(positions, after, side="right"))
-    )
-    part: list[ItemRow] = []
+    first = bisect_right(positions, after)
+    part: list[schemas.ItemRow] = []
     last = None
     for item in _read(store, positions[first : first + (_SCANNED if query else limit)]):
         last = item.position
@@ -95,7 +193,7 @@ def list_items(
             if len(part) == limit:
                 break
     more = last is not None and last != positions[-1]
-    return ItemsOut(
+    return schemas.ItemsOut(
         items=part, next=last if more else None, total=None if query else len(positions)
     )
 
@@ -116,9 +214,9 @@ class _Rows:
         self.image = image_column(store)
         self.columns = store.settings.encoded_columns
 
-    def row(self, item: Item) -> ItemRow:
+    def row(self, item: Item) -> schemas.ItemRow:
         position = item.position
-        return ItemRow(
+        return schemas.ItemRow(
             position=position,
             id=item.id,
             snippet=_snippet(item, self.columns),
@@ -160,7 +258,7 @@ def _of(name: str, said: dict[int, dict[str, str]]) -> dict[int, dict[str, str]]
     return {position: {name: by[name]} for position, by in said.items() if name in by}
 
 
-def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
+def show_item(store: Store, position: int, only: str | None = None) -> schemas.ItemOut:
     """Everything about an item, at the cost of one item; or what one person said of it."""
     (item,) = store.items([position])
     history = [a for a in store.history(position) if only in (None, a.annotator)]
@@ -176,21 +274,19 @@ def show_item(store: Store, position: int, only: str | None = None) -> ItemOut:
     passes = {
         entry.annotator: entry.kind
         for entry in store.pass_history(position)
-        if only in (None, entry.annotator)
+        if only in (None, entry.annotator) and entry.annotator not in answers
     }
-    return ItemOut(
+    return schemas.ItemOut(
         position=position,
         id=item.id,
         snippet=_snippet(item, store.settings.encoded_columns),
         image=image_address(position, image_column(store)),
         label=combined_labels({position: people or answers}).get(position),
         answers=answers,
-        passes={
-            name: kind for name, kind in passes.items() if kind in KINDS and name not in answers
-        },
+        passes={name: kind for name, kind in passes.items() if kind in KINDS},
         predicted=Predictions(store).of(position),
         content=item.content,
-        history=[HistoryRow.model_validate(answer) for answer in history],
+        history=[schemas.HistoryRow.model_validate(answer) for answer in history],
     )
 
 

@@ -8,28 +8,11 @@ from parbals_label.project.quick import quick_batch
 from parbals_label.store.records import RELEASED, TAKEN_BACK, Submission
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
-from parbals_label.web.door import Door
-from parbals_label.web.failures import StrictRoute, errors_of
-from parbals_label.web.queries import project
-from parbals_label.web.schemas import (
-    AnswersIn,
-    LeasesOut,
-    PassIn,
-    PassOut,
-    PositionsIn,
-    ProjectOut,
-    ReleaseAllIn,
-    ReleasedOut,
-    SettingsIn,
-    StoredAnswer,
-    StoredOut,
-    TakeIn,
-    TasksOut,
-    UndoIn,
-    UndoneOut,
-)
+from parbals_label.web import schemas
+from parbals_label.web.door import Door, anyone, owner, signed
+from parbals_label.web.items import project
+from parbals_label.web.refusals import errors_of
 from parbals_label.web.session import Session
-from parbals_label.web.visitors import anyone, owner
 
 __all__ = ["labelling_routes"]
 
@@ -39,54 +22,56 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
 
     ``door`` says under which name a visitor labels.
     """
-    routes = APIRouter(prefix="/api", route_class=StrictRoute)
+    routes = APIRouter(prefix="/api")
     desk = session.desk
 
+    async def labeller(request: Request, given: str) -> str:
+        """The name that the visitor labels under; refused where that name asks too often."""
+        name = await door.label_as(anyone(request), given)
+        door.pace.admit(name)
+        return name
+
     @routes.get("/project", responses=errors_of())
-    async def get_project() -> ProjectOut:
+    async def get_project() -> schemas.ProjectOut:
         """What the page needs to know once."""
         return await desk.read(project)
 
     @routes.patch("/settings", responses=errors_of(body=True))
-    async def change_settings(body: SettingsIn, request: Request) -> ProjectOut:
+    async def change_settings(body: schemas.SettingsIn, request: Request) -> schemas.ProjectOut:
         """Change what annotators see and how items are handed out."""
-        visitor = owner(request)
         changes = body.model_dump(exclude_none=True)
 
-        def act(store: Store) -> ProjectOut:
+        def act(store: Store) -> schemas.ProjectOut:
             if changes:
-                with store.acting(visitor.signature, visitor.origin):
-                    store.update_settings(**changes)
+                store.update_settings(**changes)
             return project(store)
 
-        return await desk.write(act)
+        return await desk.write(signed(owner(request), act))
 
     @routes.post("/take", responses=errors_of(body=True))
-    async def take(body: TakeIn, request: Request) -> TasksOut:
+    async def take(body: schemas.TakeIn, request: Request) -> schemas.TasksOut:
         """Items for an annotator: first those they have already, then the best that wait.
 
         Where too few do, more are chosen at once: nobody waits for the model.
         """
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
 
-        def act(store: Store) -> TasksOut:
+        def act(store: Store) -> schemas.TasksOut:
             tasks = session.tasks(store)
             leases = store.take(name, body.n, tasks.lease_seconds)
             if len(leases) < body.n and quick_batch(store) is not None:
                 leases = store.take(name, body.n, tasks.lease_seconds)
             items = [tasks.task(store, lease) for lease in leases]
-            return TasksOut(items=items, queue=session.queue(store.queue_counts(name)))
+            return schemas.TasksOut(items=items, queue=session.queue(store.queue_counts(name)))
 
         tasks = await desk.write(act)
         session.touch(name, tasks.queue.ready)
         return tasks
 
     @routes.post("/answers", responses=errors_of(409, body=True))
-    async def answers(body: AnswersIn, request: Request) -> StoredOut:
+    async def answers(body: schemas.AnswersIn, request: Request) -> schemas.StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
         labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
@@ -94,9 +79,9 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         result = await desk.write(lambda store: store.submit(labels, annotator=name))
         session.touch(name, done=len(body.answers))
         rows = zip(body.answers, result.answers, result.outcomes, strict=True)
-        return StoredOut(
+        return schemas.StoredOut(
             stored=[
-                StoredAnswer(
+                schemas.StoredAnswer(
                     request_id=a.request_id, position=a.position, answer=number, outcome=outcome
                 )
                 for a, number, outcome in rows
@@ -104,10 +89,9 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         )
 
     @routes.post("/passes", responses=errors_of(409, body=True))
-    async def pass_over(body: PassIn, request: Request) -> PassOut:
+    async def pass_over(body: schemas.PassIn, request: Request) -> schemas.PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
         outcome = await desk.write(
             lambda store: store.pass_over(
                 body.position,
@@ -118,10 +102,10 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
             )
         )
         session.touch(name, done=1)
-        return PassOut(position=body.position, outcome=outcome)
+        return schemas.PassOut(position=body.position, outcome=outcome)
 
     @routes.post("/undo", responses=errors_of(409, body=True))
-    async def undo(body: UndoIn, request: Request) -> UndoneOut:
+    async def undo(body: schemas.UndoIn, request: Request) -> schemas.UndoneOut:
         """Take back the annotator's latest label or pass of an item; it is theirs again.
 
         An owner may take back somebody else's.
@@ -131,64 +115,57 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
             owner(request)
         else:
             name = await door.label_as(visitor, name)
-        session.pace.admit(visitor.name or name)
+        door.pace.admit(visitor.name or name)
 
-        def act(store: Store) -> UndoneOut:
+        def act(store: Store) -> schemas.UndoneOut:
             tasks = session.tasks(store)
             before = store.revision()[:2]
+            seconds, request_id = tasks.lease_seconds, body.request_id
             undone, lease = store.undo(
-                body.position,
-                name,
-                lease_seconds=tasks.lease_seconds,
-                request_id=body.request_id,
+                body.position, name, lease_seconds=seconds, request_id=request_id
             )
             task = tasks.task(store, lease)
             was = {name: value for name, value in asdict(undone).items() if value is not None}
             if body.as_owner and store.revision()[:2] != before:  # a retry takes back nothing
-                with store.acting(visitor.signature, visitor.origin):
-                    store.log(TAKEN_BACK, name=name, item=task.id, was=undone.label or undone.kind)
-            return UndoneOut(item=task, was=was)
+                store.log(TAKEN_BACK, name=name, item=task.id, was=undone.label or undone.kind)
+            return schemas.UndoneOut(item=task, was=was)
 
-        return await desk.write(act)
+        return await desk.write(signed(visitor, act))
 
     @routes.post("/leases", responses=errors_of(body=True))
-    async def renew(body: PositionsIn, request: Request) -> LeasesOut:
+    async def renew(body: schemas.PositionsIn, request: Request) -> schemas.LeasesOut:
         """The annotator is still at work: their items stay theirs."""
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
 
-        def act(store: Store) -> LeasesOut:
+        def act(store: Store) -> schemas.LeasesOut:
             seconds = session.tasks(store).lease_seconds
             mine = store.renew(name, body.positions, seconds)
-            return LeasesOut(mine=mine, expires=moment() + seconds)
+            return schemas.LeasesOut(mine=mine, expires=moment() + seconds)
 
         leases = await desk.write(act)
         session.touch(name)
         return leases
 
     @routes.post("/release", responses=errors_of(body=True))
-    async def release(body: PositionsIn, request: Request) -> ReleasedOut:
+    async def release(body: schemas.PositionsIn, request: Request) -> schemas.ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
-        name = await door.label_as(anyone(request), body.annotator)
-        session.pace.admit(name)
+        name = await labeller(request, body.annotator)
         released = await desk.write(lambda store: store.release(name, body.positions))
-        return ReleasedOut(released=released)
+        return schemas.ReleasedOut(released=released)
 
     @routes.post("/release-all", responses=errors_of(body=True))
-    async def release_all(body: ReleaseAllIn, request: Request) -> ReleasedOut:
+    async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.ReleasedOut:
         """For an owner: everything that is out with a person, or with anybody, comes back.
 
         A late answer still counts.
         """
-        visitor = owner(request)
 
-        def act(store: Store) -> ReleasedOut:
+        def act(store: Store) -> schemas.ReleasedOut:
             released = store.release_all(body.of)
-            with store.acting(visitor.signature, visitor.origin):
-                store.log(RELEASED, name=body.of, count=released)
-            return ReleasedOut(released=released)
+            store.log(RELEASED, name=body.of, count=released)
+            return schemas.ReleasedOut(released=released)
 
-        return await desk.write(act)
+        return await desk.write(signed(owner(request), act))
 
     return routes
 

@@ -1,15 +1,20 @@
-"""What the server says about itself: one line an event, for people or as JSON for machines."""
+"""What the server says about itself: one line an event, for people or as JSON for machines.
+
+Nobody can fill a disk with logs by asking: lines of the same kind are written a few times at once,
+then at a slow rate, and the next one that is written says how many were left out.
+"""
 
 import json
 import logging
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-__all__ = ["FORMATS", "LEVELS", "REQUEST", "REQUESTS", "set_up_logs"]
+__all__ = ["FORMATS", "LEVELS", "LOGGERS", "REQUEST", "REQUESTS", "SPARING", "set_up_logs"]
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -17,8 +22,8 @@ REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
 """The id of the request that is being answered."""
 REQUESTS = logging.getLogger("parbals.requests")
 """Has a line for every request, where the level is info."""
-_AT_ONCE = 1000
-_A_SECOND = 20.0
+LOGGERS = ("uvicorn.error", "asyncio", "parbals.web")
+"""Who speaks for every bad request or connection that somebody makes."""
 
 
 def set_up_logs(fmt: str = "text", level: str = "warning") -> None:
@@ -28,11 +33,11 @@ def set_up_logs(fmt: str = "text", level: str = "warning") -> None:
     """
     handler = _ErrorStream()
     handler.setFormatter(_JsonLine() if fmt == "json" else _TextLine())
-    for name in ("parbals", "uvicorn"):
+    for name in ("parbals", "uvicorn", "asyncio"):
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(level.upper())
-    REQUESTS.filters = [_Trickle()]
+    REQUESTS.filters = [Sparing(1000, 20.0)]
 
 
 class _ErrorStream(logging.Handler):
@@ -77,23 +82,29 @@ class _TextLine(logging.Formatter):
         return text
 
 
-class _Trickle(logging.Filter):
-    """A thousand requests at once, then twenty a second: nobody can fill the disk by asking.
+class Sparing(logging.Filter):
+    """Lets ``most`` lines of a kind through at once, then ``rate`` a second.
 
-    The next line that passes says how many were left out.
+    Lines are of a kind whose message is the same before its values are put in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._room, self._looked, self._left_out = float(_AT_ONCE), time.monotonic(), 0
+        self._most, self._rate, self._clock = float(most), rate, clock
+        self._seen: dict[tuple[str, str], tuple[float, float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        moment = time.monotonic()
-        self._room = min(self._room + _A_SECOND * (moment - self._looked), float(_AT_ONCE))
-        self._looked = moment
-        if self._room < 1.0:
-            self._left_out += 1
-            return False
-        self._room -= 1.0
-        record.left_out, self._left_out = self._left_out, 0
-        return True
+        """Whether a record is written."""
+        now, kind = self._clock(), (record.name, str(record.msg)[:200])
+        room, since, left_out = self._seen.get(kind, (self._most, now, 0))
+        room = min(room + self._rate * (now - since), self._most)
+        is_written = room >= 1.0
+        if is_written:
+            record.left_out = left_out
+        if len(self._seen) > 1_000:
+            self._seen.clear()
+        self._seen[kind] = (room - is_written, now, 0 if is_written else left_out + 1)
+        return is_written
+
+
+SPARING = Sparing(10, 1 / 6)

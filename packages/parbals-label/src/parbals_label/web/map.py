@@ -4,80 +4,46 @@ from dataclasses import asdict
 
 import numpy as np
 from parbals.errors import ProjectDamagedError
-from pydantic import BaseModel
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.features import load_features, store_features
 from parbals_label.store.settings import MapFile
 from parbals_label.store.store import Store
-from parbals_label.web.queries import Predictions
+from parbals_label.web.items import Predictions
+from parbals_label.web.schemas import MapOut, Points
 
-__all__ = ["MapOut", "make_map", "show_map"]
+__all__ = ["make_map", "show_map"]
 
 _SAMPLE = 20_000
 _BLOCK = 8192
-_MANY_FEATURES = 2048
 _MOST_POINTS = 4_000
-
-
-class Points(BaseModel):
-    """Equally long columns; state 0 unlabelled, 1 queued, 2 out, 3 labelled; class -1 is none."""
-
-    position: list[int] = []
-    x: list[float] = []
-    y: list[float] = []
-    state: list[int] = []
-    label: list[int] = []
-    predicted: list[int] = []
-
-
-class MapOut(BaseModel):
-    """Items in two dimensions; ``explained`` are the axes' shares of the variance."""
-
-    n_total: int
-    points: Points = Points()
-    explained: list[float] = []
-    message: str | None = None
 
 
 def make_map(store: Store) -> None:
     """Store the places (N, 2) of all items, scaled to [-1, 1]."""
+    from sklearn.decomposition import PCA
+
     settings = store.settings
     assert settings.features is not None
     features = load_features(store.folder, settings.features, encoder=settings.encoder)
-    mean, axes, shares = _principal_axes(features)
-    places = np.empty((len(features), 2), np.float32)
+    some = np.sort(np.random.default_rng(0).permutation(len(features))[:_SAMPLE])
+    sample = np.asarray(features[some], np.float64)
+    n_axes = min(2, *sample.shape)
+    pca = PCA(n_axes, random_state=0)
+    with np.errstate(invalid="ignore"):  # shares of no variance, where all items are alike
+        pca.fit(sample)
+    places = np.zeros((len(features), 2), np.float32)
     for start in range(0, len(features), _BLOCK):
         block = np.asarray(features[start : start + _BLOCK], np.float64)
-        places[start : start + _BLOCK] = (block - mean) @ axes
+        places[start : start + _BLOCK, :n_axes] = pca.transform(block)
     places /= max(float(np.abs(places).max(initial=0.0)), 1e-12)
     written = store_features(store.folder, places, name="map")
+    shares = np.nan_to_num([*pca.explained_variance_ratio_, 0.0, 0.0])[:2].tolist()
     store.update_settings(
-        map=MapFile(**asdict(written), explained=shares, features=settings.features.digest)
+        map=MapFile(**asdict(written), explained=tuple(shares), features=settings.features.digest)
     )
     if settings.map is not None and settings.map.file != written.file:
         (store.folder / settings.map.file).unlink(missing_ok=True)
-
-
-def _principal_axes(features: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
-    """The mean (D,), the first two principal axes (D, 2), and their shares of the variance."""
-    n_items, n_columns = features.shape
-    some = np.sort(np.random.default_rng(0).permutation(n_items)[:_SAMPLE])
-    sample = np.asarray(features[some], np.float64)
-    mean = sample.mean(axis=0)
-    centred = sample - mean
-    if n_columns < _MANY_FEATURES:
-        _, roots, directions = np.linalg.svd(centred, full_matrices=False)
-    else:
-        from sklearn.utils.extmath import randomized_svd
-
-        _, roots, directions = randomized_svd(centred, 2, random_state=0)
-    axes = np.zeros((n_columns, 2))
-    axes[:, : min(2, len(directions))] = directions[:2].T
-    # A direction's sign is arbitrary: its largest entry is positive.
-    axes *= np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    shares = np.square(roots[:2]) / max(float(np.square(centred).sum()), 1e-300)
-    return mean, axes, (*map(float, shares), 0.0, 0.0)[:2]
 
 
 def show_map(store: Store) -> MapOut:

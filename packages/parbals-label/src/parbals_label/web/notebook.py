@@ -10,13 +10,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from parbals.errors import InputError, ProjectError
+from parbals.errors import InputError, ProjectError, first_line
 from parbals.learner.active import ActiveLearner
 from parbals.learner.metric import setting_of
 
@@ -26,7 +28,7 @@ from parbals_label.readers.cells import plain_value
 from parbals_label.store.folder import FOLDER_MODE
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.web.own_model import OwnModel
+from parbals_label.web.worker import Chooser, Reporter
 
 __all__ = ["Served", "project_of", "serve_learner"]
 
@@ -34,6 +36,8 @@ _ANNOTATOR = "notebook"
 _FEW = 20
 _BLOCK = 8_192
 _GRACE = 20.0
+_BATCH = 20
+_PAUSE = 0.3
 
 
 class Served:
@@ -49,7 +53,7 @@ class Served:
             command.append("--no-model")
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.link = self._first_line()
-        self._model = OwnModel(folder, own) if own else None
+        self._model = _OwnModel(folder, own) if own else None
 
     def wait(self) -> int:
         """Until the page ends or is interrupted; how many labels are new."""
@@ -156,7 +160,7 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
 
 
 def _own(learner: ActiveLearner) -> dict[str, Any]:
-    """What the learner has and its project cannot hold; features are prepared already."""
+    """Arguments of the learner that its project cannot hold; features are prepared already."""
     own: dict[str, Any] = {}
     if learner.model is not None:
         own["model"] = learner.model
@@ -201,3 +205,49 @@ def _contents(learner: ActiveLearner, items: Any) -> Iterator[dict[str, Any]]:
             yield {str(name): plain_value(value) for name, value in columns.items()}
         except (ValueError, RecursionError) as error:
             raise InputError(f"items[{place}] {error}; pass texts, numbers or mappings.") from None
+
+
+class _OwnModel:
+    """Does what the page's worker does, with a learner of ``own`` arguments (``model``, ...).
+
+    Whenever answers have come it renews the report and the predictions, and then the items that
+    nobody has seen yet; half of the time is left to the rest of the process. A model that fails is
+    tried again with the next answer, and meanwhile the page shows what there is.
+    """
+
+    def __init__(self, folder: Path, own: Mapping[str, Any]) -> None:
+        self._folder, self._own = folder, own
+        self._ending, self._last = threading.Event(), ""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the computation that runs."""
+        self._ending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with Store.open(self._folder) as store:
+            chooser = Chooser(store, self._hear, self._own)
+            reporter = Reporter(store, self._hear, self._own)
+            seen, pause = 0, 0.0
+            while not self._ending.wait(pause):
+                began, answers = time.monotonic(), sum(store.revision()[:2])
+                try:
+                    reporter.step()
+                    if answers != seen:
+                        seen = answers
+                        chooser.step(_BATCH, renew=True)
+                except Exception as error:  # models of other people raise anything
+                    self._say(f"The model failed: {type(error).__name__}: {first_line(error)}")
+                pause = max(_PAUSE, time.monotonic() - began)
+
+    def _hear(self, *, state: str = "", message: str | None = None, **_: Any) -> None:
+        if state == "failed" and message:
+            self._say(message)
+
+    def _say(self, sentence: str) -> None:
+        """Print a sentence in the notebook, once."""
+        if sentence != self._last:
+            self._last = sentence
+            click.echo(sentence)

@@ -1,21 +1,44 @@
-"""Where the page is found: the names it answers to, its address for people, and its proxy."""
+"""Where the page is found: the names it answers to, its address for people, and its proxy.
+
+And its files in the project's folder: its token, its last address, and a way to open it.
+"""
 
 import ipaddress
+import os
 import re
+import secrets
 import socket
 import ssl
-from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from parbals.errors import InputError
+from parbals.files import replacing
 
-__all__ = ["LOOPBACK", "Place", "address_of", "bracketed", "public_origin"]
+__all__ = [
+    "LOOPBACK",
+    "Place",
+    "address_of",
+    "bracketed",
+    "known_origin",
+    "opening_file",
+    "page_token",
+    "public_origin",
+    "remember_origin",
+]
 
 LOOPBACK = ("127.0.0.1", "::1")
 _HEADER = re.compile(r"[a-z][a-z0-9-]{0,60}")
 _PORTS = {"http": 80, "https": 443}
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+_OPEN = (
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=referrer content=no-referrer>"
+    '<meta http-equiv=refresh content="0;url={link}"><title>parbals</title>'
+    '<body><p><a href="{link}">Open the labelling page</a></p></body></html>'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +63,7 @@ class Place:
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        ours = ("127.0.0.1", "localhost", "::1", *_names(self.host))
+        ours = (*LOOPBACK, "localhost", _name(self.host))
         names = frozenset(bracketed(name.lower()) for name in ours)
         object.__setattr__(self, "names", names)
         if self.public is not None:
@@ -61,15 +84,15 @@ class Place:
 
     @property
     def scheme(self) -> str:
-        """Of the connections that this server takes itself."""
+        """The scheme of the connections that this server takes itself."""
         return "http" if self.certificate is None else "https"
 
     @property
     def origin(self) -> str:
-        """What people's addresses begin with."""
+        """The origin that people open: scheme, name and port."""
         if self.public is not None:
             return self.public
-        return f"{self.scheme}://{bracketed(_shown(self.host))}:{self.port}"
+        return f"{self.scheme}://{bracketed(_name(self.host))}:{self.port}"
 
     def is_private(self, host: str) -> bool:
         """Whether nobody between a browser and this place can listen; ``host`` is as it says."""
@@ -172,14 +195,57 @@ def _network(proxy: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         ) from None
 
 
-def _names(host: str) -> Iterable[str]:
-    """Names, besides localhost and its addresses, that requests may use; the link uses the first.
+def _name(host: str) -> str:
+    """What requests may call the server besides localhost and its addresses.
 
     A server on every address is called by the machine's name, or by the address a request came to.
     """
     address = address_of(host)
-    return (socket.gethostname(),) if not host or (address and address.is_unspecified) else (host,)
+    return socket.gethostname() if not host or (address and address.is_unspecified) else host
 
 
-def _shown(host: str) -> str:
-    return next(iter(_names(host)))
+def page_token(folder: Path, *, new: bool = False, name: str = "page-token") -> str:
+    """The token in the file ``name``, made where there is none; ``new`` makes the old one useless.
+
+    32 random bytes that only the owner of the file can read. It stays, so that pages left open work
+    after a restart.
+    """
+    file = folder / name
+    if not new and file.is_file() and not file.is_symlink():
+        os.chmod(file, 0o600)
+        token = file.read_text("ascii", errors="replace").strip()
+        if _TOKEN.fullmatch(token):
+            return token
+    token = secrets.token_urlsafe(32)
+    _write(file, f"{token}\n")
+    return token
+
+
+def opening_file(folder: Path, link: str) -> Path:
+    """A page that only this user can read and that leads to the link.
+
+    A browser is started with the name of this file: other users see the arguments of programs, and
+    the link holds the token.
+    """
+    file = folder / "page-open.html"
+    _write(file, _OPEN.format(link=escape(link)))
+    return file
+
+
+def remember_origin(folder: Path, origin: str) -> None:
+    """Keep where the page was shown last, so that links can be made for it."""
+    if known_origin(folder) != origin:
+        _write(folder / "page-address", f"{origin}\n")
+
+
+def known_origin(folder: Path) -> str | None:
+    """Where the page was shown last; None if it never was."""
+    with suppress(OSError, UnicodeDecodeError, InputError):
+        return public_origin((folder / "page-address").read_text("ascii")[:300])
+    return None
+
+
+def _write(file: Path, text: str) -> None:
+    with replacing(file) as draft:
+        os.chmod(draft.name, 0o600)  # while there is nothing in it yet
+        draft.write(text.encode())

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+from parbals.learner.words import GoalPart
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -12,7 +13,7 @@ from pydantic import (
 )
 
 from parbals_label.project.consensus import Agreement
-from parbals_label.store.records import Annotator
+from parbals_label.store.records import Annotator, Person
 
 MOST_POSITION = 2**53 - 1
 
@@ -112,6 +113,26 @@ class SettingsIn(InModel):
     lease_minutes: Annotated[Whole, Field(ge=1, le=1440)] | None = None
     goal_labels: Annotated[Whole, Field(ge=0, le=1_000_000_000)] | None = None
     goal_error: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+
+
+class InviteIn(InModel):
+    """A person to give a link of their own, or a new one."""
+
+    name: Name
+    role: Role = "annotator"
+
+
+class RoleIn(InModel):
+    """What an invited person may do from now on."""
+
+    name: Name
+    role: Role
+
+
+class NameIn(InModel):
+    """A person."""
+
+    name: Name
 
 
 class ProjectOut(BaseModel):
@@ -240,13 +261,6 @@ class ServerOut(BaseModel):
     version: str
 
 
-class GoalOut(BaseModel):
-    """How far one part of the goal is: a share from 0 to 1, and the same in words."""
-
-    share: float
-    sentence: str
-
-
 class AdviceOut(BaseModel):
     """Whether the goal is reached, and what to do."""
 
@@ -276,10 +290,120 @@ class LiveOut(BaseModel):
     audit_labelled: int | None = None
     certificate: str | None = None
     judged: list[str] | None = None
-    goal: list[GoalOut] | None = None
+    goal: list[GoalPart] | None = None
     advice: AdviceOut | None = None
     chosen_by: dict[str, int] | None = None
     report: dict[str, Any] | None = None
     history: list[CurvePoint] | None = None
     agreement: Agreement | None = None
     server: ServerOut | None = None
+
+
+class ItemRow(BaseModel):
+    """An item in a list."""
+
+    position: int
+    id: str
+    snippet: str
+    image: str | None
+    label: str | None
+    answers: dict[str, str]
+    passes: dict[str, str]
+    predicted: Probabilities
+
+
+class ItemsOut(BaseModel):
+    """A part of the list; ask for what comes after ``next`` until it is null."""
+
+    items: list[ItemRow]
+    next: int | None
+    total: int | None
+
+
+class HistoryRow(BaseModel):
+    """An answer as it was given; ``label`` is null where one was withdrawn."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    answer: int
+    annotator: str
+    label: str | None
+    source: str
+    comment: str | None
+    created: str
+    revision: int
+
+
+class ItemOut(ItemRow):
+    """Everything about an item."""
+
+    content: dict[str, Any]
+    history: list[HistoryRow]
+
+
+class Points(BaseModel):
+    """Equally long columns; state 0 unlabelled, 1 queued, 2 out, 3 labelled; class -1 is none."""
+
+    position: list[int] = []
+    x: list[float] = []
+    y: list[float] = []
+    state: list[int] = []
+    label: list[int] = []
+    predicted: list[int] = []
+
+
+class MapOut(BaseModel):
+    """Items in two dimensions; ``explained`` are the axes' shares of the variance."""
+
+    n_total: int
+    points: Points = Points()
+    explained: list[float] = []
+    message: str | None = None
+
+
+class MeOut(BaseModel):
+    """Who makes the request; ``name`` is null with the page's own link, where one says a name.
+
+    ``spelt`` is the name that was asked about, as the project spells it.
+    """
+
+    name: str | None
+    role: Role
+    spelt: str | None = None
+
+
+class PeopleOut(BaseModel):
+    """Everybody who was ever invited, by name."""
+
+    people: list[Person]
+
+
+class InvitedOut(BaseModel):
+    """The link, shown this once: the project keeps only a hash of it."""
+
+    name: str
+    role: Role
+    link: str
+
+
+class LogRow(BaseModel):
+    """One change: who made it, when, from where, and what it was in words."""
+
+    number: int
+    created: str
+    what: str
+    who: str | None
+    origin: str | None
+    sentence: str
+
+
+class LogOut(BaseModel):
+    """Changes, the newest first; ask for those ``before`` the last number until there are none."""
+
+    rows: list[LogRow]
+
+
+class DoneOut(BaseModel):
+    """It is done."""
+
+    done: bool = True

@@ -1,40 +1,55 @@
-"""Starting and ending the server."""
+"""The page's server: its routes, its files, the guard in front of both, and how it runs."""
 
 import asyncio
-import logging
+import re
 import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import uvicorn
+from fastapi import FastAPI, Response
+from parbals import __version__
 from parbals.errors import InputError, ProjectError
 from parbals.files import locked
+from starlette.exceptions import HTTPException
 
 from parbals_label.store.people import OWNER
 from parbals_label.store.store import Store
-from parbals_label.web.app import make_app
-from parbals_label.web.connections import limited
+from parbals_label.web import connections
+from parbals_label.web.door import Door
+from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
-from parbals_label.web.place import Place, address_of
+from parbals_label.web.labelling import labelling_routes
+from parbals_label.web.place import Place, address_of, opening_file, page_token, remember_origin
+from parbals_label.web.refusals import handle_errors
 from parbals_label.web.session import Session
-from parbals_label.web.sparing import LOGGERS, SPARING
-from parbals_label.web.token import opening_file, page_token, remember_origin
+from parbals_label.web.team import team_routes
+from parbals_label.web.viewing import viewing_routes
 
-__all__ = ["listen", "make_server", "run_server"]
+__all__ = ["make_app", "make_server", "run_server"]
 
+_STATIC = Path(__file__).with_name("static")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+}
 _FEW = 5
-
 _TURN_SECONDS = 0.001
 """A label waits no longer for a thread that reads everything, such as an export."""
-_BACKLOG = 128
-"""Connections that are accepted in one go, before the oldest can make room."""
 
 
 def run_server(
@@ -49,7 +64,7 @@ def run_server(
     """Show the project until Ctrl-C; without the model, another program chooses and reports."""
     place.encryption()
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
-        _ = store.settings  # refused where somebody has made them to harm
+        _ = store.settings  # harmful settings are refused
         if not store.n_items:
             raise InputError(f"The project in {folder} has no items yet.")
     busy = ProjectError(
@@ -58,7 +73,7 @@ def run_server(
     with ExitStack() as held, suppress(KeyboardInterrupt):
         with _writing(folder):
             held.enter_context(locked(folder / "page.lock", busy))
-        listener = held.enter_context(listen(place.host, place.port))
+        listener = held.enter_context(connections.listen(place.host, place.port))
         place = replace(place, port=listener.getsockname()[1])
         with Store.open(folder) as store:
             store.update_settings(**settings)
@@ -93,8 +108,7 @@ def _show(
 
         async def begin_and_announce(sockets: list[socket.socket] | None = None) -> None:
             await begin(sockets=sockets)
-            # The link works from here on, and so does Ctrl-C.
-            _announce(folder, place, token, browser)
+            _announce(folder, place, token, browser)  # the link works from here on
 
         server.startup = begin_and_announce  # type: ignore[method-assign]
         asyncio.run(server.serve(sockets=[listener]))
@@ -105,49 +119,62 @@ def _show(
 
 def make_server(session: Session, *, place: Place, token: str) -> uvicorn.Server:
     """The server of an open project, which does not listen yet."""
-    config = uvicorn.Config(
-        Watch(
-            make_app(session, token=token, place=place),
-            session,
-            page_token(session.folder, name="page-metrics-token"),
-        ),
-        proxy_headers=False,  # the guard decides whom to believe
-        log_config=None,  # see parbals_label.web.logs
-        access_log=False,
-        server_header=False,
-        http=limited(place.encryption()),  # type: ignore[arg-type]
-        loop="none",  # Python's own, whatever is installed: others begin encryption otherwise
-        ws="none",
-        backlog=_BACKLOG,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=3,
-        lifespan="on",
+    metrics_token = page_token(session.folder, name="page-metrics-token")
+    app = Watch(make_app(session, token=token, place=place), session, metrics_token)
+    return connections.make_server(app, place.encryption())
+
+
+def make_app(session: Session, *, token: str, place: Place) -> Guard:
+    """The guarded application of an open project, found at a place; ``token`` opens it."""
+    door = Door(session.desk, token)
+
+    @asynccontextmanager
+    async def alive(app: FastAPI) -> AsyncIterator[None]:
+        await session.start()
+        try:
+            yield
+        finally:
+            await session.stop()
+
+    app = FastAPI(
+        title="parbals",
+        summary="The labelling page's interface; 200 for a label means that it is on disk.",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=alive,
     )
-    for name in LOGGERS:
-        logging.getLogger(name).addFilter(SPARING)
-    return uvicorn.Server(config)
+    handle_errors(app)
+    # Not include_router, which looks through every part again for every request.
+    for part in (
+        labelling_routes(session, door),
+        viewing_routes(session),
+        team_routes(session, door, place),
+    ):
+        app.router.routes.extend(part.routes)
+    add_static(app)
+    return Guard(app, door=door, place=place)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there, or one sentence why not."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise InputError(f"{host} is not an address of this machine ({error.strerror}).") from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise InputError(
-            f"The server cannot listen on {host}, port {port} ({error.strerror}); choose another "
-            "with --port."
-        ) from None
-    return listener
+def add_static(app: Any, folder: Path = _STATIC) -> None:
+    """The page's own files: names are plain words, so that no path leads anywhere else."""
+
+    def read(name: str) -> Response:
+        path = folder / name
+        kind = _TYPES.get(path.suffix)
+        if _NAME.fullmatch(name) is None or kind is None or not path.is_file():
+            raise HTTPException(404, "There is no such page")
+        return Response(path.read_bytes(), media_type=kind)
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return read("index.html")
+
+    @app.get("/static/{name:path}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        return read(name)
 
 
 def _announce(folder: Path, place: Place, token: str, browser: bool) -> None:

@@ -13,8 +13,8 @@ from parbals_label.project.quick import START, quick_batch
 from parbals_label.store.records import QueueCounts
 from parbals_label.store.store import Store
 from parbals_label.web.desk import Desk
-from parbals_label.web.pace import Pace
-from parbals_label.web.queries import Curve, Tasks, live, revision
+from parbals_label.web.items import Tasks
+from parbals_label.web.progress import Curve, live, revision
 from parbals_label.web.schemas import LiveOut, QueueOut, ServerOut
 from parbals_label.web.supervisor import Supervisor
 
@@ -28,10 +28,10 @@ _PAUSE = 0.25
 _RATE_SECONDS = 30.0
 _SECONDS_TO_CHOOSE = 20.0
 _MOST_AHEAD = 28
-"""With the four that somebody has in hand, 32: larger batches are another program to compile."""
+"""With the four items in an annotator's hands 32, the smallest program an accelerator compiles."""
 _LIVE_SECONDS = 0.5
 _HASTY = {QUICK, UNIFORM}
-"""What chooses where nobody should wait and the model is not ready."""
+"""Strategies that choose at once, while the model is not ready."""
 
 
 class Session:
@@ -48,7 +48,6 @@ class Session:
         self.finished = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
-        self.pace = Pace()
         self._seen: dict[str, float] = {}
         self._ready: dict[str, int] = {}
         self._done: deque[float] = deque(maxlen=10_000)
@@ -61,14 +60,14 @@ class Session:
         self._tender: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Open the project, where something waits from now on; raises what opening it raises."""
+        """Open the project and see that items wait in it; raises what opening it raises."""
         self.desk.start()
         with Store.open(self.folder) as store:
             store.restart_leases(60.0 * store.settings.lease_minutes)
             if not store.queue_counts().free:
                 quick_batch(store)
             _, chosen_by, done = _waiting(store)
-            # What waits from last time is taken to be fresh.
+            # Items that wait from last time count as chosen now.
             self._chosen_at = done - bool(chosen_by & _HASTY)
 
     async def start(self) -> None:
@@ -115,7 +114,7 @@ class Session:
 
     async def live(self, since: str | None) -> LiveOut:
         """Progress; computed at most twice a second, and a twentieth of the time, for all."""
-        # While one looks, the others get what there was.
+        # While one request computes it, the others get the last result.
         if self._live is None or not self._looking.locked():
             async with self._looking:
                 progress = await self._look()
@@ -148,7 +147,7 @@ class Session:
         self._wake.set()
 
     async def _tend(self) -> None:
-        """Tell the worker what is missing, when something has happened and every two seconds."""
+        """Tell the worker how many items are missing, after each event and every two seconds."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _TICK)
@@ -162,12 +161,11 @@ class Session:
     async def _missing(self) -> tuple[int, bool]:
         """How many items the model should choose now, and whether instead of those that wait.
 
-        The queue holds three for everybody at work, at least ten, and four times what people do in
-        the time that a batch takes, as far as that fits into twenty seconds and into the smallest
-        program that the engine compiles, and never more than can be labelled (``Queue.room``). It
-        is filled when half are gone. What was chosen without
-        the model is replaced: once it has learnt something new, and the very first items once five
-        are answered.
+        The queue holds three items for each annotator at work, at least ten, and four times what
+        people do in the time that a batch takes, as far as that fits into twenty seconds and into
+        ``_MOST_AHEAD``, and never more than can be labelled (``Queue.room``). It is filled when
+        half are gone. Items chosen without the model are replaced: once it has learnt something
+        new, and the very first items once five are answered.
         """
         free, chosen_by, done = await self.desk.read(_waiting)
         room = await self.desk.read(lambda store: store.room())
@@ -197,7 +195,7 @@ class Session:
 
 
 def _waiting(store: Store) -> tuple[int, set[str], int]:
-    """How many items wait, what else than the project's strategy chose them, answers and passes."""
+    """Items that wait, other strategies than the project's that chose them, answers and passes."""
     chosen_by = store.unseen().keys() - {store.settings.strategy}
     return store.queue_counts().free, chosen_by, sum(store.revision()[:2])
 

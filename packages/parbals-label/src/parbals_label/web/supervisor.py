@@ -39,7 +39,7 @@ class Supervisor:
 
     ``deaths`` counts those that followed each other within a minute: one that chooses items and
     then dies in every report has failed as well; ``ends`` counts all. ``seconds_to_choose`` is how
-    long the latest batch of ``n_chosen`` items took, without compiling; ``n_batches`` how many
+    long the latest batch of ``n_chosen`` items took; ``n_batches`` how many
     there were.
     """
 
@@ -59,7 +59,7 @@ class Supervisor:
 
     @property
     def process_id(self) -> int | None:
-        """Of the worker that runs now."""
+        """The id of the worker that runs now."""
         process = self._process
         return None if process is None else process.pid
 
@@ -85,7 +85,7 @@ class Supervisor:
     def ask(self, n_items: int, renew: bool = False) -> None:
         """Tell the worker how many items to choose, with ``renew`` instead of those that wait."""
         self._wanted = {"choose": n_items, "renew": renew} if n_items else None
-        if self.state != "choosing":  # what is missing is counted again when the batch is there
+        if self.state != "choosing":  # missing items are counted again when the batch is there
             self._tell()
 
     def _tell(self) -> None:

@@ -1,41 +1,54 @@
-"""The routes of what there is to see: progress, the map, items and their images, exports."""
+"""The routes for viewing: progress, the map, items and their images, exports."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Path, Query, Request, Response
+import fastapi
+from fastapi import APIRouter, Query, Request, Response
+from parbals.errors import InputError, ProjectError
 from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse
+from starlette.types import Receive, Scope, Send
 
+from parbals_label.project.exports import write_export
 from parbals_label.project.media import read_image
+from parbals_label.project.summary import export_columns, export_records
 from parbals_label.store.records import EXPORTED
 from parbals_label.store.store import Store
-from parbals_label.web.downloads import MEDIA_TYPES, Exporter, Format
-from parbals_label.web.failures import errors_of
-from parbals_label.web.items import ItemOut, ItemsOut, list_items, show_item
-from parbals_label.web.map import MapOut, show_map
-from parbals_label.web.queries import own_progress
-from parbals_label.web.schemas import MOST_POSITION, LiveOut
+from parbals_label.web.door import anyone, owner, signed
+from parbals_label.web.items import list_items, show_item
+from parbals_label.web.map import show_map
+from parbals_label.web.progress import own_progress
+from parbals_label.web.refusals import errors_of
+from parbals_label.web.schemas import MOST_POSITION, ItemOut, ItemsOut, LiveOut, MapOut
 from parbals_label.web.session import Session
-from parbals_label.web.visitors import anyone, owner
 
 __all__ = ["viewing_routes"]
 
 T = TypeVar("T")
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
-
-
-_Place = Annotated[int, Path(ge=0, le=MOST_POSITION)]
-
-
+_EXPORTS = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/octet-stream",
+}
+_Format = Literal["csv", "jsonl", "parquet"]
+_Place = Annotated[int, fastapi.Path(ge=0, le=MOST_POSITION)]
 _States = Literal["all", "labelled", "unlabelled", "queued", "out", "unsure", "skipped", "disagree"]
 
 
 def viewing_routes(session: Session) -> APIRouter:
-    """What there is to see: for annotators their own work, for owners everything."""
+    """Views of the project: annotators see their own work, owners everything."""
     routes = APIRouter(prefix="/api")
     desk = session.desk
-    exporter = Exporter(session.folder)
+    one_export = asyncio.Lock()  # a million items take minutes
 
     @routes.get("/live", response_model_exclude_unset=True, responses=errors_of())
     async def live(
@@ -90,27 +103,87 @@ def viewing_routes(session: Session) -> APIRouter:
         return Response(image.data, media_type=image.kind)
 
     @routes.get(
-        "/export", response_class=Response, responses=errors_of() | _files(MEDIA_TYPES.values())
+        "/export", response_class=Response, responses=errors_of() | _files(_EXPORTS.values())
     )
     async def export(
-        request: Request, format: Format = "csv", labelled_only: bool = False
+        request: Request, format: _Format = "csv", labelled_only: bool = False
     ) -> Response:
         """Labels and predictions of all items as a file that is safe to open in a spreadsheet."""
-        visitor = owner(request)
-        file = await exporter.download(request, format, labelled_only)
-
-        def act(store: Store) -> None:
-            with store.acting(visitor.signature, visitor.origin):
-                store.log(EXPORTED, format=format, labelled_only=labelled_only)
-
+        facts = {"format": format, "labelled_only": labelled_only}
+        logged = signed(owner(request), lambda store: store.log(EXPORTED, **facts))
+        folder = _export_folder()
         try:
-            await desk.write(act)
+            async with one_export:
+                path = await _export(session.folder, folder, format, labelled_only, request)
+            await desk.write(logged)
         except BaseException:
-            file.close()
+            shutil.rmtree(folder, ignore_errors=True)
             raise
-        return file
+        return _Download(path, media_type=_EXPORTS[format], filename=path.name)
 
     return routes
+
+
+class _Download(FileResponse):
+    """A file in a folder of its own, which is deleted in the end, however the answer ends.
+
+    A background task would not be run where the answer is cut off.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            shutil.rmtree(Path(self.path).parent, ignore_errors=True)
+
+
+def _export_folder() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="parbals-export-"))
+    except OSError as error:
+        raise _not_written(error) from None
+
+
+def _not_written(error: OSError) -> InputError:
+    return InputError(f"The export could not be written ({error.strerror}).")
+
+
+async def _export(
+    project: Path, folder: Path, fmt: str, labelled_only: bool, request: Request
+) -> Path:
+    """The finished export; it is given up when the visitor who asked for it has left.
+
+    A thread with a store of its own makes it: everything else that walks over the items would have
+    to wait behind it.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", project.resolve().name).strip("-.")
+    path, gone = folder / f"{name or 'project'}-labels.{fmt}", threading.Event()
+
+    def records(store: Store) -> Iterator[Mapping[str, Any]]:
+        for record in export_records(store, labelled_only):
+            if gone.is_set():
+                raise ProjectError("Nobody waits for this export any more.")
+            yield record
+
+    def make() -> None:
+        try:
+            with Store.open(project, read_only=True) as store:
+                write_export(path, records(store), fmt, export_columns(store))
+        except OSError as error:
+            raise _not_written(error) from None
+
+    async def leave() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    leaving = asyncio.create_task(leave())
+    try:
+        await asyncio.to_thread(make)
+    finally:
+        leaving.cancel()
+        gone.set()
+    return path
 
 
 def _of_item(

@@ -2,9 +2,9 @@
 
 Orders come as JSON lines on standard input, {"choose": n, "renew": whether instead of what waits};
 what it is doing goes to standard output in the same way. Two threads work, each with a store of its
-own: one chooses, the other reports, so that neither waits for a program that the other compiles.
-Both keep to one core and out of the way of labelling. The process ends when its input does, and may
-be cut off at any time: nobody waits for it, since the server hands out quick items meanwhile
+own: one chooses, the other reports, so that neither waits for the other. Both keep to one core and
+out of the way of labelling. The process ends when its input does, and may be cut off at any time:
+nobody waits for it, since the server hands out quick items meanwhile
 (:mod:`parbals_label.project.quick`).
 """
 
@@ -16,18 +16,171 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from parbals_label.store.store import Store
-from parbals_label.web.steps import Chooser, Reporter, load_engine
+from parbals.errors import ParbalsError, ParbalsWarning
+from parbals.files import TEMPORARY_SUFFIX
 
-__all__ = ["main"]
+from parbals_label.store.batches import TakenError
+from parbals_label.store.store import Store
+from parbals_label.web.map import make_map
+
+__all__ = ["Chooser", "Reporter", "main"]
 
 _NICENESS = 10
 _LOOK_AGAIN = 0.5
+_OLD_SECONDS = 24 * 3600.0
+_AFTER_ERROR = 10.0
+_AFTER_REFUSAL = 2.0
+_BETWEEN_REPORTS = 3.0
+_MOST_BETWEEN_REPORTS = 30.0
+_MOST_NEWER = 10
+"""A report is renewed at the latest after so many answers, or after half a minute."""
+_CANDIDATES = 2_000
+_REPORT_CANDIDATES = 1_000
+"""Fewer than when a command chooses: on the page somebody waits."""
+
+
+class _Part:
+    """A step that the worker repeats, with a pause after an error.
+
+    ``own`` is of the learner, see :func:`parbals_label.project.engine.learner_of`.
+    """
+
+    def __init__(
+        self, store: Store, say: Callable[..., None], own: Mapping[str, Any] | None = None
+    ) -> None:
+        self.store, self.say, self.own = store, say, own
+        self.quiet_until = 0.0
+
+    def attempt(self, work: Callable[[], bool]) -> bool:
+        """Whether the step did something; an error is told in one sentence, and tried again."""
+        if time.monotonic() < self.quiet_until:
+            return False
+        try:
+            return work()
+        except (ParbalsError, OSError) as error:
+            self.quiet_until = time.monotonic() + _AFTER_ERROR
+            message = str(error)
+            if isinstance(error, OSError):
+                message = f"A file of the project cannot be read or written ({error.strerror})."
+            self.say(state="failed", message=message)
+            return False
+
+
+class Chooser(_Part):
+    """Chooses by the project's strategy."""
+
+    def step(self, n_wanted: int, *, renew: bool = False) -> bool:
+        """Choose so many items, with ``renew`` instead of those that wait; False if none was."""
+        return n_wanted > 0 and self.attempt(lambda: self._choose(n_wanted, renew))
+
+    def _choose(self, n_wanted: int, renew: bool) -> bool:
+        self.say(state="choosing")
+        engine = load_engine()
+        began = time.monotonic()
+        try:
+            with warnings.catch_warnings(record=True) as raised:
+                warnings.simplefilter("always", ParbalsWarning)
+                number, batch = engine.choose_batch(
+                    self.store,
+                    n_wanted,
+                    fewer=True,
+                    queued=True,
+                    renew=renew,
+                    n_candidates=_CANDIDATES,
+                    own=self.own,
+                )
+        except engine.NothingFreeError:
+            message = "Every item is labelled, passed or with somebody."
+            self.say(state="idle", chose=0, message=message)
+            return False
+        except TakenError as error:
+            self.quiet_until = time.monotonic() + _AFTER_REFUSAL
+            message = f"No items could be chosen just now; it is tried again. {error}"
+            self.say(state="idle", message=message)
+            return False
+        notes = [str(w.message) for w in raised if issubclass(w.category, ParbalsWarning)]
+        self.say(
+            state="idle",
+            chose=len(batch),
+            seconds=time.monotonic() - began,
+            batch=number,
+            message=" ".join(notes) or None,
+        )
+        return True
+
+
+class Reporter(_Part):
+    """Renews report and predictions as labels come, and then the map."""
+
+    reported = -1
+    began, rest = -_MOST_BETWEEN_REPORTS, 0.0
+    map_of: str | None = None
+
+    def step(self) -> bool:
+        """Renew the report or the map where it is due; False where neither is."""
+        return self.attempt(lambda: self._report() or self._map())
+
+    def is_due(self, answers: int) -> bool:
+        """Whether these answers want a new report.
+
+        Where reports take long, most of the time is left for choosing, but never more than ten
+        answers or half a minute.
+        """
+        if answers == self.reported:
+            return False
+        waited = time.monotonic() - self.began
+        return waited >= self.rest or answers - self.reported >= _MOST_NEWER
+
+    def _report(self) -> bool:
+        answers = self.store.revision()[0]
+        if not self.is_due(answers) or not self.store.n_labelled:
+            return False
+        if self.reported < 0 and self._is_fresh():
+            self.reported = answers
+            return False
+        self.began = time.monotonic()
+        load_engine().refresh(
+            self.store, with_pending=False, n_candidates=_REPORT_CANDIDATES, own=self.own
+        )
+        seconds = time.monotonic() - self.began
+        self.rest = min(max(_BETWEEN_REPORTS, 4.0 * seconds), _MOST_BETWEEN_REPORTS)
+        self.reported = answers
+        self.say(reported=answers)
+        return True
+
+    def _is_fresh(self) -> bool:
+        """The report and the predictions of last time are those of today's answers."""
+        stored = self.store.settings.predictions
+        if stored is None or not (self.store.folder / stored.file).exists():
+            return False
+        return stored.answers == self.store.revision()[0]
+
+    def _map(self) -> bool:
+        settings = self.store.settings
+        features, stored = settings.features, settings.map
+        if features is None or self.map_of == features.digest:
+            return False
+        if (
+            stored is None
+            or stored.features != features.digest
+            or not (self.store.folder / stored.file).exists()
+        ):
+            make_map(self.store)
+        self.map_of = features.digest
+        return True
+
+
+def load_engine() -> Any:
+    """The model's side of a project, loaded when it is first needed: that takes seconds."""
+    from parbals_label.project import engine
+
+    return engine
 
 
 def main(folder: Path) -> None:
@@ -45,21 +198,19 @@ def main(folder: Path) -> None:
             out.flush()
 
     say(state="starting")
-    _clear_drafts(folder)
+    _sweep(folder)
     with Store.open(folder) as store:
         chooser = Chooser(store, say)
         say(state="idle")
         load_engine()  # before two threads ask for it at once
         threading.Thread(target=_keep_reporting, args=(folder, say), daemon=True).start()
-        if not store.n_labelled:
-            chooser.rehearse()
         while (order := inbox.get()) is not None:
             with suppress(queue.Empty):
                 while True:
                     later = inbox.get_nowait()
                     if later is None:
                         return
-                    order = later  # what is asked for last counts
+                    order = later  # the last order counts
             chooser.step(int(order.get("choose", 0)), renew=bool(order.get("renew")))
 
 
@@ -105,11 +256,11 @@ def _end(inbox: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
     late.start()
 
 
-def _clear_drafts(folder: Path) -> None:
-    """Files that a worker left half-written when it was cut off."""
-    for pattern in (".predictions.*.tmp", ".map.*.tmp"):
-        for path in folder.glob(pattern):
-            with suppress(OSError):
+def _sweep(folder: Path) -> None:
+    """Delete files that a worker left half-written when it was cut off, a day ago or more."""
+    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _OLD_SECONDS:  # others may be written now
                 path.unlink()
 
 

@@ -10,8 +10,8 @@ from parbals_label.project.features import store_features
 from parbals_label.store.records import Lease, Why
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
-from parbals_label.web.items import show_item
-from parbals_label.web.queries import Curve, Predictions, Tasks, live, own_progress
+from parbals_label.web.items import Predictions, Tasks, show_item
+from parbals_label.web.progress import Curve, live, own_progress
 from parbals_label.web.schemas import QueueOut, ServerOut
 
 

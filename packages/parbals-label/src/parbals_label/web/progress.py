@@ -1,0 +1,85 @@
+"""How the labelling stands, as the page shows it: reads only, and loads no model."""
+
+from dataclasses import replace
+
+import numpy as np
+from parbals.learner.words import advice, certificate, goal_parts, judged_line, metric_line
+
+from parbals_label.project.summary import overview
+from parbals_label.store.store import Store
+from parbals_label.web.schemas import AdviceOut, CurvePoint, LiveOut, QueueOut, ServerOut
+
+__all__ = ["Curve", "live", "own_progress", "revision"]
+
+_MOST_CURVE = 200
+_MOST_PAIRS = 200
+_SEEN = (
+    "labelled", "answers", "out", "queued", "passed", "class_balance", "annotators", "audit",
+    "audit_labelled", "chosen_by", "report",
+)  # fmt: skip
+"""Fields that are shown as the overview has them."""
+
+
+class Curve:
+    """The expected error of every stored report, kept up to date at little cost."""
+
+    def __init__(self) -> None:
+        self.points: list[CurvePoint] = []
+        self.last = 0
+
+    def renew(self, store: Store) -> list[CurvePoint]:
+        """One point for each number of labels, the latest; at most 200 of them, both ends kept."""
+        for report in store.reports(after=self.last):
+            self.last = report.report
+            error = report.body.get("expected_error")
+            if not isinstance(error, dict):
+                continue
+            try:
+                point = CurvePoint(n_labels=report.n_labels, created=report.created, **error)
+            except (TypeError, ValueError):  # not as we write them
+                continue
+            if self.points and self.points[-1].n_labels == report.n_labels:
+                self.points.pop()
+            self.points.append(point)
+        if len(self.points) <= _MOST_CURVE:
+            return list(self.points)
+        places = np.linspace(0, len(self.points) - 1, _MOST_CURVE).round().astype(int)
+        return [self.points[place] for place in places.tolist()]
+
+
+def revision(store: Store) -> str:
+    """Changes whenever ``live`` would."""
+    counts = store.queue_counts()
+    return "-".join(map(str, (*store.revision(), counts.free, counts.out)))
+
+
+def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> LiveOut:
+    """Progress, class balance, annotators, the latest report, the curve and agreement."""
+    now = revision(store)  # first: what comes in between is then newer
+    seen = overview(store)
+    agreement = seen.agreement
+    value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report or {})]
+    reached, sentence = advice(seen.goal, seen.labelled, seen.report)
+    return LiveOut(
+        **{name: getattr(seen, name) for name in _SEEN},
+        revision=now,
+        unchanged=False,
+        queue=queue,
+        n_items=seen.items,
+        certificate=certificate((seen.report or {}).get("measured")),
+        judged=[*judged_line(seen.metric, seen.report), *value],
+        goal=list(goal_parts(seen.goal, seen.labelled, seen.report)),
+        advice=AdviceOut(reached=reached, sentence=sentence),
+        history=curve.renew(store),
+        agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
+        server=server,
+    )
+
+
+def own_progress(progress: LiveOut, name: str | None) -> LiveOut:
+    """What an annotator sees of it: how far everybody is together, and their own part."""
+    shown = {"revision", "queue", "unchanged", "labelled", "n_items", "goal", "server"}
+    parts = {field: getattr(progress, field) for field in shown & progress.model_fields_set}
+    if progress.annotators is not None:
+        parts["annotators"] = [one for one in progress.annotators if one.name == name]
+    return LiveOut(**parts)

@@ -1,0 +1,160 @@
+"""Errors as answers: one sentence for people and one word for programs, whatever went wrong."""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from parbals.errors import InputError, MissingDependencyError, ParbalsError, ProjectDamagedError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse
+
+from parbals_label.project.media import MediaError
+from parbals_label.store.answers import HeldLabelError
+from parbals_label.store.answers import RequestUsedError
+from parbals_label.web.desk import BusyError
+
+__all__ = ["RefusedError", "errors_of", "handle_errors", "refusal"]
+
+_log = logging.getLogger("parbals.web")
+
+_MEANING = {
+    400: "Not HTTP or JSON as it should be",
+    401: "The token is missing or no longer good",
+    403: "The request comes from another site's page, or its visitor may not do that",
+    404: "There is no such item or page",
+    405: "The method is not known here",
+    408: "The body took too long to arrive",
+    409: "It contradicts what the annotator said before",
+    413: "It is too large",
+    415: "It is of another type than it must be",
+    421: "The server is not called by that name",
+    422: "A value is missing or cannot be used",
+    429: "Too many requests wait; try again in a moment",
+    503: "The project cannot be used just now",
+}
+_ALWAYS = (400, 401, 403, 405, 421, 422, 429, 503)
+_WITH_BODY = (408, 413, 415)
+_PAGE = (
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+    "content='width=device-width'><title>parbals</title><body><h1>{}</h1><p>{}</p></body></html>"
+)
+_PAGES = {
+    "token": _PAGE.format(
+        "This page needs its link",
+        "Open the link that <code>parbals serve</code> printed, or the one that you were given for "
+        "yourself; it ends in <code>?token=</code> and a long word.",
+    ),
+    "person": _PAGE.format(
+        "Not yet",
+        "You are logged in, but nobody has invited you to this project. Its owner can: "
+        "<code>parbals invite DIR NAME</code>, with the name that you log in by.",
+    ),
+}
+
+
+class ErrorDetail(BaseModel):
+    """One sentence for people, a word for programs; ``held`` is the label a conflict is about."""
+
+    code: str
+    message: str
+    held: str | None = None
+
+
+class ErrorOut(BaseModel):
+    """Why a request was refused."""
+
+    error: ErrorDetail
+
+
+class RefusedError(Exception):
+    """The guard lets a request go no further."""
+
+    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def refusal(path: str, error: RefusedError | ParbalsError) -> Response:
+    """JSON, or a page for a person who opens the page without a right to.
+
+    An error of ours comes where the project cannot be asked who a visitor is.
+    """
+    if isinstance(error, ParbalsError):
+        return _answer_to(error)
+    if error.code in _PAGES and not path.startswith("/api"):
+        return HTMLResponse(_PAGES[error.code], error.status, error.headers)
+    return _answer(error.status, error.code, str(error), error.headers)
+
+
+def _answer_to(error: ParbalsError) -> Response:
+    """What an error of ours answers."""
+    if isinstance(error, HeldLabelError):
+        return _answer(409, "conflict", str(error), held=error.held)
+    if isinstance(error, RequestUsedError):
+        return _answer(409, "request", str(error))
+    if isinstance(error, InputError):
+        return _answer(422, "invalid", str(error))
+    if isinstance(error, BusyError):
+        return _answer(429, "busy", str(error), {"Retry-After": "1"})
+    word = "damaged" if isinstance(error, ProjectDamagedError) else "project"
+    word = "missing" if isinstance(error, MissingDependencyError) else word
+    return _answer(503, word, str(error), {"Retry-After": "5"})
+
+
+def _answer(
+    status: int,
+    code: str,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    held: str | None = None,
+) -> Response:
+    detail = {"code": code, "message": " ".join(message.split())}
+    if held is not None:
+        detail["held"] = held
+    return Response(json.dumps({"error": detail}), status, headers, media_type="application/json")
+
+
+def errors_of(*more: int, body: bool = False) -> dict[int | str, dict[str, Any]]:
+    """The errors a route can answer with, for the API's description."""
+    codes = (*_ALWAYS, *(_WITH_BODY if body else ()), *more)
+    return {code: {"model": ErrorOut, "description": _MEANING[code]} for code in sorted(set(codes))}
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Tell the app what each error answers."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        if first.get("type") == "json_invalid":
+            return _answer(400, "json", "The body is not JSON that can be read.")
+        place = ".".join(str(part) for part in first.get("loc", ())[1:])
+        reason = str(first.get("msg", "cannot be used")).rstrip(".")
+        return _answer(422, "invalid", f"{place or 'The body'}: {reason}.")
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        words = {400: "json", 403: "role", 404: "missing", 405: "method"}
+        code = words.get(error.status_code, "refused")
+        sentence = str(error.detail).rstrip(".")
+        return _answer(error.status_code, code, f"{sentence}.", error.headers)
+
+    @app.exception_handler(MediaError)
+    async def no_image(request: Request, error: MediaError) -> Response:
+        return _answer(error.status, "media", str(error))
+
+    @app.exception_handler(ParbalsError)
+    async def ours(request: Request, error: ParbalsError) -> Response:
+        return _answer_to(error)
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        _log.error("A request failed", exc_info=error)
+        return _answer(
+            500, "bug", "The server made a mistake; what was confirmed before is stored."
+        )
