@@ -21,7 +21,7 @@ UV := $(TOOLS)/uv
 COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-annotate \
 	--custom-compile-command 'make lock' $(UPGRADE)
 # scikit-learn below 1.9 knows the columns of polars 1 alone.
-LOWEST_EXTRAS := $(addprefix --extra ,images parquet data skops cluster slurm)
+LOWEST_EXTRAS := $(addprefix --extra ,images parquet data cluster slurm)
 LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' prometheus-client pytest
 LOWEST_TESTS := tests/learner tests/posterior tests/readers tests/scores tests/store tests/strategies tests/web tests/test_select.py
 LOWEST_WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning

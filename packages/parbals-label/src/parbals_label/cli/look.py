@@ -97,7 +97,7 @@ def status(
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the model instead: FILE.npz, arrays; FILE.skops, a scikit-learn pipeline.",
+    help="Write the model instead, as arrays (FILE.npz) that parbals.load_model reads.",
 )
 @JSON
 def export(
@@ -120,7 +120,7 @@ def export(
       parbals export spam --renew
       parbals export spam --format jsonl --out - --labelled-only
       parbals export spam --format label-studio --out tasks.json
-      parbals export spam --model spam.skops
+      parbals export spam --model spam.npz
     """
     from parbals_label.project.log import log_export
 
