@@ -22,7 +22,7 @@ from parbals_label.project.media import image_column
 from parbals_label.project.summary import export_columns, export_records
 from parbals_label.readers.cells import cell_text
 from parbals_label.readers.label_studio import ANNOTATORS, ITEM, PROJECT
-from parbals_label.readers.prodigy import COPIES
+from parbals_label.readers.tools import COPIES
 from parbals_label.store.records import Item
 from parbals_label.store.store import Store
 
