@@ -195,7 +195,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from parbals_label.encoders import Encoder
-from parbals_label.project.features import encode_items
+from parbals_label.project.embedding import Recipe, encode
 
 class Wide(Encoder):
     kind, model = "text", "wide"
@@ -206,9 +206,8 @@ class Wide(Encoder):
 
 def peak(count):
     items = lambda: ((str(i), {"text": str(i)}) for i in range(count))
-    encoded = encode_items(
-        "wide", Wide(), items, count, ["text"], Path("."), lambda stage, done, total: None,
-        workspace=Path(sys.argv[2]))
+    recipe = Recipe("wide", Wide(), ["text"])
+    encoded = encode(recipe, items, count, lambda stage, done, total: None, Path(sys.argv[2]))
     assert encoded.features.shape == (count, 6), encoded.features.shape
     encoded.forget()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

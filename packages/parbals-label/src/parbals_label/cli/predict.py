@@ -92,9 +92,8 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, as_json: bool) -
     from parbals.errors import InputError
 
     from parbals_label.project.destinations import check_destination
-    from parbals_label.project.fitted import FittedFeatures
     from parbals_label.project.model_files import ExportedModel
-    from parbals_label.project.predict import trained_learner
+    from parbals_label.project.predict import FittedFeatures, trained_learner
     from parbals_label.store.store import Store
 
     if path.suffix.lower() != ".npz":

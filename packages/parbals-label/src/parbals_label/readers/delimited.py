@@ -318,8 +318,12 @@ def _records(
             nul = nul or "\0" in line
             yield line
 
-    quoting = csv.QUOTE_NONE if raw else csv.QUOTE_MINIMAL
-    reader = csv.reader(watched(), delimiter=delimiter, strict=True, quoting=quoting)
+    reader = csv.reader(
+        watched(),
+        delimiter=delimiter,
+        strict=True,
+        quoting=csv.QUOTE_NONE if raw else csv.QUOTE_MINIMAL,
+    )
     try:
         for row, record in enumerate(reader, start=1):
             if nul:

@@ -15,7 +15,7 @@ from parbals_label.readers.source import Annotated
 __all__ = ["COPIES", "TOOLS", "Tool", "flat", "tool_of"]
 
 COPIES = {"text": "_text_from", "image": "_image_from"}
-"""In files of ours for Prodigy, which shows only these: the columns that ``text`` or ``image`` is."""
+"""In files of ours for Prodigy, which shows only these: the columns that one of them repeats."""
 _PRODIGY_ANSWERS = ("accept", "reject", "ignore")
 _PRODIGY_KEYS = ("accept", "answer", "label", "meta", "options", "score", "spans", "tokens", "html")
 _ARGILLA_QUESTION = "label"
