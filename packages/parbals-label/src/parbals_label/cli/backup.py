@@ -74,7 +74,7 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
       parbals restore spam-monday.zip spam
       parbals restore spam-monday.zip spam --keep-links
     """
-    from parbals_label.project.restore import restore_backup
+    from parbals_label.project.backup import restore_backup
 
     with progress() as show:
         show("checking")
@@ -109,8 +109,7 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
       parbals check spam
       parbals check spam-monday.zip
     """
-    from parbals_label.project.backup import check_project
-    from parbals_label.project.restore import check_backup
+    from parbals_label.project.backup import check_backup, check_project
 
     faults: list[str] = []
     with progress() as show:
