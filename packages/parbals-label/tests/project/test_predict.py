@@ -141,7 +141,7 @@ class TestPredict:
             assert why in str(error)
             assert not (tmp_path / "p.csv").exists()
         error = run("predict", project, "messages.csv", "--out", "messages.csv", fails=True)
-        assert "name another with --out" in str(error.exception)
+        assert "messages.csv is there already" in str(error.exception)
 
     def test_a_project_without_labels_has_no_model(self, run, tmp_path):
         np.save(tmp_path / "rows.npy", np.eye(4))

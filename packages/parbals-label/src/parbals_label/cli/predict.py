@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import click
-from parbals.cli.options import ENCODING, FOLDER, JSON, NAMES, SPLIT
+from parbals.cli.options import ENCODING, FOLDER, FORCE, JSON, NAMES, SPLIT
 from parbals.cli.output import progress, say
 
 __all__ = ["export_model", "predict"]
@@ -36,6 +36,7 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
     help="By a model that also learns from the audit's labels. What they measured is the model "
     "without them.",
 )
+@FORCE
 @JSON
 def predict(
     folder: Path,
@@ -46,6 +47,7 @@ def predict(
     split: str | None,
     names: tuple[str, ...],
     with_audit: bool,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Predict the class of new items by the project's model.
@@ -58,8 +60,7 @@ def predict(
       parbals predict spam new.csv --out predicted.csv
       parbals predict pets more-photos/ --out predicted.jsonl
     """
-    from parbals_label.project.destinations import check_destination
-    from parbals_label.project.exports import write_export
+    from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.predict import (
         open_new_items,
         predicted_columns,
@@ -69,7 +70,7 @@ def predict(
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store, progress() as show:
-        check_destination(store.folder, out, str(data))
+        check_destination(folder, out, force=force)
         show("reading")
         learner = trained_learner(store)
         reading = {"id_column": id_column, "encoding": encoding, "split": split}
@@ -87,11 +88,11 @@ def predict(
         say(as_json, record, f"{count:,} items predicted from {n_labels:,} labels, in {out}.")
 
 
-def export_model(folder: Path, path: Path, *, with_audit: bool, as_json: bool) -> None:
+def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_json: bool) -> None:
     """Write the model of a project as arrays."""
     from parbals.errors import InputError
 
-    from parbals_label.project.destinations import check_destination
+    from parbals_label.project.exports import check_destination
     from parbals_label.project.model_files import ExportedModel
     from parbals_label.project.predict import FittedFeatures, trained_learner
     from parbals_label.store.store import Store
@@ -99,7 +100,7 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, as_json: bool) -
     if path.suffix.lower() != ".npz":
         raise InputError(f"--model is {path}; give it the ending .npz.")
     with Store.open(folder, read_only=True) as store, progress() as show:
-        check_destination(store.folder, path, store.settings.data)
+        check_destination(folder, path, force=force)
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)

@@ -19,11 +19,10 @@ from parbals.learner.words import (
 from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
 
-from parbals_label.project.decisions import stakes_of
 from parbals_label.project.features import COLUMNS, TABLE, load_features
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.quick import START
-from parbals_label.project.summary import overview
+from parbals_label.project.summary import overview, stakes_of
 from parbals_label.store.records import Lease, Why
 from parbals_label.store.store import Store
 from parbals_label.web.schemas import (

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict
 
-from parbals_label.project.log import log_rows
+from parbals_label.project.history import log_rows
 from parbals_label.store.store import Store
 from parbals_label.web.door import Door, Visitor
 from parbals_label.web.failures import StrictRoute, errors_of
