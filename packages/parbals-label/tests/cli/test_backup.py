@@ -16,7 +16,7 @@ def test_there_and_back_again(run, project, tmp_path):
     assert "b.zip is whole: 3 files" in run("check", "b.zip")
     assert run("restore", "b.zip", "again") == "60 items and 6 answers in again.\n"
     assert "again is sound: 60 items, 6 answers" in run("check", "again")
-    record = json.loads(run("backup", project, "b.zip", "--json"))
+    record = json.loads(run("backup", project, "b.zip", "--force", "--json"))
     assert (record["items"], record["answers"], record["file"]) == (60, 6, "b.zip")
     assert "ham" in run("status", "again")
 

@@ -81,9 +81,9 @@ class TestCommands:
     def test_a_project_whose_encoder_has_left_for_a_package_goes_on(
         self, messages, tmp_path, monkeypatch
     ):
-        monkeypatch.setitem(ENCODERS, "minilm-l6-v2", ENTRY)
-        create(tmp_path / "p", messages, {"strategy": "random"}, encoder="minilm-l6-v2")
-        monkeypatch.delitem(ENCODERS, "minilm-l6-v2")
+        monkeypatch.setitem(ENCODERS, "efficientnet-lite0", ENTRY)
+        create(tmp_path / "p", messages, {"strategy": "random"}, encoder="efficientnet-lite0")
+        monkeypatch.delitem(ENCODERS, "efficientnet-lite0")
         monkeypatch.setattr(table, "_other_entries", dict)
         batch = tmp_path / "batch.csv"
         self.run("next", tmp_path / "p", "-n", "3", "--out", batch)
@@ -93,7 +93,7 @@ class TestCommands:
             Store.open(tmp_path / "p") as store,
             pytest.raises(MissingDependencyError, match="parbals-encoders"),
         ):
-            embed_project(store, "minilm-l6-v2", None, lambda stage, done, total: None)
+            embed_project(store, "efficientnet-lite0", None, lambda stage, done, total: None)
 
     def test_an_encoder_that_is_not_there_stops_before_anything_is_read(self, messages, tmp_path):
         with pytest.raises(
@@ -195,7 +195,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from parbals_label.encoders import Encoder
-from parbals_label.project.features import encode_items
+from parbals_label.project.embedding import Recipe, encode
 
 class Wide(Encoder):
     kind, model = "text", "wide"
@@ -206,9 +206,8 @@ class Wide(Encoder):
 
 def peak(count):
     items = lambda: ((str(i), {"text": str(i)}) for i in range(count))
-    encoded = encode_items(
-        "wide", Wide(), items, count, ["text"], Path("."), lambda stage, done, total: None,
-        workspace=Path(sys.argv[2]))
+    recipe = Recipe("wide", Wide(), ["text"])
+    encoded = encode(recipe, items, count, lambda stage, done, total: None, Path(sys.argv[2]))
     assert encoded.features.shape == (count, 6), encoded.features.shape
     encoded.forget()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

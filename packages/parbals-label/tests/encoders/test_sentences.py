@@ -1,14 +1,16 @@
-"""Sentences: weights found without running their package, and what is the best that is there."""
+"""Sentences: the network against its definition, weights found without running their package."""
 
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from minilm_data import WIDTH, make_model
-from parbals.errors import MissingDependencyError
+from minilm_data import WIDTH, make_model, tensors, write
+from parbals.errors import InputError, MissingDependencyError
 from parbals_label.encoders import load_encoder
+from parbals_label.encoders.sentences import MiniLM, _normal_cdf, read_safetensors
 from parbals_label.encoders.table import better_encoder, default_encoder
+from scipy.special import erf, ndtr, softmax
 
 TEXTS = [f"good day {n}" if n % 2 else f"day of {n} goods" for n in range(40)]
 
@@ -60,3 +62,69 @@ def test_images_have_their_own():
     assert default_encoder("image") == "shapes"
     assert "parbals[encoders]" in better_encoder("shapes", Path("p"))
     assert better_encoder("bert-base-uncased", Path("p")) is None
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_model(tmp_path)
+
+
+def by_hand(of, tokens):
+    """One text, no padding: the definition."""
+
+    def norm(rows, name):
+        rows = rows - rows.mean(-1, keepdims=True)
+        return rows / rows.std(-1, keepdims=True) * of[f"{name}.weight"] + of[f"{name}.bias"]
+
+    def dense(rows, name):
+        return rows @ of[f"{name}.weight"].T + of[f"{name}.bias"]
+
+    rows = of["embeddings.word_embeddings.weight"][tokens]
+    rows = rows + of["embeddings.position_embeddings.weight"][: len(tokens)]
+    rows = norm(rows + of["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+    for layer in range(6):
+        at = f"encoder.layer.{layer}."
+        query, key, value = (
+            dense(rows, f"{at}attention.self.{n}").reshape(len(tokens), 12, 2)
+            for n in ("query", "key", "value")
+        )
+        seen = np.hstack(
+            [softmax(query[:, h] @ key[:, h].T / 2**0.5, axis=1) @ value[:, h] for h in range(12)]
+        )
+        rows = norm(
+            rows + dense(seen, f"{at}attention.output.dense"), f"{at}attention.output.LayerNorm"
+        )
+        wide = dense(rows, f"{at}intermediate.dense")
+        wide = wide * (1 + erf(wide / 2**0.5)) / 2
+        rows = norm(rows + dense(wide, f"{at}output.dense"), f"{at}output.LayerNorm")
+    mean = rows.mean(axis=0)
+    return mean / np.linalg.norm(mean)
+
+
+def test_rows_are_those_of_the_definition_whatever_else_is_in_the_batch(folder):
+    network = MiniLM(folder)
+    texts = [network.tokens(text) for text in ("good day", "day", "good good good day")]
+    assert texts[0] == [101, 103, 104, 102]
+    rows = network.encode(texts)
+    wanted = np.stack([by_hand(tensors(), text) for text in texts])
+    np.testing.assert_allclose(rows, wanted, atol=2e-5)
+
+
+def test_long_texts_are_cut(folder):
+    assert len(MiniLM(folder).tokens("day " * 400)) == 256
+
+
+def test_what_is_not_the_model_is_one_sentence(folder):
+    path = folder / "model.safetensors"
+    assert read_safetensors(path)["embeddings.LayerNorm.bias"].shape == (WIDTH,)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match=r"does not hold all-MiniLM-L6-v2 \(.*cut short"):
+        MiniLM(folder)
+    write(path, {"other": np.zeros(3, "<f4")})
+    with pytest.raises(InputError, match="does not hold all-MiniLM-L6-v2"):
+        MiniLM(folder)
+
+
+def test_the_normal_distribution_is_as_good_as_single_precision():
+    x = np.linspace(-9, 9, 10_001).astype(np.float32)
+    assert np.abs(_normal_cdf(x) - ndtr(x.astype(np.float64))).max() < 4e-7

@@ -16,11 +16,15 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 import pytest
 from parbals.errors import InputError, ProjectDamagedError
-from parbals_label.project import restore as module
-from parbals_label.project.backup import check_project, write_backup
+from parbals_label.project import backup as module
+from parbals_label.project.backup import (
+    check_backup,
+    check_project,
+    restore_backup,
+    write_backup,
+)
 from parbals_label.project.features import store_features
 from parbals_label.project.media import MediaError, read_image
-from parbals_label.project.restore import check_backup, restore_backup
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 

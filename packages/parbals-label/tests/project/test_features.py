@@ -1,10 +1,13 @@
 """Features beside the database: what is written is what is read, and damage is noticed."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from parbals.errors import InputError, ProjectDamagedError
 from parbals_label.encoders.base import Options
-from parbals_label.project.features import encode_items, load_features, open_encoder, store_features
+from parbals_label.project.embedding import Recipe, encode, open_encoder
+from parbals_label.project.features import load_features, store_features
 
 TEXTS = ["win a prize", "claim the prize now", "see you at noon", "dinner at noon", ""]
 
@@ -13,12 +16,10 @@ def items(contents):
     return lambda: ((str(i), content) for i, content in enumerate(contents))
 
 
-def encoded(encoder, contents, columns, base=None):
+def encoded(encoder, contents, columns, base=Path()):
     done = []
-    loaded = open_encoder(encoder, Options())
-    result = encode_items(
-        encoder, loaded, items(contents), len(contents), columns, base, lambda *at: done.append(at)
-    )
+    recipe = Recipe(encoder, open_encoder(encoder, Options()), columns, base=base)
+    result = encode(recipe, items(contents), len(contents), lambda *at: done.append(at))
     assert done[-1] == ("encoding", len(contents), len(contents))
     return result.features
 

@@ -185,7 +185,7 @@ class TestLists:
         rows = [{"t": text, "deep": {"list": [text, [text]]}} for text in texts]
         file = write(tmp_path / "rows.json", rows)
         for size in (1, 2, 3, 7, 1 << 18):  # wherever it is cut into pieces
-            monkeypatch.setattr("parbals_label.readers.json_list._CHUNK", size)
+            monkeypatch.setattr("parbals_label.readers.json_files._CHUNK", size)
             assert read(file) == rows
         packed = tmp_path / "rows.json.gz"
         packed.write_bytes(gzip.compress(file.read_bytes()))
@@ -216,8 +216,8 @@ class TestLists:
         assert str(error.value).count(". ") == 0
 
     def test_an_element_that_is_too_long(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("parbals_label.readers.json_list.LIMIT", 1000)
-        monkeypatch.setattr("parbals_label.readers.json_list._CHUNK", 100)
+        monkeypatch.setattr("parbals_label.readers.json_files.LIMIT", 1000)
+        monkeypatch.setattr("parbals_label.readers.json_files._CHUNK", 100)
         file = write(tmp_path / "rows.json", [{"a": 1}, {"a": "x" * 2000}])
         with pytest.raises(InputError, match="row 2 has more than 1,000 characters"):
             read(file)

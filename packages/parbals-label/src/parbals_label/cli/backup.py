@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.options import FOLDER, JSON
+from parbals.cli.options import FOLDER, FORCE, JSON
 from parbals.cli.output import progress, say
 
 __all__ = ["COMMANDS"]
@@ -16,13 +16,14 @@ _FEW = 5
 @click.command()
 @FOLDER
 @click.argument("file", type=click.Path(path_type=Path))
+@FORCE
 @JSON
-def backup(folder: Path, file: Path, as_json: bool) -> None:
+def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
     """Copy a project into one file, also while people label.
 
     FILE is a zip with the database, the journal, the features, the images that lie in DIR, and
-    their checksums; - is standard output. The page's links are not in it. An earlier backup under
-    that name is replaced when the new one is whole.
+    their checksums; - is standard output. The page's links are not in it. With --force an earlier
+    backup under that name is replaced when the new one is whole.
 
     \b
     Examples:
@@ -30,9 +31,9 @@ def backup(folder: Path, file: Path, as_json: bool) -> None:
       parbals backup spam - | ssh elsewhere 'cat > spam.zip'
     """
     from parbals_label.project.backup import write_backup
-    from parbals_label.project.destinations import check_destination
+    from parbals_label.project.exports import check_destination
 
-    check_destination(folder, file)
+    check_destination(folder, file, force=force)
     with progress(quiet=str(file) == "-") as show:
         show("copying")
         found = write_backup(folder, file)
@@ -74,7 +75,7 @@ def restore(file: Path, folder: Path, keep_links: bool, as_json: bool) -> None:
       parbals restore spam-monday.zip spam
       parbals restore spam-monday.zip spam --keep-links
     """
-    from parbals_label.project.restore import restore_backup
+    from parbals_label.project.backup import restore_backup
 
     with progress() as show:
         show("checking")
@@ -109,8 +110,7 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
       parbals check spam
       parbals check spam-monday.zip
     """
-    from parbals_label.project.backup import check_project
-    from parbals_label.project.restore import check_backup
+    from parbals_label.project.backup import check_backup, check_project
 
     faults: list[str] = []
     with progress() as show:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from parbals.cli.options import FOLDER, JSON, NO_REPORT
+from parbals.cli.options import FOLDER, FORCE, JSON, NO_REPORT
 from parbals.cli.output import about, progress, say, ticking
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _LONG = 10.0
     "--quick", is_flag=True, help="Choose at once: what the latest predictions are least sure of."
 )
 @click.option("--verbose", is_flag=True, help="Also say how the search for them went.")
+@FORCE
 @JSON
 def next_(
     folder: Path,
@@ -44,13 +45,13 @@ def next_(
     again: int | None,
     quick: bool,
     verbose: bool,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Choose the items worth labelling next and write them to a CSV; fill in its `label` column.
 
     Items stay out until they are answered; anyone who asks meanwhile gets different ones, chosen
-    with these in mind. A file that holds labels which were not told yet, or is not a batch file, is
-    never overwritten.
+    with these in mind.
 
     \b
     Examples:
@@ -61,7 +62,7 @@ def next_(
     from parbals.errors import InputError
 
     from parbals_label.project.batch_files import write_batch_csv
-    from parbals_label.project.destinations import check_batch_destination
+    from parbals_label.project.exports import check_destination
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
@@ -70,7 +71,7 @@ def next_(
             raise InputError(f"There is no batch {again}; there are {len(known)} so far.")
         # Before anything is chosen: items that are out without a file are easily forgotten.
         expected = max(known, default=0) + 1 if again is None else again
-        check_batch_destination(store, out or folder / f"batch-{expected}.csv", folder)
+        check_destination(folder, out or folder / f"batch-{expected}.csv", force=force)
         if again is None:
             number, notes = _choose(store, n_items, quick)
             positions = store.batch_positions(number)
@@ -81,7 +82,7 @@ def next_(
         rows = [(item.id, item.content) for item in store.items(positions)]
         try:
             if number != expected and out is None:  # another command came in between
-                check_batch_destination(store, path, folder)
+                check_destination(folder, path, force=force)
             write_batch_csv(path, rows, store.settings.columns, store.classes)
         except InputError as error:
             raise InputError(

@@ -4,7 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.options import ENCODER_OPTIONS, ENCODING, FOLDER, JSON, NAMES, SPLIT, comma_list
+from parbals.cli.options import (
+    ENCODER_OPTIONS,
+    ENCODING,
+    FOLDER,
+    FORCE,
+    JSON,
+    NAMES,
+    SPLIT,
+    comma_list,
+)
 from parbals.cli.output import progress, say
 
 __all__ = ["COMMANDS"]
@@ -229,8 +238,9 @@ def add(
 @click.option(
     "--out", type=click.Path(path_type=Path), help="CSV to write instead of lines; - is the screen."
 )
+@FORCE
 @JSON
-def history(folder: Path, item: str | None, out: Path | None, as_json: bool) -> None:
+def history(folder: Path, item: str | None, out: Path | None, force: bool, as_json: bool) -> None:
     """Everything that was answered and decided, oldest first, by the names of that time.
 
     \b
@@ -239,13 +249,12 @@ def history(folder: Path, item: str | None, out: Path | None, as_json: bool) -> 
       parbals history spam --item 17
       parbals history spam --out history.csv
     """
-    from parbals_label.project.destinations import check_destination
-    from parbals_label.project.exports import write_export
+    from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.history import COLUMNS, history_rows, history_text
     from parbals_label.store.store import Store
 
     if out is not None:
-        check_destination(folder, out)
+        check_destination(folder, out, force=force)
     with Store.open(folder, read_only=True) as store:
         rows = history_rows(store, item)
     if out is not None:

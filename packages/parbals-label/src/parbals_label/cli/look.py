@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.options import FOLDER, JSON, VERBOSE, Share
+from parbals.cli.options import FOLDER, FORCE, JSON, VERBOSE, Share
 from parbals.cli.output import progress, say
 
 __all__ = ["export", "salvage", "status"]
@@ -97,8 +97,9 @@ def status(
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the model instead: FILE.npz, arrays; FILE.skops, a scikit-learn pipeline.",
+    help="Write the model instead, as arrays (FILE.npz) that parbals.load_model reads.",
 )
+@FORCE
 @JSON
 def export(
     folder: Path,
@@ -108,6 +109,7 @@ def export(
     renew: bool,
     with_audit: bool,
     model: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Labels and predicted probabilities of every item, in a file safe to open in a spreadsheet.
@@ -120,20 +122,19 @@ def export(
       parbals export spam --renew
       parbals export spam --format jsonl --out - --labelled-only
       parbals export spam --format label-studio --out tasks.json
-      parbals export spam --model spam.skops
+      parbals export spam --model spam.npz
     """
-    from parbals_label.project.log import log_export
+    from parbals_label.project.history import log_export
 
     if model is not None:
         from parbals_label.cli.predict import export_model
 
-        export_model(folder, model, with_audit=with_audit, as_json=as_json)
+        export_model(folder, model, with_audit=with_audit, force=force, as_json=as_json)
         log_export(folder, "model")
         return
     from parbals.errors import InputError
 
-    from parbals_label.project.destinations import check_export_destination
-    from parbals_label.project.exports import write_export
+    from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.summary import export_columns, export_records, newer_answers
     from parbals_label.project.tool_exports import ending_of, write_tool_export
     from parbals_label.store.store import Store
@@ -142,7 +143,7 @@ def export(
         raise InputError("--with-audit says how to predict; add --renew or --model.")
     path = out or folder / f"export{ending_of(fmt) if fmt in _TOOLS else f'.{fmt}'}"
     with Store.open(folder, read_only=not renew) as store:
-        check_export_destination(store, path, folder)
+        check_destination(folder, path, force=force or out is None)  # its own file is renewed
         if renew and store.n_labelled:
             from parbals_label.project.engine import refresh
 
@@ -174,8 +175,9 @@ def export(
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="CSV to write; - is the screen."
 )
+@FORCE
 @JSON
-def salvage(folder: Path, out: Path, as_json: bool) -> None:
+def salvage(folder: Path, out: Path, force: bool, as_json: bool) -> None:
     """Take every answer that can be proved out of a damaged project; changes nothing in it.
 
     One row for each answer in the order given, revisions included. They come from the journal,
@@ -185,12 +187,11 @@ def salvage(folder: Path, out: Path, as_json: bool) -> None:
     Example:
       parbals salvage spam --out answers.csv
     """
-    from parbals_label.project.destinations import check_destination
-    from parbals_label.project.exports import write_export
+    from parbals_label.project.exports import check_destination, write_export
     from parbals_label.readers.cells import without_nul
     from parbals_label.store.store import Store
 
-    check_destination(folder, out)
+    check_destination(folder, out, force=force)
     columns = ["id", "position", "label", "annotator", "revision", "source", "comment", "created"]
     answers = list(Store.salvage(folder))
     rows = (

@@ -1,10 +1,9 @@
 """Leaving with a model: the command ``predict``, and what ``export --model`` writes."""
 
 from pathlib import Path
-from typing import Any
 
 import click
-from parbals.cli.options import ENCODING, FOLDER, JSON, NAMES, SPLIT
+from parbals.cli.options import ENCODING, FOLDER, FORCE, JSON, NAMES, SPLIT
 from parbals.cli.output import progress, say
 
 __all__ = ["export_model", "predict"]
@@ -37,6 +36,7 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
     help="By a model that also learns from the audit's labels. What they measured is the model "
     "without them.",
 )
+@FORCE
 @JSON
 def predict(
     folder: Path,
@@ -47,6 +47,7 @@ def predict(
     split: str | None,
     names: tuple[str, ...],
     with_audit: bool,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Predict the class of new items by the project's model.
@@ -59,8 +60,7 @@ def predict(
       parbals predict spam new.csv --out predicted.csv
       parbals predict pets more-photos/ --out predicted.jsonl
     """
-    from parbals_label.project.destinations import check_destination
-    from parbals_label.project.exports import write_export
+    from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.predict import (
         open_new_items,
         predicted_columns,
@@ -70,7 +70,7 @@ def predict(
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store, progress() as show:
-        check_destination(store.folder, out, str(data))
+        check_destination(folder, out, force=force)
         show("reading")
         learner = trained_learner(store)
         reading = {"id_column": id_column, "encoding": encoding, "split": split}
@@ -88,70 +88,28 @@ def predict(
         say(as_json, record, f"{count:,} items predicted from {n_labels:,} labels, in {out}.")
 
 
-def export_model(folder: Path, path: Path, *, with_audit: bool, as_json: bool) -> None:
-    """Write the model of a project, as arrays or for scikit-learn by the file's ending."""
+def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_json: bool) -> None:
+    """Write the model of a project as arrays."""
     from parbals.errors import InputError
-    from parbals.files import need
 
-    from parbals_label.project.destinations import check_destination
-    from parbals_label.project.fitted import FittedFeatures
+    from parbals_label.project.exports import check_destination
     from parbals_label.project.model_files import ExportedModel
-    from parbals_label.project.pipelines import pipeline_of, save_skops
-    from parbals_label.project.predict import trained_learner
+    from parbals_label.project.predict import FittedFeatures, trained_learner
     from parbals_label.store.store import Store
 
-    form = path.suffix.lower()
-    if form not in (".npz", ".skops"):
-        raise InputError(f"--model is {path}; give it the ending .npz (arrays) or .skops.")
-    if form == ".skops":
-        need("skops.io", "Writing a scikit-learn pipeline", "parbals[skops]")
+    if path.suffix.lower() != ".npz":
+        raise InputError(f"--model is {path}; give it the ending .npz.")
     with Store.open(folder, read_only=True) as store, progress() as show:
-        check_destination(store.folder, path, store.settings.data)
+        check_destination(folder, path, force=force)
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)
         exported = ExportedModel.of(model, fitted, store.classes, learner.stakes(model))
-        record: dict[str, Any] = {"file": str(path), "encoder": fitted.name}
-        takes = f"rows of the encoder {fitted.name}"
-        takes = "texts" if "vocabulary" in exported.arrays else takes
-        text = f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}."
-        if form == ".npz":
-            exported.save(path)
-            text += " Read it with parbals.load_model, or by the formula in docs/predict.md."
-        else:
-            show("writing")
-            pipeline = pipeline_of(exported)
-            save_skops(pipeline, path)
-            record["largest_difference"] = apart = _apart(exported, pipeline, fitted, store)
-            text += (
-                f" On items of the project its probabilities are within {apart:.1g} of those that "
-                "`parbals predict` gives."
-            )
-            if exported.stakes is not None and len(store.classes) > 2:
-                record["note"] = note = (
-                    f"Its predict() is the most probable class, not what {learner.metric} decides "
-                    "on: scikit-learn has no form for that with more than two classes. Arrays "
-                    "(.npz) decide as `parbals predict` does."
-                )
-                text += f" {note}"
-    say(as_json, record, text)
-
-
-def _apart(exported: Any, pipeline: Any, fitted: Any, store: Any) -> float:
-    """The largest difference of the two models' probabilities on some items of the project."""
-    import numpy as np
-
-    some = store.items(list(range(min(store.n_items, 1_000))))
-    base = Path(store.settings.media or ".")
-    items = [(item.id, item.content) for item in some]
-    if fitted.name == "given":
-        from parbals_label.project.features import features_of
-
-        rows = np.asarray(features_of(store)[: len(items)], np.float64)
-    else:
-        rows = fitted.encoded(items, base)
-    order = np.argsort(np.array(exported.classes))
-    start = [name for name, _ in pipeline.steps].index("one")
-    from_rows = pipeline[start:]  # what comes before makes these rows of texts
-    here = exported.predict_proba(rows)[:, order]
-    return float(np.abs(from_rows.predict_proba(rows) - here).max())
+        exported.save(path)
+    takes = "texts" if "vocabulary" in exported.arrays else f"rows of the encoder {fitted.name}"
+    say(
+        as_json,
+        {"file": str(path), "encoder": fitted.name},
+        f"The model of {len(learner.labelled):,} labels is in {path}; it takes {takes}. Read it "
+        "with parbals.load_model, or by the formula in docs/predict.md.",
+    )

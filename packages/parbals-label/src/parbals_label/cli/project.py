@@ -143,7 +143,7 @@ def init(
     from parbals_label.encoders.base import Options
     from parbals_label.encoders.table import better_encoder
     from parbals_label.project.create import Roles, create_project
-    from parbals_label.project.rare import rare_class_hint
+    from parbals_label.project.summary import rare_class_hint
     from parbals_label.store.store import Store
 
     strategy = strategy or DEFAULT

@@ -124,7 +124,7 @@ def log(folder: Path, as_json: bool) -> None:
     Example:
       parbals log spam --json
     """
-    from parbals_label.project.log import log_rows, log_text
+    from parbals_label.project.history import log_rows, log_text
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store:

@@ -30,10 +30,7 @@ AUTO = "auto"
 """Asks for :func:`default_encoder`."""
 
 _GROUP = "parbals.encoders"
-_EXAMPLES = (
-    "minilm-l6-v2",
-    "efficientnet-lite0",
-)  # projects may name them: they were in parbals once
+_EXAMPLE = "efficientnet-lite0"
 _THEIRS = (Entry, "encoder", "parbals_label.encoders.Entry")
 
 ENCODERS: dict[str, Entry] = {
@@ -96,7 +93,7 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
     others = _other_entries()
     if name in others:
         return load_entry(others[name], *_THEIRS), name
-    if name in _EXAMPLES:
+    if name == _EXAMPLE:
         raise MissingDependencyError(
             f"The encoder {name} is in the example package parbals-encoders; install it from "
             "parbals' source code with: pip install ./examples/parbals-encoders"

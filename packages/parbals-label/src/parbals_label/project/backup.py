@@ -1,42 +1,54 @@
-"""A project in one file, while people label; :mod:`parbals_label.project.restore` is the way back.
+"""A project in one file, made while people label, and the way back.
 
 A backup is a plain zip without compression: the database as SQLite copies it while it is in use,
 the journal, the matrices that the settings name, the images that lie in the project's folder, and
 ``SHA256SUMS``. So ``unzip`` makes a project of it, and ``sha256sum -c SHA256SUMS`` checks it,
 without parbals. What opens the page (its token) and what can be made again stay behind.
+
+Anybody may have sent a backup. It is hostile until it is proved: only names that
+:func:`write_backup` writes, plain members, no more bytes than the file has. They are written into a
+new folder, which takes its name only when every checksum and the project itself are found good.
+Nothing in it is run. Whoever made the file may know the links of the people in it, and has chosen
+where images are looked for, so that both end unless they are asked for.
 """
 
 import hashlib
+import io
 import os
 import re
+import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
-from parbals.errors import ProjectDamagedError, ProjectError
-from parbals.files import whole_file
+from parbals.errors import InputError, ProjectDamagedError, ProjectError
+from parbals.files import TEMPORARY_SUFFIX, sync_folder, whole_file
 
 from parbals_label.project.features import load_features
+from parbals_label.project.media import image_column
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.folder import FILE_NAME, is_project_file
 from parbals_label.store.journal import Journal
-from parbals_label.store.settings import ProjectSettings
 from parbals_label.store.store import Store
 
-__all__ = ["SUMS", "Contents", "check_project", "is_backup_name", "write_backup"]
+__all__ = ["Contents", "check_backup", "check_project", "restore_backup", "write_backup"]
 
-SUMS = "SHA256SUMS"
-_JOURNAL = "project.journal"
+_SUMS, _JOURNAL = "SHA256SUMS", "project.journal"
+_MATRICES = ("features", "predictions", "map")
 _OURS = re.compile(
     r"project\.sqlite3|project\.journal|SHA256SUMS|(features|predictions|map)-[0-9a-f]+\.npy"
 )
-_MATRICES = ("features", "predictions", "map")
+_SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _BLOCK = 1 << 20
 _TRIES = 5
+"""How often a backup begins again because somebody made new features meanwhile."""
+_MOST_LISTED = 32 << 20
+"""Bytes of a zip's list of members, which Python holds in memory: some 300,000 images."""
 
 
 @dataclass(frozen=True)
@@ -59,27 +71,17 @@ def check_project(folder: Path) -> tuple[Contents, list[str]]:
         if faults:
             return Contents(0, 0), faults
         for name in _MATRICES:
-            faults += _matrix_fault(store, name)
+            matrix = getattr(store.settings, name)
+            try:
+                if matrix is not None:
+                    load_features(folder, matrix, verify=True, encoder=store.settings.encoder)
+            except ProjectDamagedError as error:
+                # The page's worker replaces predictions and map as labels come, and makes them
+                # again where they are missing.
+                is_there = name == "features" or (folder / matrix.file).exists()
+                if is_there and getattr(store.settings, name) == matrix:
+                    faults.append(str(error))
         return Contents(store.n_items, store.revision()[0]), faults
-
-
-def _matrix_fault(store: Store, name: str) -> list[str]:
-    fault: list[str] = []
-    for _ in range(_TRIES):  # the page's worker replaces predictions and map as labels come
-        settings = store.settings
-        matrix = getattr(settings, name)
-        if matrix is None:
-            return []
-        try:
-            load_features(store.folder, matrix, verify=True, encoder=settings.encoder)
-            return []
-        except ProjectDamagedError as error:
-            fault = [str(error)]
-        if name != "features" and not (store.folder / matrix.file).exists():
-            return []  # it is made again
-        if getattr(store.settings, name) == matrix:
-            return fault
-    return fault
 
 
 def write_backup(folder: Path, file: Path) -> Contents:
@@ -89,24 +91,23 @@ def write_backup(folder: Path, file: Path) -> Contents:
     it. A damaged project is refused, so that no good backup is replaced by a bad one.
     """
     near = None if str(file) == "-" else Path(os.path.realpath(file)).parent
-    with (
-        tempfile.TemporaryDirectory(prefix=".parbals-", dir=near) as draft,
-        whole_file(file) as out,
-    ):
-        if hasattr(os, "fchmod"):
-            os.fchmod(out.fileno(), 0o600)  # what people wrote is nobody else's
-        for tries_left in reversed(range(_TRIES)):
-            with suppress(FileNotFoundError):
-                out.seek(0)
-                out.truncate()
-                return _write(folder, Path(draft), out, everything=tries_left > 0)
-        raise ProjectError(f"The features of {folder} were replaced meanwhile; try again.")
+    for _ in range(_TRIES):
+        with (
+            suppress(_ReplacedError),
+            tempfile.TemporaryDirectory(prefix=".parbals-", dir=near) as draft,
+            whole_file(file) as out,
+        ):
+            if hasattr(os, "fchmod"):
+                os.fchmod(out.fileno(), 0o600)  # what people wrote is nobody else's
+            return _write(folder, Path(draft), out)
+    raise ProjectError(f"The features of {folder} were replaced meanwhile; try again.")
 
 
-def _write(folder: Path, draft: Path, out: IO[bytes], *, everything: bool) -> Contents:
-    """One try; FileNotFoundError where a matrix was replaced between the copy and its turn."""
-    for path in draft.iterdir():
-        path.unlink()
+class _ReplacedError(Exception):
+    """A matrix was replaced between the copy of the settings and its turn."""
+
+
+def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
     with Store.open(folder, read_only=True) as store:
         # The journal's length first: it must not know answers that the copy lacks.
         size = Journal(folder).size()
@@ -121,8 +122,18 @@ def _write(folder: Path, draft: Path, out: IO[bytes], *, everything: bool) -> Co
             sums.add(name, draft / name)
         for name in _MATRICES:
             matrix = getattr(copy.settings, name)
-            if matrix is not None and _is_good(folder, name, copy.settings, must=everything):
+            if matrix is None:
+                continue
+            try:
+                load_features(folder, matrix, verify=True, encoder=copy.settings.encoder)
                 sums.add(matrix.file, folder / matrix.file)
+            except (ProjectDamagedError, FileNotFoundError):
+                if name == "features":
+                    with Store.open(folder, read_only=True) as store:
+                        if store.settings.features != matrix:
+                            raise _ReplacedError from None
+                    raise
+                # predictions and map are made again
         elsewhere = 0
         for value in _images(copy):
             image = _own_image(folder, value)
@@ -131,23 +142,8 @@ def _write(folder: Path, draft: Path, out: IO[bytes], *, everything: bool) -> Co
             elif value not in sums.lines:
                 sums.add(value, image)
         text = "".join(f"{digest}  {name}\n" for name, digest in sums.lines.items())
-        archive.writestr(_plain(SUMS), text.encode())
-        found = Contents(copy.n_items, copy.revision()[0], len(sums.lines), sums.n_bytes, elsewhere)
-    return found
-
-
-def _is_good(folder: Path, name: str, settings: ProjectSettings, *, must: bool) -> bool:
-    """Whether a matrix is what was written; FileNotFoundError where it ``must`` be and is not."""
-    matrix = getattr(settings, name)
-    try:
-        load_features(folder, matrix, verify=True, encoder=settings.encoder)
-    except ProjectDamagedError:
-        if must and not (folder / matrix.file).exists():
-            raise FileNotFoundError(matrix.file) from None
-        if name == "features":
-            raise
-        return False  # predictions and map are made again
-    return True
+        archive.writestr(_plain(_SUMS), text.encode())
+        return Contents(copy.n_items, copy.revision()[0], len(sums.lines), sums.n_bytes, elsewhere)
 
 
 class _Sums:
@@ -206,11 +202,6 @@ def _own_image(folder: Path, value: str) -> Path | None:
     return None
 
 
-def is_backup_name(name: str) -> bool:
-    """Whether a backup may hold a file of this name."""
-    return _OURS.fullmatch(name) is not None or _is_image_name(name)
-
-
 def _is_image_name(name: str) -> bool:
     """A relative path without tricks on any system, which no file of the project can have."""
     parts = PurePosixPath(name).parts
@@ -223,3 +214,150 @@ def _is_image_name(name: str) -> bool:
         and not any(part.startswith(".") or part.endswith((".", " ")) for part in parts)
         and not is_project_file(parts[0])
     )
+
+
+def restore_backup(file: Path, folder: Path, *, keep_links: bool = False) -> Contents:
+    """Make a project of a backup in a folder that is not there yet, or empty."""
+    parent = Path(os.path.abspath(folder)).parent
+    if os.path.lexists(folder) and (
+        folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())
+    ):
+        raise InputError(f"{folder} is there already and not an empty folder; name a new one.")
+    if not parent.is_dir():
+        raise InputError(f"There is no folder {parent} to restore into; make it first.")
+    with _opened(file) as (archive, sums):
+        n_bytes = sum(member.file_size for member in archive.infolist())
+        if shutil.disk_usage(parent).free < n_bytes:
+            raise InputError(f"The disk of {parent} has no room for {n_bytes:,} bytes; free some.")
+        draft = parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+        try:
+            draft.mkdir(mode=0o700)
+            for name, digest in sums.items():
+                _extract(archive, name, digest, draft, file)
+            found, faults = check_project(draft)
+            if faults:
+                raise ProjectDamagedError(f"{file} holds a damaged project: {faults[0]}")
+            ended, left = ((), None) if keep_links else _end_trust(draft, parent / folder.name)
+            if folder.exists():
+                folder.rmdir()
+            os.rename(draft, folder)
+            sync_folder(parent)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be written ({error.strerror}).") from None
+        except (ProjectError, ProjectDamagedError) as error:
+            reason = str(error).replace(str(draft), str(folder))
+            raise InputError(f"{file} was not restored. {reason}") from None
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return Contents(
+        found.items, found.answers, len(sums), n_bytes, links_ended=ended, images_left=left
+    )
+
+
+def _end_trust(draft: Path, folder: Path) -> tuple[tuple[str, ...], str | None]:
+    """End what its maker could use: people's links, and a folder of images of their choice.
+
+    The page shows the images of that folder to everybody who labels. Returns the names, and the
+    folder.
+    """
+    with Store.open(draft, read_only=True) as store:
+        is_team = any(person.invited for person in store.people())
+        media = None if image_column(store) is None else store.settings.media
+    if not is_team and media is None:
+        return (), None
+    with Store.open(draft) as store:
+        if media is not None:
+            store.update_settings(media=str(folder))
+        return store.revoke_all(), media
+
+
+def check_backup(file: Path) -> Contents:
+    """Compare every member of a backup with its checksum, without writing anything."""
+    with _opened(file) as (archive, sums):
+        n_bytes = sum(_extract(archive, name, sums[name], None, file) for name in sums)
+    return Contents(0, 0, len(sums), n_bytes)
+
+
+def _extract(archive: ZipFile, name: str, digest: str, folder: Path | None, file: Path) -> int:
+    """Copy a member into a folder of ours, or nowhere; its bytes must be those once written."""
+    seen, size, path = hashlib.sha256(), 0, os.devnull
+    flags = os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    if folder is not None:
+        path = str(folder / name)
+        (folder / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags |= os.O_CREAT | os.O_EXCL
+    with open(os.open(path, flags, 0o600), "wb") as target, archive.open(name) as source:
+        while block := source.read(_BLOCK):
+            seen.update(block)
+            size += len(block)
+            target.write(block)
+        target.flush()
+        if folder is not None:
+            os.fsync(target.fileno())
+    if seen.hexdigest() != digest:
+        raise InputError(f"{file} is damaged: {name} is not what was written; use another backup.")
+    return size
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[ZipFile, dict[str, str]]]:
+    """A backup whose members may be read, and their checksums; else one sentence."""
+    if not file.is_file():
+        raise InputError(f"There is no backup {file}.")
+    try:
+        with _Bounded(io.FileIO(file)) as source, ZipFile(source) as archive:
+            _check_members(archive, file)
+            yield archive, _read_sums(archive, file)
+    except (BadZipFile, LargeZipFile, EOFError, NotImplementedError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} is not a backup of parbals, or is damaged ({error}); use another one."
+        ) from None
+
+
+class _Bounded(io.BufferedReader):
+    """A file whose list of members, which zipfile reads at once, cannot fill the memory."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _MOST_LISTED:
+            raise BadZipFile("its list of files is too long")
+        return super().read(_MOST_LISTED if size is None or size < 0 else size)
+
+    def seek(self, target: int, whence: int = 0, /) -> int:
+        try:
+            return super().seek(target, whence)
+        except (OSError, ValueError):
+            raise BadZipFile("it names a place outside of itself") from None
+
+
+def _check_members(archive: ZipFile, file: Path) -> None:
+    size, names = 0, set[str]()
+    for member in archive.infolist():
+        name = member.filename
+        size += member.file_size
+        is_plain = member.compress_type == ZIP_STORED and not member.flag_bits & 1
+        if not _is_ours(name) or not is_plain or member.file_size != member.compress_size:
+            raise InputError(
+                f"{file} holds {name[:100]!r}, which `parbals backup` does not write; nothing was "
+                "restored."
+            )
+        if name.casefold() in names:  # some disks do not tell capitals apart
+            raise InputError(f"{file} holds {name!r} twice; nothing was restored.")
+        names.add(name.casefold())
+    if size > file.stat().st_size:
+        raise InputError(f"{file} says it holds more bytes than it has; nothing was restored.")
+
+
+def _read_sums(archive: ZipFile, file: Path) -> dict[str, str]:
+    names = set(archive.namelist())
+    if not {_SUMS, FILE_NAME} <= names or archive.getinfo(_SUMS).file_size > _MOST_LISTED:
+        raise InputError(f"{file} is not a backup of parbals: it has no list of checksums.")
+    lines = archive.read(_SUMS).decode().splitlines()
+    sums = {match[2]: match[1] for match in map(_SUM.fullmatch, lines) if match}
+    if len(lines) != len(sums) or sums.keys() != names - {_SUMS}:
+        raise InputError(f"{file} is damaged: its list of checksums is not that of its files.")
+    return sums
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a backup may hold a file of this name."""
+    return _OURS.fullmatch(name) is not None or _is_image_name(name)

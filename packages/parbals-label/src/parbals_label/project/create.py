@@ -10,17 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, ProjectError
+from parbals.features.reading import guess_reading
+from parbals.features.table import is_text, tells_apart
 from parbals.learner.audit import draw_audit
 from parbals.learner.metric import METRICS, check_metric, metric_of
 
 from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.encoders.table import AUTO, default_encoder
-from parbals_label.project.embedding import Made, make_features
-from parbals_label.project.features import COLUMNS, GIVEN, TABLE, open_encoder, store_features
-from parbals_label.project.table import all_numbers, holds_classes, reads_as_numbers, sort_columns
+from parbals_label.project.embedding import (
+    Encoded,
+    Recipe,
+    columns_of,
+    make_features,
+    open_encoder,
+)
+from parbals_label.project.features import COLUMNS, GIVEN, TABLE, store_features
 from parbals_label.readers.items import classes_in, id_column_of, plan_items
-from parbals_label.readers.numbers import feature_blocks
+from parbals_label.readers.numbers import check_numbers
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column
 from parbals_label.store.folder import FOLDER_MODE
@@ -110,9 +117,8 @@ def create_project(
             f"{settings['find']!r}, which is to be found, is not one of the classes: "
             f"{', '.join(classes)}."
         )
-    if known == COLUMNS:
-        for _ in feature_blocks(source, columns):  # here a bad cell still has a row and a file
-            pass
+    if encoder == COLUMNS:
+        check_numbers(source, columns)  # here a bad cell still has a row and a file
     # Never numbers in silence where there are ids: labels told by id would go to the wrong items.
     roles = replace(roles, id=id_column_of(source, roles.label) if roles.id is None else roles.id)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -136,9 +142,11 @@ def create_project(
             store.update_settings(columns=list(store.items([0])[0].content))
             if source.features is not None and known == GIVEN:
                 store.update_settings(features=store_features(store.folder, source.features))
-                made = Made(int(source.features.shape[1]))
+                made = Encoded(source.features)
             else:
-                made = make_features(store, known, loaded, columns, plan.table, how, progress)
+                base = media_folder(data)
+                recipe = Recipe(known, loaded, columns, plan.table, base, how)
+                made = make_features(store, recipe, progress)
             created = Created(
                 store.n_items,
                 labels,
@@ -181,17 +189,17 @@ def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[s
         check_column(source, column)
     used = {*roles.text, roles.image, roles.label, roles.id or id_column_of(source, roles.label)}
     others = [name for name in source.columns if name not in used]
-    answers = [name for name in others if holds_classes(source, name, classes)]
+    answers = [name for name in others if _holds_classes(source, name, classes)]
     others = [name for name in others if name not in answers]
     features, notes = list(roles.features), tuple[str, ...]()
     if features == ["all"] and "all" not in source.columns:
-        features, texts, names = sort_columns(source, others)
+        features, texts, names = _sort_columns(source, others)
         reasons = {"it only tells the rows apart": names, "it is a text; --text reads it": texts}
         reasons[_ANSWERS] = answers
         notes = tuple(f"{n!r} is left out: {why}." for why, some in reasons.items() for n in some)
     for column in features:
         check_column(source, column)
-    for column in sort_columns(source, features)[1]:
+    for column in _sort_columns(source, features)[1]:
         raise InputError(
             f"The column {column!r} of {source.name} holds sentences; say --text {column} to read "
             "them."
@@ -201,19 +209,49 @@ def _plan(source: Source, roles: Roles, encoder: str | None, classes: Sequence[s
     if roles.image:
         return _Plan(encoder or default_encoder("image"), [roles.image], features, notes)
     if features:
-        plain = encoder is None and all_numbers(source, features)
+        plain = encoder is None and _all_numbers(source, features)
         return _Plan(encoder or (COLUMNS if plain else TABLE), features, notes=notes)
     if source.features is not None:
         return _Plan(GIVEN, [])
     if source.kind == "images":
         return _Plan(encoder or default_encoder("image"), ["image"])
-    table, texts, _ = sort_columns(source, others)
-    if len(others) == 1 and (encoder or not reads_as_numbers(source, others[0])):
+    table, texts, _ = _sort_columns(source, others)
+    if len(others) == 1 and (encoder or not _reads_as_numbers(source, others[0])):
         notes = tuple(f"{name!r} is left out: {_ANSWERS}." for name in answers)
         return _Plan(encoder or default_encoder("text"), others, notes=notes)
     if table and not texts and encoder is None:
         return _plan(source, replace(roles, features=("all",)), None, classes)
     raise InputError(_which_columns(source, others, table, texts))
+
+
+def _all_numbers(source: Source, columns: Sequence[str]) -> bool:
+    """Whether every cell of the columns is a plain number, so that they need no pipeline."""
+    try:
+        check_numbers(replace(source, rows=lambda: iter(source.head)), columns)
+        check_numbers(source, columns)  # the file itself only where its first rows are numbers
+    except InputError:
+        return False
+    return True
+
+
+def _reads_as_numbers(source: Source, column: str) -> bool:
+    """Whether a column holds numbers, dates or times rather than names or texts."""
+    return guess_reading([row.values[column] for row in source.head]) is not None
+
+
+def _holds_classes(source: Source, column: str, classes: Sequence[str]) -> bool:
+    """Whether the entries of a column are classes: taken for features it would give them away."""
+    cells = (row.values[column] for row in source.head)
+    entries = {cell.strip().casefold() for cell in cells if isinstance(cell, str) and cell.strip()}
+    return bool(entries) and entries <= {name.strip().casefold() for name in classes}
+
+
+def _sort_columns(source: Source, columns: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Columns nobody asked for: those of a table, sentences, and those that only name the rows."""
+    seen = columns_of((row.values for row in source.head), columns)
+    texts = [name for name in columns if is_text(seen[name])]
+    names = [name for name in columns if name not in texts and tells_apart(name, seen[name])]
+    return [name for name in columns if name not in {*texts, *names}], texts, names
 
 
 def _which_columns(source: Source, others: list[str], table: list[str], texts: list[str]) -> str:

@@ -1,36 +1,110 @@
-"""The features of a whole project: encoded texts or images, a table, or both side by side."""
+"""The features of a whole project: encoded texts or images, a table, or both side by side.
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+Encoders turn the items' columns into rows: those of :mod:`parbals_label.encoders`, ``columns``,
+which takes numbers as they are, and ``table``, which reads numbers, categories, dates, yes and no,
+with gaps. Whatever grows with the number of items lies in files, not in memory.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
+from parbals.features.scratch import ROWS, reduced_rows, scratch, standardised_rows
+from parbals.features.table import TableEncoding
+from parbals.files import cache_folder
 
-from parbals_label.encoders.base import Encoder, Options
-from parbals_label.encoders.embedding import Progress
-from parbals_label.encoders.table import AUTO, default_encoder
-from parbals_label.project.features import (
-    COLUMNS,
-    TABLE,
-    Encoded,
-    Items,
-    encode_items,
-    open_encoder,
-    store_features,
-)
-from parbals_label.project.table import beside, encode_table
+from parbals_label.encoders.base import Encoder, Kind, Options, slug
+from parbals_label.encoders.embedding import Progress, embed
+from parbals_label.encoders.row_file import sidecar_path
+from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
+from parbals_label.project.features import COLUMNS, TABLE, store_features
 from parbals_label.store.store import Store
 
-__all__ = ["Made", "embed_project", "encode_project", "item_pairs", "make_features"]
+__all__ = [
+    "Encoded",
+    "Items",
+    "Recipe",
+    "columns_of",
+    "contents_of",
+    "embed_project",
+    "encode",
+    "fit_table",
+    "item_pairs",
+    "make_features",
+    "number_of",
+    "open_encoder",
+]
+
+_LENGTH = 3.0
+"""Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
+about this length. A table beside them gets it too, so that neither drowns the other."""
+_FORGOTTEN_AFTER = 30 * 24 * 3600
+"""Seconds after which nobody comes back for the rows of an interrupted run."""
+_LEARN_FROM = 20_000
+"""Rows that show a table's bins and values as well as all rows do."""
+
+
+class Items(Protocol):
+    """Items of a project, which can be gone through more than once."""
+
+    def __call__(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(id, columns) of every item, in order."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """Features that were made, and what there is to say about them."""
+class Recipe:
+    """How items become features.
 
-    n_features: int
+    Attributes:
+        name: the encoder's, or ``columns`` or ``table``, for which ``encoder`` is None.
+        columns: what it reads; table: further columns, whose features stand beside.
+        base: the folder that paths of images start from.
+    """
+
+    name: str
+    encoder: Encoder | None
+    columns: Sequence[str]
+    table: Sequence[str] = ()
+    base: Path = Path()
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Features (N, D) float32, in a file if they are many; positions of items not read are listed.
+
+    Such an item's row is zero, the mean of all. ``notes`` are sentences for people. ``forget``
+    removes what was kept so that an interrupted run could go on; call it when the features are
+    stored.
+    """
+
+    features: np.ndarray
+    unreadable: tuple[int, ...] = ()
+    cached: Path | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    def forget(self) -> None:
+        if self.cached is not None:
+            for path in (self.cached, sidecar_path(self.cached)):
+                path.unlink(missing_ok=True)
+
+
+def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encoder | None:
+    """The encoder, loaded; None for ``columns`` and ``table``, which need none."""
+    if name in (COLUMNS, TABLE):
+        return None
+    return load_encoder(name, options, kind, (COLUMNS, TABLE))
 
 
 def embed_project(
@@ -41,15 +115,14 @@ def embed_project(
     *,
     table: list[str] | None = None,
     encode_with: Options | None = None,
-) -> Made:
+) -> Encoded:
     """Make the features of a project again. Labels and batches stay.
 
     ``table``: further columns beside encoded texts or images; by default as last time.
     """
-    settings = store.settings
+    settings, how = store.settings, encode_with or Options()
     if encoder == AUTO:
         encoder = default_encoder(settings.encoded_kind or "text")
-    how = encode_with or Options()
     chosen = columns or list(settings.encoded_columns or settings.columns)
     further = [] if encoder in (COLUMNS, TABLE) else list(table or settings.table_columns)
     known = settings.columns or chosen
@@ -57,94 +130,204 @@ def embed_project(
         if column not in known:
             raise InputError(f"The project has no column {column!r}; it has {', '.join(known)}.")
     # The columns of last time hold what the last encoder could read.
-    return make_features(
-        store,
-        encoder,
-        open_encoder(encoder, how, None if columns else settings.encoded_kind),
-        chosen,
-        further,
-        how,
-        progress,
-    )
+    loaded = open_encoder(encoder, how, None if columns else settings.encoded_kind)
+    base = Path(settings.media or ".")
+    return make_features(store, Recipe(encoder, loaded, chosen, further, base, how), progress)
 
 
-def make_features(
-    store: Store,
-    name: str,
-    encoder: Encoder | None,
-    columns: list[str],
-    table: list[str],
-    how: Options,
-    progress: Progress,
-) -> Made:
+def make_features(store: Store, recipe: Recipe, progress: Progress) -> Encoded:
     """Encode the items of a project, and keep the features in it."""
-    settings = store.settings
-    old = settings.features
-    encoded = encode_project(
-        lambda: item_pairs(store),
-        store.n_items,
-        name,
-        encoder,
-        columns,
-        table,
-        Path(settings.media or "."),
-        how,
-        progress,
-        store.folder,
-    )
+    old = store.settings.features
+    encoded = encode(recipe, lambda: item_pairs(store), store.n_items, progress, store.folder)
     written = store_features(store.folder, encoded.features)
     store.update_settings(
         features=written,
-        encoder=name,
-        encoded_columns=columns,
-        table_columns=table,
-        encoded_kind=None if encoder is None else encoder.kind,
+        encoder=recipe.name,
+        encoded_columns=recipe.columns,
+        table_columns=recipe.table,
+        encoded_kind=None if recipe.encoder is None else recipe.encoder.kind,
         unreadable=list(encoded.unreadable),
     )
     encoded.forget()
     if old is not None and old.file != written.file:
         (store.folder / old.file).unlink(missing_ok=True)
-    return Made(int(encoded.features.shape[1]), encoded.notes)
-
-
-def encode_project(
-    items: Items,
-    n_items: int,
-    name: str,
-    encoder: Encoder | None,
-    columns: list[str],
-    table: list[str],
-    base: Path,
-    how: Options,
-    progress: Progress,
-    workspace: Path,
-) -> Encoded:
-    """Features (N, D) of items: ``columns`` by the encoder, and the columns ``table`` beside."""
-    if name == TABLE:
-        rows, notes = encode_table(items, n_items, columns, workspace, progress)
-        return Encoded(rows, notes=notes)
-    encoded = encode_items(
-        name,
-        encoder,
-        items,
-        n_items,
-        columns,
-        base,
-        progress,
-        options=how,
-        workspace=workspace,
-    )
-    notes = ()
-    if n_bad := len(encoded.unreadable):
-        notes = (f"{n_bad:,} of {n_items:,} items could not be read; their features are blank.",)
-    if not table:
-        return replace(encoded, notes=notes)
-    rows, more = encode_table(items, n_items, table, workspace, progress)
-    both = beside(encoded.features, rows, workspace)
-    return replace(encoded, features=both, notes=(*notes, *more))
+    return encoded
 
 
 def item_pairs(store: Store) -> Iterator[tuple[str, dict[str, Any]]]:
     """(id, columns) of every item."""
     for item in store.iter_items():
         yield item.id, item.content
+
+
+def encode(
+    recipe: Recipe, items: Items, n_items: int, progress: Progress, workspace: Path | None = None
+) -> Encoded:
+    """Features (N, D) of items; ``workspace`` is a folder with room for the features once more."""
+    if recipe.name == TABLE:
+        return _encode_table(items, n_items, recipe.columns, workspace, progress)
+    encoded = _encode_columns(recipe, items, n_items, progress, workspace)
+    progress("encoding", n_items, n_items)
+    if encoded.features.shape[1] == 0:
+        raise InputError(
+            f"The encoder {recipe.name} found nothing to distinguish the items by in "
+            f"{', '.join(recipe.columns)}."
+        )
+    notes: tuple[str, ...] = ()
+    if n_bad := len(encoded.unreadable):
+        notes = (f"{n_bad:,} of {n_items:,} items could not be read; their features are blank.",)
+    if not recipe.table:
+        return replace(encoded, notes=notes)
+    table = _encode_table(items, n_items, recipe.table, workspace, progress)
+    both = _beside(encoded.features, table.features, workspace)
+    return replace(encoded, features=both, notes=(*notes, *table.notes))
+
+
+def _encode_columns(
+    recipe: Recipe, items: Items, n_items: int, progress: Progress, workspace: Path | None
+) -> Encoded:
+    """What the encoder makes of its columns.
+
+    Rows have length 3 on the average. Those of encoders that are not ``reduced`` already are first
+    brought to 99 % of their variance by PCA; they are written to parbals' cache, where an
+    interrupted run finds them again.
+    """
+    encoder, columns = recipe.encoder, recipe.columns
+    if encoder is None:
+        return Encoded(_numbers(items, n_items, columns, workspace, progress))
+    contents = contents_of(items, columns, recipe.base, encoder.kind)
+    encoder.fit(contents, n_items)
+    if encoder.reduced:
+        return Encoded(_reduced(encoder, contents, n_items, workspace, progress))
+    # The same data, encoded again: where an interrupted run, or one that was refused, goes on.
+    parts = [encoder.model, str(recipe.base.resolve()), str(n_items), *columns]
+    key = hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
+    target = cache_folder() / "embeddings" / f"{slug(recipe.name)[:60]}-{key}.npy"
+    _sweep(target.parent)
+    made = embed(encoder, recipe.name, contents, n_items, target, recipe.options, progress=progress)
+    unreadable = tuple(row for row, _ in made.skipped)
+    rows = np.load(target, mmap_mode="r", allow_pickle=False)
+    return Encoded(reduced_rows(rows, _LENGTH, workspace, unreadable), unreadable, target)
+
+
+def contents_of(
+    items: Items, columns: Sequence[str], base: Path, kind: Kind
+) -> Callable[[], Iterator[tuple[str, Any]]]:
+    """What an encoder reads of each item, under the name a person would look for."""
+
+    def texts() -> Iterator[tuple[str, Any]]:
+        for name, content in items():
+            yield f"item {name!r}", "\n".join(str(content.get(column) or "") for column in columns)
+
+    def images() -> Iterator[tuple[str, Any]]:
+        for name, content in items():
+            path = base / str(content.get(columns[0]) or "")
+            yield f"image of item {name!r}, {path}", path
+
+    return texts if kind == "text" else images
+
+
+def _reduced(
+    encoder: Encoder,
+    contents: Any,
+    n_items: int,
+    workspace: Path | None,
+    progress: Progress,
+) -> np.ndarray:
+    """Rows of an encoder that learns from the items itself, of length 3 on the average."""
+    walk, done = contents(), 0
+    rows = None
+    while block := [encoder.prepare(item) for _, item in islice(walk, ROWS)]:
+        codes = encoder.encode(block)
+        rows = scratch((n_items, codes.shape[1]), workspace) if rows is None else rows
+        rows[done : done + len(block)] = _LENGTH * codes
+        release_pages(rows)
+        done += len(block)
+        progress("encoding", done, n_items)
+    if rows is None:
+        raise InputError("There are no items to encode.")
+    return rows
+
+
+def _numbers(
+    items: Items, n_items: int, columns: Sequence[str], workspace: Path | None, progress: Progress
+) -> np.ndarray:
+    """Numbers as they are, each column scaled to mean 0 and deviation 1."""
+    rows = scratch((n_items, len(columns)), workspace, "<f8")
+    for done, (name, content) in enumerate(items()):
+        if done % ROWS == 0:
+            progress("encoding", done, n_items)
+            release_pages(rows)
+        for place, column in enumerate(columns):
+            rows[done, place] = number_of(content.get(column), name, column)
+    return standardised_rows(rows, workspace)
+
+
+def number_of(value: Any, name: str, column: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise InputError(
+            f"Item {name!r}, column {column!r}, is {value!r}, which is not a finite number; leave "
+            "the column out, or correct the data and make the project again."
+        )
+    return number
+
+
+def _sweep(folder: Path) -> None:
+    """Rows of projects that were given up: nobody came back for them in a month."""
+    for path in folder.glob("*.npy*") if folder.is_dir() else ():
+        if path.stat().st_mtime < time.time() - _FORGOTTEN_AFTER:
+            path.unlink(missing_ok=True)
+
+
+def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncoding:
+    """Bins, values and means of the items, of 20,000 evenly spread where there are more."""
+    step = max(1, -(-n_items // _LEARN_FROM))
+    sample = columns_of((content for _, content in islice(items(), 0, None, step)), columns)
+    return TableEncoding.fit(sample, is_asked_for=True)
+
+
+def _encode_table(
+    items: Items,
+    n_items: int,
+    columns: Sequence[str],
+    workspace: Path | None,
+    progress: Progress,
+) -> Encoded:
+    """Features (N, D) float32 in a file, and what is to be said about the columns."""
+    encoding = fit_table(items, n_items, columns)
+    rows = scratch((n_items, encoding.width), workspace)
+    walk, done = items(), 0
+    while part := [content for _, content in islice(walk, ROWS)]:
+        rows[done : done + len(part)] = encoding.transform(columns_of(part, columns))
+        release_pages(rows)
+        done += len(part)
+        progress("encoding", done, n_items)
+    return Encoded(rows, notes=encoding.notes)
+
+
+def _beside(encoded: np.ndarray, table: np.ndarray, workspace: Path | None) -> np.ndarray:
+    """Both side by side; the table's rows are centred and get the length that encoded rows have."""
+    blocks = list(block_rows(len(table), ROWS))
+    centre = sum(table[block].sum(axis=0, dtype=np.float64) for block in blocks) / len(table)
+    total = sum(float(np.square(table[block] - centre).sum()) for block in blocks)
+    factor = _LENGTH / np.sqrt(total / len(table)) if total else 1.0
+    n_encoded = encoded.shape[1]
+    rows = scratch((len(table), n_encoded + table.shape[1]), workspace)
+    for block in blocks:
+        rows[block, :n_encoded] = encoded[block]
+        rows[block, n_encoded:] = (table[block] - centre) * factor
+        release_pages(rows)
+    return rows
+
+
+def columns_of(contents: Iterable[dict[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Name → cells; None where an item has none."""
+    table: dict[str, list[Any]] = {name: [] for name in names}
+    for content in contents:
+        for name, cells in table.items():
+            cells.append(content.get(name))
+    return table

@@ -1,8 +1,10 @@
-"""The model's side of a project: what to label next, and what it predicts. Loads JAX."""
+"""The model's side of a project: what to label next, and what it predicts."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,19 +12,28 @@ from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.metric import metric_of
 from parbals.learner.report import Report
+from parbals.posterior.predictive import add_bias
 from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.features import features_of, store_features
-from parbals_label.project.similar import similar_items
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
 
-__all__ = ["NothingFreeError", "choose_batch", "learner_of", "pending_of", "refresh"]
+__all__ = [
+    "NothingFreeError",
+    "choose_batch",
+    "learner_of",
+    "open_project",
+    "pending_of",
+    "refresh",
+]
 
-_ENTRIES = 2**22  # of features, read and predicted at a time
+_ENTRIES = 2**22  # of features, read and predicted at a time: 32 MB
 _TRIES = 20
+_DEPENDS = 0.5
+"""The posterior correlation above which one label moves the prediction of another item."""
 _ONE_EACH = ("indices", "scores", "initial_scores", "effective_sample_size", "n_exact")
 """What a batch has one of for each item."""
 
@@ -133,7 +144,7 @@ def choose_batch(
                     "n_audit": int(np.isin(batch.indices, learner.audit).sum()),
                     "notes": list(batch.notes),
                     "seconds": round(time.monotonic() - began, 3),
-                    "similar": similar_items(learner, batch.indices),
+                    "similar": _similar_items(learner, batch.indices),
                 },
                 annotator=annotator,
                 expires=expires,
@@ -200,3 +211,43 @@ def refresh(
         if file is not None and (kept is None or file.file != kept.file):
             (store.folder / file.file).unlink(missing_ok=True)
     return report
+
+
+def _similar_items(learner: ActiveLearner, positions: np.ndarray) -> dict[str, int]:
+    """Position → about how many items of the pool have a prediction that hangs on this label.
+
+    An item depends on another where the posterior correlation of their scores,
+
+        ρ_a = cov(f_a(x), f_a(x')) / (sd f_a(x) · sd f_a(x')),
+
+    is above a half on average over the channels a: learning one then moves the other. It is counted
+    among the targets (M, D) and scaled to the pool. Empty for models that are not Gaussian.
+    """
+    model = learner.fitted() if learner.can_fit else None
+    gaussian = getattr(model, "gaussian", None)
+    if gaussian is None or not len(learner.training_set()[0]):
+        return {}
+    channels = gaussian.channels
+    there, here = (
+        add_bias(np.asarray(rows, np.float64))
+        for rows in (learner.target_rows(), learner.pool_rows(positions))
+    )
+    covariance = there @ channels.covariance_with(here)  # (A, M, B)
+    spread = [np.sqrt(np.maximum(channels.marginals(X)[1].T, 1e-30)) for X in (there, here)]
+    correlation = (covariance / (spread[0][:, :, None] * spread[1][:, None])).mean(axis=0)
+    share = (correlation > _DEPENDS).mean(axis=0)  # (B,)
+    counts = np.rint(share * learner.pool.n_rows).astype(int).tolist()
+    return {str(p): n for p, n in zip(np.asarray(positions).tolist(), counts, strict=True)}
+
+
+def open_project(folder: str | PathLike[str]) -> ActiveLearner:
+    """The learner of the project in ``folder``, as it stands: its items by their ids, its labels.
+
+    It is a copy. Telling it labels, or asking it, changes the copy alone: nothing is written to the
+    project, and labels that the project gets later do not appear here. To give labels to the
+    project itself use ``parbals tell`` or the page.
+    """
+    with Store.open(Path(folder), read_only=True) as store:
+        learner = learner_of(store)
+        learner.name_items([item.id for item in store.iter_items()])
+    return learner

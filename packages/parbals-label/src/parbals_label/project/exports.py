@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 from typing import IO, Any
 
 from parbals.errors import InputError
@@ -14,12 +16,34 @@ from parbals.files import need, whole_file
 
 from parbals_label.readers.cells import cell_text, plain_value, safe_cell
 from parbals_label.readers.source import check_columns, short
+from parbals_label.store.folder import is_project_file
 
-__all__ = ["FORMATS", "write_export"]
+__all__ = ["FORMATS", "check_destination", "write_export"]
 
 FORMATS = ("csv", "jsonl", "parquet")
 _SLICE = 4_096
 _INT64 = 1 << 63
+
+
+def check_destination(folder: Path, path: Path, *, force: bool = False) -> None:
+    """Refuse a file of the project and, without ``force``, one that is there; "-" is the screen.
+
+    A link in the project's folder is refused too: whoever made the project chose where it leads.
+    """
+    if str(path) == "-":
+        return
+    real = Path(os.path.realpath(path))
+    if real.parent == folder.resolve() and is_project_file(real.name):
+        raise InputError(f"{path} is a file of the project itself; name another with --out.")
+    if path.is_symlink() and path.parent.resolve() == folder.resolve():
+        raise InputError(
+            f"{path} is a link that leads out of the project's folder; name a file with --out."
+        )
+    if real.is_dir() or not real.parent.is_dir():
+        fault = "is a folder" if real.is_dir() else f"cannot be written: there is no {real.parent}"
+        raise InputError(f"{path} {fault}; name a file in a folder that is there.")
+    if real.exists() and not force:
+        raise InputError(f"{path} is there already; name another file, or replace it by --force.")
 
 
 def write_export(

@@ -18,8 +18,8 @@ from parbals.features.scratch import ROWS, scratch
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
 from parbals_label.project.create import media_folder
-from parbals_label.project.embedding import encode_project, item_pairs
-from parbals_label.project.features import GIVEN, Encoded, features_of, open_encoder, store_features
+from parbals_label.project.embedding import Encoded, Recipe, encode, item_pairs, open_encoder
+from parbals_label.project.features import GIVEN, features_of, store_features
 from parbals_label.readers.items import NUMBERED, id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column, short
@@ -89,18 +89,15 @@ def add_items(
         kept = [place for place in range(n_new + len(known)) if place not in known]
         encoded = Encoded(_stacked(store, source, kept))
     else:
-        encoded = encode_project(
-            everything,
-            n_before + n_new,
+        recipe = Recipe(
             str(settings.encoder),
             encoder,
-            list(settings.encoded_columns),
-            list(settings.table_columns),
+            settings.encoded_columns,
+            settings.table_columns,
             Path(settings.media or "."),
             how,
-            progress,
-            store.folder,
         )
+        encoded = encode(recipe, everything, n_before + n_new, progress, store.folder)
     written = store_features(store.folder, encoded.features)
     labels = [
         Submission(n_before + place, label)
@@ -126,8 +123,8 @@ def add_items(
             (store.folder / file.file).unlink(missing_ok=True)
     if settings.audit:
         notes.append(f"The audit still measures the error on the first {n_before:,} items.")
-    n_features = int(encoded.features.shape[1])
-    return Added(n_new, len(labels), len(known), n_features, (*notes, *encoded.notes))
+    notes += encoded.notes
+    return Added(n_new, len(labels), len(known), encoded.n_features, tuple(notes))
 
 
 def _check_columns(source: Source, settings: ProjectSettings) -> list[str]:

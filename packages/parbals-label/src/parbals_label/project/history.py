@@ -1,16 +1,40 @@
-"""What happened in a project, oldest first: answers by the names of their time, and decisions."""
+"""What happened in a project, oldest first.
 
+The history has answers by the names of their time, and changes; the log has who changed what, when
+and from where.
+"""
+
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from parbals.errors import ProjectError
 from parbals.learner.metric import metric_of
 
 from parbals_label.readers.cells import without_nul
-from parbals_label.store.records import ADDED, CHANGED, RENAMED_CLASS
+from parbals_label.store.records import (
+    ADDED,
+    CHANGED,
+    EXPORTED,
+    INVITED,
+    NEW_LINK,
+    RELEASED,
+    RENAMED_CLASS,
+    REVOKED,
+    ROLE,
+    TAKEN_BACK,
+    Event,
+)
 from parbals_label.store.store import Store
 
-__all__ = ["COLUMNS", "change_words", "history_rows", "history_text"]
+__all__ = ["COLUMNS", "history_rows", "history_text", "log_export", "log_rows", "log_text"]
 
 COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
+LOGGED = (
+    *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
+    *(INVITED, NEW_LINK, ROLE, REVOKED),
+)
+"""The events that are somebody's decision; programs write others for themselves."""
 
 
 def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
@@ -38,13 +62,13 @@ def history_rows(store: Store, item: str | None = None) -> list[dict[str, Any]]:
     for event in store.events() if item is None else ():
         if event.kind in (CHANGED, RENAMED_CLASS, ADDED):
             row = {"created": event.created, "what": event.kind}
-            row |= {"comment": change_words(event.kind, event.detail)}
+            row |= {"comment": _words(event.kind, event.detail)}
             rows.append({**row, "order": (event.created, 0, event.event)})
     rows.sort(key=lambda row: row["order"])
     return [{name: row.get(name) for name in COLUMNS} for row in rows]
 
 
-def change_words(kind: str, detail: dict[str, Any]) -> str:
+def _words(kind: str, detail: dict[str, Any]) -> str:
     """What was changed, in words; ``kind`` is one of those that ``history_rows`` knows."""
     try:
         return _change_words(kind, detail)
@@ -80,3 +104,53 @@ def history_text(row: dict[str, Any]) -> str:
     revised = "" if row["revision"] == 1 else f", answer {row['revision']}"
     comment = f"  “{row['comment']}”" if row["comment"] else ""
     return f"{moment}  {row['who']}: {row['id']} → {label}{revised}{comment}"
+
+
+def log_rows(store: Store) -> list[dict[str, Any]]:
+    """One row for each change, oldest first."""
+    return [
+        {
+            "number": event.event,
+            "created": event.created,
+            "what": event.kind,
+            "who": event.who,
+            "origin": event.origin,
+            "sentence": _sentence(event),
+            "detail": event.detail,
+        }
+        for event in store.events()
+        if event.kind in LOGGED
+    ]
+
+
+def log_export(folder: Path, fmt: str, labelled_only: bool = False) -> None:
+    """Remember an export; a project that can only be read is exported without a trace in it."""
+    with suppress(ProjectError), Store.open(folder) as store:
+        store.log(EXPORTED, format=fmt, labelled_only=labelled_only)
+
+
+def _sentence(event: Event) -> str:
+    kind, detail = event.kind, event.detail
+    if kind in (CHANGED, RENAMED_CLASS, ADDED):
+        return _words(kind, detail)
+    if kind == EXPORTED:
+        return (
+            f"{detail.get('format')}, {'labelled' if detail.get('labelled_only') else 'all'} items"
+        )
+    if kind == TAKEN_BACK:
+        return f"{detail.get('was')} by {detail.get('name')}, item {detail.get('item')}"
+    if kind == RELEASED:
+        return f"{detail.get('count')} of {detail.get('name') or 'everybody'}"
+    if kind == ROLE:
+        role = detail.get("role")
+        words = " → ".join(map(str, role)) if isinstance(role, list) else role
+        return f"{detail.get('name')}: {words}"
+    return f"{detail.get('name')}, {detail.get('role')}"
+
+
+def log_text(row: dict[str, Any]) -> str:
+    """One row as a line."""
+    moment = str(row["created"])[:19].replace("T", " ")
+    words = " ".join(row["sentence"].split())
+    who = f"{row['who'] or 'unknown'} ({row['origin'] or 'unknown'})"
+    return f"{moment}  {who}  {row['what']}: {words}"

@@ -29,13 +29,13 @@ from parbals.npy import DAMAGED_ZIP, members_of, read_member
 from parbals.race import class_probs
 from parbals.types import Stakes
 
-from parbals_label.project.fitted import FittedFeatures
+from parbals_label.project.predict import FittedFeatures
 
-__all__ = ["WORDS", "ExportedModel", "load_model", "tfidf_of"]
+__all__ = ["ExportedModel", "load_model"]
 
 _FORMAT, _VERSION = "parbals-model", 1
 _BLOCK = 4_096
-WORDS = "words"
+_WORDS = "words"
 _PATTERN = r"(?u)\b\w+\b"
 
 
@@ -119,12 +119,13 @@ class ExportedModel:
 
     def rows(self, texts: Any) -> np.ndarray:
         """(N, D') of texts, as the project's encoder makes them: ``tfidf`` or ``words``."""
-        from parbals.features.text import TextMix
+        from parbals.features.text import TextMix, Tfidf
         from sklearn.preprocessing import normalize
 
-        if self.encoder == WORDS:
+        if self.encoder == _WORDS:
             return TextMix.from_arrays(self.arrays).transform(texts).astype(np.float64)
-        return np.asarray(normalize(tfidf_of(self.arrays).transform(texts)))
+        tfidf = Tfidf.from_arrays(self.arrays, token_pattern=_PATTERN)
+        return np.asarray(normalize(tfidf.transform(texts)))
 
     def save(self, path: Path) -> None:
         """Write the arrays, whole or not at all."""
@@ -188,12 +189,5 @@ def _onto_rows(fitted: FittedFeatures) -> np.ndarray:
 
 def _words(fitted: FittedFeatures) -> dict[str, np.ndarray]:
     """What the encoders ``tfidf`` and ``words`` have learnt of words; of others nothing."""
-    learnt = {"tfidf": "_tfidf", WORDS: "_mix"}.get(fitted.name)
+    learnt = {"tfidf": "_tfidf", _WORDS: "_mix"}.get(fitted.name)
     return {} if learnt is None else getattr(fitted.encoder, learnt).as_arrays()
-
-
-def tfidf_of(arrays: dict[str, np.ndarray]) -> Any:
-    """What the encoder ``tfidf`` has learnt, from the arrays of a file."""
-    from parbals.features.text import Tfidf
-
-    return Tfidf.from_arrays(arrays, token_pattern=_PATTERN)

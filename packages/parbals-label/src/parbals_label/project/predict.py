@@ -1,27 +1,191 @@
-"""A project's model at work on new data: the same readers, the same features, its labels."""
+"""A project's model at work on new data: the same readers, the same features, its labels.
 
-from collections.abc import Iterator
+:class:`FittedFeatures` does to new items what was done to the project's. An encoder that learns
+(``words``) learns again from the project's items, which gives what it gave then. Between its rows r
+and the features x lies one affine map, such as PCA and a scale, fitted on the pool when the
+features were made. It is read off the two: x = r W + b, the shortest W where the pool leaves some
+directions open, as PCA leaves them out. Where no map fits, the features were not made in this way,
+and that is said. Columns of a table are read again from the project's items as well; beside encoded
+texts or images they were moved and scaled as a whole.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from parbals.errors import InputError, ProjectError
+from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
 from parbals.learner.metric import decided
 
+from parbals_label.encoders.base import BadItem, Encoder, Options
+from parbals_label.project.create import media_folder
+from parbals_label.project.embedding import (
+    columns_of,
+    contents_of,
+    fit_table,
+    item_pairs,
+    number_of,
+    open_encoder,
+)
 from parbals_label.project.engine import learner_of
-from parbals_label.project.features import GIVEN
-from parbals_label.project.fitted import FittedFeatures
+from parbals_label.project.features import GIVEN, TABLE, embed_advice, features_of
 from parbals_label.readers.items import id_column_of, plan_items
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
 from parbals_label.store.store import Store
 
-__all__ = ["NewItems", "open_new_items", "predicted_columns", "predictions", "trained_learner"]
+__all__ = [
+    "FittedFeatures",
+    "NewItems",
+    "open_new_items",
+    "predicted_columns",
+    "predictions",
+    "trained_learner",
+]
 
 _AT_ONCE = 2_048
+"""New items that are read and predicted together."""
+_MORE_ROWS = 256
+"""Rows beyond twice the encoder's width by which the affine map is found, and checked."""
+_TOLERANCE = 1e-3
+"""Of the largest feature: stored features are rounded, and some encoders are to half precision."""
+_ENCODED_AT_ONCE = 32
+
+Item = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class FittedFeatures:
+    """From items (id, columns) to rows of an encoder (n, D') and features (n, D) of a project.
+
+    Attributes:
+        name: the encoder's; ``columns``: what it reads of an item.
+        encoder: None for numbers, taken as they are.
+        matrix: W (D', D); offset: b (D,).
+        table: what reads columns of a table; their part of a row comes last.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    encoder: Encoder | None
+    matrix: np.ndarray
+    offset: np.ndarray
+    table: TableEncoding | None = None
+
+    @classmethod
+    def of(cls, store: Store, options: Options | None = None) -> Self:
+        """Those of a project; loads its encoder."""
+        settings, features = store.settings, features_of(store)
+        name, columns = settings.encoder or GIVEN, settings.encoded_columns
+        if name == GIVEN:
+            width = features.shape[1]
+            return cls(name, (), None, np.eye(width), np.zeros(width))
+        encoder = open_encoder(name, options or Options(), settings.encoded_kind)
+        base = Path(settings.media or ".")
+        if encoder is not None:
+            items = contents_of(lambda: item_pairs(store), columns, base, encoder.kind)
+            encoder.fit(items, store.n_items)
+        further = columns if name == TABLE else settings.table_columns
+        table = fit_table(lambda: item_pairs(store), store.n_items, further) if further else None
+        raw = cls(name, columns, encoder, np.zeros((0, 0)), np.zeros(0), table)
+        readable = np.setdiff1d(np.arange(store.n_items), np.array(settings.unreadable, int))
+        width = raw.encoded(_some(store, readable[:1]), base).shape[1]
+        places = np.linspace(0, len(readable) - 1, min(len(readable), 2 * width + _MORE_ROWS))
+        chosen = readable[places.round().astype(int)]
+        rows = raw.encoded(_some(store, chosen), base)
+        wanted = np.asarray(features[chosen], np.float64)
+        if table is None:
+            matrix, offset = _affine_map(rows, wanted, by_column=encoder is None)
+        else:
+            matrix, offset = _map_beside(rows, wanted, table.width)
+        if np.abs(rows @ matrix + offset - wanted).max() > _TOLERANCE * np.abs(wanted).max():
+            raise ProjectError(
+                f"The encoder {name} does not make the features that this project has (another "
+                f"version may have made them); {embed_advice(store.folder, name)}."
+            )
+        return cls(name, columns, encoder, matrix, offset, table)
+
+    def encoded(self, items: Sequence[Item], base: Path) -> np.ndarray:
+        """(n, D') float64 rows of the encoder; paths of images start from ``base``."""
+        parts = [] if self.name == TABLE else [self._encoder_rows(items, base)]
+        if self.table is not None:
+            cells = columns_of((content for _, content in items), self.table.names)
+            parts.append(self.table.transform(cells).astype(np.float64))
+        return np.concatenate(parts, axis=1)
+
+    def _encoder_rows(self, items: Sequence[Item], base: Path) -> np.ndarray:
+        if self.encoder is None:
+            return np.array(
+                [[number_of(cells.get(x), name, x) for x in self.columns] for name, cells in items]
+            )
+        prepared = []
+        for name, content in contents_of(
+            lambda: iter(items), self.columns, base, self.encoder.kind
+        )():
+            try:
+                prepared.append(self.encoder.prepare(content))
+            except BadItem as error:
+                raise InputError(f"The {name} cannot be read: {error}.") from None
+        # Items of similar size together, as an encoder wants them.
+        order = sorted(range(len(prepared)), key=lambda i: self.encoder.size(prepared[i]))  # type: ignore[union-attr]
+        parts = [
+            self.encoder.encode([prepared[i] for i in order[start : start + _ENCODED_AT_ONCE]])
+            for start in range(0, len(order), _ENCODED_AT_ONCE)
+        ]
+        rows = np.concatenate(parts).astype(np.float64)
+        rows[order] = rows.copy()
+        return rows
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        """(n, D) float32, as a project stores them, of the encoder's rows (n, D')."""
+        return (rows @ self.matrix + self.offset).astype(np.float32)
+
+
+def _affine_map(
+    rows: np.ndarray, wanted: np.ndarray, *, by_column: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """W and b with rows W + b nearest to ``wanted``; ``by_column``: W is diagonal."""
+    centre, middle = rows.mean(axis=0), wanted.mean(axis=0)
+    apart, goal = rows - centre, wanted - middle
+    square, width = np.square(apart).sum(axis=0), rows.shape[1]
+    if by_column:
+        slopes = (apart * goal).sum(axis=0) / np.where(square > 0, square, 1.0)
+        matrix = np.diag(slopes)
+        return matrix, middle - centre @ matrix
+    if wanted.shape[1] == width:  # one scale for all, as for rows that were reduced already
+        scale = float((rows * wanted).sum() / max(np.square(rows).sum(), 1e-300))
+        if np.abs(scale * rows - wanted).max() <= _TOLERANCE * np.abs(wanted).max():
+            return scale * np.eye(width), np.zeros(width)
+    matrix = np.linalg.lstsq(apart, goal, rcond=1e-6)[0]
+    return matrix, middle - centre @ matrix
+
+
+def _map_beside(
+    rows: np.ndarray, wanted: np.ndarray, n_table: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """W and b where the last columns are a table's; alone they are as they were read."""
+    n_rows, n_wanted = rows.shape[1] - n_table, wanted.shape[1] - n_table
+    matrix, offset = np.zeros((rows.shape[1], wanted.shape[1])), np.zeros(wanted.shape[1])
+    if n_wanted <= 0:
+        return np.eye(*matrix.shape), offset
+    matrix[:n_rows, :n_wanted], offset[:n_wanted] = _affine_map(
+        rows[:, :n_rows], wanted[:, :n_wanted], by_column=False
+    )
+    cells, goal = rows[:, n_rows:], wanted[:, n_wanted:]
+    centre, middle = cells.mean(axis=0), goal.mean(axis=0)
+    square = float(np.square(cells - centre).sum())
+    scale = float(((cells - centre) * (goal - middle)).sum()) / (square or 1.0)
+    matrix[n_rows:, n_wanted:] = scale * np.eye(n_table)
+    offset[n_wanted:] = middle - scale * centre
+    return matrix, offset
+
+
+def _some(store: Store, positions: np.ndarray) -> list[Item]:
+    return [(item.id, item.content) for item in store.items(positions.tolist())]
 
 
 @dataclass(frozen=True)
@@ -74,9 +238,8 @@ def open_new_items(
                 f"of; it has {', '.join(source.columns) or 'none'}. Without a header row, name its "
                 "columns: --names."
             )
-    base = (data if data.is_dir() else data.parent).resolve()
     name = id_column_of(source) if id_column is None else id_column
-    return NewItems(source, base, name, FittedFeatures.of(store))
+    return NewItems(source, media_folder(data), name, FittedFeatures.of(store))
 
 
 def predicted_columns(classes: tuple[str, ...]) -> list[str]:

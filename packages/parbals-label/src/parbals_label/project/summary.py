@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parbals.learner.metric import decided, metric_of
+import numpy as np
+from parbals.learner.metric import (
+    METRICS,
+    TARGETS,
+    decided,
+    judged_positions,
+    metric_of,
+    stakes_for,
+)
 from parbals.learner.words import (
     Goal,
     advice,
@@ -16,10 +24,10 @@ from parbals.learner.words import (
     judged_line,
     metric_line,
 )
+from parbals.types import Stakes
 from parbals.wording import percent
 
 from parbals_label.project.consensus import Agreement, agreement, combined_labels
-from parbals_label.project.decisions import stakes_of
 from parbals_label.project.features import load_features
 from parbals_label.store.records import Annotator, Report
 from parbals_label.store.store import Store
@@ -32,7 +40,9 @@ __all__ = [
     "newer_answers",
     "overview",
     "overview_lines",
+    "rare_class_hint",
     "report_lines",
+    "stakes_of",
 ]
 
 _BAR = 30
@@ -40,6 +50,10 @@ _NOT_OURS = (KeyError, TypeError, ValueError, AttributeError)
 """What words about a report raise where somebody else has written it."""
 _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
+_RARE = 0.05
+"""A share of labels below which looking for a class finds more of it than modelling every class."""
+_FEWEST = 20
+"""Fewer labels than this do not show what is rare."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +218,34 @@ def _detail_lines(seen: Overview) -> list[str]:
         counts = (f"{name or 'nobody'} {n:,}" for name, n in seen.chosen_by.items())
         lines.append(f"labelled items were chosen by: {', '.join(counts)}")
     return lines
+
+
+def rare_class_hint(store: Store) -> str | None:
+    """A sentence where the labels show a class of at most 5 %, and nothing is looked for yet."""
+    labels = list(combined_labels(store.votes()).values())
+    if store.settings.find is not None or len(labels) < _FEWEST:
+        return None
+    counts = {label: labels.count(label) for label in store.classes}
+    label, count = min(counts.items(), key=lambda pair: pair[1])
+    if count > _RARE * len(labels):
+        return None
+    return (
+        f"{label} is rare, {count} of {len(labels)} labels; to find all items of it rather than "
+        f"model every class: parbals edit {store.folder} --find {label}"
+    )
+
+
+def stakes_of(store: Store, probs: np.ndarray) -> Stakes | None:
+    """What decisions by stored predictions (N, C) are worth; None where all classes count alike.
+
+    The stakes are those of the learner that made the predictions: it judges by the same items.
+    """
+    settings = store.settings
+    metric = metric_of(settings.loss)
+    if metric in METRICS:
+        return None
+    judged = judged_positions(settings.seed, len(probs), TARGETS, settings.audit)
+    return stakes_for(metric, probs[judged].astype(np.float64), store.classes[: probs.shape[1]])
 
 
 def newer_answers(store: Store) -> int:

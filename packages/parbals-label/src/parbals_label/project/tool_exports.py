@@ -15,14 +15,13 @@ from parbals.errors import InputError
 from parbals.files import need, whole_file
 from parbals.learner.metric import decided
 
-from parbals_label.project.decisions import stakes_of
 from parbals_label.project.exports import write_export
 from parbals_label.project.features import load_features
 from parbals_label.project.media import image_column
-from parbals_label.project.summary import export_columns, export_records
+from parbals_label.project.summary import export_columns, export_records, stakes_of
 from parbals_label.readers.cells import cell_text
 from parbals_label.readers.label_studio import ANNOTATORS, ITEM, PROJECT
-from parbals_label.readers.prodigy import COPIES
+from parbals_label.readers.tools import COPIES
 from parbals_label.store.records import Item
 from parbals_label.store.store import Store
 

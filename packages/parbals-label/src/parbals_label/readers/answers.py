@@ -9,9 +9,9 @@ from parbals.errors import InputError, LabelError
 
 from parbals_label.readers.arrow import is_dataset_folder, open_dataset_folder, open_parquet
 from parbals_label.readers.cells import as_text, is_missing, raw_cell
-from parbals_label.readers.jsonl import open_jsonl, tool_records
+from parbals_label.readers.delimited import open_delimited
+from parbals_label.readers.json_files import open_json, tool_records
 from parbals_label.readers.source import Source, short, where
-from parbals_label.readers.text import open_delimited
 
 __all__ = ["Classes", "FilledRow", "ToolRow", "open_answers", "read_answers", "tool_answers"]
 
@@ -120,7 +120,7 @@ def open_answers(path: Path, *, any_ending: bool = False) -> Source:
         raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}.")
     suffix = path.suffix.lower()
     if suffix in _JSON:
-        return open_jsonl(path)
+        return open_json(path)
     if suffix == ".parquet":
         return open_parquet(path)
     if any_ending or suffix in (".csv", ".txt", ".tsv"):

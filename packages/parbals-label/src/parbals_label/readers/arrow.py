@@ -8,7 +8,7 @@ from typing import Any
 from parbals.errors import InputError, MissingDependencyError, first_line
 from parbals.files import need
 
-from parbals_label.readers.source import Row, Source, check_columns, read_start, where
+from parbals_label.readers.source import Row, Source, check_columns, head_of, read_start, where
 
 __all__ = ["is_dataset_folder", "open_dataset_folder", "open_parquet"]
 
@@ -46,7 +46,11 @@ def open_parquet(path: Path) -> Source:
     with opened() as file:
         columns = check_columns(list(file.schema_arrow.names), path.name)
         n_rows = file.metadata.num_rows
-    return Source(columns, n_rows, lambda: _rows(pa, batches, path.name, {}), "parquet", path.name)
+
+    def rows() -> Iterator[Row]:
+        return _rows(pa, batches, path.name, {})
+
+    return Source(columns, n_rows, rows, "parquet", path.name, head=head_of(rows))
 
 
 def _broken(name: str, error: BaseException) -> str:
@@ -135,9 +139,11 @@ def open_dataset_folder(path: Path, split: str | None = None) -> Source:
         raise InputError(f"{path.name} is a dataset without rows.")
     columns = check_columns(list(schema.names), path.name)
     names_of = {column: names for column, names in _class_names(path).items() if column in columns}
-    return Source(
-        columns, n_rows, lambda: _rows(pa, batches, path.name, names_of), "huggingface", path.name
-    )
+
+    def rows() -> Iterator[Row]:
+        return _rows(pa, batches, path.name, names_of)
+
+    return Source(columns, n_rows, rows, "huggingface", path.name, head=head_of(rows))
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def plain_text(text: str) -> str:
 
 
 def without_nul(value: Any) -> Any:
-    """A value as a file can hold it, if an earlier parbals has let a NUL into a comment."""
+    """A value as a file can hold it, where somebody else has put a NUL into a comment."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 

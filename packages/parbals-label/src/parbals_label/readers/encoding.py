@@ -5,16 +5,16 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TextIO, cast
+from typing import IO, TextIO, TypeVar, cast
 
 from parbals.errors import InputError
 
 from parbals_label.readers.source import short
 
-__all__ = ["LIMIT", "NUL", "detect_encoding", "encoding_of", "lines_of", "open_text", "undecodable"]
+__all__ = ["LIMIT", "NUL", "UndecodableError", "decoding", "lines_of", "open_text"]
 
 # The longest line or cell: a book fits, and a quote left open does not fill the memory.
 LIMIT = 1 << 26
@@ -28,6 +28,77 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
+_NOT_TEXT = {
+    b"PAR1": "is a Parquet file: give it the ending .parquet",
+    b"\x93NUMPY": "is a NumPy file: give it the ending .npy",
+    b"PK\x03\x04": "is a zip file or a spreadsheet: unpack it, or save the sheet as CSV",
+    b"ARROW1": "is an Arrow file: save it as .parquet",
+    b"\x1f\x8b": "is compressed: unpack it first",
+}
+T = TypeVar("T")
+
+
+class UndecodableError(InputError):
+    """A file holds bytes that its encoding does not allow."""
+
+    def __init__(self, name: str, row: int, encoding: str) -> None:
+        super().__init__(
+            f"{name} holds bytes that are not {encoding}, at or after row {row}; save it as UTF-8, "
+            "or name its encoding."
+        )
+
+
+def decoding(path: Path, asked: str | None, read: Callable[[str | None], T]) -> T:
+    """What ``read`` makes of a file in the encoding asked for, or in that of the file.
+
+    The mark at the start decides, which :func:`open_text` sees; else UTF-8 if all bytes agree; else
+    cp1252; else latin-1. So ``read`` must read to the end, unless an encoding is asked for.
+    """
+    try:
+        return read(asked)
+    except UndecodableError:
+        if asked is not None or _marked(path) is not None:
+            raise
+    return read(_single_bytes(path))
+
+
+def _marked(path: Path) -> str | None:
+    with _explained(path), _open_bytes(path) as file:
+        return _mark(file.read(4))
+
+
+def _single_bytes(path: Path) -> str:
+    with _explained(path), _open_bytes(path) as file:
+        while chunk := file.read(_CHUNK):
+            if any(byte in chunk for byte in _NOT_IN_CP1252):
+                return "latin-1"
+    return "cp1252"
+
+
+def _mark(start: bytes) -> str | None:
+    return next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
+
+
+@contextmanager
+def open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
+    """The file as text with its own line ends; None is what its mark says, or UTF-8."""
+    with _explained(path), _open_bytes(path) as file:
+        start = file.read(8)
+        file.seek(0)
+        for magic, fault in _NOT_TEXT.items():
+            if start.startswith(magic):
+                raise InputError(f"{path.name} is not text, but {fault}.")
+        marked = _mark(start)
+        try:
+            asked = codecs.lookup(encoding or marked or "utf-8").name
+            # utf-16-le read as such would leave the mark in the first column's name
+            if marked and asked.startswith(marked.removesuffix("-sig")):
+                asked = marked
+            yield io.TextIOWrapper(file, encoding=asked, newline="")
+        except LookupError:
+            raise InputError(
+                f"{short(encoding)} is not a text encoding; try utf-8, utf-16 or cp1252."
+            ) from None
 
 
 def _open_bytes(path: Path) -> IO[bytes]:
@@ -48,72 +119,9 @@ def _explained(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def detect_encoding(path: Path) -> str:
-    """The mark at the start decides; else UTF-8 if all bytes agree; else cp1252; else latin-1."""
-    with _explained(path), _open_bytes(path) as file:
-        chunk = file.read(_CHUNK)
-        for mark, encoding in _MARKS:
-            if chunk.startswith(mark):
-                return encoding
-        decoder = codecs.getincrementaldecoder("utf-8")("strict")
-        is_utf8 = is_cp1252 = True
-        while chunk:
-            is_cp1252 = is_cp1252 and not any(byte in chunk for byte in _NOT_IN_CP1252)
-            is_utf8 = is_utf8 and _decodes(decoder, chunk)
-            chunk = file.read(_CHUNK)
-    if is_utf8 and _decodes(decoder, b"", final=True):
-        return "utf-8"
-    return "cp1252" if is_cp1252 else "latin-1"
-
-
-def _decodes(decoder: codecs.IncrementalDecoder, chunk: bytes, final: bool = False) -> bool:
-    try:
-        decoder.decode(chunk, final)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def encoding_of(path: Path, asked: str | None) -> str:
-    """The encoding a user named, if there is such a one, or the detected one."""
-    if asked is None:
-        return detect_encoding(path)
-    try:
-        asked = codecs.lookup(asked).name
-    except LookupError:
-        raise InputError(
-            f"{short(asked)} is not a text encoding; try utf-8, utf-16 or cp1252."
-        ) from None
-    with _explained(path), _open_bytes(path) as file:
-        start = file.read(4)
-    marked = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), "")
-    # utf-16-le read as such would leave the mark in the first column's name
-    return marked if marked and asked.startswith(marked.removesuffix("-sig")) else asked
-
-
-@contextmanager
-def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
-    """The file as text with its own line ends."""
-    with _explained(path), _open_bytes(path) as file:
-        try:
-            yield io.TextIOWrapper(file, encoding=encoding, newline="")
-        except LookupError:
-            raise InputError(
-                f"{short(encoding)} is not a text encoding; try utf-8, utf-16 or cp1252."
-            ) from None
-
-
 def lines_of(file: TextIO) -> Iterator[str]:
     """Lines of the file, none longer than the limit."""
     while line := file.readline(LIMIT):
         if len(line) >= LIMIT:
             raise csv.Error("field larger than field limit")
         yield line
-
-
-def undecodable(name: str, row: int, encoding: str) -> str:
-    """The sentence for bytes that are not what the encoding allows."""
-    return (
-        f"{name} holds bytes that are not {encoding}, at or after row {row}; save it as UTF-8, or "
-        "name its encoding."
-    )

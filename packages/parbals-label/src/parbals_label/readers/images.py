@@ -10,7 +10,7 @@ from parbals.errors import InputError
 from parbals.files import need
 
 from parbals_label.encoders.images import FORMATS
-from parbals_label.readers.source import Row, Source, short
+from parbals_label.readers.source import Row, Source, head_of, short
 
 __all__ = ["IMAGE_SUFFIXES", "open_images"]
 
@@ -40,7 +40,7 @@ def open_images(path: Path, verify: bool = True) -> Source:
             first, slash, _ = image.partition("/")
             yield Row(number, dict(zip(columns, (image, first if slash else None), strict=False)))
 
-    return Source(columns, len(images), rows, "images", path.name)
+    return Source(columns, len(images), rows, "images", path.name, head=head_of(rows))
 
 
 def _find(root: Path) -> Iterator[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from parbals_label.readers.annotated import Annotated, records
+from parbals_label.readers.source import Annotated
 
 __all__ = ["ANNOTATORS", "ITEM", "PROJECT", "annotator_of", "choices_of", "is_record", "read"]
 
@@ -32,7 +32,8 @@ def read(record: Mapping[str, Any]) -> Annotated:
     data = record["data"]
     name = data.get(ITEM, record.get("id"))
     labels: list[tuple[str | None, str]] = []
-    annotations, listed = records(record.get("annotations")), data.get(ANNOTATORS)
+    given, listed = record.get("annotations"), data.get(ANNOTATORS)
+    annotations = [a for a in given if isinstance(a, Mapping)] if isinstance(given, list) else []
     names = listed if isinstance(listed, list) and len(listed) == len(annotations) else []
     for place, annotation in enumerate(annotations):
         chosen = [] if annotation.get("was_cancelled") else choices_of(annotation)

@@ -10,7 +10,7 @@ from parbals.errors import InputError
 from parbals_label.readers.cells import is_missing
 from parbals_label.readers.source import Source, check_column, short, where
 
-__all__ = ["feature_blocks", "numeric_features"]
+__all__ = ["check_numbers", "feature_blocks", "numeric_features"]
 
 _BLOCK = 4_096
 _COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
@@ -31,6 +31,12 @@ def feature_blocks(source: Source, columns: Sequence[str] | None = None) -> Iter
     if not columns:
         raise InputError("At least one column with numbers is needed.")
     return _column_blocks(source, [check_column(source, column) for column in columns])
+
+
+def check_numbers(source: Source, columns: Sequence[str]) -> None:
+    """Every cell of the columns must be a number; an error names the first that is not."""
+    for _ in feature_blocks(source, columns):
+        pass
 
 
 def numeric_features(source: Source, columns: Sequence[str] | None = None) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.npy import DAMAGED_ZIP, NpyHeader, members_of, read_header, read_member
 
-from parbals_label.readers.source import Row, Source, short
+from parbals_label.readers.source import Row, Source, head_of, short
 
 __all__ = ["open_npy", "open_npz"]
 
@@ -139,4 +139,4 @@ def _source(
         for index in range(n_rows):
             yield Row(index + 1, {key: values[index] for key, values in texts.items()})
 
-    return Source(list(texts), n_rows, rows, kind, name, features)
+    return Source(list(texts), n_rows, rows, kind, name, features, head=head_of(rows))

@@ -1,31 +1,23 @@
 """Opens what a user has: a file or a folder, by its ending and what it holds."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
 from parbals.errors import InputError
 
 from parbals_label.readers.arrow import is_dataset_folder, open_dataset_folder, open_parquet
-from parbals_label.readers.encoding import encoding_of
+from parbals_label.readers.delimited import open_delimited, sniff, source_of
 from parbals_label.readers.images import open_images
-from parbals_label.readers.jsonl import open_jsonl
-from parbals_label.readers.layout import counts_tabs_alike
+from parbals_label.readers.json_files import open_json
 from parbals_label.readers.numpy_files import open_npy, open_npz
-from parbals_label.readers.source import Source, read_start, short
-from parbals_label.readers.text import open_delimited
+from parbals_label.readers.source import Source, short
 
 __all__ = ["open_source"]
 
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _MAYBE_TABS = (".txt", "")
-_NOT_TEXT = {
-    b"PAR1": "is a Parquet file: give it the ending .parquet",
-    b"\x93NUMPY": "is a NumPy file: give it the ending .npy",
-    b"PK\x03\x04": "is a zip file or a spreadsheet: unpack it, or save the sheet as CSV",
-    b"ARROW1": "is an Arrow file: save it as .parquet",
-    b"\x1f\x8b": "is compressed: unpack it first",
-}
 _ADVICE = {
     ".xlsx .xls .ods": "save the sheet as CSV",
     ".pkl .pickle .pt .pth .joblib": "it could run code when read; save .npy or .parquet",
@@ -68,16 +60,15 @@ def open_source(
     packed = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if packed else path.name).suffix.lower()
     if suffix in _TEXT:
-        start = b"" if packed else read_start(path, 8)
-        for magic, fault in _NOT_TEXT.items():
-            if start.startswith(magic):
-                raise InputError(f"{path.name} is not text, but {fault}.")
         if suffix in _TEXT[2:]:
             _only_for("a table of text", named, path)
-            return open_jsonl(path, encoding)
+            return open_json(path, encoding)
         return open_delimited(path, suffix[1:], encoding, names=names)
-    if suffix in _MAYBE_TABS and _has_tabs(path, encoding):
-        return open_delimited(path, "tsv", encoding, names=names)
+    if suffix in _MAYBE_TABS:
+        with suppress(InputError):
+            layout = sniff(path, "tsv", encoding, names=names)
+            if layout.tabs_alike:
+                return source_of(layout, "tsv")
     suffix = path.suffix.lower()
     _only_for("a text file", encoding, path)
     _only_for("a table of text", named, path)
@@ -88,13 +79,6 @@ def open_source(
     known = f"known are {known}, a folder of images and a Hugging Face dataset folder"
     advice = next((say for endings, say in _ADVICE.items() if suffix in endings.split()), known)
     raise InputError(f"{path.name} cannot be read: {advice}.")
-
-
-def _has_tabs(path: Path, encoding: str | None) -> bool:
-    """Whether a file whose name says nothing is a table of text with tabs."""
-    if b"\0" in read_start(path, 1 << 16) and encoding is None:
-        return False
-    return counts_tabs_alike(path, encoding_of(path, encoding)) is not None
 
 
 def _only_for(what: str, option: str | None, path: Path) -> None:

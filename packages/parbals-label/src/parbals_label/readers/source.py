@@ -1,7 +1,9 @@
 """What every reader hands over: columns, and rows that can be walked more than once."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,9 +12,22 @@ from parbals.errors import InputError
 
 from parbals_label.readers.cells import plain_text
 
-__all__ = ["Row", "Source", "check_column", "check_columns", "read_start", "short", "where"]
+__all__ = [
+    "HEAD",
+    "Annotated",
+    "Row",
+    "Source",
+    "check_column",
+    "check_columns",
+    "head_of",
+    "read_start",
+    "short",
+    "where",
+]
 
 MAX_COLUMNS = 20_000
+HEAD = 1_000
+"""Rows by which the contents of columns are guessed."""
 
 
 class Row(NamedTuple):
@@ -27,13 +42,25 @@ class Row(NamedTuple):
     values: dict[str, Any]
 
 
+class Annotated(NamedTuple):
+    """An item and its labels as (annotator, label); the annotator is None where nobody is named.
+
+    It is what every labelling tool's record comes to.
+    """
+
+    id: str | None
+    content: dict[str, Any]
+    labels: list[tuple[str | None, str]]
+
+
 @dataclass(frozen=True)
 class Source:
-    """A user's data, opened but not loaded.
+    """A user's data, opened but not loaded: what one look at the file found out.
 
     ``rows()`` starts a new walk each time. ``n_rows`` is None where only a walk would tell.
     ``features`` is an (N, D) array, memory-mapped where the format allows it. ``encoding`` is what
-    a text file was read as. ``notes`` are sentences about how it was read.
+    a text file was read as. ``notes`` are sentences about how it was read. ``head`` are the first
+    rows, by which everything else about the columns is guessed.
     """
 
     columns: list[str]
@@ -44,6 +71,16 @@ class Source:
     features: np.ndarray | None = None
     encoding: str | None = None
     notes: tuple[str, ...] = ()
+    head: tuple[Row, ...] = ()
+
+
+def head_of(rows: Callable[[], Iterator[Row]]) -> tuple[Row, ...]:
+    """The first rows of a walk, up to one that it refuses."""
+    head: list[Row] = []
+    with suppress(InputError):
+        for row in islice(rows(), HEAD):
+            head.append(row)
+    return tuple(head)
 
 
 def where(name: str, row: int, column: str | None = None) -> str:

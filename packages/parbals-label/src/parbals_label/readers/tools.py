@@ -1,7 +1,7 @@
 """Records of other labelling tools, seen as rows: an id, the item's columns, its labels.
 
-Each tool is a file of its own with the functions ``is_record`` and ``read``; which one wrote a file
-is told by its first record.
+Which tool wrote a file is told by its first record. Label Studio, which parbals also talks to, has
+a file of its own.
 """
 
 from collections import Counter
@@ -9,10 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parbals_label.readers import argilla, label_studio, prodigy
-from parbals_label.readers.annotated import Annotated
+from parbals_label.readers import label_studio
+from parbals_label.readers.source import Annotated
 
-__all__ = ["TOOLS", "Tool", "flat", "tool_of"]
+__all__ = ["COPIES", "TOOLS", "Tool", "flat", "tool_of"]
+
+COPIES = {"text": "_text_from", "image": "_image_from"}
+"""In files of ours for Prodigy, which shows only these: the columns that one of them repeats."""
+_PRODIGY_ANSWERS = ("accept", "reject", "ignore")
+_PRODIGY_KEYS = ("accept", "answer", "label", "meta", "options", "score", "spans", "tokens", "html")
+_ARGILLA_QUESTION = "label"
 
 
 @dataclass(frozen=True)
@@ -24,10 +30,85 @@ class Tool:
     read: Callable[[Mapping[str, Any]], Annotated]
 
 
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The value, if it is an object; else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_argilla(record: Mapping[str, Any]) -> bool:
+    """The nested objects of version 2 (fields, responses) or of version 1 (inputs, annotation)."""
+    if isinstance(record.get("fields"), Mapping):
+        return "responses" in record or "suggestions" in record
+    return "annotation" in record and "prediction" in record
+
+
+def _read_argilla(record: Mapping[str, Any]) -> Annotated:
+    """The fields with the metadata beside them, and the submitted responses."""
+    name = record.get("id")
+    if isinstance(record.get("fields"), Mapping):
+        content = {**_mapping(record.get("metadata")), **record["fields"]}
+        labels = _responses(record.get("responses"))
+    else:
+        inputs = record.get("inputs")
+        shown = inputs if isinstance(inputs, Mapping) else {"text": record.get("text", inputs)}
+        content = {**_mapping(record.get("metadata")), **shown}
+        label, who = record.get("annotation"), record.get("annotation_agent")
+        given = label[0] if isinstance(label, list) and len(label) == 1 else label
+        labels = [(str(who) if who else None, given)] if isinstance(given, str) else []
+    return Annotated(None if name is None else str(name), content, labels)
+
+
+def _responses(value: Any) -> list[tuple[str | None, str]]:
+    """Those of the question ``label``, or of the only question there is."""
+    questions = _mapping(value)
+    name = _ARGILLA_QUESTION if _ARGILLA_QUESTION in questions else next(iter(questions), "")
+    given = questions.get(name)
+    if (name != _ARGILLA_QUESTION and len(questions) > 1) or not isinstance(given, list):
+        return []
+    return [
+        (str(response["user_id"]) if response.get("user_id") else None, response["value"])
+        for response in map(_mapping, given)
+        if isinstance(response.get("value"), str) and response.get("status") != "discarded"
+    ]
+
+
+def _is_prodigy(record: Mapping[str, Any]) -> bool:
+    """Prodigy's hashes, or a choice among options."""
+    if "_task_hash" in record or "_input_hash" in record:
+        return True
+    return isinstance(record.get("options"), list) and (
+        record.get("answer") in _PRODIGY_ANSWERS or "accept" in record or "meta" in record
+    )
+
+
+def _read_prodigy(record: Mapping[str, Any]) -> Annotated:
+    """``accept`` of one option is a label; so is ``label``, unless the answer is not accept.
+
+    Items are known by an ``id``, at the top or in ``meta``, else by Prodigy's hash of the input.
+    """
+    meta = _mapping(record.get("meta"))
+    name = record.get("id", meta.get("id", record.get("_input_hash")))
+    left_out = {*_PRODIGY_KEYS, "id"} | {key for key, mark in COPIES.items() if mark in record}
+    content = {
+        key: value
+        for key, value in record.items()
+        if key not in left_out and not key.startswith("_")
+    }
+    labels: list[tuple[str | None, str]] = []
+    if record.get("answer", "accept") == "accept":
+        chosen = record.get("accept", record.get("label"))
+        given = chosen if isinstance(chosen, list) else [chosen]
+        who = record.get("_annotator_id") or record.get("_session_id")
+        if len(given) == 1 and isinstance(given[0], (str, int)):
+            labels = [(str(who) if who else None, str(given[0]))]
+    is_named = isinstance(name, (str, int)) and name != ""
+    return Annotated(str(name) if is_named else None, content, labels)
+
+
 TOOLS = (
     Tool("Label Studio", label_studio.is_record, label_studio.read),
-    Tool("Argilla", argilla.is_record, argilla.read),
-    Tool("Prodigy", prodigy.is_record, prodigy.read),
+    Tool("Argilla", _is_argilla, _read_argilla),
+    Tool("Prodigy", _is_prodigy, _read_prodigy),
 )
 
 

@@ -16,10 +16,10 @@ from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
 
 from parbals_label.project.consensus import combined_labels
-from parbals_label.project.decisions import stakes_of
 from parbals_label.project.features import COLUMNS, TABLE, load_features
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.quick import START
+from parbals_label.project.summary import stakes_of
 from parbals_label.store.passes import KINDS
 from parbals_label.store.records import Answer, Item, Lease, Why
 from parbals_label.store.store import Store

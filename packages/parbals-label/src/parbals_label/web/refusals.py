@@ -13,8 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from parbals_label.project.media import MediaError
-from parbals_label.store.answers import HeldLabelError
-from parbals_label.store.answers import RequestUsedError
+from parbals_label.store.answers import HeldLabelError, RequestUsedError
 from parbals_label.web.desk import BusyError
 
 __all__ = ["RefusedError", "errors_of", "handle_errors", "refusal"]

@@ -5,7 +5,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request
 
-from parbals_label.project.log import log_rows
+from parbals_label.project.history import log_rows
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
 from parbals_label.web.door import Door, anyone, owner, signed

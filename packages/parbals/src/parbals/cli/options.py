@@ -10,6 +10,7 @@ __all__ = [
     "ENCODER_OPTIONS",
     "ENCODING",
     "FOLDER",
+    "FORCE",
     "JSON",
     "NAMES",
     "NO_REPORT",
@@ -26,6 +27,8 @@ SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
 
 FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+FORCE = click.option("--force", is_flag=True, help="Replace the file if it is there already.")
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."

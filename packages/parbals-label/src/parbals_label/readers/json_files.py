@@ -1,0 +1,233 @@
+"""JSON objects, one a line (JSONL) or in one list (JSON), read as a stream.
+
+Those of another labelling tool (:mod:`parbals_label.readers.tools`) are read as it meant them.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from parbals.errors import InputError
+
+from parbals_label.readers.encoding import (
+    LIMIT,
+    NUL,
+    UndecodableError,
+    decoding,
+    lines_of,
+    open_text,
+)
+from parbals_label.readers.source import (
+    HEAD,
+    MAX_COLUMNS,
+    Annotated,
+    Row,
+    Source,
+    check_columns,
+    short,
+    where,
+)
+from parbals_label.readers.tools import Tool, flat, tool_of
+
+__all__ = ["open_json", "tool_records"]
+
+_CHUNK = 1 << 18
+_BLANK = " \t\r\n"
+_SIGN = re.compile(r'["\\\[\]{},]')
+_Numbered = tuple[int, dict[str, Any]]
+
+
+def open_json(path: Path, encoding: str | None = None) -> Source:
+    """JSON objects; they are walked once for the keys, and one that an object lacks is None."""
+    return decoding(path, encoding, lambda known: _open(path, known))
+
+
+def _open(path: Path, encoding: str | None) -> Source:
+    columns: dict[str, None] = {}
+    head: list[_Numbered] = []
+    n_rows, objects = 0, _Objects(path, encoding)
+    tool, plain = _tool_of(objects)
+    for row, values in plain if tool is None else _flat(tool, objects):
+        n_rows += 1
+        if n_rows <= HEAD:
+            head.append((row, values))
+        for key in values.keys() - columns.keys():
+            if not key.strip() or len(columns) == MAX_COLUMNS:
+                many = f"brings more than {MAX_COLUMNS} different keys"
+                fault = many if key.strip() else "has a key without a name"
+                raise InputError(f"{where(path.name, row)} {fault}.")
+        columns.update(dict.fromkeys(values))
+    if not columns:
+        raise InputError(f"{path.name} is empty; each line must be a JSON object.")
+    names = check_columns(list(columns), path.name)
+
+    def complete(row: int, values: dict[str, Any]) -> Row:
+        return Row(row, {name: values.get(name) for name in names})
+
+    def rows() -> Iterator[Row]:
+        walk = iter(objects) if tool is None else _flat(tool, objects)
+        return (complete(row, values) for row, values in walk)
+
+    return Source(
+        names,
+        n_rows,
+        rows,
+        "jsonl",
+        path.name,
+        encoding=objects.encoding,
+        notes=() if tool is None else (f"{path.name} is read as records of {tool.title}.",),
+        head=tuple(complete(row, values) for row, values in head),
+    )
+
+
+def tool_records(path: Path) -> list[tuple[int, Annotated]] | None:
+    """The records of another labelling tool with their rows; None where the file is a plain one."""
+
+    def read(encoding: str | None) -> list[tuple[int, Annotated]] | None:
+        tool, objects = _tool_of(_Objects(path, encoding))
+        return None if tool is None else [(row, tool.read(record)) for row, record in objects]
+
+    return decoding(path, None, read)
+
+
+class _Objects:
+    """The objects of a file with their rows; each walk opens it, and the first tells its encoding.
+
+    ``encoding``: None is what the file's mark says, or UTF-8.
+    """
+
+    def __init__(self, path: Path, encoding: str | None) -> None:
+        self.name, self.encoding, self._path = path.name, encoding, path
+        self._is_list = Path(path.name.removesuffix(".gz")).suffix.lower() == ".json"
+
+    def __iter__(self) -> Iterator[_Numbered]:
+        row = 0
+        with open_text(self._path, self.encoding) as file:
+            self.encoding = self.encoding or file.encoding
+            texts = _elements(file, self.name) if self._is_list else lines_of(file)
+            try:
+                for row, text in enumerate(texts, start=1):
+                    if self._is_list or text.strip():
+                        yield row, _one_object(text, where(self.name, row))
+            except csv.Error:
+                place = where(self.name, row + 1)
+                raise InputError(f"{place} has more than {LIMIT:,} characters.") from None
+            except UnicodeError:
+                raise UndecodableError(self.name, row + 1, self.encoding) from None
+
+
+def _tool_of(objects: _Objects) -> tuple[Tool | None, Iterator[_Numbered]]:
+    """Which tool wrote the file, by its first object; and all of them."""
+    walk = iter(objects)
+    first = list(islice(walk, 1))
+    return tool_of(first[0][1]) if first else None, chain(first, walk)
+
+
+def _flat(tool: Tool, objects: _Objects) -> Iterator[_Numbered]:
+    """Each item once, with everybody's labels: some tools write a record for each annotator."""
+    labels: dict[str, list[tuple[str | None, str]]] = {}
+    first: dict[str, tuple[int, bytes]] = {}
+    for row, record in objects:
+        if not tool.is_record(record):
+            raise InputError(
+                f"{where(objects.name, row)} is not a record of {tool.title} as the first one is."
+            )
+        name, content, given = tool.read(record)
+        if name is None:
+            continue
+        labels.setdefault(name, []).extend(given)
+        text = json.dumps(content, sort_keys=True).encode()
+        digest = blake2b(text, digest_size=16).digest()
+        earlier, mark = first.setdefault(name, (row, digest))
+        if mark != digest:
+            raise InputError(
+                f"{where(objects.name, row)}: the id {short(name)} is also that of row {earlier}, "
+                "which is about something else; give every item its own id."
+            )
+    for row, record in objects:
+        name, content, given = tool.read(record)
+        if name is None:
+            yield row, flat(name, content, given)
+        elif first[name][0] == row:
+            yield row, flat(name, content, labels[name])
+
+
+def _one_object(line: str, place: str) -> dict[str, Any]:
+    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(values := dict(pairs)) != len(pairs):
+            repeated = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
+            raise InputError(f"{place} has the key {short(repeated)} twice; remove one.")
+        return values
+
+    if "\0" in line:
+        raise InputError(f"{place} {NUL}.")
+    try:
+        values = json.loads(line, object_pairs_hook=without_repeats)
+    except RecursionError:
+        raise InputError(f"{place} is nested too deeply to be read.") from None
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(
+            f"{place} is not valid JSON ({getattr(error, 'msg', error)}); each row must be one "
+            "object."
+        ) from None
+    if not isinstance(values, dict):
+        raise InputError(
+            f'{place} is not a JSON object; each line must look like {{"text": "..."}}.'
+        )
+    return values
+
+
+def _elements(file: TextIO, name: str) -> Iterator[str]:
+    """Cuts at the commas of the list: brackets are counted, and text in quotes is passed over."""
+    if _first(file) != "[":
+        raise InputError(
+            f"{name} cannot be read: it is not a list of objects, such as "
+            '[{"text": "..."}, ...]; or write one object a line and give it the ending .jsonl.'
+        )
+    parts: list[str] = []
+    size, depth, number, quoted, skipped = 0, 0, 1, False, -1
+    while chunk := file.read(_CHUNK):
+        start = 0
+        for sign in _SIGN.finditer(chunk):
+            place, character = sign.start(), sign[0]
+            if place == skipped:  # after a backslash
+                continue
+            if quoted:
+                quoted = character != '"'
+                skipped = place + 1 if character == "\\" else skipped
+            elif character == '"':
+                quoted = True
+            elif character in "[{":
+                depth += 1
+            elif character in "]}" and depth:
+                depth -= 1
+            elif character in ",]" and not depth:
+                text = "".join([*parts, chunk[start:place]]).strip(_BLANK)
+                if text or character == "," or number > 1:
+                    yield text
+                parts, size, start, number = [], 0, place + 1, number + 1
+                if character == "]":
+                    if chunk[start:].strip(_BLANK) or file.read(_CHUNK).strip(_BLANK):
+                        raise InputError(
+                            f"{name} goes on after the end of its list; save it again."
+                        )
+                    return
+        skipped -= len(chunk)
+        parts.append(chunk[start:])
+        size += len(chunk) - start
+        if size > LIMIT:
+            raise InputError(f"{where(name, number)} has more than {LIMIT:,} characters.")
+    raise InputError(f"{name} is cut short: its list does not end.")
+
+
+def _first(file: TextIO) -> str:
+    while (character := file.read(1)) and character in _BLANK:
+        pass
+    return character
