@@ -23,7 +23,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from parbals.learner.expectation import sharpened, temperature
+from parbals.learner.numbers.expectation import sharpened, temperature
 from parbals.posterior import prior
 from parbals.posterior.ep import fit_gaussian
 from parbals.posterior.ep_classes import fit_classes

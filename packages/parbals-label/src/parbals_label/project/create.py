@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError, ProjectError
-from parbals.learner.audit import draw_audit
-from parbals.learner.metric import METRICS, check_metric, metric_of
+from parbals.learner.numbers.audit import draw_audit
+from parbals.learner.numbers.metric import METRICS, check_metric, metric_of
 
 from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress

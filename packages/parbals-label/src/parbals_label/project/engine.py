@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
-from parbals.learner.metric import metric_of
-from parbals.learner.report import Report
+from parbals.learner.numbers.metric import metric_of
+from parbals.learner.numbers.report import Report
 from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
@@ -124,7 +124,7 @@ def choose_batch(
         try:
             number = store.record_batch(
                 batch.strategy,
-                learner.seed,
+                learner.setup.seed,
                 [(int(position), float(score), float(alone)) for position, score, alone in rows],
                 {
                     "n_labelled": len(learner.labelled),
@@ -182,13 +182,13 @@ def refresh(
     if not with_pending:
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
     # Before the predictions, which take longer where items are many.
-    store.save_report(report.as_dict(), len(learner.labelled))
+    store.save_report(report.to_dict(), len(learner.labelled))
     if not learner.can_fit:
         return report
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     model = learner.fitted(with_audit=with_audit)
     for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):
-        predictions[rows] = learner.mean_proba(model, learner.preparation(block))
+        predictions[rows] = learner.mean_proba(model, learner.setup.preparation(block))
         progress("predicting", rows.stop, learner.pool.n_rows)
     written = store_features(store.folder, predictions, name="predictions")
     # Last: where it stops in between, the predictions still say that they are older.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from parbals.learner.metric import metric_of
+from parbals.learner.numbers.metric import metric_of
 
 from parbals_label.readers.cells import without_nul
 from parbals_label.store.meta import ADDED, CHANGED, RENAMED_CLASS

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError
 from parbals.files import need, whole_file
-from parbals.learner.metric import decide_from
+from parbals.learner.numbers.metric import decide_from
 
 from parbals_label.project.model_files import WORDS, ExportedModel, tfidf_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.learner.active import ActiveLearner
-from parbals.learner.metric import decided
+from parbals.learner.numbers.metric import decided
 
 from parbals_label.project.engine import learner_of
 from parbals_label.project.features import GIVEN

@@ -21,12 +21,12 @@ def similar_items(learner: ActiveLearner, positions: np.ndarray) -> dict[str, in
     """
     model = learner.fitted() if learner.can_fit else None
     gaussian = getattr(model, "gaussian", None)
-    if gaussian is None or not len(learner.training_set()[0]):
+    if gaussian is None or not len(learner.state.training[0]):
         return {}
     channels = gaussian.channels
     there, here = (
         add_bias(np.asarray(rows, np.float64))
-        for rows in (learner.target_rows(), learner.pool_rows(positions))
+        for rows in (learner.state.target_rows(), learner.setup.pool_rows(positions))
     )
     covariance = there @ channels.covariance_with(here)  # (A, M, B)
     spread = [np.sqrt(np.maximum(channels.marginals(X)[1].T, 1e-30)) for X in (there, here)]

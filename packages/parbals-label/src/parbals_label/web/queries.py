@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
-from parbals.learner.audit import AUDIT
-from parbals.learner.metric import decided
-from parbals.learner.words import (
+from parbals.learner.numbers.audit import AUDIT
+from parbals.learner.numbers.metric import decided
+from parbals.learner.numbers.report import (
     advice,
     certificate,
     goal_parts,
     judged_line,
     metric_line,
-    why_words,
 )
 from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
+from parbals.wording import why_words
 
 from parbals_label.project.decisions import stakes_of
 from parbals_label.project.features import COLUMNS, TABLE, load_features
@@ -227,8 +227,8 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     now = revision(store)  # first: what comes in between is then newer
     seen = overview(store)
     agreement = seen.agreement
-    value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report or {})]
-    reached, sentence = advice(seen.goal, seen.labelled, seen.report)
+    value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report)]
+    advised = advice(seen.goal, seen.labelled, seen.report)
     return LiveOut(
         revision=now,
         unchanged=False,
@@ -243,15 +243,15 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         annotators=seen.annotators,
         audit=seen.audit,
         audit_labelled=seen.audit_labelled,
-        certificate=certificate((seen.report or {}).get("measured")),
+        certificate=certificate(None if seen.report is None else seen.report.measured),
         judged=[*judged_line(seen.metric, seen.report), *value],
         goal=[
             GoalOut(share=part.share, sentence=part.sentence)
             for part in goal_parts(seen.goal, seen.labelled, seen.report)
         ],
-        advice=AdviceOut(reached=reached, sentence=sentence),
+        advice=AdviceOut(reached=advised.is_reached, sentence=advised.sentence),
         chosen_by=seen.chosen_by,
-        report=seen.report,
+        report=seen.stored_report,
         history=curve.renew(store),
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
         server=server,

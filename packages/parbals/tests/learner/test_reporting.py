@@ -6,7 +6,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.arrays import effective_sample_size
-from parbals.learner.report import _noise_floor
+from parbals.learner.reporting import _noise_floor
 
 
 def simulated(seed, n_labels, n_pool=200, d=3):
@@ -101,7 +101,7 @@ def test_it_counts_reads_well_and_becomes_json():
     assert sum(report.class_balance.values()) == 20
     assert "20 of 200 items labelled" in str(report)
     assert "90 % interval" in str(report)
-    assert json.loads(json.dumps(report.as_dict()))["n_pending"] == 3
+    assert json.loads(json.dumps(report.to_dict()))["n_pending"] == 3
 
 
 def test_before_any_label_it_reports_the_prior():
@@ -123,4 +123,4 @@ def test_a_model_of_ones_own_before_two_classes_gets_its_advice():
     assert report.advice == "Go on: the model has not seen two classes yet."
     assert (report.stop, report.next_gain, report.batch_size) == (False, None, 3)
     assert "expected" not in str(report)
-    assert json.loads(json.dumps(report.as_dict(), allow_nan=False))["expected_error"] is None
+    assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["expected_error"] is None

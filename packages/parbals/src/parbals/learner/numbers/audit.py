@@ -9,23 +9,21 @@ What the interval assumes: whether an audit item has a label yet does not depend
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from parbals.errors import InputError
-from parbals.learner.looks import error_limits, latest_look
-from parbals.learner.metric import decided
+from parbals.learner.numbers.looks import error_limits, latest_look
+from parbals.learner.numbers.metric import decided
+from parbals.learner.numbers.report import Measurement
+from parbals.learner.state import State, mean_proba
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
 
-if TYPE_CHECKING:
-    from parbals.learner.active import ActiveLearner
-
 __all__ = [
     "AUDIT",
-    "Measurement",
     "audit_batch",
     "audit_predictions",
     "audit_share",
@@ -38,31 +36,9 @@ __all__ = [
 AUDIT = "audit"
 """What chose an item of the audit, beside the names of strategies."""
 _EVERY = 3
+"""Every third item asked for is the audit's: half as many as are chosen measure as they train."""
 _FEWEST = 5
 """A recall or precision of fewer items than this is not worth an interval."""
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """What the audit says of the model at the latest look (:mod:`parbals.learner.looks`).
-
-    Attributes:
-        error: share of wrong decisions on random items; None until the look holds audit labels.
-        n: audit labels that it rests on; n_wrong of them the model got wrong.
-        n_audit: how many items the audit has.
-        n_labels: the look: the first so many labels, those of the audit included.
-        recall, precision: of each class, over the audit's items that have this label, and that
-            get this decision; None where they are fewer than five. Each interval is by itself a
-            90 % one.
-    """
-
-    error: Estimate | None
-    n: int
-    n_wrong: int
-    n_audit: int
-    n_labels: int
-    recall: dict[Any, Estimate | None]
-    precision: dict[Any, Estimate | None]
 
 
 def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) -> np.ndarray:
@@ -133,38 +109,34 @@ def with_audit_items(batch: Batch, positions: np.ndarray) -> Batch:
     )
 
 
-def audit_predictions(learner: "ActiveLearner", model: Any) -> tuple[np.ndarray, np.ndarray]:
+def audit_predictions(state: State, model: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n, C) of the audit's items that have a label, and the labels' class numbers (n,)."""
-    labels = learner.labels_by_position
-    audited = np.array([p for p in learner.audit.tolist() if p in labels], np.int64)
-    numbers = np.array([labels[p] for p in audited.tolist()], np.int64)
-    if not len(audited):
-        return np.zeros((0, len(learner.classes))), numbers
-    return learner.mean_proba(model, learner.pool_rows(audited)), numbers
+    if not len(state.audited):
+        return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
+    rows = state.setup.pool_rows(state.audited)
+    return mean_proba(model, rows), state.numbers(state.audited)
 
 
-def measure(learner: "ActiveLearner") -> Measurement | None:
+def measure(state: State) -> Measurement | None:
     """The latest measurement; None without an audit.
 
     A look takes the labels in the order they came. It counts them from the audit's first one, so
     that labels from before do not delay it.
     """
-    if not len(learner.audit):
+    setup = state.setup
+    if not len(setup.audit):
         return None
-    labels = learner.labels_by_position
-    order = np.array(list(labels), np.int64)
-    is_audit = np.isin(order, learner.audit)
+    order = np.array(list(state.labels), np.int64)
+    is_audit = np.isin(order, setup.audit)
     before = max(0, int(is_audit.argmax()) + 1 - _EVERY) if is_audit.any() else len(order)
     look = latest_look(len(order) - before)
     n_labels = before + (0 if look is None else look.n_labels)
     order, is_audit = order[:n_labels], is_audit[:n_labels]
-    model = learner.model_of(np.sort(order[~is_audit]))
+    model = state.model_of(np.sort(order[~is_audit]))
     audited = order[is_audit] if model is not None else order[:0]
-    given = np.array([labels[p] for p in audited.tolist()], np.int64)
-    said = given
+    given = said = state.numbers(audited)
     if len(audited):
-        probs = learner.mean_proba(model, learner.pool_rows(audited))
-        said = decided(probs, learner.stakes(model))
+        said = decided(mean_proba(model, setup.pool_rows(audited)), setup.stakes(model))
     wrong = said != given
 
     def share(of: np.ndarray, among: np.ndarray, fewest: int = _FEWEST) -> Estimate | None:
@@ -173,12 +145,12 @@ def measure(learner: "ActiveLearner") -> Measurement | None:
             return None
         return Estimate(hits / n, *error_limits(hits, n, look.delta))
 
-    classes = list(enumerate(learner.classes))
+    classes = list(enumerate(setup.classes))
     return Measurement(
         error=share(wrong, np.ones(len(given), bool), fewest=1),
         n=len(given),
         n_wrong=int(wrong.sum()),
-        n_audit=len(learner.audit),
+        n_audit=len(setup.audit),
         n_labels=n_labels,
         recall={label: share(~wrong, given == c) for c, label in classes},
         precision={label: share(~wrong, said == c) for c, label in classes},

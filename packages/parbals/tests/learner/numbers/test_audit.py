@@ -1,15 +1,15 @@
 """An audit: random items that are asked for, teach the model nothing, and measure its error."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.learner.audit import audit_share, draw_audit, measure, mixed_in
-from parbals.learner.looks import error_limits, latest_look
-from parbals.learner.words import certificate, class_lines
+from parbals.learner.numbers.audit import audit_share, draw_audit, measure, mixed_in
+from parbals.learner.numbers.looks import error_limits, latest_look
+from parbals.learner.numbers.report import certificate, class_lines
 from parbals.types import Estimate
 from sklearn.ensemble import RandomForestClassifier
 
@@ -86,8 +86,8 @@ def test_the_audit_has_no_part_in_choosing_or_in_the_model():
         same = active.choose(5, with_audit=False).indices == right.choose(5).indices
         assert same.all()
         np.testing.assert_array_equal(active.predict_proba(X), right.predict_proba(X))
-        np.testing.assert_array_equal(active.target_rows(), right.target_rows())
-    rows = {tuple(row) for row in right.target_rows()}
+        np.testing.assert_array_equal(active.state.target_rows(), right.state.target_rows())
+    rows = {tuple(row) for row in right.state.target_rows()}
     assert not rows & {tuple(row) for row in X[right.audit]}
     assert (wrong.predict_proba(X, with_audit=True) != right.predict_proba(X)).any()
 
@@ -102,7 +102,7 @@ def test_the_measurement_is_what_the_model_of_the_first_labels_gets_wrong():
     model.tell(training, Y[training])
     audited = np.array([p for p in first if p in set(active.audit)])
     decided = np.array(model.predict(X[audited]))
-    measured = measure(active)
+    measured = measure(active.state)
     n_wrong = int((decided != Y[audited]).sum())
     assert (measured.n, measured.n_wrong, measured.n_labels) == (len(audited), n_wrong, 63)
     limits = error_limits(n_wrong, len(audited), look.delta)
@@ -118,15 +118,15 @@ def test_labels_from_before_the_audit_do_not_delay_its_looks():
     active.tell(before, Y[before])
     for n in (1, 2, 3):
         active.tell(active.audit[n - 1], Y[active.audit[n - 1]])
-        assert (measure(active).n, measure(active).n_labels) == (n, 200 + n)
+        assert (measure(active.state).n, measure(active.state).n_labels) == (n, 200 + n)
 
 
 def test_between_two_looks_the_measurement_stands():
     active = labelled(70)
-    before = measure(active)
+    before = measure(active.state)
     out = active.ask(5)
     active.tell(out, Y[out])
-    assert measure(active) == before
+    assert measure(active.state) == before
 
 
 @pytest.mark.parametrize("n_runs", [30, pytest.param(300, marks=pytest.mark.full)])
@@ -145,7 +145,7 @@ def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
             out = active.ask(41)
             active.tell(out, y[out])
         decided = np.array(active.predict(features[300:]))
-        estimate = measure(active).error
+        estimate = measure(active.state).error
         covered += estimate.low <= np.mean(decided != y[300:]) <= estimate.high
     assert covered / n_runs >= 0.9 - 3 * np.sqrt(0.09 / n_runs)
 
@@ -154,19 +154,19 @@ def test_the_report_gives_it_in_words_and_in_json():
     report = labelled(60).report(1)
     assert "With 95 % confidence the error is below" in str(report)
     assert "recall" in str(report)
-    written = json.loads(json.dumps(report.as_dict()))
+    written = json.loads(json.dumps(report.to_dict()))
     assert written["certified"] == report.certified == written["measured"]["error"]["high"]
     assert set(written["measured"]["recall"]) == {"no", "yes"}
     without = replace(report, measured=None)
     assert "the expected error is the model's own expectation" in str(without)
-    assert without.as_dict()["certified"] is None
+    assert without.to_dict()["certified"] is None
 
 
 def test_an_audit_without_labels_promises_a_measurement():
     active = learner()
-    assert measure(active).error is None
+    assert measure(active.state).error is None
     active.tell(np.setdiff1d(np.arange(300), active.audit)[:1], ["no"])
-    sentence = certificate(asdict(measure(active)))
+    sentence = certificate(measure(active.state))
     assert sentence.startswith("How large the error is will be measured as the 20 random items")
 
 
@@ -176,15 +176,15 @@ def test_classes_that_the_audit_hardly_saw_have_no_interval():
     )
     active.tell(active.audit, Y[active.audit])
     active.tell(np.arange(60), Y[:60])
-    measured = measure(active)
+    measured = measure(active.state)
     assert measured.recall["never"] is None
-    assert class_lines(asdict(measured))[-1] == "  too few random items to tell: never"
+    assert class_lines(measured)[-1] == "  too few random items to tell: never"
 
 
 def test_a_model_of_your_own_is_measured_too():
     forest = RandomForestClassifier(20, random_state=0)
     active = labelled(60, strategy="margin", model=forest)
-    assert measure(active).n == 17
+    assert measure(active.state).n == 17
 
 
 def test_the_last_items_of_all_may_be_the_audits():
@@ -218,4 +218,4 @@ def test_the_audit_survives_saving(tmp_path):
     loaded = parbals.ActiveLearner.load(tmp_path / "file")
     assert loaded.audit_items == active.audit_items
     assert list(loaded.ask(9)) == list(active.ask(9))
-    assert measure(loaded) == measure(active)
+    assert measure(loaded.state) == measure(active.state)

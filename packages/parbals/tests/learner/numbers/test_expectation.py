@@ -3,7 +3,7 @@
 import numpy as np
 import parbals
 import pytest
-from parbals.learner.expectation import Temperature, estimates, sharpened, temperature
+from parbals.learner.numbers.expectation import Temperature, estimates, sharpened, temperature
 from parbals.posterior.estimator import LogisticModel
 
 

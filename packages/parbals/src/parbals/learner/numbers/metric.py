@@ -16,17 +16,15 @@ grows.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from parbals.arrays import drawn_positions
 from parbals.errors import InputError
 from parbals.randomness import derive_generator
+from parbals.types import Loss, Stakes
 from parbals.validate import check_choice
-
-if TYPE_CHECKING:
-    from parbals.scores.losses import Loss, Stakes
 
 __all__ = [
     "BALANCED",
@@ -36,18 +34,19 @@ __all__ = [
     "decide_from",
     "decided",
     "judged_positions",
-    "loss_for",
+    "loss_of",
     "metric_of",
     "metric_values",
     "setting_of",
     "stakes_for",
 ]
 
-METRICS: dict[str, "Loss"] = {"accuracy": "error", "log-loss": "log"}
+METRICS: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
 BALANCED = "balanced-accuracy"
 _F1 = "f1:"
 TARGETS = 1_000
-"""Target points that a learner looks at, unless told otherwise."""
+"""Target points that a choice looks at, unless told otherwise: EPIG of a thousand random ones is
+within a few hundredths of that of all."""
 _NAMES = ("accuracy", BALANCED, f"{_F1}CLASS", "log-loss")
 
 
@@ -66,23 +65,13 @@ def check_metric(metric: Any, classes: Sequence[Any]) -> str:
     return str(metric)
 
 
-def loss_for(metric: Any, loss: Any) -> "Loss":
-    """The loss of a metric. ``loss`` says the same in other words; with neither it is accuracy."""
-    if loss is not None:
-        check_choice(loss, tuple(METRICS.values()), "loss")
-    if metric is None:
-        return loss or METRICS["accuracy"]
-    wanted = METRICS.get(metric, METRICS["accuracy"])
-    if loss not in (None, wanted):
-        raise InputError(
-            f'metric="{metric}" and loss="{loss}" contradict each other; leave loss out, or say '
-            f'loss="{wanted}".'
-        )
-    return wanted
+def loss_of(metric: str) -> Loss:
+    """What strategies lower for the sake of a metric: the log loss, or a 0-1 loss."""
+    return METRICS.get(metric, METRICS["accuracy"])
 
 
 def metric_of(setting: str) -> str:
-    """The metric behind a loss, or behind what a project remembers."""
+    """The metric behind what a project remembers of it."""
     return next((metric for metric, loss in METRICS.items() if loss == setting), setting)
 
 
@@ -91,10 +80,8 @@ def setting_of(metric: str) -> str:
     return METRICS.get(metric, metric)
 
 
-def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> "Stakes | None":
+def stakes_for(metric: str, probs: np.ndarray, classes: Sequence[Any]) -> Stakes | None:
     """Of decisions at targets with predictions (M, C); None where all classes count alike."""
-    from parbals.types import Stakes
-
     n_targets, n_classes = probs.shape
     if metric == BALANCED:
         # One item more of each class: no class is so rare that it alone counts.
@@ -131,7 +118,7 @@ def _best_f1(probs: np.ndarray) -> tuple[float, int]:
     return float(values[best]), int(n_decided[best])
 
 
-def decided(probs: np.ndarray, stakes: "Stakes | None") -> np.ndarray:
+def decided(probs: np.ndarray, stakes: Stakes | None) -> np.ndarray:
     """(N,) class numbers of the best decisions; without stakes the most probable classes."""
     if stakes is None:
         return np.asarray(probs.argmax(axis=1))
@@ -144,7 +131,7 @@ def decided(probs: np.ndarray, stakes: "Stakes | None") -> np.ndarray:
     return np.where(is_one, number, best)
 
 
-def decide_from(stakes: "Stakes | None", classes: Sequence[Any]) -> dict[Any, float] | None:
+def decide_from(stakes: Stakes | None, classes: Sequence[Any]) -> dict[Any, float] | None:
     """The probability from which a class is decided, where two are left to decide between."""
     if stakes is None or (stakes.mark is None and len(classes) > 2):
         return None

@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 import numpy as np
 import parbals
 import pytest
-from parbals.learner.view import view_of
 
 GENERATOR = np.random.default_rng(8)
 X = GENERATOR.standard_normal((300, 4))
@@ -119,15 +118,17 @@ def test_the_figure_has_the_curve_and_the_pool(active):
 
 def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(parbals.errors.MissingDependencyError, match="pip install 'matplotlib'"):
+    with pytest.raises(
+        parbals.errors.MissingDependencyError, match=r"pip install 'parbals\[plot\]'"
+    ):
         active.plot()
 
 
 def test_the_map_keeps_still_while_labels_come(active):
-    places = view_of(active).places
+    places = active._view().places
     assert np.abs(places).max() <= 1.0
     again = parbals.ActiveLearner(X, CLASSES, random_state=3)
-    np.testing.assert_allclose(view_of(again).places, places)
+    np.testing.assert_allclose(again._view().places, places)
 
 
 @pytest.mark.parametrize("classes", [["a", "b"], [0, 1], [False, True], ["a", 1]])

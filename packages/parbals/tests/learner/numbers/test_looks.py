@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from parbals.learner.looks import error_limits, latest_look
+from parbals.learner.numbers.looks import error_limits, latest_look
 from scipy.stats import binom
 
 

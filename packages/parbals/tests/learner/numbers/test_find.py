@@ -5,7 +5,7 @@ import json
 import numpy as np
 import parbals
 import pytest
-from parbals.learner.find import FIND, choose_likely, estimate_recall
+from parbals.learner.numbers.find import FIND, choose_likely, estimate_recall
 
 GENERATOR = np.random.default_rng(8)
 X = GENERATOR.standard_normal((300, 4))
@@ -40,7 +40,7 @@ def test_likely_items_are_asked_for_and_the_class_is_found_soon(searched):
 def test_the_first_items_are_random_then_every_second_and_every_tenth():
     active = learner()
     free = np.arange(300)
-    assert "10 of the 10 items are random" in choose_likely(active, free, 10).notes[0]
+    assert "10 of the 10 items are random" in choose_likely(active.state, free, 10).notes[0]
     others = np.flatnonzero(~IS_RARE)[:10]
     active.tell(others, Y[others])
     assert "5 of the 10 items are random" in active.choose(10).notes[0]
@@ -75,13 +75,13 @@ def test_the_recall_is_found_of_all_that_are_expected(searched):
     assert seen.left.low <= seen.left.mean <= seen.left.high
     assert seen.measured is None
     assert f"{seen.found} of rare found" in report.advice
-    assert json.loads(json.dumps(report.as_dict()))["recall"]["label"] == "rare"
+    assert json.loads(json.dumps(report.to_dict()))["recall"]["label"] == "rare"
 
 
 def test_nothing_is_left_when_everything_is_labelled():
     active = learner()
     active.tell(np.arange(300), Y)
-    seen = estimate_recall(active)
+    seen = estimate_recall(active.state)
     assert seen is not None
     assert (seen.left.high, seen.recall.low, seen.stop) == (0.0, 1.0, True)
     assert "You can stop" in seen.advice
@@ -110,7 +110,7 @@ def test_it_is_saved_with_the_learner_and_must_be_a_class(tmp_path):
     active = labelled(20)
     active.save(tmp_path / "l.parbals")
     loaded = parbals.ActiveLearner.load(tmp_path / "l.parbals")
-    assert loaded.find == "rare"
+    assert loaded.classes[loaded.setup.find] == "rare"
     assert loaded.choose(6).indices.tolist() == active.choose(6).indices.tolist()
     with pytest.raises(parbals.errors.LabelError, match="'seldom', which is not one of the class"):
         learner(find="seldom")
