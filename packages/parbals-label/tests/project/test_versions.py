@@ -33,7 +33,7 @@ def test_an_old_project_opens_with_all_it_held_and_goes_on(written):
         assert (seen.items, seen.labelled) == (24, 9)
         assert (seen.pending, seen.batches) == ((1, 1) if is_first else (2, 2))
         assert seen.class_balance == {"ham": 7, "spam": 2}
-        assert seen.report["n_labels"] == 9
+        assert seen.stored_report["n_labels"] == 9
         out = set(store.pending())
         assert store.pending(annotator="machine:rule") == ([] if is_first else [7])
         assert store.take("ann", 10, 60.0) == [], "what was handed out as a file is not on the page"

@@ -14,7 +14,7 @@ import numpy as np
 from parbals.features.pca import principal
 from parbals.files import need
 from parbals.learner.numbers.report import Report
-from parbals.learner.state import State, mean_proba
+from parbals.learner.state import State
 from parbals.randomness import derive_generator
 from parbals.strategies.table import STRATEGIES
 from parbals.types import Batch, Estimate
@@ -113,7 +113,7 @@ def _last_items(state: State, ids: Sequence[Any] | None, batch: Batch) -> list[L
     audit = set(setup.audit.tolist())
     probs = None
     if state.can_fit and len(state.training[0]):
-        probs = mean_proba(state.fitted(), setup.pool_rows(shown))
+        probs = setup.predicted(state.fitted(), shown)
     items = []
     for place, position in enumerate(shown.tolist()):
         number = state.labels.get(position)

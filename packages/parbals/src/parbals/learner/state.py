@@ -66,6 +66,10 @@ class Setup:
         """Prepared rows (n, D') of pool items."""
         return self.preparation(self.pool.rows(positions))
 
+    def predicted(self, model: Any, positions: np.ndarray) -> np.ndarray:
+        """(n, C) a model's predictions for pool items."""
+        return mean_proba(model, self.pool_rows(positions))
+
     @cached_property
     def pool_moments(self) -> PoolMoments:
         """How the pool's features vary, for the prior; of rows drawn by the seed."""

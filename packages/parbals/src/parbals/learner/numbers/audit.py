@@ -10,7 +10,7 @@ What the interval assumes: whether an audit item has a label yet does not depend
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from parbals.errors import InputError
 from parbals.learner.numbers.looks import error_limits, latest_look
 from parbals.learner.numbers.metric import decided
 from parbals.learner.numbers.report import Measurement
-from parbals.learner.state import State, mean_proba
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
+
+if TYPE_CHECKING:  # a project draws its audit without loading a model
+    from parbals.learner.state import State
 
 __all__ = [
     "AUDIT",
@@ -109,15 +111,14 @@ def with_audit_items(batch: Batch, positions: np.ndarray) -> Batch:
     )
 
 
-def audit_predictions(state: State, model: Any) -> tuple[np.ndarray, np.ndarray]:
+def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarray]:
     """(n, C) of the audit's items that have a label, and the labels' class numbers (n,)."""
     if not len(state.audited):
         return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
-    rows = state.setup.pool_rows(state.audited)
-    return mean_proba(model, rows), state.numbers(state.audited)
+    return state.setup.predicted(model, state.audited), state.numbers(state.audited)
 
 
-def measure(state: State) -> Measurement | None:
+def measure(state: "State") -> Measurement | None:
     """The latest measurement; None without an audit.
 
     A look takes the labels in the order they came. It counts them from the audit's first one, so
@@ -136,7 +137,7 @@ def measure(state: State) -> Measurement | None:
     audited = order[is_audit] if model is not None else order[:0]
     given = said = state.numbers(audited)
     if len(audited):
-        said = decided(mean_proba(model, setup.pool_rows(audited)), setup.stakes(model))
+        said = decided(setup.predicted(model, audited), setup.stakes(model))
     wrong = said != given
 
     def share(of: np.ndarray, among: np.ndarray, fewest: int = _FEWEST) -> Estimate | None:

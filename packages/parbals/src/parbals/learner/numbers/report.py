@@ -191,8 +191,8 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         return tuple(_read(parts[0], part, name) for part in value)
     if kind is Any and isinstance(value, str | int):
         return value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is float and number and math.isfinite(value):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is float and is_number and abs(value) < 1e300:  # neither NaN nor infinite
         return float(value)
     if kind in (int, bool, str) and type(value) is kind:
         return value
