@@ -1,13 +1,10 @@
 """PyTorch: predictive samples (N, K, C) of a network with dropout, of an ensemble, of a last layer.
 
-    from parbals.integrations.torch import DropoutSamples
-
-    model = DropoutSamples(network, n_samples=100)
-    batch = parbals.select_batch(model.sample_proba(pool), model.sample_proba(target), 20)
+    samples = DropoutSamples(network, n_samples=100)
+    batch = parbals.select_batch(samples.sample_proba(pool), samples.sample_proba(target), 20)
 
 Inputs are tensors, arrays or mappings of them (a tokenizer's output); the network returns logits
-(n, C), or an object that has them as ``logits``. A network is left as it was: its weights, its
-mode, its hooks, and the global random state.
+(n, C), or an object that has them as ``logits``. It is left as it was: weights, mode, hooks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,16 +12,8 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-
-from parbals.errors import InputError
-from parbals.files import need
-from parbals.posterior.estimator import LogisticModel
-from parbals.randomness import derive_generator
-from parbals.validate import check_positive_int
-
-__all__ = ["DropoutSamples", "EnsembleSamples", "LastLayerLaplace"]
-
-torch = need("torch", "Predictive samples of a PyTorch network", "parbals[torch]")
+import torch
+from parbals import BayesianLogisticRegression
 
 
 class DropoutSamples:
@@ -44,14 +33,10 @@ class DropoutSamples:
 
     def __init__(self, module: Any, n_samples: int = 100, seed: int = 0, block: int = 256) -> None:
         kinds = (torch.nn.Dropout, torch.nn.Dropout1d, torch.nn.Dropout2d, torch.nn.Dropout3d)
-        self.module, self.seed, self.block = module, seed, block
-        self.n_samples = check_positive_int(n_samples, "n_samples")
+        self.module, self.n_samples, self.seed, self.block = module, n_samples, seed, block
         self._layers = [m for m in module.modules() if isinstance(m, kinds) and m.p > 0]
         if not self._layers:
-            raise InputError(
-                f"{type(module).__name__} has no dropout layer that drops anything; add "
-                "torch.nn.Dropout, or use EnsembleSamples or LastLayerLaplace."
-            )
+            raise ValueError(f"{type(module).__name__} has no dropout layer that drops anything.")
         self._masks: dict[tuple[int, int, tuple[int, ...]], Any] = {}
 
     def sample_proba(self, X: Any) -> np.ndarray:
@@ -74,7 +59,7 @@ class DropoutSamples:
         def drop(layer: Any, inputs: Any, output: Any) -> Any:
             shape = _mask_shape(layer, output.shape)
             if (number, k, shape) not in self._masks:
-                uniforms = derive_generator(self.seed, "dropout", number, k).random(shape)
+                uniforms = np.random.default_rng([self.seed, number, k]).random(shape)
                 kept = torch.from_numpy(np.float32((uniforms >= layer.p) / (1.0 - layer.p)))
                 self._masks[number, k, shape] = kept
             return output * self._masks[number, k, shape].to(output)
@@ -87,49 +72,29 @@ class EnsembleSamples:
 
     def __init__(self, modules: Sequence[Any], block: int = 256) -> None:
         self.modules, self.block = list(modules), block
-        if not self.modules:
-            raise InputError("EnsembleSamples needs networks; the list is empty.")
 
     def sample_proba(self, X: Any) -> np.ndarray:
         """(N, K, C) float32."""
         return np.stack([_proba(module, X, self.block) for module in self.modules], axis=1)
 
 
-class LastLayerLaplace:
+class LastLayer:
     """The last linear layer made Bayesian: its weights' posterior, the rest of the network fixed.
 
-    ``fit`` finds the mode on the inputs of that layer and a Gaussian around it, by
-    :class:`parbals.BayesianLogisticRegression`; with ``inference="ep"`` its strategies in closed
-    form can choose: ``select_batch_from_model(laplace.model_, laplace.features(pool), ...)``.
+    The model of that layer's inputs is a :class:`parbals.BayesianLogisticRegression`, so strategies
+    in closed form can choose: ``select_batch_from_model(last.model_, last.features(pool), ...)``.
 
     Args:
         module: a network with a ``torch.nn.Linear`` that gives the logits.
         layer: that layer; by default the last linear one of ``module.modules()``.
-        n_samples, prior_scale, inference, random_state: as in
-            :class:`parbals.BayesianLogisticRegression`.
         block: rows that go through the network at once.
+        settings: of :class:`parbals.BayesianLogisticRegression`.
     """
 
-    def __init__(
-        self,
-        module: Any,
-        layer: Any = None,
-        n_samples: int = 400,
-        prior_scale: float | str = "auto",
-        inference: str = "laplace",
-        random_state: int = 0,
-        block: int = 256,
-    ) -> None:
+    def __init__(self, module: Any, layer: Any = None, block: int = 256, **settings: Any) -> None:
         linear = [m for m in module.modules() if isinstance(m, torch.nn.Linear)]
-        if layer is None and not linear:
-            raise InputError(
-                f"{type(module).__name__} has no torch.nn.Linear; name the last layer: layer=..."
-            )
         self.module, self.layer = module, linear[-1] if layer is None else layer
-        self.n_classes = int(self.layer.out_features)
-        self.block = block
-        self._settings = (n_samples, prior_scale, inference)
-        self._seed = random_state
+        self.block, self.settings = block, settings
 
     def features(self, X: Any) -> np.ndarray:
         """(N, H): what the layer is given for every row."""
@@ -143,8 +108,8 @@ class LastLayerLaplace:
 
     def fit(self, X: Any, y: Any, X_pool: Any = None) -> Self:
         """Learn from inputs and class numbers 0..C-1; ``X_pool`` helps to choose the prior."""
-        classes = np.arange(self.n_classes)
-        model = LogisticModel(*self._settings, classes=classes, random_state=self._seed)
+        classes = np.arange(self.layer.out_features)
+        model = BayesianLogisticRegression(classes=classes, **self.settings)
         pool = None if X_pool is None else self.features(X_pool)
         self.model_ = model.fit(self.features(X), np.asarray(y), X_pool=pool)
         return self
@@ -174,13 +139,7 @@ def _logits(module: Any, rows: Any, device: Any) -> Any:
         output = module(**{name: value.to(device) for name, value in rows.items()})
     else:
         output = module(rows.to(device))
-    logits = getattr(output, "logits", output)
-    if logits.ndim != 2:
-        raise InputError(
-            f"{type(module).__name__} returned logits of shape {tuple(logits.shape)}; a classifier "
-            "returns (rows, classes)."
-        )
-    return logits
+    return getattr(output, "logits", output)
 
 
 def _blocks(X: Any, size: int) -> Iterator[Any]:
