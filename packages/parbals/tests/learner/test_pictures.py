@@ -125,10 +125,10 @@ def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch
 
 
 def test_the_map_keeps_still_while_labels_come(active):
-    places = active._view().places
+    places = active._seen().map()[0]
     assert np.abs(places).max() <= 1.0
     again = parbals.ActiveLearner(X, CLASSES, random_state=3)
-    np.testing.assert_allclose(again._view().places, places)
+    np.testing.assert_allclose(again._seen().map()[0], places)
 
 
 @pytest.mark.parametrize("classes", [["a", "b"], [0, 1], [False, True], ["a", 1]])

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from parbals.errors import InputError
-from parbals.features.wordpiece import WordPieces
+from parbals.features.words import WordPieces
 
 __all__ = ["MiniLM", "read_safetensors"]
 

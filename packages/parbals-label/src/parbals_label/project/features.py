@@ -19,12 +19,12 @@ from typing import Any, Protocol
 import numpy as np
 from parbals.arrays import release_pages
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
-from parbals.features.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals.files import TEMPORARY_SUFFIX, cache_folder
 
 from parbals_label.encoders.base import Encoder, Kind, Options, slug
 from parbals_label.encoders.embedding import Progress, embed
 from parbals_label.encoders.row_file import sidecar_path
+from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals_label.encoders.table import load_encoder
 from parbals_label.store.folder import file_mode
 from parbals_label.store.settings import MatrixFile

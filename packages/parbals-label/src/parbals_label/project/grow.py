@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError, ProjectError, ShapeError
-from parbals.features.scratch import ROWS, scratch
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
+from parbals_label.encoders.scratch import ROWS, scratch
 from parbals_label.project.create import media_folder
 from parbals_label.project.embedding import encode_project, item_pairs
 from parbals_label.project.features import GIVEN, Encoded, features_of, open_encoder, store_features

@@ -9,10 +9,10 @@ import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
 from parbals.features.reading import guess_reading
-from parbals.features.scratch import ROWS, scratch
 from parbals.features.table import TableEncoding, is_text, tells_apart
 
 from parbals_label.encoders.embedding import Progress
+from parbals_label.encoders.scratch import ROWS, scratch
 from parbals_label.project.features import Items
 from parbals_label.readers.numbers import feature_blocks
 from parbals_label.readers.source import Source

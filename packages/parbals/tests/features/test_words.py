@@ -1,7 +1,31 @@
-"""The vectors that come with the package: meaning without a label, and nothing for nonsense."""
+"""Words: pieces, and the vectors that come with the package: meaning without a label."""
 
 import numpy as np
-from parbals.features.word_vectors import WordVectors, word_vectors
+from parbals.features.words import WordPieces, WordVectors, word_vectors
+
+PIECES = ["[UNK]", "play", "##ing", "##s", "p", "naive", "!", "東", "don", "'", "t"]
+cut = WordPieces(PIECES, unknown=0)
+
+
+def named(text):
+    return [PIECES[number] for number in cut(text)]
+
+
+def test_the_longest_piece_wins():
+    assert named("playing plays") == ["play", "##ing", "play", "##s"]
+
+
+def test_case_accents_marks_and_ideographs():
+    assert named("NAÏVE! Don't 東東") == ["naive", "!", "don", "'", "t", "東", "東"]
+
+
+def test_a_word_that_cannot_be_cut_is_unknown_as_a_whole():
+    assert named("playx p") == ["[UNK]", "p"]
+    assert named("p" * 101) == ["[UNK]"]
+
+
+def test_nothing_but_space_and_control_characters_is_nothing():
+    assert cut("\t \x00\u200b\n") == []
 
 
 def test_texts_without_a_common_word_are_near_if_they_mean_the_same():

@@ -1,7 +1,7 @@
 """Edges and colours: which way lines run, and the light does not matter to them."""
 
 import numpy as np
-from parbals.features.shapes import SIDE, shapes
+from parbals_label.encoders.shapes import SIDE, shapes
 
 STRIPES = np.where(np.arange(SIDE) // 6 % 2, 200, 50).astype(np.uint8)
 DOWN = np.broadcast_to(STRIPES[None, :, None], (SIDE, SIDE, 3))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
 

@@ -1,26 +1,99 @@
 """Table columns as 0/1 features: quantile bins of numbers, one slot a value of everything else."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
+from parbals.errors import InputError
+from parbals.features.reading import as_numbers, looks_like_id, plain_text
+from parbals.features.table import bin_edges, bin_labels
+from parbals.validate import check_choice, check_positive_int
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from parbals.errors import InputError
-from parbals.features.columns import (
-    CellError,
-    Numbers,
-    Values,
-    as_numbers,
-    check_finite,
-    looks_like_id,
-)
-from parbals.validate import check_choice, check_positive_int
-
-__all__ = ["CellError", "TabularFeatures", "looks_like_id"]
+__all__ = ["CellError", "TabularFeatures"]
 
 _BINNINGS = ("values", "kbins", "qcut")
+_LONGEST_SHOWN = 60
+
+
+class CellError(InputError):
+    """One cell cannot be used; ``row`` and ``place`` (of its column) count from 0."""
+
+    def __init__(self, row: int, place: int, name: str, shown: str, fault: str) -> None:
+        self.row, self.place, self.fault = row, place, fault
+        self.shown = shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+        super().__init__(f"Row {row} of column {name!r} is {self.shown}, {fault}.")
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞); with ``edge_is_above`` [e₀, e₁) and so on."""
+
+    place: int
+    name: str
+    mean: float
+    edges: np.ndarray
+    edge_is_above: bool = False
+
+    @classmethod
+    def fit(
+        cls, place: int, name: str, numbers: np.ndarray, n_bins: int, binning: str
+    ) -> "_Numbers":
+        known = numbers[~np.isnan(numbers)]
+        if not len(known):
+            return cls(place, name, 0.0, np.empty(0))
+        edges = bin_edges(known, n_bins)
+        if binning != "values":
+            edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, n_bins + 1)))[1:-1]
+        return cls(place, name, float(known.mean()), edges, binning == "kbins")
+
+    @property
+    def width(self) -> int:
+        return len(self.edges) + 1
+
+    def codes(self, cells: np.ndarray) -> np.ndarray:
+        numbers = as_numbers(cells)
+        if numbers is None:
+            wrong = (i for i, c in enumerate(cells) if as_numbers(np.array([c], object)) is None)
+            row, fault = next(wrong), "but this column held numbers in the pool"
+            raise CellError(row, self.place, self.name, repr(cells[row]), fault)
+        _check_finite(numbers, cells, self.place, self.name)
+        side: Literal["left", "right"] = "right" if self.edge_is_above else "left"
+        filled = np.where(np.isnan(numbers), self.mean, numbers)
+        return np.searchsorted(self.edges, filled, side=side)
+
+    def labels(self) -> list[str]:
+        return bin_labels(self.name, self.edges, edge_is_above=self.edge_is_above)
+
+
+@dataclass(frozen=True)
+class _Values:
+    """One slot a value, in order, missing included; the last is for those not in the pool."""
+
+    name: str
+    slots: dict[str | None, int]
+
+    @classmethod
+    def fit(cls, name: str, cells: np.ndarray) -> "_Values":
+        keys = {plain_text(cell) for cell in cells.tolist()}
+        ordered = sorted(keys, key=lambda key: (key is None, key or ""))
+        return cls(name, {key: slot for slot, key in enumerate(ordered)})
+
+    @property
+    def width(self) -> int:
+        return len(self.slots) + 1
+
+    def codes(self, cells: np.ndarray) -> np.ndarray:
+        unseen = len(self.slots)
+        return np.array(
+            [self.slots.get(plain_text(cell), unseen) for cell in cells.tolist()], np.intp
+        )
+
+    def labels(self) -> list[str]:
+        known = ("is missing" if key is None else f"= {key}" for key in self.slots)
+        return [f"{self.name} {what}" for what in (*known, "is new")]
 
 
 class TabularFeatures(TransformerMixin, BaseEstimator):
@@ -68,7 +141,7 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
         shown = names or [f"x{i}" for i in range(table.shape[1])]
         categorical = self._places(self.categorical, names, "categorical")
         dropped = None if _is_auto(self.dropped) else self._places(self.dropped, names, "dropped")
-        self.columns_: list[tuple[int, Numbers | Values]] = []
+        self.columns_: list[tuple[int, _Numbers | _Values]] = []
         for place, name in enumerate(shown):
             cells = table[:, place]
             if dropped is None:
@@ -79,10 +152,10 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
                 continue
             numbers = None if place in categorical else as_numbers(cells)
             if numbers is None:
-                self.columns_.append((place, Values.fit(name, cells)))
+                self.columns_.append((place, _Values.fit(name, cells)))
             else:
-                check_finite(numbers, cells, place, name)
-                column = Numbers.fit(place, name, numbers, self.n_bins, self.binning)
+                _check_finite(numbers, cells, place, name)
+                column = _Numbers.fit(place, name, numbers, self.n_bins, self.binning)
                 self.columns_.append((place, column))
         if not self.columns_:
             raise InputError(
@@ -139,3 +212,10 @@ class TabularFeatures(TransformerMixin, BaseEstimator):
 
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
+
+
+def _check_finite(numbers: np.ndarray, cells: np.ndarray, place: int, name: str) -> None:
+    """A column of numbers does not become one of texts because one of them is infinite."""
+    if len(rows := np.flatnonzero(np.isinf(numbers))):
+        shown = str(cells[rows[0]]).strip()
+        raise CellError(int(rows[0]), place, name, shown, "which is not a usable number")

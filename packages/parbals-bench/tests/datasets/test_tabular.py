@@ -5,7 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from parbals.errors import InputError
-from parbals.features.tabular import CellError, TabularFeatures, looks_like_id
+from parbals.features.reading import looks_like_id
+from parbals_bench.datasets.tabular import CellError, TabularFeatures
 from sklearn.base import clone
 from sklearn.preprocessing import KBinsDiscretizer
 from sklearn.utils.estimator_checks import check_estimator
