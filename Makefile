@@ -102,7 +102,7 @@ test-label-studio: $(VENV)/.installed-browser $(VENV)-label-studio/.installed  #
 		$(BIN)/pytest -q -m label_studio packages/parbals-label/tests/label_studio $(PYTEST_ARGS)
 
 test-integrations: $(INTEGRATIONS)/.installed  ## scikit-activeml's own suite, modAL, baal, PyTorch, MLflow, in an environment of their own
-	$(INTEGRATIONS)/bin/pytest -q -m "not slow and not label_studio" packages/parbals/tests/integrations tests/examples $(PYTEST_ARGS)
+	$(INTEGRATIONS)/bin/pytest -q -m "not slow and not label_studio" packages/parbals/tests/skactiveml tests/examples $(PYTEST_ARGS)
 
 pictures: $(VENV)/.installed-browser  ## the documentation's pictures
 	PARBALS_PICTURES=docs/pictures $(BIN)/pytest -q -m browser packages/parbals-label/tests/browser/test_pictures.py

@@ -12,15 +12,18 @@ that the example runs without a download; a trained one takes its place in one l
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import datasets
 import numpy as np
 import torch
 from parbals import select_batch_from_model
-from parbals.integrations.torch import LastLayerLaplace
 from parbals_bench.datasets.sms_spam import load_messages
 from torch import nn
 from transformers import BertConfig, BertModel
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "torch_models"))
+from torch_samples import LastLayer
 
 LENGTH = 24
 """Tokens of a message that the encoder reads."""
@@ -67,11 +70,11 @@ def tokenise(texts: Sequence[str], n_tokens: int = 800) -> dict[str, np.ndarray]
 
 def label_for_the_head(
     dataset: datasets.Dataset, rounds: int = 3, batch_size: int = 10
-) -> tuple[LastLayerLaplace, np.ndarray]:
+) -> tuple[LastLayer, np.ndarray]:
     """Ask for labels in batches; the head that learnt them, and the rows that were asked for."""
     tokens = tokenise(dataset["text"])
     network = small_network(int(tokens["input_ids"].max()) + 1)
-    head = LastLayerLaplace(network, inference="ep")
+    head = LastLayer(network, inference="ep")
     features = head.features(tokens)
     answers = np.array(dataset["label"])  # here they are known; elsewhere people give them
     asked = np.random.default_rng(0).choice(len(dataset), batch_size, replace=False)

@@ -26,8 +26,8 @@ def test_it_chooses_and_learns():
 
 def test_dropout_of_a_real_transformer_gives_samples():
     import parbals
-    from parbals.integrations.torch import DropoutSamples
     from select_for_head import messages, small_network, tokenise
+    from torch_samples import DropoutSamples
 
     tokens = tokenise(messages(30)["text"])
     network = small_network(int(tokens["input_ids"].max()) + 1)

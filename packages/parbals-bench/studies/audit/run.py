@@ -72,8 +72,8 @@ def page(records: list[Record]) -> Iterable[str]:
 def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> dict[str, Any]:
     """A row for each number of labels."""
     import parbals
-    from parbals.learner.audit import audit_predictions, measure
-    from parbals.learner.expectation import sharpened, temperature
+    from parbals.learner.numbers.audit import audit_predictions, measure
+    from parbals.learner.numbers.expectation import sharpened, temperature
 
     X, y, n_classes = load(data)
     order = np.random.default_rng(seed).permutation(len(X))
@@ -89,11 +89,11 @@ def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> dict[
             learner.tell(out, y[pool[out]])
         probs = learner.predict_proba(X[test])
         model = learner.fitted()
-        heats = temperature(model, *audit_predictions(learner, model)), temperature(model)
+        heats = temperature(model, *audit_predictions(learner.state, model)), temperature(model)
         with_audit, left_out = (
             float(1.0 - sharpened(probs, heat.degree).max(axis=1).mean()) for heat in heats
         )
-        measured = measure(learner)
+        measured = measure(learner.state)
         assert measured is not None
         assert measured.error is not None
         rows.append(
@@ -178,7 +178,7 @@ def _coverage(records: list[dict[str, Any]]) -> Iterable[str]:
 
 def _costs() -> Iterable[str]:
     """The interval by the audit's size and the share that it finds wrong."""
-    from parbals.learner.looks import error_limits, latest_look
+    from parbals.learner.numbers.looks import error_limits, latest_look
 
     yield "## What an audit of n labels buys"
     yield ""

@@ -64,9 +64,9 @@ def accuracy(data: str, start: str, seed: int) -> float:
     n_pool = min(N_POOL, 2 * len(X) // 3)
     pool, test = order[:n_pool], order[n_pool:][:N_TEST]
     strategy = {"Random": "random", "CoreSet": "coreset"}.get(start, "parbals-epig")
-    loss: Any = PARBALS.get(start, "log")
+    metric = "accuracy" if PARBALS.get(start) == "error" else "log-loss"
     learner = ActiveLearner(
-        X[pool], range(n_classes), strategy=strategy, loss=loss, random_state=seed
+        X[pool], range(n_classes), strategy=strategy, metric=metric, random_state=seed
     )
     chosen = medoids(X[pool], seed) if start == "k-means" else learner.ask(BATCH)
     learner.tell(chosen, y[pool[chosen]])
@@ -93,8 +93,8 @@ def labels_needed(data: str, finder: str, seed: int) -> float:
     if finder == "Random":
         return float(np.flatnonzero(found)[WANTED - 1] + 1)
     strategy = "confidence" if finder == "Confidence" else "parbals-epig"
-    loss: Any = PARBALS.get(finder, "log")
-    learner = ActiveLearner(X[pool], range(2), strategy=strategy, loss=loss, random_state=seed)
+    metric = "accuracy" if PARBALS.get(finder) == "error" else "log-loss"
+    learner = ActiveLearner(X[pool], range(2), strategy=strategy, metric=metric, random_state=seed)
     asked = list(range(BATCH))
     learner.tell(asked, y[pool[asked]])
     while found[asked].sum() < WANTED and len(asked) < MOST:

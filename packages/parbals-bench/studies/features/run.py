@@ -19,8 +19,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from parbals import BayesianLogisticRegression
-from parbals.features.scratch import reduced_rows
 from parbals_label.encoders import load_encoder
+from parbals_label.encoders.scratch import reduced_rows
 from parbals_label.encoders.sentences import sentence_weights
 
 N_ITEMS, SIZES, SEEDS, BATCH = 1_000, (100, 250), 3, 32

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from parbals.features.tabular import TabularFeatures
+from parbals_bench.datasets.tabular import TabularFeatures
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 

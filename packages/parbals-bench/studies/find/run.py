@@ -52,9 +52,9 @@ def search(data: str, finder: str, seed: int) -> dict[str, Any]:
     while len(asked) < MOST:
         learner.tell(asked[-BATCH:], truth[asked[-BATCH:]])
         if finder == "find":
-            from parbals.learner.find import estimate_recall
+            from parbals.learner.numbers.find import estimate_recall
 
-            seen = estimate_recall(learner)
+            seen = estimate_recall(learner.state)
             assert seen is not None
             recall = [seen.recall.mean, seen.recall.low, seen.recall.high]
             recall += [seen.next_finds]

@@ -49,7 +49,7 @@ def runs(given: Namespace) -> Iterator[Todo]:
 def judged(data: str, chooser: str, seed: int) -> dict[str, Any]:
     """Labels → balanced accuracy and F1, of the most probable class and of its own decisions."""
     from parbals import ActiveLearner
-    from parbals.learner.metric import BALANCED, decided, stakes_for
+    from parbals.learner.numbers.metric import BALANCED, decided, stakes_for
     from sklearn.metrics import balanced_accuracy_score, f1_score
 
     X, y, _ = load(data)

@@ -26,7 +26,7 @@ import numpy as np
 from lib.places import DOCS
 from lib.records import Record, Todo, study
 from lib.rows import load
-from parbals.learner.expectation import sharpened, temperature
+from parbals.learner.numbers.expectation import sharpened, temperature
 from parbals.posterior import prior
 from parbals.posterior.ep import fit_gaussian
 from parbals.posterior.ep_classes import fit_classes

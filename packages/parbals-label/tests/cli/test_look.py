@@ -103,7 +103,9 @@ class TestAudit:
     ):
         error = {"mean": 0.1, "low": 0.0, "high": 0.2}
         body = {"expected_error": error, "expected_log_loss": error, "n_targets": 60}
-        body |= {"advice": "Go on.", "warnings": [], "measured": measured}
+        body |= {"n_items": 60, "n_labelled": 6, "n_pending": 0, "class_balance": {}}
+        body |= {"batch_size": 10, "next_gain": 0.1, "warnings": [], "measured": measured}
+        body |= {"recall": None, "metric": "accuracy", "expected_metric": None, "decide_from": None}
         with Store.open(project) as store:
             store.update_settings(audit=[10, 20])
             store.save_report(body, 6)

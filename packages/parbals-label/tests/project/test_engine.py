@@ -34,7 +34,7 @@ def store(made, tmp_path):
 
 
 def test_a_new_project_learns_its_prior_and_is_judged_by_accuracy(store):
-    assert store.settings.prior_scale == learner_of(store).prior_scale == "auto"
+    assert store.settings.prior_scale == learner_of(store).setup.prior_scale == "auto"
     assert learner_of(store).metric == "accuracy"
     store.update_settings(loss="log")
     assert learner_of(store).metric == "log-loss"

@@ -5,6 +5,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from page_server import page
+from parbals.learner.numbers.report import Estimate, Report
 from parbals.strategies.table import STRATEGIES
 from parbals_label.project.features import store_features
 from parbals_label.store.records import Lease, Why
@@ -109,12 +110,13 @@ def test_people_are_told_what_the_model_is_judged_by(store):
     assert judged() == [
         "Judged by F1 of spam: a class may be decided on that is not the most probable one."
     ]
-    report = {
-        "metric": "f1:spam",
-        "expected_metric": {"mean": 0.8, "low": 0.613, "high": 0.9},
-        "decide_from": {"spam": 0.4},
-    }
-    store.save_report(report, 9)
+    report = Report(
+        *(60, 9, 0, 60, {}, Estimate(0.1, 0.0, 0.2), Estimate(0.3, 0.2, 0.4), 10, 0.1),
+        metric="f1:spam",
+        expected_metric=Estimate(0.8, 0.613, 0.9),
+        decide_from={"spam": 0.4},
+    )
+    store.save_report(report.to_dict(), 9)
     assert judged() == [
         "Expected F1 of spam: 80 % (90 % interval 61.3 % to 90 %); spam is decided from a "
         "probability of 0.40 on."

@@ -7,6 +7,7 @@ import os
 
 import pytest
 from page_server import make_project, page, serving, wait_for
+from parbals.learner.numbers.report import Estimate, Report
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.items import show_item
@@ -17,10 +18,9 @@ SCRIPT = "<script>alert(1)</script>"
 def test_progress_is_counted_and_unchanged_progress_is_not_sent_again(project):
     with Store.open(project) as store:
         store.submit([Submission(30, "spam")], annotator="import", source="import")
-        store.save_report(
-            {"expected_error": {"mean": 0.2, "low": 0.1, "high": 0.3}, "advice": "Go on."},
-            n_labels=1,
-        )
+        error, loss = Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6)
+        report = Report(40, 1, 0, 40, {"ham": 0, "spam": 1}, error, loss, 10, 0.1)
+        store.save_report(report.to_dict(), n_labels=1)
     with page(project) as server:
         server.take("ann", 2)
         server.label("ann", 0)

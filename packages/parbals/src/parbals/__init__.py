@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from parbals import errors
     from parbals.learner.active import ActiveLearner
     from parbals.learner.models import EnsembleModel, SampleModel
-    from parbals.learner.report import Report
+    from parbals.learner.numbers.report import Report
     from parbals.posterior.classifier import BayesianLogisticRegression
     from parbals.scores.epig import epig
     from parbals.scores.uncertainty import bald, least_confidence, margin, predictive_entropy
@@ -24,7 +24,7 @@ _HOMES = {
     "Batch": "parbals.types",
     "BayesianLogisticRegression": "parbals.posterior.classifier",
     "EnsembleModel": "parbals.learner.models",
-    "Report": "parbals.learner.report",
+    "Report": "parbals.learner.numbers.report",
     "SampleModel": "parbals.learner.models",
     "bald": "parbals.scores.uncertainty",
     "epig": "parbals.scores.epig",

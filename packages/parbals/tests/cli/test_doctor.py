@@ -11,7 +11,7 @@ from parbals.cli.doctor import Checkup, Speed, Workload, as_text
 from parbals.cli.main import main
 from repository import ROOT
 
-SMALL = Workload(n_rows=20, n_features=4, n_samples=16, n_pool=40, n_target=8)
+SMALL = Workload(n_labels=20, n_features=4, n_pool=40, n_target=8, batch_size=3)
 
 
 def a_checkup(**changes: object) -> Checkup:
@@ -19,8 +19,8 @@ def a_checkup(**changes: object) -> Checkup:
         "python": "3.12.1",
         "platform": "Linux",
         "parbals": __version__,
-        "packages": {"jax": "0.9.0"},
-        "optional": {"pymc": None},
+        "packages": {"numpy": "2.0.0"},
+        "optional": {"parbals-bench": None},
         "devices": ("gpu: NVIDIA H200",),
         "n_cores": 2,
         "memory_gib": None,
@@ -42,20 +42,24 @@ def test_it_finds_what_the_package_needs():
 @pytest.mark.full
 def test_the_measurement_times_all_three_steps():
     speed = doctor.measure_speed(SMALL, repeats=1)
-    assert min(speed.fit_seconds, speed.epig_seconds, speed.product_seconds) > 0
-    assert speed.epig_over_product == speed.epig_seconds / speed.product_seconds
+    assert min(speed.fit, speed.batch, speed.product) > 0
 
 
 def test_a_missing_optional_package_comes_with_its_command():
     text = as_text(a_checkup())
     assert "pip install 'parbals[bench]'" in text
     assert "gpu: NVIDIA H200" in text
-    assert "1.5 times" in text
+    assert "0.300 s" in text
     assert "unknown" in text
 
 
+def test_without_jax_it_computes_on_the_processor(monkeypatch):
+    monkeypatch.setattr(doctor, "_version_of", lambda name: None if name == "jax" else "1")
+    assert "processor" in doctor.examine(with_speed=False).devices[0]
+
+
 def test_a_missing_required_package_is_called_missing():
-    assert "missing" in as_text(a_checkup(packages={"jax": None}))
+    assert "missing" in as_text(a_checkup(packages={"numpy": None}))
 
 
 def test_every_optional_package_names_an_extra_that_exists():
@@ -67,7 +71,7 @@ def test_every_optional_package_names_an_extra_that_exists():
 
 def test_json_round_trip():
     record = json.loads(json.dumps(doctor.as_record(a_checkup())))
-    assert record["speed"]["epig_over_product"] == 0.3 / 0.2
+    assert record["speed"]["batch"] == 0.3
     assert record["devices"] == ["gpu: NVIDIA H200"]
 
 

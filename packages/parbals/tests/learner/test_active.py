@@ -258,7 +258,7 @@ class TestRefused:
             ({"ids": ["a"]}, ShapeError, "ids has 1 entries"),
             ({"strategy": "magic"}, InputError, "no strategy 'magic'"),
             ({"X_target": X[:, :1]}, ShapeError, "X_target has 1 columns"),
-            ({"loss": "squared"}, InputError, "loss is 'squared'"),
+            ({"metric": "squared"}, InputError, "metric is 'squared'"),
             ({"inference": "magic"}, InputError, "inference is 'magic'; choose one of"),
             ({"model": object()}, InputError, "object has no sample_proba"),
             ({"pca": 4}, InputError, "from 1 to 3"),
@@ -281,16 +281,18 @@ def test_large_pools_are_considered_in_part_and_the_part_changes_with_the_labels
 def test_targets_are_drawn_again_when_labels_change_and_only_then(tmp_path):
     """A report and a choice of one state see the same ones, so does a learner that was saved."""
     active = taught(6, n_targets=10)
-    first = active.target_rows()
+    first = active.state.target_rows()
     assert first.shape == (10, 3)
     active.ask(2)
     active.save(tmp_path / "saved.parbals")
-    assert (parbals.ActiveLearner.load(tmp_path / "saved.parbals").target_rows() == first).all()
-    assert (active.target_rows() == first).all()
+    assert (
+        parbals.ActiveLearner.load(tmp_path / "saved.parbals").state.target_rows() == first
+    ).all()
+    assert (active.state.target_rows() == first).all()
     active.tell(40, Y[40])
-    assert (active.target_rows() != first).any()
+    assert (active.state.target_rows() != first).any()
     active.forget(40)
-    assert (active.target_rows() == first).all()
+    assert (active.state.target_rows() == first).all()
 
 
 @pytest.mark.parametrize(
@@ -311,12 +313,12 @@ def test_the_model_says_where_its_posterior_came_from(classes, inference, expect
 
 
 def test_scores_are_in_closed_form_whatever_the_loss():
-    assert learner().inference == "auto"
+    assert learner().setup.inference == "auto"
     assert taught().fitted().diagnostics_.inference == "ep"
-    by_error = parbals.ActiveLearner(X, sorted(set(Y)), loss="error", n_samples=128)
-    by_error.tell(range(4), Y[:4])
-    assert by_error.fitted().diagnostics_.inference == "ep"
-    assert by_error.choose(3).n_samples == 0
+    by_log_loss = parbals.ActiveLearner(X, sorted(set(Y)), metric="log-loss", n_samples=128)
+    by_log_loss.tell(range(4), Y[:4])
+    assert by_log_loss.fitted().diagnostics_.inference == "ep"
+    assert by_log_loss.choose(3).n_samples == 0
 
 
 def test_the_model_learns():

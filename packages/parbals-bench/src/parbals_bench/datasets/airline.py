@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-from parbals.features.tabular import TabularFeatures
 from parbals.validate import check_choice
 
 from parbals_bench.datasets.base import Data, Dataset, Origin, data_folder, halves
@@ -14,6 +13,7 @@ from parbals_bench.datasets.files import (
     open_member,
     read_csv,
 )
+from parbals_bench.datasets.tabular import TabularFeatures
 
 __all__ = ["DATASET", "load"]
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.features.tabular import TabularFeatures
 from parbals.validate import check_choice
 
 from parbals_bench.datasets.base import Data, Dataset, Origin, data_folder
@@ -17,6 +16,7 @@ from parbals_bench.datasets.files import (
     read_csv,
     read_parquet,
 )
+from parbals_bench.datasets.tabular import TabularFeatures
 
 __all__ = ["DATASET", "load", "paper_split"]
 

@@ -187,6 +187,6 @@ def tell(
         goal = goal_of(store)
     if as_json:
         record = {name: getattr(counts, name) for name in names}
-        say(True, {**record, "report": report and report.as_dict()}, "")
+        say(True, {**record, "report": report and report.to_dict()}, "")
     elif report is not None:
-        click.echo("\n".join(report_lines(report.as_dict(), goal, report.n_labelled)))
+        click.echo("\n".join(report_lines(report, goal, report.n_labelled)))

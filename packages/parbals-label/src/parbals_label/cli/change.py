@@ -78,7 +78,7 @@ def edit(
       parbals edit spam --strategy confidence
     """
     from parbals.errors import InputError
-    from parbals.learner.metric import check_metric, metric_of, setting_of
+    from parbals.learner.numbers.metric import check_metric, metric_of, setting_of
     from parbals.strategies.table import strategy_named
 
     from parbals_label.store.store import Store

@@ -148,9 +148,7 @@ def label(
 
             report = refresh(store)
             if not as_json:
-                click.echo(
-                    "\n".join(report_lines(report.as_dict(), goal_of(store), report.n_labelled))
-                )
+                click.echo("\n".join(report_lines(report, goal_of(store), report.n_labelled)))
     context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
 
 

@@ -42,7 +42,7 @@ def status(
       parbals status spam --until-error 5%
     """
     from parbals.errors import InputError
-    from parbals.learner.words import may_stop
+    from parbals.learner.numbers.report import Measurement, may_stop
 
     from parbals_label.project.summary import overview, overview_lines
     from parbals_label.store.store import Store
@@ -57,13 +57,14 @@ def status(
     names = ["items", "labelled", "pending", "queued", "passed", "batches", "class_balance"]
     names += ["audit", "audit_labelled"]
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
-    record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.report}
+    record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.stored_report}
     record |= {"chosen_by": seen.chosen_by, "goal": asdict(seen.goal)}
     lines = overview_lines(seen, verbose=verbose)
     is_certified = True
     if wanted is not None:
-        nothing_yet = {"measured": {"n_audit": seen.audit, "error": None}}
-        is_certified, answer = may_stop((seen.report or nothing_yet).get("measured"), wanted)
+        nothing_yet = Measurement(None, 0, 0, seen.audit, 0, {}, {})
+        measured = nothing_yet if seen.report is None else seen.report.measured
+        is_certified, answer = may_stop(measured, wanted)
         record |= {"until_error": wanted, "may_stop": is_certified}
         lines.append(f"May I stop? {answer}")
     say(as_json, record, "\n".join(lines))

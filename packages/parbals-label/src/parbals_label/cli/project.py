@@ -137,7 +137,7 @@ def init(
       parbals init vectors embeddings.npy --classes yes,no
       parbals init hunt messages.csv --text message --classes ham,spam --find spam
     """
-    from parbals.learner.metric import setting_of
+    from parbals.learner.numbers.metric import setting_of
     from parbals.strategies.table import DEFAULT, strategy_named
 
     from parbals_label.encoders.base import Options

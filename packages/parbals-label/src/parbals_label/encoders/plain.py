@@ -89,18 +89,18 @@ class _Words(Encoder):
 
 
 class _Shapes(Encoder):
-    """Directions of edges and coarse colours, as :mod:`parbals.features.shapes` has them."""
+    """Directions of edges and coarse colours, as :mod:`parbals_label.encoders.shapes` has them."""
 
     kind: ClassVar[Kind] = "image"
     model = "shapes 1"
 
     def prepare(self, item: Any) -> np.ndarray:
-        from parbals.features.shapes import SIDE
+        from parbals_label.encoders.shapes import SIDE
 
         return np.asarray(open_image(item).resize((SIDE, SIDE), 3))
 
     def encode(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
-        from parbals.features.shapes import shapes
+        from parbals_label.encoders.shapes import shapes
 
         return shapes(np.stack(prepared))
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
-from parbals.features.scratch import reserve
 from parbals.files import locked, replacing, sync_folder
+
+from parbals_label.encoders.scratch import reserve
 
 __all__ = ["RowFile", "alone", "read_sidecar", "sidecar_path"]
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 from parbals.errors import InputError, MissingDependencyError
-from parbals.features.wordpiece import WordPieces
+from parbals.features.words import WordPieces
 from threadpoolctl import threadpool_limits
 
 from parbals_label.encoders.base import Encoder, Entry, Items, Kind, Options

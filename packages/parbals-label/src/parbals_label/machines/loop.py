@@ -228,7 +228,7 @@ class _Run:
 
     def _advised(self) -> str | None:
         """By the project's goal. Without one: when more labels hardly help, after a batch."""
-        from parbals.learner.words import Goal, advice
+        from parbals.learner.numbers.report import Goal, advice
 
         from parbals_label.project.engine import learner_of
         from parbals_label.project.summary import goal_of
@@ -239,13 +239,12 @@ class _Run:
         self._show("reporting")
         learner = learner_of(self.store)
         report = learner.report(self.rules.batch_size)
-        self.store.save_report(report.as_dict(), len(learner.labelled))
-        stop, sentence = advice(goal, len(learner.labelled), report.as_dict())
-        # Without a gain nothing is known, only that nothing is free.
-        stop |= goal == Goal() and report.stop and report.next_gain is not None
-        if not stop:
+        self.store.save_report(report.to_dict(), len(learner.labelled))
+        advised = advice(goal, len(learner.labelled), report)
+        # Where nothing is free, what is out may be this annotator's own.
+        if not advised.is_reached and (not advised.stop or not report.batch_size):
             return None
-        self.say(sentence)
+        self.say(advised.sentence)
         return "advised"
 
     def _keep(self, replies: list[tuple[Item, Reply]]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 from parbals.errors import InputError, ProjectError
 from parbals.features.reading import guess_reading
 from parbals.features.table import is_text, tells_apart
-from parbals.learner.audit import draw_audit
-from parbals.learner.metric import METRICS, check_metric, metric_of
+from parbals.learner.numbers.audit import draw_audit
+from parbals.learner.numbers.metric import METRICS, check_metric, metric_of
 
 from parbals_label.encoders.base import Kind, Options
 from parbals_label.encoders.embedding import Progress

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
-from parbals.learner.metric import metric_of
-from parbals.learner.report import Report
+from parbals.learner.numbers.metric import metric_of
+from parbals.learner.numbers.report import Report
 from parbals.posterior.predictive import add_bias
 from parbals.types import Batch
 
@@ -135,7 +135,7 @@ def choose_batch(
         try:
             number = store.record_batch(
                 batch.strategy,
-                learner.seed,
+                learner.setup.seed,
                 [(int(position), float(score), float(alone)) for position, score, alone in rows],
                 {
                     "n_labelled": len(learner.labelled),
@@ -193,13 +193,13 @@ def refresh(
     if not with_pending:
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
     # Before the predictions, which take longer where items are many.
-    store.save_report(report.as_dict(), len(learner.labelled))
+    store.save_report(report.to_dict(), len(learner.labelled))
     if not learner.can_fit:
         return report
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     model = learner.fitted(with_audit=with_audit)
     for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):
-        predictions[rows] = learner.mean_proba(model, learner.preparation(block))
+        predictions[rows] = learner.mean_proba(model, learner.setup.preparation(block))
         progress("predicting", rows.stop, learner.pool.n_rows)
     written = store_features(store.folder, predictions, name="predictions")
     # Last: where it stops in between, the predictions still say that they are older.
@@ -225,12 +225,12 @@ def _similar_items(learner: ActiveLearner, positions: np.ndarray) -> dict[str, i
     """
     model = learner.fitted() if learner.can_fit else None
     gaussian = getattr(model, "gaussian", None)
-    if gaussian is None or not len(learner.training_set()[0]):
+    if gaussian is None or not len(learner.state.training[0]):
         return {}
     channels = gaussian.channels
     there, here = (
         add_bias(np.asarray(rows, np.float64))
-        for rows in (learner.target_rows(), learner.pool_rows(positions))
+        for rows in (learner.state.target_rows(), learner.setup.pool_rows(positions))
     )
     covariance = there @ channels.covariance_with(here)  # (A, M, B)
     spread = [np.sqrt(np.maximum(channels.marginals(X)[1].T, 1e-30)) for X in (there, here)]

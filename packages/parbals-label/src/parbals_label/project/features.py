@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from parbals.arrays import release_pages
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
-from parbals.features.scratch import ROWS
 from parbals.files import TEMPORARY_SUFFIX
 
+from parbals_label.encoders.scratch import ROWS
 from parbals_label.store.folder import file_mode
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store

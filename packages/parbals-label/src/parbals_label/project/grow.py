@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError, ProjectError, ShapeError
-from parbals.features.scratch import ROWS, scratch
 
 from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import Progress
+from parbals_label.encoders.scratch import ROWS, scratch
 from parbals_label.project.create import media_folder
 from parbals_label.project.embedding import Encoded, Recipe, encode, item_pairs, open_encoder
 from parbals_label.project.features import GIVEN, features_of, store_features

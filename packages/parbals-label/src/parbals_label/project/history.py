@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parbals.errors import ProjectError
-from parbals.learner.metric import metric_of
+from parbals.learner.numbers.metric import metric_of
 
 from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import (

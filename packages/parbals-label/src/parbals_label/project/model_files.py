@@ -7,9 +7,9 @@ Everything is folded onto the encoder's rows: with r̃ = (r, 1), a row and a con
 and p is E[σ(f)] of the second class (two classes, one channel a), or E[softmax(f)]. For a model of
 particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and p is
 Σ_k weights_k softmax(draws_k r̃). For ``tfidf`` and ``words`` what they have learnt of words is in
-the file, so that it takes texts. Where classes do not count alike (:mod:`parbals.learner.metric`)
-``stakes`` (C,) say what each is worth, and ``mark`` (C,) which one alone counts, if one does. No
-pickle, and JAX is not needed.
+the file, so that it takes texts. Where classes do not count alike
+(:mod:`parbals.learner.numbers.metric`) ``stakes`` (C,) say what each is worth, and ``mark`` (C,)
+which one alone counts, if one does. No pickle, and JAX is not needed.
 """
 
 import json
@@ -23,7 +23,7 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
 from parbals.files import whole_file
-from parbals.learner.metric import decided
+from parbals.learner.numbers.metric import decided
 from parbals.mixture import sigmoid_means
 from parbals.npy import DAMAGED_ZIP, members_of, read_member
 from parbals.race import class_probs

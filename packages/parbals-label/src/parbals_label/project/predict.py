@@ -19,7 +19,7 @@ import numpy as np
 from parbals.errors import InputError, ProjectError
 from parbals.features.table import TableEncoding
 from parbals.learner.active import ActiveLearner
-from parbals.learner.metric import decided
+from parbals.learner.numbers.metric import decided
 
 from parbals_label.encoders.base import BadItem, Encoder, Options
 from parbals_label.project.create import media_folder

@@ -1,12 +1,14 @@
 """What there is to see of a project without a model: progress, balance, report, items' labels."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from parbals.learner.metric import (
+from parbals.errors import InputError
+from parbals.learner.numbers.metric import (
     METRICS,
     TARGETS,
     decided,
@@ -14,8 +16,9 @@ from parbals.learner.metric import (
     metric_of,
     stakes_for,
 )
-from parbals.learner.words import (
+from parbals.learner.numbers.report import (
     Goal,
+    Report,
     advice,
     certificate,
     class_lines,
@@ -29,7 +32,7 @@ from parbals.wording import percent
 
 from parbals_label.project.consensus import Agreement, agreement, combined_labels
 from parbals_label.project.features import load_features
-from parbals_label.store.records import Annotator, Report
+from parbals_label.store.records import Annotator
 from parbals_label.store.store import Store
 
 __all__ = [
@@ -46,8 +49,6 @@ __all__ = [
 ]
 
 _BAR = 30
-_NOT_OURS = (KeyError, TypeError, ValueError, AttributeError)
-"""What words about a report raise where somebody else has written it."""
 _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
 _RARE = 0.05
@@ -67,7 +68,9 @@ class Overview:
         pending: both, without leases that have run out; passed: without a label.
         class_balance: items of each class, by the label of the majority.
         audit: random items that measure the error; audit_labelled: those that have a label.
-        report: the latest one with the keys ``created`` and ``n_labels`` added.
+        report: the latest one; None also where it is not as we write them: it is made again with
+            labels. ``stored_report`` is the same as plain values, ``created`` and ``n_labels``
+            (labels that there were then) added.
         agreement: of people, not machines; None if no item has two labels.
         goal: what people set out for.
         chosen_by: how many of the labelled items each strategy chose; "" are those nobody chose.
@@ -88,7 +91,8 @@ class Overview:
     audit_labelled: int
     class_balance: dict[str, int]
     annotators: list[Annotator]
-    report: dict[str, Any] | None
+    report: Report | None
+    stored_report: dict[str, Any] | None
     agreement: Agreement | None
     goal: Goal
     chosen_by: dict[str, int]
@@ -103,6 +107,9 @@ def overview(store: Store) -> Overview:
         balance[label] += 1
     waiting, out = store.queued()
     latest, annotators = store.latest_report(), store.annotators()
+    report = None
+    with suppress(InputError):
+        report = None if latest is None else Report.from_dict(latest.body)
     machines = {annotator.name for annotator in annotators if annotator.source == "machine"}
     people = votes
     if machines:
@@ -123,23 +130,14 @@ def overview(store: Store) -> Overview:
         audit_labelled=len(labels.keys() & set(store.settings.audit)),
         class_balance=balance,
         annotators=annotators,
-        report=None if latest is None else _readable(latest),
+        report=report,
+        stored_report=None
+        if report is None or latest is None
+        else {**latest.body, "created": latest.created, "n_labels": latest.n_labels},
         agreement=agreement(people),
         goal=goal_of(store),
         chosen_by={name or "": n for name, n in store.chosen_by().items()},
     )
-
-
-def _readable(latest: Report) -> dict[str, Any] | None:
-    """A stored report; None for one that is not as we write them: it is made again with labels."""
-    report = {**latest.body, "created": latest.created, "n_labels": latest.n_labels}
-    try:
-        advice(Goal(1, 0.5), latest.n_labels, report)
-        certificate(report.get("measured"))
-        metric_line(report)
-    except _NOT_OURS:
-        return None
-    return report
 
 
 def goal_of(store: Store) -> Goal:
@@ -171,43 +169,37 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     lines += judged_line(seen.metric, seen.report)
     if verbose:
         lines += _detail_lines(seen)
-    report = seen.report
-    if report is None:
+    if seen.report is None or seen.stored_report is None:
         now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
-    try:
-        lines += report_lines(report, seen.goal, seen.labelled, verbose=verbose)
-    except _NOT_OURS:
-        return [*lines, "The latest report cannot be read; it is made again when labels arrive."]
-    if seen.labelled != report["n_labels"]:
+    lines += report_lines(seen.report, seen.goal, seen.labelled, verbose=verbose)
+    n_labels = seen.stored_report["n_labels"]
+    if seen.labelled != n_labels:
         lines.append(
-            f"The report was made with {report['n_labels']:,} labels; the next `parbals tell` or "
+            f"The report was made with {n_labels:,} labels; the next `parbals tell` or "
             f"`parbals export {seen.folder} --renew` renews it."
         )
     return lines
 
 
 def report_lines(
-    report: Mapping[str, Any], goal: Goal, n_labelled: int, *, verbose: bool = False
+    report: Report, goal: Goal, n_labelled: int, *, verbose: bool = False
 ) -> list[str]:
     """How good the model is and what to do next; ``verbose`` with losses in nats."""
     lines = [error_line(report), *metric_line(report)]
-    loss, gain = report["expected_log_loss"], report.get("next_gain")
-    if verbose and loss is not None:
+    if verbose and report.expected_log_loss.known:
+        lines.append(f"expected log loss: {report.expected_log_loss} nats")
+    if verbose and report.next_gain is not None:
         lines.append(
-            f"expected log loss: {loss['mean']:.3g} ({loss['low']:.3g} to {loss['high']:.3g}) nats"
+            f"the next {report.batch_size} labels are expected to lower it by "
+            f"{report.next_gain:.2g} nats"
         )
-    if verbose and gain is not None:
-        lines.append(
-            f"the next {report['batch_size']} labels are expected to lower it by {gain:.2g} nats"
-        )
-    measured = report.get("measured")
     return [
         *lines,
-        certificate(measured),
-        *class_lines(measured),
-        advice(goal, n_labelled, report)[1],
-        *report["warnings"],
+        certificate(report.measured),
+        *class_lines(report.measured),
+        advice(goal, n_labelled, report).sentence,
+        *report.warnings,
     ]
 
 

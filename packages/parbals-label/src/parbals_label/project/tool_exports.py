@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 from parbals.errors import InputError
 from parbals.files import need, whole_file
-from parbals.learner.metric import decided
+from parbals.learner.numbers.metric import decided
 
 from parbals_label.project.exports import write_export
 from parbals_label.project.features import load_features

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
-from parbals.learner.audit import AUDIT
-from parbals.learner.metric import decided
-from parbals.learner.words import why_words
+from parbals.learner.numbers.audit import AUDIT
+from parbals.learner.numbers.metric import decided
 from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
+from parbals.wording import why_words
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.features import COLUMNS, TABLE, load_features

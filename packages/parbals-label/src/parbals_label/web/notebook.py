@@ -20,7 +20,7 @@ import click
 import numpy as np
 from parbals.errors import InputError, ProjectError, first_line
 from parbals.learner.active import ActiveLearner
-from parbals.learner.metric import setting_of
+from parbals.learner.numbers.metric import setting_of
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.features import GIVEN, store_features
@@ -137,18 +137,21 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
     contents = list(_contents(learner, items))
     folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
     features = np.concatenate(
-        [learner.preparation(rows).astype(np.float32) for _, rows in learner.pool.blocks(_BLOCK)]
+        [
+            learner.setup.preparation(rows).astype(np.float32)
+            for _, rows in learner.pool.blocks(_BLOCK)
+        ]
     )
     settings: dict[str, Any] = {
-        "strategy": learner.strategy,
-        "seed": learner.seed,
-        "n_samples": learner.n_samples,
-        "prior_scale": learner.prior_scale,
+        "strategy": learner.setup.strategy,
+        "seed": learner.setup.seed,
+        "n_samples": learner.setup.n_samples,
+        "prior_scale": learner.setup.prior_scale,
         "loss": setting_of(learner.metric),
         "audit": learner.audit.tolist(),
         "encoder": GIVEN,
         "columns": list(contents[0]),
-        "find": None if learner.find is None else str(learner.find),
+        "find": None if learner.setup.find is None else classes[learner.setup.find],
     }
     with Store.create(folder, classes=classes, settings=settings) as store:
         names = learner.ids or range(learner.pool.n_rows)
@@ -162,13 +165,13 @@ def project_of(learner: ActiveLearner, items: Any, folder: Path) -> None:
 def _own(learner: ActiveLearner) -> dict[str, Any]:
     """Arguments of the learner that its project cannot hold; features are prepared already."""
     own: dict[str, Any] = {}
-    if learner.model is not None:
-        own["model"] = learner.model
-    if learner.target is not None:
-        blocks = learner.target.blocks(_BLOCK)
-        own["X_target"] = np.concatenate([learner.preparation(rows) for _, rows in blocks])
-    more = {"options": learner.options, "n_universes": learner.n_universes}
-    return own | more | {"n_targets": learner.n_targets} if own else own
+    if learner.setup.model is not None:
+        own["model"] = learner.setup.model
+    if learner.setup.target is not None:
+        blocks = learner.setup.target.blocks(_BLOCK)
+        own["X_target"] = np.concatenate([learner.setup.preparation(rows) for _, rows in blocks])
+    more = {"options": learner.setup.options, "n_universes": learner.setup.n_universes}
+    return own | more | {"n_targets": learner.setup.n_targets} if own else own
 
 
 def take_over(learner: ActiveLearner, labels: Mapping[int, Any]) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from parbals.learner.words import advice, certificate, goal_parts, judged_line, metric_line
+from parbals.learner.numbers.report import advice, certificate, goal_parts, judged_line, metric_line
 
 from parbals_label.project.summary import overview
 from parbals_label.store.store import Store
@@ -15,7 +15,7 @@ _MOST_CURVE = 200
 _MOST_PAIRS = 200
 _SEEN = (
     "labelled", "answers", "out", "queued", "passed", "class_balance", "annotators", "audit",
-    "audit_labelled", "chosen_by", "report",
+    "audit_labelled", "chosen_by",
 )  # fmt: skip
 """Fields that are shown as the overview has them."""
 
@@ -58,18 +58,19 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
     now = revision(store)  # first: what comes in between is then newer
     seen = overview(store)
     agreement = seen.agreement
-    value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report or {})]
-    reached, sentence = advice(seen.goal, seen.labelled, seen.report)
+    value = [f"{line[0].upper()}{line[1:]}." for line in metric_line(seen.report)]
+    advised = advice(seen.goal, seen.labelled, seen.report)
     return LiveOut(
         **{name: getattr(seen, name) for name in _SEEN},
+        report=seen.stored_report,
         revision=now,
         unchanged=False,
         queue=queue,
         n_items=seen.items,
-        certificate=certificate((seen.report or {}).get("measured")),
+        certificate=certificate(None if seen.report is None else seen.report.measured),
         judged=[*judged_line(seen.metric, seen.report), *value],
         goal=list(goal_parts(seen.goal, seen.labelled, seen.report)),
-        advice=AdviceOut(reached=reached, sentence=sentence),
+        advice=AdviceOut(reached=advised.is_reached, sentence=advised.sentence),
         history=curve.renew(store),
         agreement=agreement and replace(agreement, pairs=agreement.pairs[:_MOST_PAIRS]),
         server=server,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from parbals.learner.words import GoalPart
+from parbals.learner.numbers.report import GoalPart
 from pydantic import (
     AfterValidator,
     BaseModel,

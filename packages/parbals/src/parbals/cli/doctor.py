@@ -1,4 +1,4 @@
-"""`parbals doctor`: what is installed, what computes, and how fast the two heavy steps are here."""
+"""`parbals doctor`: what is installed, what computes, and how fast a fit and a batch are here."""
 
 import os
 import platform
@@ -6,32 +6,29 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from parbals import __version__
 from parbals.cli.options import JSON
-from parbals.cli.output import progress, say
-
-if TYPE_CHECKING:
-    import numpy as np
+from parbals.cli.output import progress, say, table
 
 __all__ = ["Checkup", "Speed", "Workload", "as_record", "as_text", "doctor", "examine"]
 
-_REQUIRED = [
-    "jax",
-    "jaxlib",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "blackjax",
-    "jaxtyping",
-    "matplotlib",
-    "click",
-    "rich",
-]
-_OPTIONAL = {"numpyro": "bench", "pymc": "bench", "jax-cuda13-plugin": "cuda"}
+_REQUIRED = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "click")
+_OPTIONAL = {
+    "parbals-label": "label",
+    "parbals-bench": "bench",
+    "jax": "jax",
+    "blackjax": "jax",
+    "jaxtyping": "jax",
+    "jax-cuda13-plugin": "cuda",
+    "matplotlib": "plot",
+    "scikit-activeml": "skactiveml",
+    "dask": "cluster",
+}
+"""What else there may be, and the extra that brings it."""
 
 
 @click.command()
@@ -48,32 +45,31 @@ def doctor(as_json: bool, no_speed: bool) -> None:
     with progress() as show:
         show("measuring")
         checkup = examine(with_speed=not no_speed)
-    say(as_json, as_record(checkup), "" if as_json else as_text(checkup))
+    say(as_json, as_record(checkup), as_text(checkup))
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The quick measurement: a fit of n rows, D features, K samples; scores of N × M pairs."""
+    """The quick measurement: a fit of n labels with D features; a batch from N items, M targets."""
 
-    n_rows: int = 200
+    n_labels: int = 200
     n_features: int = 300
-    n_samples: int = 400
     n_pool: int = 10_000
     n_target: int = 1_000
+    batch_size: int = 20
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds after compilation, best of a few; the product is scoring's bare one, in NumPy."""
+    """Seconds, best of a few after one run that is not counted.
 
-    fit_seconds: float
-    epig_seconds: float
-    product_seconds: float
+    ``product`` is the bare matrix product (N, D)(D, M) in NumPy, a measure of the machine itself.
+    """
+
+    fit: float
+    batch: float
+    product: float
     workload: Workload
-
-    @property
-    def epig_over_product(self) -> float:
-        return self.epig_seconds / self.product_seconds
 
 
 @dataclass(frozen=True)
@@ -93,15 +89,13 @@ class Checkup:
 
 def examine(workload: Workload | None = None, *, with_speed: bool = True) -> Checkup:
     """Look around, and measure speed if asked."""
-    import jax
-
     return Checkup(
         python=platform.python_version(),
         platform=platform.platform(terse=True),
         parbals=__version__,
         packages={name: _version_of(name) for name in _REQUIRED},
         optional={name: _version_of(name) for name in _OPTIONAL},
-        devices=tuple(f"{device.platform}: {device.device_kind}" for device in jax.devices()),
+        devices=_devices(),
         n_cores=_usable_cores(),
         memory_gib=_memory_gib(),
         speed=measure_speed(workload or Workload()) if with_speed else None,
@@ -109,78 +103,77 @@ def examine(workload: Workload | None = None, *, with_speed: bool = True) -> Che
 
 
 def measure_speed(workload: Workload, repeats: int = 3) -> Speed:
-    """Time a fit and a scoring pass on made-up data; the first call of each only compiles."""
+    """Time the default engine, a fit and a batch in closed form, on made-up data."""
     import numpy as np
 
-    from parbals import BayesianLogisticRegression, epig
+    from parbals import BayesianLogisticRegression, select_batch_from_model
 
     size, rng = workload, np.random.default_rng(0)
-    X = rng.standard_normal((size.n_rows, size.n_features)) / np.sqrt(size.n_features)
-    y = (X @ rng.standard_normal(size.n_features) > 0).astype(int)
+    labelled, pool, target = (
+        rng.standard_normal((n, size.n_features)) / np.sqrt(size.n_features)
+        for n in (size.n_labels, size.n_pool, size.n_target)
+    )
+    y = (labelled @ rng.standard_normal(size.n_features) > 0).astype(int)
     y[:2] = 0, 1
-    model = BayesianLogisticRegression(size.n_samples, random_state=0)
-    pool = _two_class_samples(rng, size.n_pool, size.n_samples)
-    target = _two_class_samples(rng, size.n_target, size.n_samples)
-    left, right = np.ascontiguousarray(pool[:, :, 1]), np.ascontiguousarray(target[:, :, 1].T)
+    model = BayesianLogisticRegression(inference="ep", random_state=0).fit(labelled, y)
     return Speed(
-        fit_seconds=_best_of(lambda: model.fit(X, y), repeats),
-        epig_seconds=_best_of(lambda: epig(pool, target), repeats),
-        product_seconds=_best_of(lambda: left @ right, repeats),
+        fit=_best_of(lambda: model.fit(labelled, y), repeats),
+        batch=_best_of(
+            lambda: select_batch_from_model(model, pool, target, size.batch_size, random_state=0),
+            repeats,
+        ),
+        product=_best_of(lambda: pool @ target.T, repeats),
         workload=workload,
     )
 
 
 def as_record(checkup: Checkup) -> dict[str, Any]:
     """The checkup for programs."""
-    record = asdict(checkup)
-    if checkup.speed is not None:
-        record["speed"]["epig_over_product"] = checkup.speed.epig_over_product
-    return record
+    return asdict(checkup)
 
 
 def as_text(checkup: Checkup) -> str:
     """The checkup for people: tables."""
-    from rich.console import Console
-    from rich.table import Table
-
     memory = "unknown" if checkup.memory_gib is None else f"{checkup.memory_gib:.1f} GiB"
-    reinstall = "[red]missing[/]: pip install --force-reinstall parbals"
-    get = "[dim]not installed (optional): pip install 'parbals\\[{}]'[/]".format
-    optional = {name: found or get(_OPTIONAL[name]) for name, found in checkup.optional.items()}
-    required = {name: found or reinstall for name, found in checkup.packages.items()}
+    reinstall = "missing: pip install --force-reinstall parbals"
+    get = "not installed (optional): pip install 'parbals[{}]'".format
+    optional = [(name, found or get(_OPTIONAL[name])) for name, found in checkup.optional.items()]
+    required = [(name, found or reinstall) for name, found in checkup.packages.items()]
     sections: dict[str, list[tuple[str, ...]]] = {
         "This machine": [
             ("Python", f"{checkup.python} on {checkup.platform}"),
-            ("JAX computes on", ", ".join(checkup.devices)),
+            ("Computes on", ", ".join(checkup.devices)),
             ("Processor cores", str(checkup.n_cores)),
             ("Memory", memory),
         ],
-        "Packages": [("parbals", checkup.parbals), *required.items(), *optional.items()],
+        "Packages": [("parbals", checkup.parbals), *required, *optional],
     }
     if checkup.speed is not None:
-        sections["Speed (after compilation)"] = _speed_rows(checkup.speed)
-    console = Console(highlight=False)
-    with console.capture() as text:
-        for title, rows in sections.items():
-            table = Table(title=title, title_justify="left", show_header=False, box=None)
-            for row in rows:
-                table.add_row(*row)
-            console.print(table, "")
-    return text.get()
+        sections["Speed"] = _speed_rows(checkup.speed)
+    return "\n\n".join(f"{title}\n{table(rows)}" for title, rows in sections.items())
 
 
 def _speed_rows(speed: Speed) -> list[tuple[str, ...]]:
     size = speed.workload
-    seconds = speed.fit_seconds, speed.epig_seconds, speed.product_seconds
-    fit, epig, product = (f"{value:.3f} s" for value in seconds)
-    rows = f"{size.n_rows} labels, {size.n_features} features, {size.n_samples} samples"
-    pairs = f"{size.n_pool:,} points × {size.n_target:,} targets × {size.n_samples} samples"
-    ratio = f"in NumPy; scoring takes {speed.epig_over_product:.1f} times that"
+    pairs = f"{size.n_pool:,} items × {size.n_target:,} targets"
     return [
-        ("Draw a posterior", fit, rows),
-        ("Score a pool with EPIG", epig, pairs),
-        ("The bare matrix product", product, ratio),
+        (
+            "Fit the model",
+            f"{speed.fit:.3f} s",
+            f"{size.n_labels} labels, {size.n_features} features",
+        ),
+        ("Choose a batch", f"{speed.batch:.3f} s", f"{size.batch_size} of {pairs}, parbals-epig"),
+        ("The bare matrix product", f"{speed.product:.3f} s", f"{pairs}, in NumPy"),
     ]
+
+
+def _devices() -> tuple[str, ...]:
+    """What JAX computes on; without it, the processor."""
+    if _version_of("jax") is None:
+        return ("the processor, by NumPy (parbals[jax] brings accelerators)",)
+    import jax
+
+    return tuple(f"{device.platform}: {device.device_kind}" for device in jax.devices())
 
 
 def _best_of(action: Callable[[], object], repeats: int) -> float:
@@ -192,14 +185,6 @@ def _best_of(action: Callable[[], object], repeats: int) -> float:
         action()
         seconds.append(perf_counter() - begun)
     return min(seconds)
-
-
-def _two_class_samples(rng: "np.random.Generator", n_points: int, n_samples: int) -> "np.ndarray":
-    """(n_points, n_samples, 2) float32 probabilities."""
-    import numpy as np
-
-    first = rng.random((n_points, n_samples), np.float32)
-    return np.stack([1.0 - first, first], axis=2)
 
 
 def _version_of(name: str) -> str | None:

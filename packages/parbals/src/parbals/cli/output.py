@@ -1,10 +1,11 @@
-"""How every command speaks: text or JSON on standard output, one progress bar for people."""
+"""How every command speaks: text or JSON on standard output, one line of progress for people."""
 
 import json
+import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,11 +14,15 @@ import click
 
 from parbals.files import network_file_system
 
-__all__ = ["Progress", "about", "progress", "say", "ticking", "warn_of_network"]
+__all__ = ["Progress", "about", "progress", "say", "table", "ticking", "warn_of_network"]
+
+_BAR = 24
+_CLEAR = "\r\x1b[2K"  # to the start of the line, and nothing on it
+_PAUSE = 0.1  # seconds in between: more often nobody could read it
 
 
 class Progress(Protocol):
-    """How far a stage is; a new stage begins a new line."""
+    """How far a stage is; a new stage begins anew."""
 
     def __call__(
         self, stage: str, done: float = 0, total: float | None = None, note: str = ""
@@ -68,33 +73,57 @@ def ticking(show: Progress, stage: str, expected: float | None) -> Iterator[None
 
 @contextmanager
 def progress(*, quiet: bool = False, in_bytes: bool = False) -> Iterator[Progress]:
-    """A bar on the error stream of a terminal; in a log, or where ``quiet``, nothing."""
+    """A line on the error stream of a terminal; in a log, or where ``quiet``, nothing.
+
+    It is written again as work goes on, and is gone at the end.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda stage, done=0, total=None, note="": None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        ProgressColumn,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
+    line = _Line(in_bytes)
+    try:
+        yield line.show
+    finally:
+        click.echo(_CLEAR, nl=False, err=True)
+
+
+class _Line:
+    """Stage, bar, how much is done, seconds gone and left, and a note."""
+
+    def __init__(self, in_bytes: bool) -> None:
+        self._in_bytes = in_bytes
+        self._stage, self._began, self._written = "", 0.0, 0.0
+
+    def show(self, stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._began = stage, now
+        elif now - self._written < _PAUSE and done != total:
+            return
+        self._written = now
+        text = self._text(done, total, now - self._began)
+        shown = "  ".join(part for part in (stage, text, note) if part)
+        width = shutil.get_terminal_size().columns - 1
+        click.echo(f"{_CLEAR}{shown[:width]}", nl=False, err=True)
+
+    def _text(self, done: float, total: float | None, gone: float) -> str:
+        if not total:
+            return f"{self._amount(done)}  {gone:.0f} s" if done else ""
+        share = min(done / total, 1.0)
+        filled = round(_BAR * share)
+        left = f", {gone / share - gone:.0f} s left" if 0.0 < share < 1.0 else ""
+        amounts = f"{self._amount(done)} of {self._amount(total)}"
+        return f"{'█' * filled}{'░' * (_BAR - filled)}  {amounts}  {gone:.0f} s{left}"
+
+    def _amount(self, number: float) -> str:
+        return f"{number / 1e6:,.1f} MB" if self._in_bytes else f"{number:,.0f}"
+
+
+def table(rows: Sequence[Sequence[str]], *, gap: int = 2) -> str:
+    """Columns side by side, as wide as their widest cell; wider than a window rather than cut."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = (
+        (" " * gap).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
     )
-    from rich.progress import Progress as Bars
-
-    counts: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
-    times = TextColumn("·"), TimeElapsedColumn(), TextColumn("gone, left:"), TimeRemainingColumn()
-    words = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
-    columns = SpinnerColumn(), words[0], BarColumn(), counts, *times, words[1]
-    with Bars(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
-        lines: dict[str, Any] = {}
-
-        def show(stage: str, done: float = 0, total: float | None = None, note: str = "") -> None:
-            if stage not in lines:
-                lines[stage] = bars.add_task(stage, total=total, note=note)
-            bars.update(lines[stage], completed=done, total=total, note=note)
-
-        yield show
+    return "\n".join(line.rstrip() for line in lines)

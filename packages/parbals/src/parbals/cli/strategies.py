@@ -5,11 +5,12 @@ from typing import Any
 import click
 
 from parbals.cli.options import JSON
-from parbals.cli.output import say
+from parbals.cli.output import say, table
 
 __all__ = ["as_records", "as_text", "strategies"]
 
 _MARKS = ("needs_target", "needs_features", "needs_labels", "batch_aware")
+_HEADINGS = ("target?", "features?", "labels?", "batch-aware?")
 _LETTERS = """\
 N pool points, M target points, K posterior samples, C classes, D features, B batch, U universes,
 L labelled points, S sampled label configurations."""
@@ -48,20 +49,8 @@ def as_records() -> list[dict[str, Any]]:
 
 def as_text() -> str:
     """A table for the terminal; wider than a narrow window rather than folded."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("strategy", no_wrap=True)
-    for heading in ("target\nset?", "\nfeatures?", "\nlabels?", "batch-\naware?"):
-        table.add_column(heading, justify="center", no_wrap=True)
-    for heading in ("\ncost", "\nreference"):
-        table.add_column(heading, no_wrap=True)
+    rows = [("strategy", *_HEADINGS, "cost", "reference")]
     for record in as_records():
         marks = ("yes" if record[mark] else "" for mark in _MARKS)
-        table.add_row(record["name"], *marks, record["cost"], record["reference"])
-    console = Console(highlight=False, width=116)
-    with console.capture() as text:
-        console.print(table)
-    return f"{text.get()}{_LETTERS}"
+        rows.append((record["name"], *marks, record["cost"], record["reference"]))
+    return f"{table(rows)}\n\n{_LETTERS}"

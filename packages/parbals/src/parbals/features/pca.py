@@ -1,7 +1,7 @@
-"""PCA to a share of the variance, fitted on the pool alone, over arrays of any size."""
+"""Principal directions of a pool, fitted on the pool alone, over arrays of any size."""
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -9,19 +9,71 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from parbals.errors import InputError
 
-__all__ = ["PoolPCA"]
+__all__ = ["PoolPCA", "Principal", "principal", "singular_directions"]
 
 _ROWS = 8_192
 _NEGLIGIBLE = 1e-12
+"""Of a column's square: rounding of the mean leaves that much variance in one that is constant."""
+
+
+class Principal(NamedTuple):
+    """The mean (D,), directions (q, D), largest variance first, and their shares of it (q,)."""
+
+    mean: np.ndarray
+    directions: np.ndarray
+    shares: np.ndarray
+
+
+def principal(rows: Any, keep: float | int = 1.0) -> Principal:
+    """The directions in which the rows (N, D) differ most.
+
+    Rows are read in blocks and widened before anything is added up (float16 overflows at 65,504),
+    so memory-mapped embeddings of any number of rows work. A direction's sign is arbitrary: its
+    largest entry is made positive, so that the same rows give the same directions anywhere. Where
+    all rows are alike there is none.
+
+    Args:
+        keep: a share of the variance, 0 < keep ≤ 1, or a whole number of directions.
+    """
+    n_rows, n_columns = rows.shape
+    mean = np.asarray(sum(block.sum(axis=0) for block in _blocks(rows)) / n_rows)
+    moments = np.asarray(sum(np.square(block - mean).sum(axis=0) for block in _blocks(rows)))
+    varies = moments > _NEGLIGIBLE * n_rows * np.square(mean)
+    if not varies.any():
+        return Principal(mean, np.zeros((0, n_columns)), np.zeros(0))
+    centred = ((block - mean)[:, varies] for block in _blocks(rows))
+    if n_rows < n_columns:  # the short side decides the cost
+        _, roots, axes = np.linalg.svd(np.concatenate(list(centred)), full_matrices=False)
+        values = np.square(roots)
+    else:
+        values, columns = np.linalg.eigh(np.asarray(sum(block.T @ block for block in centred)))
+        values, axes = np.maximum(values[::-1], 0.0), columns.T[::-1]
+    shares = values / values.sum()
+    n_kept = int(keep)
+    if isinstance(keep, float):
+        n_kept = int(np.searchsorted(np.cumsum(shares), keep * (1.0 - 1e-12))) + 1
+    n_kept = min(n_kept, int(np.count_nonzero(values)))
+    directions = np.zeros((n_kept, n_columns))
+    directions[:, varies] = axes[:n_kept]
+    largest = np.abs(directions).argmax(axis=1)
+    directions *= np.sign(directions[np.arange(n_kept), largest])[:, None]
+    return Principal(mean, directions, shares[:n_kept])
+
+
+def singular_directions(rows: Any, n_directions: int, seed: int = 0) -> np.ndarray:
+    """(n_directions, D): the leading right singular vectors of sparse rows, nothing centred."""
+    from sklearn.decomposition import TruncatedSVD
+
+    with np.errstate(invalid="ignore"):  # the share of a variance that is zero: equal rows
+        svd = TruncatedSVD(n_directions, random_state=seed).fit(rows)
+    return np.asarray(svd.components_)
 
 
 class PoolPCA(TransformerMixin, BaseEstimator):
     """The fewest directions that keep a share ``variance`` of the pool's; nothing is rescaled.
 
-    scikit-learn's PCA copies the whole pool as float64. This one reads it in blocks, so
-    memory-mapped float16 embeddings of any number of rows work, and every block is widened before
-    anything is added up (float16 overflows at 65,504). Columns that never change, as some encoders
-    have, carry no variance and no weight.
+    scikit-learn's PCA copies the whole pool as float64; this one is :func:`principal`. Columns that
+    never change, as some encoders have, carry no variance and no weight.
     """
 
     def __init__(self, variance: float = 0.99) -> None:
@@ -36,45 +88,19 @@ class PoolPCA(TransformerMixin, BaseEstimator):
         table = validate_data(
             self, X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=2
         )
-        self.mean_ = sum(block.sum(axis=0) for block in _blocks(table)) / len(table)
-        values, vectors = self._directions(table)
-        kept = np.cumsum(values) / values.sum()
-        n_kept = min(
-            int(np.searchsorted(kept, self.variance * (1.0 - 1e-12))) + 1,
-            int(np.count_nonzero(values)),
-        )
-        components = vectors[:n_kept]
-        largest = np.abs(components).argmax(axis=1)
-        # An eigenvector's sign is arbitrary: the same pool is to give the same features anywhere.
-        self.components_ = components * np.sign(components[np.arange(n_kept), largest])[:, None]
-        self.explained_variance_ratio_ = values[:n_kept] / values.sum()
-        self.n_components_ = n_kept
-        return self
-
-    def _directions(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Variances, largest first, and directions (rows), zero where a column is constant."""
-        moments = sum(np.square(block - self.mean_).sum(axis=0) for block in _blocks(table))
-        # Rounding of the mean leaves a trace of variance in a column that is constant.
-        varies = moments > _NEGLIGIBLE * len(table) * np.square(self.mean_)
-        if not varies.any():
+        found = principal(table, float(self.variance))
+        if not len(found.directions):
             raise InputError("Every column of the pool is constant, so its rows are all alike.")
-        centred = ((block - self.mean_)[:, varies] for block in _blocks(table))
-        if len(table) < table.shape[1]:  # the short side decides the cost
-            _, roots, axes = np.linalg.svd(np.concatenate(list(centred)), full_matrices=False)
-            values = np.square(roots)
-        else:
-            values, columns = np.linalg.eigh(sum(block.T @ block for block in centred))
-            values, axes = np.maximum(values[::-1], 0.0), columns.T[::-1]
-        vectors = np.zeros((len(axes), table.shape[1]))
-        vectors[:, varies] = axes
-        return values / (len(table) - 1), vectors
+        self.mean_, self.components_, self.explained_variance_ratio_ = found
+        self.n_components_ = len(found.directions)
+        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """(N, D') in the precision of X, at least float32."""
         check_is_fitted(self, "components_")
         table = validate_data(self, X, dtype="numeric", ensure_all_finite=False, reset=False)
-        wide = np.float64 if table.dtype.itemsize == 8 else np.float32
-        features = np.empty((len(table), self.n_components_), wide)
+        dtype = np.float64 if table.dtype.itemsize == 8 else np.float32
+        features = np.empty((len(table), self.n_components_), dtype)
         start = 0
         for block in _blocks(table):
             features[start : start + len(block)] = (block - self.mean_) @ self.components_.T
@@ -92,7 +118,7 @@ class PoolPCA(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _blocks(table: np.ndarray) -> Iterator[np.ndarray]:
+def _blocks(table: Any) -> Iterator[np.ndarray]:
     """Row blocks as float64, each checked."""
     for start in range(0, len(table), _ROWS):
         block = np.asarray(table[start : start + _ROWS], np.float64)

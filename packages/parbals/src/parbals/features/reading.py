@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parbals.features.columns import is_missing
-
-__all__ = ["DATES", "Guess", "guess_reading", "read_cells", "yes_or_no"]
+__all__ = ["DATES", "Guess", "as_numbers", "guess_reading", "is_missing", "looks_like_id"]
+__all__ += ["plain_text", "read_cells", "said_yes", "yes_or_no"]
 
 _POINT = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?")
 _COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][-+]?\d+)?")
@@ -33,8 +32,15 @@ _MARKS = frozenset(
 )
 _YES = frozenset({"yes", "y", "true", "t", "1", "1.0", "on", "ja", "oui", "si", "sí"})
 _NO = frozenset({"no", "n", "false", "f", "0", "0.0", "off", "nein", "non"})
+_ID_NAMES = frozenset(
+    {"", "id", "_id", "ids", "index", "row", "row_id", "rowid", "unnamed: 0", "uuid", "guid", "key"}
+)
+_FEWEST_FOR_ID = 20
+"""Rows from which on values that never repeat are a sign of names."""
+_DISTINCT_SHARE = 0.95
 _EPOCH = datetime.datetime(1970, 1, 1)
 _ENOUGH = 0.95
+"""The share of cells that a reading must fit; of five or more, one may always be odd."""
 _FEW = 5
 DATES = ("date", "day/month", "month/day")
 
@@ -207,3 +213,52 @@ _PARSERS: dict[str, Callable[[str], float]] = {
     "month/day": lambda text: _parted(text, 3, 1),
     "clock": _clock,
 }
+
+
+def looks_like_id(name: str | None, cells: np.ndarray) -> bool:
+    """Whether a column only tells rows apart: by its name, a count, or texts that hardly repeat."""
+    if name is not None and name.strip().lower() in _ID_NAMES:
+        return True
+    if len(cells) < _FEWEST_FOR_ID:
+        return False
+    numbers = as_numbers(cells)
+    if numbers is None:
+        keys = [key for key in map(plain_text, cells.tolist()) if key is not None]
+        return len(set(keys)) >= _DISTINCT_SHARE * len(cells)
+    if not np.isfinite(numbers).all() or (numbers != np.rint(numbers)).any():
+        return False
+    return len(np.unique(numbers)) == len(numbers) and np.ptp(numbers) == len(numbers) - 1
+
+
+def is_missing(cell: Any) -> bool:
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return True
+    # NaN, NaT and pandas.NA: the last one has no truth value, so it is told by its type.
+    return type(cell).__name__ in ("NAType", "NaTType") or (
+        isinstance(cell, float) and cell != cell
+    )
+
+
+def as_numbers(cells: np.ndarray) -> np.ndarray | None:
+    """float64 with NaN for what is missing; None where something is not a number."""
+    if cells.dtype.kind in "biuf":
+        return cells.astype(np.float64)
+    if cells.dtype.kind not in "OUS":
+        return None
+    try:
+        numbers = cells.astype(np.float64)
+    except (TypeError, ValueError):
+        try:
+            numbers = np.array(
+                [np.nan if is_missing(cell) else float(cell) for cell in cells.tolist()]
+            )
+        except (TypeError, ValueError):
+            return None
+    return numbers
+
+
+def plain_text(cell: Any) -> str | None:
+    """The same text for 1, 1.0 and "1": a column with gaps turns whole numbers into floats."""
+    if is_missing(cell):
+        return None
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()

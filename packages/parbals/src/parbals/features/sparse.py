@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
+from parbals.features.pca import singular_directions
 from parbals.wording import percent
 
 __all__ = ["WIDE", "SparseReduction", "is_sparse"]
@@ -12,6 +13,7 @@ __all__ = ["WIDE", "SparseReduction", "is_sparse"]
 WIDE = 1_024
 """With more columns than this a sparse matrix is reduced; with fewer it is taken as it is."""
 _DIRECTIONS = 256
+"""As many as the embedding of a small encoder has: what a few hundred labels can weigh."""
 _LEARN_FROM = 20_000
 
 
@@ -36,8 +38,6 @@ class SparseReduction:
 
     @classmethod
     def fit(cls, X: Any, name: str, seed: int = 0) -> Self:
-        from sklearn.decomposition import TruncatedSVD
-
         rows = X.tocsr()
         _check_finite(rows, name)
         sample = rows[:: -(-rows.shape[0] // _LEARN_FROM)].astype(np.float64)
@@ -45,9 +45,9 @@ class SparseReduction:
         total = float(sample.multiply(sample).sum())
         if size < 1 or total == 0.0:
             raise InputError(f"{name} is empty or has one row only; there is nothing to choose by.")
-        svd = TruncatedSVD(size, random_state=seed).fit(sample)
-        kept = float(np.square(sample @ svd.components_.T).sum()) / total
-        return cls(svd.components_.T.astype(np.float32), min(kept, 1.0))
+        directions = singular_directions(sample, size, seed)
+        kept = float(np.square(sample @ directions.T).sum()) / total
+        return cls(directions.T.astype(np.float32), min(kept, 1.0))
 
     @property
     def width(self) -> int:

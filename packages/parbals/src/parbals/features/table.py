@@ -1,6 +1,6 @@
 """A table as people have it, as features: empty cells, categories, dates, yes and no.
 
-The bins and slots are those of :class:`~parbals.features.tabular.TabularFeatures`, which the
+The bins and slots are those of :class:`~parbals_bench.datasets.tabular.TabularFeatures`, which the
 experiment uses; this one finds out what each column holds, and can be kept as JSON. A number is
 bins and, at half its standard score, itself: with 30 to 300 random labels that predicts within a
 point or two of the better of bins and plain numbers on three tables (airline satisfaction, where
@@ -10,15 +10,23 @@ bins win by 4 points; card fraud; breast cancer, where numbers win by 4).
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
-from parbals.features.columns import Numbers, is_missing, looks_like_id
-from parbals.features.reading import DATES, guess_reading, read_cells, said_yes, yes_or_no
+from parbals.features.reading import (
+    DATES,
+    guess_reading,
+    is_missing,
+    looks_like_id,
+    read_cells,
+    said_yes,
+    yes_or_no,
+)
 
-__all__ = ["TableEncoding", "is_text", "tells_apart"]
+__all__ = ["TableEncoding", "bin_edges", "bin_labels", "is_text", "tells_apart"]
 
 _BINS = 10
 _MOST_BINNED = 64
@@ -50,15 +58,14 @@ class _Number:
         cls, source: str, label: str, reading: str, part: str, x: np.ndarray, bins: bool
     ) -> Self:
         known = x[~np.isnan(x)]
-        edges = Numbers.fit(0, label, x, _BINS, "values").edges.tolist() if bins else None
+        edges = bin_edges(known, _BINS).tolist() if bins else None
         deviation = float(known.std()) or 1.0
         has_gaps = len(known) < len(x)
         return cls(source, label, reading, part, float(known.mean()), deviation, edges, has_gaps)
 
     @property
     def labels(self) -> list[str]:
-        edges = np.array([] if self.edges is None else self.edges)
-        bins = [] if self.edges is None else Numbers(0, self.label, 0.0, edges).labels()
+        bins = [] if self.edges is None else bin_labels(self.label, self.edges)
         return [self.label, *bins, *([f"{self.label} is missing"] if self.has_gaps else [])]
 
     def fill(self, out: np.ndarray, cells: _Cells) -> None:
@@ -182,6 +189,31 @@ class TableEncoding:
         kinds = (_Number if "edges" in column else _Category for column in record["columns"])
         columns = [kind(**c) for kind, c in zip(kinds, record["columns"], strict=True)]
         return cls(columns, record["notes"])
+
+
+def bin_edges(known: np.ndarray, n_bins: int) -> np.ndarray:
+    """Edges e of bins (-∞, e₀], (e₀, e₁], …, (e_last, ∞) with about equally many numbers (n,) each.
+
+    Where there are at most ``n_bins`` values, each has a bin of its own.
+    """
+    values = np.unique(known)
+    if len(values) <= n_bins:
+        return values[:-1]  # quantiles of a 0/1 column would put all its rows into one bin
+    edges = np.quantile(known, np.arange(1, n_bins) / n_bins, method="inverted_cdf")
+    # nothing lies above the largest value
+    return np.unique(np.where(edges == values[-1], values[-2], edges))
+
+
+def bin_labels(
+    name: str, edges: Sequence[float] | np.ndarray, *, edge_is_above: bool = False
+) -> list[str]:
+    """What each bin of a column holds; with ``edge_is_above`` bins are [e₀, e₁) and so on."""
+    shown = [f"{edge:g}" for edge in edges]
+    if not shown:
+        return [f"{name} is there"]
+    below, above, after = ("<", "≥", "≤") if edge_is_above else ("≤", ">", "<")
+    between = [f"{low} {after} {name} {below} {high}" for low, high in pairwise(shown)]
+    return [f"{name} {below} {shown[0]}", *between, f"{name} {above} {shown[-1]}"]
 
 
 def _numbers(name: str, reading: str, x: np.ndarray, bins: bool) -> list[_Number | _Category]:

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from threadpoolctl import threadpool_limits
 
-from parbals.features.word_vectors import word_vectors
+from parbals.features.pca import singular_directions
+from parbals.features.words import word_vectors
 
 __all__ = ["VIEW_WEIGHTS", "TextFeatures", "TextMix", "Tfidf", "canonical_text", "form_of"]
 
@@ -60,11 +60,8 @@ class Tfidf:
         if self.fewer_allowed and self.n_directions < 1:
             self._directions = np.zeros((0, weights.shape[1]))
             return np.asarray(weights.toarray())
-        svd = TruncatedSVD(self.n_directions, random_state=self.seed)
-        with np.errstate(invalid="ignore"):  # the share of a variance that is zero: equal texts
-            rows = np.asarray(svd.fit_transform(weights))
-        self._directions = svd.components_
-        return rows
+        self._directions = singular_directions(weights, self.n_directions, self.seed)
+        return np.asarray(weights @ self._directions.T)
 
     def as_arrays(self) -> dict[str, np.ndarray]:
         """What was learnt: ``vocabulary`` and ``idf`` (V,), ``directions`` (n_directions, V)."""
@@ -128,7 +125,7 @@ class TextMix:
     """Three views of a text side by side: its words, how it is written, and what the words mean.
 
     Words are TF-IDF in at most ``n_directions`` directions, which learn the pool's own language;
-    form is :func:`form_of`; meaning is that of :mod:`parbals.features.word_vectors`, which know
+    form is :func:`form_of`; meaning is that of :mod:`parbals.features.words`, which know
     that "match" and "goal" are near each other before anything is labelled (left out where
     ``meaning`` is False, for an encoder that brings its own). Each view is centred, and the root
     mean square length of its rows of the pool is its weight, so that of all three it is 1.

@@ -1,48 +1,34 @@
 """Ask, tell, and ask again: the loop an engineer calls from a pipeline."""
 
-import hashlib
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from parbals.errors import InputError
-from parbals.learner.audit import draw_audit
+from parbals.features.frames import Encoding, learn_encoding
+from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import choose_items
-from parbals.learner.encoding import Encoding, learn_encoding
 from parbals.learner.features import FeatureTable, Preparation
-from parbals.learner.fitting import fit_model
-from parbals.learner.metric import (
-    METRICS,
-    TARGETS,
-    check_metric,
-    decided,
-    judged_positions,
-    loss_for,
-    metric_of,
-    stakes_for,
-)
+from parbals.learner.ledger import ClassNames, Event, ItemNames, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
-from parbals.learner.names import ClassNames, ItemNames
-from parbals.learner.notebook import Shown
-from parbals.learner.records import Records
-from parbals.learner.report import Report, make_report
-from parbals.posterior.estimator import LogisticModel
+from parbals.learner.numbers.audit import draw_audit
+from parbals.learner.numbers.metric import TARGETS, check_metric, decided
+from parbals.learner.numbers.report import Report
+from parbals.learner.pictures import Seen, as_figure, as_html
+from parbals.learner.reporting import make_report
+from parbals.learner.state import Setup, State, mean_proba
+from parbals.plugins import extension
 from parbals.posterior.inference import INFERENCES
-from parbals.posterior.prior import PoolMoments
-from parbals.randomness import Seed, derive_generator, seed_from
+from parbals.randomness import Seed, seed_from
 from parbals.strategies.table import DEFAULT, strategy_named
-from parbals.types import Batch, BatchRecord, Loss, Stakes
+from parbals.types import Batch, BatchRecord, Stakes
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
 
-_MOMENTS_OF = 4_096
 
-
-class ActiveLearner(Records, Shown):
+class ActiveLearner:
     """Chooses what to label next, and learns from the answers.
 
     ``ask(n)`` returns items and marks them pending; later asks treat pending items as a batch that
@@ -81,8 +67,7 @@ class ActiveLearner(Records, Shown):
             targets (EPIG, ParBaLS): ``"accuracy"``, the default, ``"balanced-accuracy"``,
             ``"f1:CLASS"``, or ``"log-loss"`` where the probabilities themselves count. ``predict``
             decides for its sake, and the report says what it is expected to be
-            (:mod:`parbals.learner.metric`). It works with models of your own too. ``loss`` says the
-            same in the words of :func:`parbals.select_batch`, ``"error"`` and ``"log"``.
+            (:mod:`parbals.learner.numbers.metric`). It works with models of your own too.
         n_universes, options: as in :func:`parbals.select_batch`.
         features: "auto" reads a data frame with gaps, categories, dates and yes/no as a table, and
             reduces sparse rows of more than 1,024 columns by truncated SVD; what it did is in
@@ -96,16 +81,17 @@ class ActiveLearner(Records, Shown):
         n_targets: at most this many target points are used at a time, drawn again likewise.
         audit: so many items, drawn at random, measure the error instead of training the model;
             every third item asked for is one of them until all are labelled. Or the items
-            themselves, if they were drawn elsewhere. See :mod:`parbals.learner.audit`.
+            themselves, if they were drawn elsewhere. See :mod:`parbals.learner.numbers.audit`.
         find: a class that is rare, to be found: items likely to be of it are asked for, with some
             random ones in between, and the report says how much of it has been found. See
-            :mod:`parbals.learner.find`.
+            :mod:`parbals.learner.numbers.find`.
         on_batch: is called with a :class:`~parbals.types.BatchRecord` whenever ``ask`` has chosen;
             for trackers. It is not saved: set ``learner.on_batch`` after loading.
         checked: the features are known to be finite numbers; a large file need not be read again to
             be sure.
 
     Attributes:
+        setup: what the learner was made with; ``state`` adds labels and pending items.
         last_batch: the batch that ``ask`` chose last; None before the first, and after loading.
         reports: every report that was made of this learner, for its curve in a notebook.
     """
@@ -124,8 +110,7 @@ class ActiveLearner(Records, Shown):
         prior_scale: float | str = "auto",
         inference: str = "auto",
         n_universes: int = 10,
-        metric: str | None = None,
-        loss: Loss | None = None,
+        metric: str = "accuracy",
         options: Mapping[str, Any] | None = None,
         features: str | Encoding | None = "auto",
         standardise: bool = False,
@@ -138,51 +123,62 @@ class ActiveLearner(Records, Shown):
         checked: bool = False,
     ) -> None:
         strategy_named(strategy)
-        names = ClassNames(classes)
-        self.strategy, self.options = strategy, dict(options or {})
-        self.find = find
-        self.find_number = -1 if find is None else names.numbers(find, 1)[0]
-        known = None if metric is None else check_metric(metric, names.labels)
-        self.loss = loss_for(known, loss)
-        self.metric = known or metric_of(self.loss)
-        self.n_samples = check_positive_int(n_samples, "n_samples", least=2)
-        self.prior_scale = check_prior_scale(prior_scale)
         check_choice(inference, INFERENCES, "inference")
-        self.inference = inference
-        self.n_universes = check_positive_int(n_universes, "n_universes")
-        self.n_candidates = (
-            None if n_candidates is None else check_positive_int(n_candidates, "n_candidates")
-        )
-        self.n_targets = check_positive_int(n_targets, "n_targets")
-        self.model = None if model is None else fresh_copy(as_sample_model(model, len(names)))
-        self.seed = seed_from(random_state)
+        names, seed = ClassNames(classes), seed_from(random_state)
+        if n_candidates is not None:
+            check_positive_int(n_candidates, "n_candidates")
+        own = None if model is None else fresh_copy(as_sample_model(model, len(names)))
         if isinstance(features, str):
-            features = learn_encoding(X_pool, "X_pool", features, self.seed)
-        self.pool = FeatureTable(X_pool, checked=checked, encoding=features)
-        self.target = (
-            None if X_target is None else FeatureTable(X_target, "X_target", like=self.pool)
+            features = learn_encoding(X_pool, "X_pool", features, seed)
+        pool = FeatureTable(X_pool, checked=checked, encoding=features)
+        items = ItemNames(pool.n_rows, ids)
+        self.setup = Setup(
+            pool=pool,
+            target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
+            standardise=standardise,
+            pca=pca,
+            preparation=Preparation.fit(pool, standardise, pca, seed),
+            classes=names.labels,
+            seed=seed,
+            audit=_audit_positions(audit, items, seed),
+            strategy=strategy,
+            options=dict(options or {}),
+            metric=check_metric(metric, names.labels),
+            find=None if find is None else names.numbers(find, 1)[0],
+            model=own,
+            n_samples=check_positive_int(n_samples, "n_samples", least=2),
+            prior_scale=check_prior_scale(prior_scale),
+            inference=inference,
+            n_universes=check_positive_int(n_universes, "n_universes"),
+            n_candidates=n_candidates,
+            n_targets=check_positive_int(n_targets, "n_targets"),
         )
-        self.standardise, self.pca = standardise, pca
-        self.preparation = Preparation.fit(self.pool, standardise, pca, self.seed)
-        super().__init__(ItemNames(self.pool.n_rows, ids), names)
-        self.audit = self._audit(audit)
-        self._fitted: dict[bytes, Any] = {}
+        self._ledger = Ledger(items, names)
+        self._state: State | None = None
+        self._fits: dict[bytes, Any] = {}
         self.last_batch: Batch | None = None
         self.on_batch = on_batch
         self.reports: list[Report] = []
+
+    @property
+    def state(self) -> State:
+        """The setup with the labels and pending items of now, as a frozen record."""
+        if self._state is None:
+            labels, pending = dict(self._ledger.labels), tuple(self._ledger.pending)
+            self._state = State(self.setup, labels, pending, self._fits)
+        return self._state
 
     # -- the loop
 
     def ask(self, n: int = 1) -> Any:
         """Choose ``n`` items and mark them pending: an array of positions, or a list of ids."""
-        batch = self.choose(n)
+        batch, state = self.choose(n), self.state
         positions = batch.indices.tolist()
-        n_pending = len(self._ledger.pending)
-        self._ledger.ask(positions)
+        self._change().ask(positions)
         self.last_batch = batch
         if self.on_batch is not None:
-            self.on_batch(BatchRecord(batch, len(self._ledger.labels), n_pending))
-        return batch.indices if self.ids is None else [self._items.of(p) for p in positions]
+            self.on_batch(BatchRecord(batch, len(state.labels), len(state.pending)))
+        return batch.indices if self.ids is None else [self.ids[p] for p in positions]
 
     def choose(
         self,
@@ -201,66 +197,116 @@ class ActiveLearner(Records, Shown):
             leave_out: positions not to choose; unlike pending ones, no labels are expected of them.
             with_audit: False for items that the strategy chooses alone.
         """
-        strategy = self.strategy if strategy is None else strategy
-        return choose_items(
-            self, check_positive_int(n, "n"), strategy, leave_out, with_audit=with_audit
-        )
+        strategy = self.setup.strategy if strategy is None else strategy
+        size = check_positive_int(n, "n")
+        return choose_items(self.state, size, strategy, leave_out, with_audit=with_audit)
+
+    def mark_pending(self, items: Any) -> None:
+        """Declare items as out for labelling that were chosen elsewhere."""
+        self._change().ask(self._ledger.items.positions(items))
+
+    def tell(self, items: Any, labels: Any) -> int:
+        """Record labels of any items, in any order; returns how many are new.
+
+        The same label again is no news; another label than before is refused, see :meth:`correct`.
+        """
+        positions = self._ledger.items.positions(items)
+        numbers = self._ledger.classes.numbers(labels, len(positions))
+        return self._change().tell(positions, numbers)
+
+    def correct(self, items: Any, labels: Any) -> int:
+        """Change labels given before; the history keeps both. Returns how many changed."""
+        positions = self._ledger.items.positions(items)
+        numbers = self._ledger.classes.numbers(labels, len(positions))
+        return self._change().correct(positions, numbers)
+
+    def forget(self, items: Any) -> None:
+        """Give items back, pending or labelled: they can be asked for again."""
+        self._change().forget(self._ledger.items.positions(items))
+
+    def replay(self, events: Sequence[Event]) -> None:
+        """Take over a history, such as that of a saved learner."""
+        self._change().replay(events)
+
+    def _change(self) -> Ledger:
+        self._state = None
+        return self._ledger
 
     # -- what is known
 
-    def choosable_positions(self) -> np.ndarray:
-        """Free positions that a strategy may choose from, ascending: all but the audit's."""
-        is_free = self.is_free()
-        is_free[self.audit] = False
-        return np.flatnonzero(is_free)
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The class labels, in the order of every probability."""
+        return self.setup.classes
 
-    def pending_positions(self) -> np.ndarray:
-        """Positions that are out, ascending, without the audit's: no choice depends on those."""
-        return np.setdiff1d(np.array(list(self._ledger.pending), np.int64), self.audit)
+    @property
+    def pool(self) -> FeatureTable:
+        """The features of the pool as they were given."""
+        return self.setup.pool
+
+    @property
+    def metric(self) -> str:
+        """What the model is judged by."""
+        return self.setup.metric
+
+    @property
+    def audit(self) -> np.ndarray:
+        """Positions of the items that measure the error, in the order they are asked for."""
+        return self.setup.audit
 
     @property
     def audit_items(self) -> list[Any]:
         """The items that measure the error, in the order they are asked for."""
-        return [self._items.of(p) for p in self.audit.tolist()]
+        return [self._ledger.items.of(p) for p in self.audit.tolist()]
 
-    def predict_proba(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
-        """(N, C) probabilities in the order of ``classes``.
+    @property
+    def ids(self) -> list[Any] | None:
+        """The names of the items, if they have any."""
+        return self._ledger.items.ids
 
-        ``with_audit``: by a model of all labels, the audit's too. What the audit measured is the
-        model without them.
-        """
-        table = FeatureTable(X, "X", like=self.pool)
-        model = self.fitted(with_audit=with_audit)
-        parts = [self.mean_proba(model, self.preparation(rows)) for _, rows in table.blocks(4096)]
-        return np.concatenate(parts)
+    def name_items(self, ids: Sequence[Hashable]) -> None:
+        """Call the items by these N distinct names from now on."""
+        self._ledger.items = ItemNames(self.pool.n_rows, ids)
 
-    def predict(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
-        """(N,) the class of every row: the most probable one, or what the metric asks for."""
-        probs = self.predict_proba(X, with_audit=with_audit)
-        best = decided(probs, self.stakes(self.fitted(with_audit=with_audit)))
-        alike = len({type(label) for label in self.classes}) == 1
-        return np.array(self.classes, None if alike else object)[best]
+    @property
+    def labelled(self) -> np.ndarray:
+        """Positions that have a label, ascending."""
+        return self.state.labelled
 
-    def report(self, batch_size: int = 10) -> Report:
-        """How good the model is on the target set, what more labels would gain, when to stop."""
-        report = make_report(self, check_positive_int(batch_size, "batch_size"))
-        self.reports.append(report)
-        return report
+    @property
+    def labels_by_position(self) -> dict[int, int]:
+        """Position → class number, in the order in which the labels came."""
+        return dict(self.state.labels)
 
-    def save(self, path: str | Path, *, include_features: bool = True) -> None:
-        """One file without pickle, written whole or not at all: :mod:`parbals.learner.archive`."""
-        from parbals.learner.archive import save_learner
+    @property
+    def labels(self) -> dict[Any, Hashable]:
+        """The label of every labelled item."""
+        named = self._ledger.items.of
+        return {named(p): self.classes[c] for p, c in self.state.labels.items()}
 
-        save_learner(self, Path(path), include_features)
+    @property
+    def pending(self) -> list[Any]:
+        """Items that are out, in the order they were asked for."""
+        return [self._ledger.items.of(p) for p in self.state.pending]
 
-    @classmethod
-    def load(
-        cls, path: str | Path, *, X_pool: Any = None, X_target: Any = None, model: Any = None
-    ) -> Self:
-        """The learner that was saved: the next ``ask`` is the one it would have answered."""
-        from parbals.learner.archive import load_learner
+    @property
+    def free_items(self) -> int:
+        """How many items are neither labelled nor pending."""
+        return int(self.state.is_free().sum())
 
-        return load_learner(cls, Path(path), X_pool, X_target, model)
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Everything that happened, oldest first, by position and class number."""
+        return tuple(self._ledger.events)
+
+    def history(self, item: Any) -> list[tuple[str, Hashable | None]]:
+        """What happened to one item, oldest first: (action, label)."""
+        (position,) = self._ledger.items.positions([item])
+        return [
+            (e.action, None if e.label is None else self.classes[e.label])
+            for e in self._ledger.events
+            if e.position == position
+        ]
 
     # -- the model
 
@@ -270,98 +316,100 @@ class ActiveLearner(Records, Shown):
         The audit's labels are left out unless asked for. A model of your own comes wrapped in one
         that checks what it returns; the model itself is ``fitted().model``.
         """
-        model = self.model_of(self.labelled if with_audit else self.training_set()[0])
-        if model is None:
-            raise InputError(
-                "A model of your own needs labels of at least two classes first; tell some more."
-            )
-        return model
-
-    def model_of(self, positions: np.ndarray) -> Any:
-        """The model that knows these labels alone (positions ascending); None if it needs more."""
-        numbers = self._numbers(positions)
-        if not self._is_enough(numbers):
-            return None
-        key = self._digest(positions, numbers)
-        if key not in self._fitted:
-            kept = list(self._fitted.items())[-1:]  # the latest look's beside today's
-            model = fit_model(self, positions, numbers, int.from_bytes(key[:7], "little"))
-            self._fitted = dict([*kept, (key, model)])
-        return self._fitted[key]
+        return self.state.fitted(with_audit=with_audit)
 
     @property
     def can_fit(self) -> bool:
         """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
-        return self._is_enough(self.training_set()[1])
+        return self.state.can_fit
 
     def mean_proba(self, model: Any, rows: np.ndarray) -> np.ndarray:
         """(n, C) predictions of a model of this learner for prepared rows (n, D')."""
-        if isinstance(model, LogisticModel):
-            return model.predict_proba(rows)
-        mean: np.ndarray = np.average(
-            model.sample_proba(rows), axis=1, weights=model.sample_weights
-        )
-        return mean
-
-    def pool_rows(self, positions: np.ndarray) -> np.ndarray:
-        """Prepared rows (n, D') of pool items."""
-        return self.preparation(self.pool.rows(positions))
-
-    def target_rows(self) -> np.ndarray:
-        """Prepared rows (M, D') of the target set, or else of the pool; at most ``n_targets``.
-
-        Drawn again whenever labels change, and the same for every batch and report until then. The
-        audit's items are not among them: labels chosen for their sake would make them easy.
-        """
-        generator = derive_generator(self.seed, "targets", self.state_key(with_pending=False).hex())
-        if self.target is not None:
-            return self.preparation(self.target.sample(generator, self.n_targets))
-        return self.preparation(self.pool.sample(generator, self.n_targets, leave_out=self.audit))
-
-    @cached_property
-    def pool_moments(self) -> PoolMoments:
-        """How the pool's features vary, for the prior; of rows drawn by the seed."""
-        rows = self.pool.sample(derive_generator(self.seed, "prior"), _MOMENTS_OF)
-        return PoolMoments.of(self.preparation(rows).astype(np.float64))
+        return mean_proba(model, rows)
 
     def stakes(self, model: Any) -> Stakes | None:
         """What decisions of a model of this learner are worth; None where all count alike."""
-        if self.metric in METRICS:
-            return None
-        return stakes_for(self.metric, self.mean_proba(model, self._judged_rows), self.classes)
+        return self.setup.stakes(model)
 
-    @cached_property
-    def _judged_rows(self) -> np.ndarray:
-        """Prepared rows (n, D') of the target set, or else of the pool, by which stakes are set."""
-        table = self.pool if self.target is None else self.target
-        audit = self.audit.tolist() if self.target is None else []
-        places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
-        return self.preparation(table.rows(places))
+    def predict_proba(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
+        """(N, C) probabilities in the order of ``classes``.
 
-    def _audit(self, audit: int | Sequence[Hashable]) -> np.ndarray:
-        """Positions of the audit's items, in the order they are asked for."""
-        if isinstance(audit, int | float | np.integer):
-            size = check_positive_int(audit, "audit", least=0)
-            return draw_audit(self.pool.n_rows, size, self.seed)
-        return np.array(list(dict.fromkeys(self._items.positions(audit))), np.int64)
+        ``with_audit``: by a model of all labels, the audit's too. What the audit measured is the
+        model without them.
+        """
+        table = FeatureTable(X, "X", like=self.pool)
+        model = self.fitted(with_audit=with_audit)
+        parts = [mean_proba(model, self.setup.preparation(rows)) for _, rows in table.blocks(4096)]
+        return np.concatenate(parts)
 
-    def training_set(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions, ascending, and class numbers of the labels that are not the audit's."""
-        positions = np.setdiff1d(self.labelled, self.audit)
-        return positions, self._numbers(positions)
+    def predict(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
+        """(N,) the class of every row: the most probable one, or what the metric asks for."""
+        probs = self.predict_proba(X, with_audit=with_audit)
+        best = decided(probs, self.stakes(self.fitted(with_audit=with_audit)))
+        alike = len({type(label) for label in self.classes}) == 1
+        return np.array(self.classes, None if alike else object)[best]
 
-    def _numbers(self, positions: np.ndarray) -> np.ndarray:
-        return np.array([self._ledger.labels[p] for p in positions.tolist()], np.int64)
+    # -- how it stands
 
-    def _is_enough(self, numbers: np.ndarray) -> bool:
-        return self.model is None or len(np.unique(numbers)) >= 2
+    def report(self, batch_size: int = 10) -> Report:
+        """How good the model is on the target set, what more labels would gain, when to stop."""
+        report = make_report(self.state, check_positive_int(batch_size, "batch_size"))
+        self.reports.append(report)
+        return report
 
-    def state_key(self, *, with_pending: bool) -> bytes:
-        """A digest of everything a choice may depend on."""
-        pending = b"|" + self.pending_positions().tobytes() if with_pending else b""
-        return self._digest(*self.training_set(), pending)
+    def _seen(self) -> Seen:
+        return Seen(self.state, self.ids, self.last_batch, self.reports)
 
-    def _digest(self, positions: np.ndarray, numbers: np.ndarray, more: bytes = b"") -> bytes:
-        digest = hashlib.blake2b(repr(self.seed).encode(), digest_size=16)
-        digest.update(positions.tobytes() + b"|" + numbers.tobytes() + more)
-        return digest.digest()
+    def _repr_html_(self) -> str:
+        return as_html(self._seen())
+
+    def plot(self) -> Any:
+        """A matplotlib figure: expected error after each report, and the pool with its labels."""
+        return as_figure(self._seen())
+
+    def serve(
+        self,
+        items: Any = None,
+        *,
+        folder: str | Path | None = None,
+        wait: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Open the labelling page on this learner's data; the labels come back when it ends.
+
+        A model of your own works in a thread of this process while people label.
+
+        Args:
+            items: what people see of each of the N items: texts, or mappings or a data frame of
+                columns. By default the features, which few people can label by.
+            folder: a new folder for the project behind the page, which keeps every label and can be
+                used by ``parbals serve`` later. By default a temporary one, removed at the end.
+            wait: until the page is stopped (interrupt the kernel, or Ctrl-C), then take its labels
+                over; returns how many are new. False returns at once something with ``link`` and
+                ``stop()``, which does that.
+            options: ``port``, ``host`` and ``browser`` as in ``parbals serve``.
+        """
+        served = extension("serve", "learner.serve()")(self, items, folder, **options)
+        return served.wait() if wait else served
+
+    def save(self, path: str | Path, *, include_features: bool = True) -> None:
+        """One file without pickle, written whole or not at all: :mod:`parbals.learner.archive`."""
+        write_learner(Path(path), self.setup, self.ids, self.events, include_features)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, X_pool: Any = None, X_target: Any = None, model: Any = None
+    ) -> Self:
+        """The learner that was saved: the next ``ask`` is the one it would have answered."""
+        saved = read_learner(Path(path), X_pool, X_target, model)
+        learner = cls(**saved.arguments)
+        saved.check(learner.setup)
+        learner.replay(saved.events)
+        return learner
+
+
+def _audit_positions(audit: int | Sequence[Hashable], items: ItemNames, seed: int) -> np.ndarray:
+    """Positions of the audit's items, in the order they are asked for."""
+    if isinstance(audit, int | float | np.integer):
+        return draw_audit(items.n_items, check_positive_int(audit, "audit", least=0), seed)
+    return np.array(list(dict.fromkeys(items.positions(audit))), np.int64)

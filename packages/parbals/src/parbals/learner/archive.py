@@ -14,47 +14,77 @@ its own size: one that is compressed is refused.
 
 import json
 import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from parbals.errors import InputError
+from parbals.features.frames import restored, stored
 from parbals.files import replacing
-from parbals.learner.encoding import restored, stored
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
-from parbals.learner.metric import METRICS
+from parbals.learner.state import Setup
 from parbals.npy import read_header
 from parbals.randomness import table_digest
 
-__all__ = ["load_learner", "save_learner"]
+__all__ = ["Saved", "read_learner", "write_learner"]
 
-_FORMAT, _VERSION = "parbals-learner", 3
+_FORMAT, _VERSION = "parbals-learner", 1
 _SETTINGS = (
-    *("strategy", "loss", "options", "n_samples", "prior_scale", "inference", "n_universes"),
-    *("standardise", "pca", "n_candidates", "n_targets", "find"),
+    *("strategy", "metric", "options", "n_samples", "prior_scale", "inference", "n_universes"),
+    *("standardise", "pca", "n_candidates", "n_targets"),
 )
 _ROWS = 16_384
 
 
-def save_learner(learner: Any, path: Path, include_features: bool) -> None:
-    """Write the learner; a file that is there already is replaced only by a whole one."""
-    encoding, directions = stored(learner.pool.encoding)
+@dataclass(frozen=True)
+class Saved:
+    """What a file holds: arguments of the learner, what happened, and digests of its features."""
+
+    path: Path
+    arguments: dict[str, Any]
+    events: list[Event]
+    digests: dict[str, str | None]
+    columns: list[str] | None
+
+    def check(self, setup: Setup) -> None:
+        """Refuse features that are not those that were saved; give the pool its column names."""
+        for name, table in (("pool", setup.pool), ("target", setup.target)):
+            if table is not None and _digest(table) != self.digests[name]:
+                raise InputError(
+                    f"The features of the {name} are not those that {self.path} was saved with."
+                )
+        if setup.pool.names is None and self.columns is not None:
+            setup.pool.names = tuple(self.columns)
+
+
+def write_learner(
+    path: Path,
+    setup: Setup,
+    ids: list[Any] | None,
+    events: Sequence[Event],
+    include_features: bool,
+) -> None:
+    """Write a learner; a file that is there already is replaced only by a whole one."""
+    pool, target = setup.pool, setup.target
+    encoding, directions = stored(pool.encoding)
     document = {
         "format": _FORMAT,
-        "version": _version(encoding),
-        "seed": learner.seed,
-        "classes": list(learner.classes),
-        "ids": _plain_ids(learner.ids),
-        "settings": _settings(learner),
-        "own_model": None if learner.model is None else _own_name(learner.model),
-        "pool_digest": _digest(learner.pool),
-        "columns": None if learner.pool.names is None else list(learner.pool.names),
-        "target_digest": None if learner.target is None else _digest(learner.target),
+        "version": _VERSION,
+        "seed": setup.seed,
+        "classes": list(setup.classes),
+        "ids": _plain_ids(ids),
+        "settings": {name: getattr(setup, name) for name in _SETTINGS},
+        "find": None if setup.find is None else setup.classes[setup.find],
+        "own_model": None if setup.model is None else _own_name(setup.model),
+        "digests": {"pool": _digest(pool), "target": None if target is None else _digest(target)},
+        "columns": None if pool.names is None else list(pool.names),
         "encoding": encoding,
-        "audit": learner.audit.tolist(),
-        "events": [[e.position, e.action, e.label] for e in learner.events],
+        "audit": setup.audit.tolist(),
+        "events": [[e.position, e.action, e.label] for e in events],
     }
     try:
         text = json.dumps(document)
@@ -69,9 +99,9 @@ def save_learner(learner: Any, path: Path, include_features: bool) -> None:
                 with archive.open("encoding.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, directions, allow_pickle=False)
             if include_features:
-                _write_table(archive, "X_pool.npy", learner.pool)
-                if learner.target is not None:
-                    _write_table(archive, "X_target.npy", learner.target)
+                _write_table(archive, "X_pool.npy", pool)
+                if target is not None:
+                    _write_table(archive, "X_target.npy", target)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror or error}); nothing was changed."
@@ -83,13 +113,7 @@ def _own_name(model: Any) -> str:
     return type(getattr(model, "ensemble", model)).__name__
 
 
-def _settings(learner: Any) -> dict[str, Any]:
-    settings = {name: getattr(learner, name) for name in _SETTINGS}
-    # Where the loss says it all an older parbals reads the file too.
-    return settings if learner.metric in METRICS else {**settings, "metric": learner.metric}
-
-
-def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) -> Any:
+def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     """Read a learner back; features left out and a model of one's own are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -99,11 +123,26 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
             directions = None
             if "encoding.npy" in members:
                 directions = _features(archive, members, "encoding", None, path)
-            # A file without one was saved with a matrix of numbers, or before there were any.
-            encoding = restored(document.get("encoding"), directions)
+            encoding = restored(document["encoding"], directions)
             X_pool = _features(archive, members, "X_pool", X_pool, path)
-            if document["target_digest"] is not None:
+            if document["digests"]["target"] is not None:
                 X_target = _features(archive, members, "X_target", X_target, path)
+        events = [Event(*event) for event in document["events"]]
+        ids = document["ids"]
+        ids = None if ids is None else [tuple(i) if isinstance(i, list) else i for i in ids]
+        arguments = {
+            "X_pool": X_pool,
+            "classes": document["classes"],
+            "X_target": X_target,
+            "random_state": document["seed"],
+            "ids": ids,
+            "model": model,
+            "features": encoding,
+            "find": document["find"],
+            "audit": _audit(document["audit"], ids),
+            **document["settings"],
+        }
+        saved = Saved(path, arguments, events, document["digests"], document["columns"])
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except InputError:
@@ -115,43 +154,15 @@ def load_learner(cls: type, path: Path, X_pool: Any, X_target: Any, model: Any) 
             f"{path} was saved with your own model, {document['own_model']}; pass it again: "
             "model=..."
         )
-    ids = document["ids"]
-    learner = cls(
-        X_pool,
-        document["classes"],
-        X_target,
-        random_state=document["seed"],
-        ids=None if ids is None else [tuple(i) if isinstance(i, list) else i for i in ids],
-        model=model,
-        features=encoding,
-        **{"inference": "smc", "prior_scale": 1.0} | document["settings"],  # older files: as it was
-    )
-    for name, table in (("pool", learner.pool), ("target", learner.target)):
-        if table is not None and _digest(table) != document[f"{name}_digest"]:
-            raise InputError(
-                f"The features of the {name} are not those that {path} was saved with."
-            )
-    columns = document.get("columns")  # older files do not hold them
-    if learner.pool.names is None and columns is not None:
-        learner.pool.names = tuple(columns)
-    learner.audit = _audit(document.get("audit", []), learner.pool.n_rows)
-    learner._ledger.replay([Event(*event) for event in document["events"]])
-    return learner
-
-
-def _version(encoding: dict[str, Any] | None) -> int:
-    """The oldest version that reads this: texts came with 3, other encodings with 2."""
-    if encoding is None:
-        return 1
-    return _VERSION if "texts" in encoding else 2
+    return saved
 
 
 def _check_format(document: Any, path: Path) -> None:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise InputError(f"{path} is not a saved learner.")
-    if document["version"] > _VERSION:
+    if document["version"] != _VERSION:
         raise InputError(
-            f"{path} was written by a newer version of parbals (format {document['version']}); "
+            f"{path} was written by another version of parbals (format {document['version']}); "
             "upgrade."
         )
 
@@ -180,11 +191,11 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> zipfile.ZipInfo:
     return info
 
 
-def _audit(positions: list[int], n_items: int) -> np.ndarray:
-    audit = np.array(positions, np.int64)
-    if len(np.unique(audit)) < len(audit) or not ((audit >= 0) & (audit < n_items)).all():
+def _audit(positions: list[int], ids: list[Any] | None) -> list[Any]:
+    """The audit's items, by the names that the learner is made with."""
+    if len(set(positions)) < len(positions) or min(positions, default=0) < 0:
         raise InputError("The audit names items twice, or items that are not in the pool.")
-    return audit
+    return positions if ids is None else [ids[position] for position in positions]
 
 
 def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> None:

@@ -2,7 +2,7 @@
 
 What came in is kept as it is, and only the rows that are needed are turned into dense floats, so
 that a memory-mapped pool of a million rows costs no memory. What is not a plain matrix of numbers
-goes through an :class:`~parbals.learner.encoding.Encoding` first. Standardising and PCA happen
+goes through an :class:`~parbals.features.frames.Encoding` first. Standardising and PCA happen
 where the user asks for them, fitted on the pool alone.
 """
 
@@ -14,7 +14,8 @@ import numpy as np
 
 from parbals.arrays import block_rows, drawn_positions, release_pages
 from parbals.errors import InputError, ShapeError
-from parbals.learner.encoding import Encoding, is_frame
+from parbals.features.frames import Encoding, is_frame
+from parbals.features.pca import principal
 from parbals.randomness import derive_generator
 from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.validate import check_column_names, check_features, column_names
@@ -154,10 +155,10 @@ class Preparation:
         scale = 1.0 / np.where(deviation > 0, deviation, 1.0)
         if pca is None:
             return cls(shift, np.diag(scale))
-        from sklearn.decomposition import PCA
-
-        directions = PCA(pca, svd_solver="full").fit((rows - shift) * scale).components_
-        return cls(shift, scale[:, None] * directions.T)
+        found = principal((rows - shift) * scale, pca)
+        if not len(found.directions):
+            raise InputError("Every column of the pool is constant, so its rows are all alike.")
+        return cls(shift, scale[:, None] * found.directions.T)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Prepared rows (n, D')."""

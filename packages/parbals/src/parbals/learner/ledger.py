@@ -1,19 +1,94 @@
-"""What has been asked and told: labels, pending items, and the whole history.
+"""What has been asked and told, by what names: items, classes, labels, and the whole history.
 
 No model, no randomness.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from parbals.errors import InputError, LabelError
-from parbals.learner.names import ClassNames, ItemNames
+from parbals.errors import InputError, LabelError, ShapeError
 
-__all__ = ["Event", "Ledger"]
+__all__ = ["ClassNames", "Event", "ItemNames", "Ledger"]
 
 _ACTIONS = ("ask", "tell", "correct", "forget")
+
+
+class ItemNames:
+    """Positions 0..N-1, or N distinct ids in their place."""
+
+    def __init__(self, n_items: int, ids: Sequence[Hashable] | None) -> None:
+        self.n_items = n_items
+        self.ids = None if ids is None else _distinct(ids, n_items)
+        self._place = None if self.ids is None else {name: i for i, name in enumerate(self.ids)}
+
+    def of(self, position: int) -> Any:
+        return position if self.ids is None else self.ids[position]
+
+    def positions(self, items: Any) -> list[int]:
+        """Positions of one item or of several."""
+        return [self._position(item) for item in _listed(items, "items")]
+
+    def _position(self, item: Any) -> int:
+        if self._place is not None:
+            try:
+                return self._place[item]
+            except (KeyError, TypeError):
+                raise InputError(f"There is no item with the id {item!r} in the pool.") from None
+        whole = isinstance(item, int | np.integer) and not isinstance(item, bool)
+        if not whole or not 0 <= item < self.n_items:
+            raise InputError(
+                f"There is no item {item!r}: positions in the pool are 0 to {self.n_items - 1}."
+            )
+        return int(item)
+
+
+class ClassNames:
+    """Class labels and their numbers 0..C-1, in the order they were declared."""
+
+    def __init__(self, classes: Sequence[Hashable]) -> None:
+        if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
+            raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
+        self.labels = tuple(_listed(classes, "classes"))
+        for c, label in enumerate(self.labels):
+            if not isinstance(label, str | int):
+                raise LabelError(
+                    f"classes[{c}] is {label!r}; class labels are strings, whole numbers or "
+                    "booleans."
+                )
+        if len(self.labels) < 2:
+            raise LabelError(f"classes is {list(self.labels)!r}; pass at least two class labels.")
+        if len(set(self.labels)) != len(self.labels):
+            raise LabelError("classes names the same class twice.")
+        self._number = {label: c for c, label in enumerate(self.labels)}
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def numbers(self, labels: Any, n_items: int) -> list[int]:
+        """Class numbers of one label for each of ``n_items`` items."""
+        listed = _listed(labels, "labels")
+        if len(listed) != n_items:
+            raise ShapeError(
+                f"{n_items} items and {len(listed)} labels were told; one label for each item is "
+                "needed."
+            )
+        return [self._class_number(row, label) for row, label in enumerate(listed)]
+
+    def _class_number(self, row: int, label: Any) -> int:
+        try:
+            number = self._number.get(label)
+        except TypeError:  # unhashable, such as a list
+            number = None
+        # To a dictionary True is 1 and 1.0 is 1; a label of another type is a mistake.
+        if number is None or isinstance(label, bool) != isinstance(self.labels[number], bool):
+            raise LabelError(
+                f"labels[{row}] is {label!r}, which is not one of the classes "
+                f"{list(self.labels)!r}; nothing was recorded."
+            )
+        return number
 
 
 @dataclass(frozen=True)
@@ -32,8 +107,7 @@ class Ledger:
     """
 
     def __init__(self, items: ItemNames, classes: ClassNames) -> None:
-        self._items = items
-        self._classes = classes
+        self.items, self.classes = items, classes
         self.labels: dict[int, int] = {}
         self.pending: dict[int, None] = {}  # a set that remembers the order
         self.events: list[Event] = []
@@ -57,8 +131,8 @@ class Ledger:
             had = self.labels.get(position)
             if had is not None and had != label:
                 raise LabelError(
-                    f"{self._name(position)} already has the label {self._classes.labels[had]!r}, "
-                    f"not {self._classes.labels[label]!r}; to change it call correct(...)."
+                    f"{self._name(position)} already has the label {self.classes.labels[had]!r}, "
+                    f"not {self.classes.labels[label]!r}; to change it call correct(...)."
                 )
         new = {position: label for position, label in given.items() if position not in self.labels}
         for position, label in new.items():
@@ -89,26 +163,11 @@ class Ledger:
         for position in dict.fromkeys(positions):
             self._record(Event(position, "forget"))
 
-    def rename(self, items: ItemNames) -> None:
-        """Call the same items by other names, in messages."""
-        self._items = items
-
-    def history(self, position: int) -> list[Event]:
-        """Everything that happened to one item, oldest first."""
-        return [event for event in self.events if event.position == position]
-
-    def free(self) -> np.ndarray:
-        """(N,) True where an item is neither labelled nor pending."""
-        free = np.ones(self._items.n_items, bool)
-        free[list(self.labels)] = False
-        free[list(self.pending)] = False
-        return free
-
     def replay(self, events: Sequence[Event]) -> None:
         """Take over a history, such as a saved one."""
         for event in events:
-            known = 0 <= event.position < self._items.n_items and event.action in _ACTIONS
-            if not known or (event.label is not None and not 0 <= event.label < len(self._classes)):
+            known = 0 <= event.position < self.items.n_items and event.action in _ACTIONS
+            if not known or (event.label is not None and not 0 <= event.label < len(self.classes)):
                 raise InputError(f"The history holds an impossible event: {event}.")
             self._record(event)
 
@@ -131,4 +190,50 @@ class Ledger:
         return given
 
     def _name(self, position: int) -> str:
-        return f"Item {self._items.of(position)!r}"
+        return f"Item {self.items.of(position)!r}"
+
+
+def _listed(values: Any, name: str) -> list[Any]:
+    """A list of plain Python values; a single value stands for a list of one."""
+    if isinstance(values, Mapping):
+        raise InputError(
+            f"{name} is a {type(values).__name__}, which would be read as its keys; pass a list."
+        )
+    if isinstance(values, set | frozenset):
+        raise InputError(f"{name} is a {type(values).__name__}, which has no order; pass a list.")
+    if hasattr(values, "columns"):
+        raise InputError(
+            f"{name} is a table, which would be read as its column names; pass one column or a "
+            "list."
+        )
+    values = values.tolist() if hasattr(values, "tolist") else values
+    values = values.to_list() if hasattr(values, "to_list") else values
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        return [_plain(values)]
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number, string or boolean as Python's own, so that np.True_ is True and not 1."""
+    # Dates as plain numbers would lose their meaning.
+    dated = isinstance(value, np.datetime64 | np.timedelta64)
+    return value.item() if isinstance(value, np.generic) and not dated else value
+
+
+def _distinct(ids: Sequence[Hashable], n_items: int) -> list[Any]:
+    listed = _listed(ids, "ids")
+    if len(listed) != n_items:
+        raise ShapeError(f"ids has {len(listed)} entries and X_pool has {n_items} rows.")
+    seen: dict[Any, int] = {}
+    for row, name in enumerate(listed):
+        try:
+            first = seen.setdefault(name, row)
+        except TypeError:
+            raise InputError(
+                f"ids[{row}] is {name!r}, which is not hashable; use strings or numbers."
+            ) from None
+        if first != row:
+            raise InputError(
+                f"ids[{first}] and ids[{row}] are both {name!r}; every item needs its own."
+            )
+    return listed

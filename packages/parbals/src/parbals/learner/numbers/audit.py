@@ -1,0 +1,158 @@
+"""An audit: random items that measure the model, kept out of choosing and of training.
+
+The audit is drawn from the pool uniformly, before anything is chosen. Its labels train no model,
+and its items are neither candidates nor targets, so no model of the session depends on them: its
+losses are those of a fresh random item of the same source, whatever strategy chose the rest. Items
+that took part in choosing would not do: those a strategy left unlabelled are the easy ones.
+
+What the interval assumes: whether an audit item has a label yet does not depend on what it shows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parbals.errors import InputError
+from parbals.learner.numbers.looks import error_limits, latest_look
+from parbals.learner.numbers.metric import decided
+from parbals.learner.numbers.report import Measurement
+from parbals.randomness import derive_generator
+from parbals.types import Batch, Estimate
+
+if TYPE_CHECKING:  # a project draws its audit without loading a model
+    from parbals.learner.state import State
+
+__all__ = [
+    "AUDIT",
+    "audit_batch",
+    "audit_predictions",
+    "audit_share",
+    "draw_audit",
+    "measure",
+    "mixed_in",
+    "with_audit_items",
+]
+
+AUDIT = "audit"
+"""What chose an item of the audit, beside the names of strategies."""
+_EVERY = 3
+"""Every third item asked for is the audit's: half as many as are chosen measure as they train."""
+_FEWEST = 5
+"""A recall or precision of fewer items than this is not worth an interval."""
+
+
+def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) -> np.ndarray:
+    """(size,) positions in random order, none of them ``taken``; at most half of what is left."""
+    if size == 0:
+        return np.zeros(0, np.int64)
+    is_left = np.ones(n_items, bool)
+    is_left[list(taken)] = False
+    left = np.flatnonzero(is_left)
+    if 2 * size > len(left):
+        raise InputError(
+            f"An audit of {size} items is more than half of the {len(left)} that have no label; "
+            "make it smaller."
+        )
+    return derive_generator(seed, AUDIT).permutation(left)[:size]
+
+
+def audit_share(n: int, n_audit_out: int, n_other_out: int, n_audit_left: int, n_left: int) -> int:
+    """How many of the next ``n`` items are the audit's.
+
+    Every third label until it is done, at most half of a batch where it lags behind (such as after
+    labels that were there before), and all that is needed where nothing else is left.
+
+    Args:
+        n_audit_out, n_other_out: items that have a label or are out.
+        n_audit_left, n_left: items that may still be asked for; ``n_left`` are not the audit's.
+    """
+    due = (n_audit_out + n_other_out + n + 1) // _EVERY - n_audit_out
+    wanted = max(min(due, (n + 1) // 2), n - n_left)
+    return max(0, min(wanted, n_audit_left))
+
+
+def mixed_in(chosen: np.ndarray, audit: np.ndarray) -> np.ndarray:
+    """(B,) places of ``chosen`` then ``audit`` in one order, the audit's spread evenly."""
+    n, n_audit = len(chosen) + len(audit), len(audit)
+    places = ((np.arange(n_audit) + 0.5) * n / max(n_audit, 1)).astype(int)
+    order = np.empty(n, int)
+    order[places] = len(chosen) + np.arange(n_audit)
+    order[np.setdiff1d(np.arange(n), places)] = np.arange(len(chosen))
+    return order
+
+
+def audit_batch(positions: np.ndarray) -> Batch:
+    """Items of the audit alone."""
+    blank = np.full(len(positions), np.nan)
+    none = np.zeros(len(positions), np.int64)
+    note = "All of them are random items of the audit."
+    return Batch(positions, blank, blank, blank, AUDIT, none, 0, (note,))
+
+
+def with_audit_items(batch: Batch, positions: np.ndarray) -> Batch:
+    """The batch with items of the audit spread over it."""
+    order = mixed_in(batch.indices, positions)
+    blank = np.full(len(positions), np.nan)
+
+    def joined(values: np.ndarray, more: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, more])[order]
+
+    note = f"{len(positions)} of the {len(order)} items are random ones of the audit."
+    return replace(
+        batch,
+        indices=joined(batch.indices, positions),
+        scores=joined(batch.scores, blank),
+        initial_scores=joined(batch.initial_scores, blank),
+        effective_sample_size=joined(batch.effective_sample_size, blank),
+        n_exact=joined(batch.n_exact, np.zeros(len(positions), np.int64)),
+        notes=(*batch.notes, note),
+    )
+
+
+def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(n, C) of the audit's items that have a label, and the labels' class numbers (n,)."""
+    if not len(state.audited):
+        return np.zeros((0, len(state.setup.classes))), np.zeros(0, np.int64)
+    return state.setup.predicted(model, state.audited), state.numbers(state.audited)
+
+
+def measure(state: "State") -> Measurement | None:
+    """The latest measurement; None without an audit.
+
+    A look takes the labels in the order they came. It counts them from the audit's first one, so
+    that labels from before do not delay it.
+    """
+    setup = state.setup
+    if not len(setup.audit):
+        return None
+    order = np.array(list(state.labels), np.int64)
+    is_audit = np.isin(order, setup.audit)
+    before = max(0, int(is_audit.argmax()) + 1 - _EVERY) if is_audit.any() else len(order)
+    look = latest_look(len(order) - before)
+    n_labels = before + (0 if look is None else look.n_labels)
+    order, is_audit = order[:n_labels], is_audit[:n_labels]
+    model = state.model_of(np.sort(order[~is_audit]))
+    audited = order[is_audit] if model is not None else order[:0]
+    given = said = state.numbers(audited)
+    if len(audited):
+        said = decided(setup.predicted(model, audited), setup.stakes(model))
+    wrong = said != given
+
+    def share(of: np.ndarray, among: np.ndarray, fewest: int = _FEWEST) -> Estimate | None:
+        n, hits = int(among.sum()), int((of & among).sum())
+        if look is None or n < fewest:
+            return None
+        return Estimate(hits / n, *error_limits(hits, n, look.delta))
+
+    classes = list(enumerate(setup.classes))
+    return Measurement(
+        error=share(wrong, np.ones(len(given), bool), fewest=1),
+        n=len(given),
+        n_wrong=int(wrong.sum()),
+        n_audit=len(setup.audit),
+        n_labels=n_labels,
+        recall={label: share(~wrong, given == c) for c, label in classes},
+        precision={label: share(~wrong, said == c) for c, label in classes},
+    )

@@ -1,0 +1,381 @@
+"""The report: where the labelling stands, as a record, as plain values, and in words for people.
+
+*Expected* is what the model says without a new label (:mod:`parbals.learner.numbers.expectation`).
+It is as honest as the model. *Measured* is what an audit has found: an interval that assumes
+nothing of the model (:mod:`parbals.learner.numbers.audit`). docs/coverage.md compares both with the
+truth. Nothing here needs a model: a stored report is read back and put into words at once.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from types import NoneType
+from typing import Any, Self, get_args, get_origin, get_type_hints
+
+from parbals.errors import InputError
+from parbals.types import Estimate
+from parbals.wording import percent
+
+__all__ = ["Advice", "Estimate", "Goal", "GoalPart", "Measurement", "Recall", "Report", "advice"]
+__all__ += ["certificate", "class_lines", "error_line", "goal_parts", "judged_line", "may_stop"]
+__all__ += ["metric_line"]
+
+_NEGLIGIBLE = 0.01
+"""A batch that would lower the expected log loss by a smaller share hardly changes the model."""
+_UNKNOWN = Estimate(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What the audit says of the model at the latest look (:mod:`parbals.learner.numbers.looks`).
+
+    Attributes:
+        error: share of wrong decisions on random items; None until the look holds audit labels.
+        n: audit labels that it rests on; n_wrong of them the model got wrong.
+        n_audit: how many items the audit has.
+        n_labels: the look: the first so many labels, those of the audit included.
+        recall, precision: of each class, over the audit's items that have this label, and that
+            get this decision; None where they are fewer than five. Each interval is by itself a
+            90 % one.
+    """
+
+    error: Estimate | None
+    n: int
+    n_wrong: int
+    n_audit: int
+    n_labels: int
+    recall: dict[Any, Estimate | None]
+    precision: dict[Any, Estimate | None]
+
+
+@dataclass(frozen=True)
+class Recall:
+    """How much of one class has been found.
+
+    Attributes:
+        label: the class; found: how many items have this label.
+        left: how many are expected among the items without a label, with a 90 % interval.
+        recall: found of all there are, likewise.
+        measured: the same from the audit's random items; None without labels of an audit.
+        next_finds: how many of the next twenty items are expected to be of the class.
+        stop: five or more are found, and the recall is at least 90 % by the lower end of its
+            interval, or eighty more labels are expected to find fewer than one.
+        advice: all that in words.
+    """
+
+    label: Any
+    found: int
+    left: Estimate
+    recall: Estimate
+    measured: Estimate | None
+    next_finds: float
+    stop: bool
+    advice: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where the labelling stands.
+
+    Attributes:
+        expected_error: share of wrong decisions on the target set, as the model expects it.
+        expected_log_loss: nats a point on the target set. Both are NaN until a model of your own
+            has seen two classes.
+        class_balance: how many labels each class has.
+        batch_size: how many labels ``next_gain`` is about; 0 when nothing is left to label.
+        next_gain: how far these are expected to lower the log loss, nats a point; None when nothing
+            is left to label, or where there is no model yet.
+        measured: what the audit says; None without one.
+        recall: how much of the class that the learner is to find has been found; None where it is
+            to find none. ``stop`` and ``advice`` are then about that.
+        metric: what the model is judged by.
+        expected_metric: balanced accuracy or F1 on the target set, as the model expects it; None
+            where the metric is the error or the log loss, which are there already.
+        decide_from: then the probability from which a class is decided, where one number says it.
+    """
+
+    n_items: int
+    n_labelled: int
+    n_pending: int
+    n_targets: int
+    class_balance: dict[Any, int]
+    expected_error: Estimate
+    expected_log_loss: Estimate
+    batch_size: int
+    next_gain: float | None
+    warnings: tuple[str, ...] = ()
+    measured: Measurement | None = None
+    recall: Recall | None = None
+    metric: str = "accuracy"
+    expected_metric: Estimate | None = None
+    decide_from: dict[Any, float] | None = None
+
+    @property
+    def stop(self) -> bool:
+        """Whether more labels are not worth their while, as far as the model can tell."""
+        return advice(None, self.n_labelled, self).stop
+
+    @property
+    def advice(self) -> str:
+        """What to do next, in words."""
+        return advice(None, self.n_labelled, self).sentence
+
+    @property
+    def measured_error(self) -> Estimate | None:
+        """The error on random items of the pool with a 90 % interval, however often one looks."""
+        return None if self.measured is None else self.measured.error
+
+    @property
+    def certified(self) -> float | None:
+        """The error is below this with 95 % confidence, however often one looks."""
+        return None if self.measured_error is None else self.measured_error.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: classes by their names, None for what is not known."""
+        plain = _plain(asdict(self))
+        for name in ("expected_error", "expected_log_loss"):
+            if not getattr(self, name).known:
+                plain[name] = None
+        return plain | {name: getattr(self, name) for name in ("stop", "advice", "certified")}
+
+    @classmethod
+    def from_dict(cls, record: Any) -> Self:
+        """The report behind the plain values of ``to_dict``; its classes are texts.
+
+        An ``InputError`` says what is missing or is not what it should be.
+        """
+        return _read(cls, record, "report")
+
+    def __str__(self) -> str:
+        balance = ", ".join(f"{label}: {count}" for label, count in self.class_balance.items())
+        lines = [
+            f"{self.n_labelled} of {self.n_items} items labelled ({balance}), {self.n_pending} "
+            "pending"
+        ]
+        if self.expected_error.known:
+            gain = ""
+            if self.next_gain is not None:
+                share = percent(self.next_gain / (self.expected_log_loss.mean or math.inf))
+                gain = f"; the next {self.batch_size} labels are expected to lower it by {share}"
+            loss = f"expected log loss: {self.expected_log_loss}{gain}"
+            lines += [error_line(self), loss, *metric_line(self)]
+        if self.expected_error.known or self.measured is not None:
+            lines += [certificate(self.measured), *class_lines(self.measured)]
+        return "\n".join([*lines, self.advice, *self.warnings])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return value
+
+
+def _read(kind: Any, value: Any, name: str) -> Any:
+    """``value`` as a ``kind``: a record, a mapping of texts, a tuple, a number, a text."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if NoneType in parts:
+        return None if value is None else _read(parts[0], value, name)
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
+        hints = get_type_hints(kind)
+        unknown = {"expected_error", "expected_log_loss"} if kind is Report else set()
+        read: dict[str, Any] = {}
+        for part in (one.name for one in fields(kind)):
+            if part not in value:
+                raise InputError(f"The {name} has no {part}, so it is not one of ours.")
+            is_unknown = value[part] is None and part in unknown
+            read[part] = _UNKNOWN if is_unknown else _read(hints[part], value[part], part)
+        return kind(**read)
+    if origin is dict and isinstance(value, Mapping):
+        return {str(key): _read(parts[1], part, name) for key, part in value.items()}
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_read(parts[0], part, name) for part in value)
+    if kind is Any and isinstance(value, str | int):
+        return value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is float and is_number and abs(value) < 1e300:  # neither NaN nor infinite
+        return float(value)
+    if kind in (int, bool, str) and type(value) is kind:
+        return value
+    raise InputError(f"The report's {name} is {value!r:.60}, which is not what a report holds.")
+
+
+# -- what to do next
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What people set out for: so many labels, an error to reach, both, or nothing."""
+
+    labels: int | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class GoalPart:
+    """How far one part of a goal is: a ``share`` from 0 to 1, and the same in words."""
+
+    share: float
+    sentence: str
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether this part is done."""
+        return self.share >= 1.0
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do next.
+
+    Attributes:
+        stop: the goal is reached; or nothing is left to choose; or no goal was set, and more labels
+            hardly change the model. That is no praise: a model may be bad and hard to improve.
+        is_reached: what somebody set out for is reached.
+        sentence: the same in words.
+    """
+
+    stop: bool
+    is_reached: bool
+    sentence: str
+
+
+def goal_parts(goal: Goal | None, n_labelled: int, report: Report | None) -> list[GoalPart]:
+    """How far the goal is.
+
+    An error counts with the upper end of its interval: the measured one, or without an audit the
+    one that the model expects.
+    """
+    parts = []
+    if goal is not None and goal.labels is not None:
+        share = min(1.0, n_labelled / goal.labels)
+        parts.append(GoalPart(share, f"{n_labelled:,} of {goal.labels:,} labels"))
+    if goal is not None and goal.error is not None:
+        share, sentence = 0.0, f"an error below {percent(goal.error)}"
+        error, source = _error(report)
+        if error is not None:
+            # The goal itself is not below the goal.
+            share = 1.0 if error.high < goal.error else min(0.99, goal.error / error.high)
+            sentence += f"; {source} {percent(error.mean)}, at most {percent(error.high)}"
+        parts.append(GoalPart(share, sentence))
+    return parts
+
+
+def advice(goal: Goal | None, n_labelled: int, report: Report | None) -> Advice:
+    """What to do, for a goal (None where nobody can set one) and the latest report."""
+    parts = goal_parts(goal, n_labelled, report)
+    if parts and all(part.is_reached for part in parts):
+        error, source = _error(report)
+        known = "" if error is None else f" The {source} error is {percent(error.mean)}."
+        unsure = " Only an audit would measure it." if known and source != "measured" else ""
+        return Advice(True, True, f"Your goal is reached.{known}{unsure}")
+    if report is None:
+        sentence = "Go on: a first estimate appears once the model has learnt from a few labels."
+        return Advice(False, False, sentence)
+    if report.recall is not None:  # a rare class is looked for
+        return Advice(report.recall.stop, report.recall.stop, report.recall.advice)
+    if report.batch_size == 0:
+        sentence = "Nothing is left to choose: every item is labelled, out or for measuring."
+        return Advice(True, False, sentence)
+    if goal is not None and goal.labels is not None and n_labelled >= goal.labels:
+        sentence = "The labels you planned are given, but the error is above your goal."
+        return Advice(False, False, sentence)
+    if report.next_gain is None:
+        return Advice(False, False, "Go on: the model has not seen two classes yet.")
+    if report.next_gain <= _NEGLIGIBLE * report.expected_log_loss.mean:
+        more = " Set a goal to know when to stop." if goal == Goal() else ""
+        sentence = f"More labels hardly change the model; better features may help more.{more}"
+        return Advice(not parts, False, sentence)
+    return Advice(False, False, "Go on: more labels still make the model better.")
+
+
+def may_stop(measured: Measurement | None, wanted: float) -> tuple[bool, str]:
+    """Whether the error is certified to be below ``wanted``, and the same in words."""
+    error = None if measured is None else measured.error
+    is_certified = error is not None and error.high < wanted
+    answer = "Yes" if is_certified else f"Not yet, for {percent(wanted)} is wanted"
+    return is_certified, f"{answer}. {certificate(measured)}"
+
+
+def _error(report: Report | None) -> tuple[Estimate | None, str]:
+    """The error as far as it is known, and whether it was measured or is the model's own word."""
+    if report is not None and report.measured is not None:
+        return report.measured.error, "measured"
+    known = report is not None and report.expected_error.known
+    return (report.expected_error if report is not None and known else None), "expected"
+
+
+# -- lines about a report
+
+
+def error_line(report: Report) -> str:
+    """What the model expects, in one sentence."""
+    error = report.expected_error
+    if not error.known:
+        return "The model has not seen two classes yet."
+    return f"expected error on {report.n_targets:,} target points: {_with_interval(error)}"
+
+
+def judged_line(metric: str, report: Report | None) -> list[str]:
+    """What the model is judged by, where that is not accuracy and the report does not say it."""
+    if metric == "accuracy" or metric_line(report):
+        return []
+    means = "it is about the probabilities, not the decisions"
+    if metric != "log-loss":
+        means = "a class may be decided on that is not the most probable one"
+    return [f"Judged by {_metric_words(metric)}: {means}."]
+
+
+def metric_line(report: Report | None) -> list[str]:
+    """What the model is judged by, where that is neither the error nor the log loss."""
+    if report is None or report.expected_metric is None:
+        return []
+    shares = (report.decide_from or {}).items()
+    decided = "".join(f"; {c} is decided from a probability of {p:.2f} on" for c, p in shares)
+    value = _with_interval(report.expected_metric)
+    return [f"expected {_metric_words(report.metric)}: {value}{decided}"]
+
+
+def _metric_words(metric: str) -> str:
+    name, _, label = metric.partition(":")
+    return f"F1 of {label}" if label else name.replace("-", " ")
+
+
+def certificate(measured: Measurement | None) -> str:
+    """How large the error is: one sentence; ``measured`` is None where there is no audit."""
+    if measured is None:
+        return (
+            "How large the error is has not been measured: the expected error is the model's own "
+            "expectation, and an audit would measure it."
+        )
+    if measured.error is None:
+        return (
+            f"How large the error is will be measured as the {measured.n_audit} random items of "
+            "the audit are labelled."
+        )
+    return (
+        f"With 95 % confidence the error is below {percent(measured.error.high)}: of {measured.n} "
+        f"random items the model of the first {measured.n_labels:,} labels got "
+        f"{measured.n_wrong} wrong, {_with_interval(measured.error)}."
+    )
+
+
+def class_lines(measured: Measurement | None) -> list[str]:
+    """Recall and precision of each class as far as the audit can tell, a line each."""
+    if measured is None or measured.error is None:
+        return []
+    lines, silent = [], []
+    for label, recall in measured.recall.items():
+        told = [
+            f"{name} {percent(share.mean)} ({percent(share.low)} to {percent(share.high)})"
+            for name, share in (("recall", recall), ("precision", measured.precision[label]))
+            if share is not None
+        ]
+        lines += [f"  {label}: {', '.join(told)}"] if told else []
+        silent += [] if told else [str(label)]
+    if silent:
+        lines.append(f"  too few random items to tell: {', '.join(silent)}")
+    return lines
+
+
+def _with_interval(share: Estimate) -> str:
+    return f"{percent(share.mean)} (90 % interval {percent(share.low)} to {percent(share.high)})"

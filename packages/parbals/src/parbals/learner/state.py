@@ -1,0 +1,246 @@
+"""What a learner knows at a moment: a frozen record that everything else is computed from.
+
+:class:`Setup` is what a learner is made with; a :class:`State` adds its labels and the items that
+are out. Choosing, the audit, the report and the pictures are functions of a state, and the learner
+replaces its state whenever labels or pending items change.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import InputError
+from parbals.learner.features import FeatureTable, Preparation
+from parbals.learner.models import fresh_copy
+from parbals.learner.numbers.metric import METRICS, judged_positions, loss_of, stakes_for
+from parbals.machine import several_threads
+from parbals.posterior.estimator import LogisticModel
+from parbals.posterior.prior import PoolMoments
+from parbals.randomness import derive_generator
+from parbals.strategies.choose import CheckedModel
+from parbals.types import Loss, Stakes
+
+__all__ = ["Setup", "State", "mean_proba"]
+
+_MOMENTS_OF = 4_096
+"""Rows of the pool by which the prior learns how features vary: more hardly change it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What a learner is made with; see the arguments of :class:`parbals.ActiveLearner`.
+
+    ``audit`` are positions in the order they are asked for; ``find`` is a class number.
+    """
+
+    pool: FeatureTable
+    target: FeatureTable | None
+    standardise: bool
+    pca: float | int | None
+    preparation: Preparation
+    classes: tuple[Any, ...]
+    seed: int
+    audit: np.ndarray
+    strategy: str
+    options: Mapping[str, Any]
+    metric: str
+    find: int | None
+    model: Any
+    n_samples: int
+    prior_scale: float | str
+    inference: str
+    n_universes: int
+    n_candidates: int | None
+    n_targets: int
+
+    @property
+    def loss(self) -> Loss:
+        """What strategies lower for the sake of the metric."""
+        return loss_of(self.metric)
+
+    def pool_rows(self, positions: np.ndarray) -> np.ndarray:
+        """Prepared rows (n, D') of pool items."""
+        return self.preparation(self.pool.rows(positions))
+
+    def predicted(self, model: Any, positions: np.ndarray) -> np.ndarray:
+        """(n, C) a model's predictions for pool items."""
+        return mean_proba(model, self.pool_rows(positions))
+
+    @cached_property
+    def pool_moments(self) -> PoolMoments:
+        """How the pool's features vary, for the prior; of rows drawn by the seed."""
+        rows = self.pool.sample(derive_generator(self.seed, "prior"), _MOMENTS_OF)
+        return PoolMoments.of(self.preparation(rows).astype(np.float64))
+
+    @cached_property
+    def judged_rows(self) -> np.ndarray:
+        """Prepared rows (n, D') of the target set, or else of the pool, by which stakes are set."""
+        table = self.pool if self.target is None else self.target
+        audit = self.audit.tolist() if self.target is None else []
+        places = judged_positions(self.seed, table.n_rows, self.n_targets, audit)
+        return self.preparation(table.rows(places))
+
+    def stakes(self, model: Any) -> Stakes | None:
+        """What decisions of a model are worth; None where all count alike."""
+        if self.metric in METRICS:
+            return None
+        return stakes_for(self.metric, mean_proba(model, self.judged_rows), self.classes)
+
+    def digest(self, positions: np.ndarray, numbers: np.ndarray, more: bytes = b"") -> bytes:
+        """Of the seed and labels; what is drawn from it does not depend on their order."""
+        digest = hashlib.blake2b(repr(self.seed).encode(), digest_size=16)
+        digest.update(positions.tobytes() + b"|" + numbers.tobytes() + more)
+        return digest.digest()
+
+    @several_threads()  # the library alone would spin more than it computes
+    def fit(self, positions: np.ndarray, numbers: np.ndarray, seed: int) -> Any:
+        """The model of labels: ours, or a copy of the user's own wrapped in its checks.
+
+        Args:
+            positions, numbers: (n,) pool items and their class numbers.
+            seed: of draws from the posterior; a model of the user's own has its own.
+        """
+        if self.model is not None:
+            own = fresh_copy(self.model, warn=False)  # the warning came with the learner
+            ours = isinstance(own, LogisticModel) and own.prior_scale == "auto"
+            more = (self.pool_moments,) if ours else ()
+            own.fit(self.pool_rows(positions), numbers, *more)
+            return CheckedModel(own, len(self.classes))
+        model = LogisticModel(
+            self.n_samples,
+            self.prior_scale,
+            self.inference,
+            classes=np.arange(len(self.classes)),
+            random_state=seed,
+        )
+        moments = self.pool_moments if self.prior_scale == "auto" else None
+        if len(positions) == 0:
+            return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
+        return model.fit(self.pool_rows(positions), numbers, moments)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A setup, and what has been asked and told.
+
+    Attributes:
+        labels: position → class number, in the order in which the labels came.
+        pending: positions that are out, in the order they were asked for.
+        fits: the latest two models by the digest of their labels; states of one learner share it.
+    """
+
+    setup: Setup
+    labels: Mapping[int, int] = field(default_factory=dict)
+    pending: tuple[int, ...] = ()
+    fits: dict[bytes, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_items(self) -> int:
+        """N."""
+        return self.setup.pool.n_rows
+
+    @cached_property
+    def labelled(self) -> np.ndarray:
+        """Positions that have a label, ascending."""
+        return np.array(sorted(self.labels), np.int64)
+
+    @cached_property
+    def audited(self) -> np.ndarray:
+        """Positions of the audit that have a label, in the order they are asked for."""
+        return np.array([p for p in self.setup.audit.tolist() if p in self.labels], np.int64)
+
+    @cached_property
+    def training(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions, ascending, and class numbers of the labels that are not the audit's."""
+        positions = np.setdiff1d(self.labelled, self.setup.audit)
+        return positions, self.numbers(positions)
+
+    def numbers(self, positions: np.ndarray) -> np.ndarray:
+        """The class numbers (n,) of labelled positions."""
+        return np.array([self.labels[p] for p in positions.tolist()], np.int64)
+
+    def class_balance(self) -> dict[Any, int]:
+        """How many labels each class has."""
+        counts = np.bincount(
+            np.array([*self.labels.values()], np.int64), minlength=len(self.setup.classes)
+        )
+        return dict(zip(self.setup.classes, counts.tolist(), strict=True))
+
+    def is_free(self) -> np.ndarray:
+        """(N,) whether each item is neither labelled nor pending."""
+        free = np.ones(self.n_items, bool)
+        free[list(self.labels)] = False
+        free[list(self.pending)] = False
+        return free
+
+    def choosable(self) -> np.ndarray:
+        """Free positions that a strategy may choose from, ascending: all but the audit's."""
+        is_free = self.is_free()
+        is_free[self.setup.audit] = False
+        return np.flatnonzero(is_free)
+
+    def pending_positions(self) -> np.ndarray:
+        """Positions that are out, ascending, without the audit's: no choice depends on those."""
+        return np.setdiff1d(np.array(self.pending, np.int64), self.setup.audit)
+
+    def key(self, *, with_pending: bool) -> bytes:
+        """A digest of everything a choice may depend on."""
+        pending = b"|" + self.pending_positions().tobytes() if with_pending else b""
+        return self.setup.digest(*self.training, pending)
+
+    def target_rows(self) -> np.ndarray:
+        """Prepared rows (M, D') of the target set, or else of the pool; at most ``n_targets``.
+
+        Drawn again whenever labels change, and the same for every batch and report until then. The
+        audit's items are not among them: labels chosen for their sake would make them easy.
+        """
+        setup = self.setup
+        generator = derive_generator(setup.seed, "targets", self.key(with_pending=False).hex())
+        if setup.target is not None:
+            return setup.preparation(setup.target.sample(generator, setup.n_targets))
+        rows = setup.pool.sample(generator, setup.n_targets, leave_out=setup.audit)
+        return setup.preparation(rows)
+
+    # -- the model
+
+    @property
+    def can_fit(self) -> bool:
+        """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
+        return self._is_enough(self.training[1])
+
+    def fitted(self, *, with_audit: bool = False) -> Any:
+        """The model given these labels; the audit's are left out unless asked for."""
+        model = self.model_of(self.labelled if with_audit else self.training[0])
+        if model is None:
+            raise InputError(
+                "A model of your own needs labels of at least two classes first; tell some more."
+            )
+        return model
+
+    def model_of(self, positions: np.ndarray) -> Any:
+        """The model that knows these labels alone (positions ascending); None if it needs more."""
+        numbers = self.numbers(positions)
+        if not self._is_enough(numbers):
+            return None
+        key = self.setup.digest(positions, numbers)
+        if key not in self.fits:
+            model = self.setup.fit(positions, numbers, int.from_bytes(key[:7], "little"))
+            for old in list(self.fits)[:-1]:  # the latest look's stays beside today's
+                del self.fits[old]
+            self.fits[key] = model
+        return self.fits[key]
+
+    def _is_enough(self, numbers: np.ndarray) -> bool:
+        return self.setup.model is None or len(np.unique(numbers)) >= 2
+
+
+def mean_proba(model: Any, rows: np.ndarray) -> np.ndarray:
+    """(n, C) predictions of a learner's model for prepared rows (n, D')."""
+    if isinstance(model, LogisticModel):
+        return model.predict_proba(rows)
+    mean: np.ndarray = np.average(model.sample_proba(rows), axis=1, weights=model.sample_weights)
+    return mean

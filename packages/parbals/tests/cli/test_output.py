@@ -1,0 +1,54 @@
+"""Progress: one line for people at a terminal, nothing in a log."""
+
+import io
+import sys
+
+from parbals.cli import output
+from parbals.cli.output import progress, table
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def written(monkeypatch, stream, **options):
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(output, "_PAUSE", 0.0)
+    with progress(**options) as show:
+        show("reading", 0, 200)
+        show("reading", 50, 200, "almost")
+        show("choosing")
+    return stream.getvalue()
+
+
+def test_a_terminal_sees_each_stage_and_then_a_clean_line(monkeypatch):
+    text = written(monkeypatch, Terminal())
+    assert "reading" in text
+    assert "50 of 200" in text
+    assert "almost" in text
+    assert "choosing" in text
+    assert "\n" not in text
+    assert text.endswith(output._CLEAR)
+
+
+def test_bytes_are_told_in_megabytes(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with progress(in_bytes=True) as show:
+        show("fetching", 2_500_000, 10_000_000)
+    assert "2.5 MB of 10.0 MB" in stream.getvalue()
+
+
+def test_no_line_is_wider_than_the_window(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    text = written(monkeypatch, Terminal())
+    assert max(len(line) for line in text.split(output._CLEAR)) < 40
+
+
+def test_a_log_and_a_quiet_command_get_nothing(monkeypatch):
+    assert written(monkeypatch, io.StringIO()) == ""
+    assert written(monkeypatch, Terminal(), quiet=True) == ""
+
+
+def test_columns_are_as_wide_as_their_widest_cell():
+    assert table([("a", "bb"), ("ccc", "")]) == "a    bb\nccc"

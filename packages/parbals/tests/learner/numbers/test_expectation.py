@@ -1,0 +1,123 @@
+"""The expected error: sharpened by what the labels say of each other's predictions."""
+
+import numpy as np
+import parbals
+import pytest
+from parbals.learner.numbers.expectation import Temperature, estimates, sharpened, temperature
+from parbals.posterior.estimator import LogisticModel
+
+
+def drawn(n_rows, n_classes, scale, seed=0, n_features=4):
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((n_rows, n_features))
+    weights = generator.standard_normal((n_features, n_classes))
+    logits = scale * X @ weights
+    return X, np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)
+
+
+def fitted(X, y, n_classes, scale, inference="ep"):
+    return LogisticModel(50, scale, inference, classes=np.arange(n_classes), random_state=0).fit(
+        X, y
+    )
+
+
+def test_the_mean_error_is_one_minus_the_mean_confidence():
+    samples = np.random.default_rng(0).dirichlet(np.ones(3), (50, 40))
+    error, log_loss = estimates(samples, np.full(40, 1 / 40), np.random.default_rng(0))
+    mean = samples.mean(axis=1)
+    assert error.mean == pytest.approx(1 - mean.max(axis=1).mean(), rel=1e-6)
+    assert log_loss.mean == pytest.approx(-(mean * np.log(mean)).sum(axis=1).mean(), rel=1e-6)
+    assert error.low < error.mean < error.high
+
+
+@pytest.mark.parametrize("degree", [0.5, 2.0])
+def test_a_temperature_makes_it_that_of_sharpened_predictions(degree):
+    samples = np.random.default_rng(0).dirichlet(np.full(3, 4.0), (200, 40))
+    plain = samples.mean(axis=1)
+    mean = sharpened(plain, degree)
+    np.testing.assert_allclose(mean.sum(axis=1), 1.0)
+    widths = []
+    for deviation in (0.0, 0.5):
+        heat = Temperature(degree, deviation)
+        error, log_loss = estimates(samples, np.full(40, 1 / 40), np.random.default_rng(0), heat)
+        assert error.mean == pytest.approx(1 - mean.max(axis=1).mean(), rel=1e-3)
+        assert log_loss.mean == pytest.approx(-(mean * np.log(plain)).sum(axis=1).mean(), rel=1e-6)
+        assert error.low < error.mean < error.high
+        widths.append(error.high - error.low)
+    assert widths[0] < widths[1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_what_is_left_out_is_nearly_what_a_fit_without_the_label_says(n_classes):
+    X, y = drawn(40, n_classes, 1.5)
+    found = fitted(X, y, n_classes, 1.5).gaussian.left_out()
+    for i in range(4):
+        rest = np.arange(40) != i
+        without = fitted(X[rest], y[rest], n_classes, 1.5).predict_proba(X[i : i + 1])[0]
+        np.testing.assert_allclose(found[i], without, atol=0.03)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_model_that_is_right_is_left_alone_and_others_are_corrected(n_classes):
+    degrees = {}
+    for scale in (0.1, 1.5, 15.0):  # of the prior; labels come from 1.5
+        found = [
+            temperature(fitted(*drawn(60, n_classes, 1.5, seed), n_classes, scale)).degree
+            for seed in range(6)
+        ]
+        degrees[scale] = np.exp(np.mean(np.log(found)))
+    assert degrees[0.1] < 0.75
+    assert degrees[1.5] == pytest.approx(1.0, abs=0.2)
+    assert degrees[15.0] > degrees[1.5]
+
+
+def test_without_labels_or_cavities_it_is_one():
+    model = LogisticModel(50, 1.0, "ep", classes=np.arange(2), random_state=0)
+    assert temperature(model.fit_prior(3)) == Temperature()
+    X, y = drawn(30, 2, 1.0)
+    assert temperature(fitted(X, y, 2, 1.0, "laplace")) == Temperature()
+    assert temperature(object()) == Temperature()
+
+
+def test_a_few_labels_that_happen_to_be_right_prove_little():
+    """Six labels, clearly apart: the expected error falls, but not to nothing."""
+    X = np.array([-3.0, -2.5, -2.0, 2.0, 2.5, 3.0])[:, None]
+    y = np.array([0, 0, 0, 1, 1, 1])
+    model = fitted(X, y, 2, "auto")
+    assert temperature(model).degree > 0.2
+    learner = parbals.ActiveLearner(X, [0, 1], random_state=0)
+    learner.tell(np.arange(6), y)
+    assert learner.report(1).expected_error.mean > 0.005
+
+
+def test_random_items_that_the_model_has_not_learnt_from_have_the_last_word():
+    X, y = drawn(40, 2, 1.5)
+    model = fitted(X, y, 2, 1.5)
+    own = temperature(model)
+    assert temperature(model, np.zeros((0, 2)), np.zeros(0, int)) == own
+    generator = np.random.default_rng(1)
+    probs = generator.dirichlet(np.ones(2), 4_000)
+    labels = (generator.random(4_000) < sharpened(probs, 2.0)[:, 1]).astype(int)
+    few, many = (temperature(model, probs[:n], labels[:n]) for n in (10, 4_000))
+    assert many.degree == pytest.approx(2.0, rel=0.1)
+    assert many.deviation < few.deviation
+    assert min(own.degree, 2.0) <= few.degree <= max(own.degree, 2.0) * 1.3
+    assert temperature(object(), probs, labels).degree == pytest.approx(2.0, rel=0.1)
+
+
+def test_an_audit_corrects_what_chosen_labels_make_the_model_expect():
+    """Near the boundary, where all labels of the model are, every fifth is wrong; no other is."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((600, 3))
+    side = X @ [3.0, 1.0, 0.0]
+    wrong = (np.abs(side) < 1.0) & (generator.random(600) < 0.2)
+    y = ((side > 0) ^ wrong).astype(int)
+    audit = np.random.default_rng(1).permutation(600)[:150]
+    hard = np.setdiff1d(np.argsort(np.abs(side))[:80], audit)
+    expected = []
+    for items in ([], audit.tolist()):
+        learner = parbals.ActiveLearner(X, [0, 1], random_state=0, audit=items)
+        learner.tell([*hard, *items], y[[*hard, *items]])
+        expected.append(learner.report().expected_error.mean)
+    real = np.mean(learner.predict(X) != y)
+    assert abs(expected[1] - real) < 0.3 * abs(expected[0] - real)

@@ -1,0 +1,141 @@
+"""In a notebook: a picture without scripts, a figure, and whatever the user wrote is escaped."""
+
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import parbals
+import pytest
+
+GENERATOR = np.random.default_rng(8)
+X = GENERATOR.standard_normal((300, 4))
+BAD = '<script>alert("x")</script>'
+CLASSES = ["no & yes", BAD]
+Y = np.array(CLASSES, object)[(X[:, 0] > 0).astype(int)]
+
+
+class Reader(HTMLParser):
+    """Tags that are open, and all text and attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.open, self.text, self.attributes = set(), [], "", []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.open.append(tag)
+        self.attributes += attrs
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def read(html):
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def active():
+    made = parbals.ActiveLearner(
+        X,
+        CLASSES,
+        ids=[f"<i>{n}" for n in range(300)],
+        strategy="margin",
+        random_state=3,
+        n_samples=64,
+        audit=20,
+    )
+    for _ in range(3):
+        out = made.ask(10)
+        made.tell(out, Y[[int(name[3:]) for name in out]])
+        made.report()
+    made.ask(12)
+    return made
+
+
+def test_the_picture_shows_state_curve_map_and_the_last_batch(active):
+    reader = read(active._repr_html_())
+    assert "30 of 300 labelled, 12 out" in reader.text
+    assert active.reports[-1].advice in reader.text
+    assert "expected error" in reader.text
+    assert "measured error" in reader.text
+    assert "Last batch: 12 items (the first 10)" in reader.text
+    first = active.pending[0]
+    assert first in reader.text
+    assert re.search("The model (is fairly sure|has a guess|wavers between)", reader.text)
+    assert "Drawn at random, to measure the error." in reader.text
+    assert len(active._repr_html_()) < 100_000
+
+
+def test_nothing_in_it_can_run_or_be_fetched(active):
+    reader = read(active._repr_html_())
+    assert BAD in reader.text  # shown, not run
+    assert reader.tags <= {
+        *("div", "b", "span", "svg", "text", "path", "circle", "rect", "polygon", "polyline"),
+        *("table", "tr", "th", "td"),
+    }
+    names = {name for name, _ in reader.attributes}
+    assert not {name for name in names if name.startswith("on") or name in ("href", "src")}
+    assert "url(" not in active._repr_html_()
+
+
+def test_a_new_learner_has_a_picture_before_any_label():
+    made = parbals.ActiveLearner(X[:, :1], ["a", "b"], random_state=0, strategy="random")
+    reader = read(made._repr_html_())
+    assert "0 of 300 labelled" in reader.text
+    assert "report() shows how good the model is" in reader.text
+    made.ask(3)
+    assert "Drawn at random" in read(made._repr_html_()).text
+
+
+def test_looking_changes_nothing(active):
+    before = active.choose(5).indices.tolist(), len(active.events), len(active.reports)
+    active._repr_html_()
+    active.plot()
+    assert (active.choose(5).indices.tolist(), len(active.events), len(active.reports)) == before
+
+
+def test_the_figure_has_the_curve_and_the_pool(active):
+    figure = active.plot()
+    left, right = figure.axes
+    assert [line.get_label() for line in left.lines] == ["expected", "measured"]
+    assert left.lines[0].get_xdata().tolist() == [10, 20, 30]
+    assert "300" in left.get_title()
+    assert [text.get_text() for text in right.get_legend().get_texts()] == [*CLASSES, "batch"]
+
+
+def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(
+        parbals.errors.MissingDependencyError, match=r"pip install 'parbals\[plot\]'"
+    ):
+        active.plot()
+
+
+def test_the_map_keeps_still_while_labels_come(active):
+    places = active._seen().map()[0]
+    assert np.abs(places).max() <= 1.0
+    again = parbals.ActiveLearner(X, CLASSES, random_state=3)
+    np.testing.assert_allclose(again._seen().map()[0], places)
+
+
+@pytest.mark.parametrize("classes", [["a", "b"], [0, 1], [False, True], ["a", 1]])
+def test_predict_returns_an_array_of_labels(classes):
+    made = parbals.ActiveLearner(X, classes, random_state=0, n_samples=64)
+    made.tell([0, 1], classes)
+    predicted = made.predict(X[:7])
+    assert isinstance(predicted, np.ndarray)
+    assert predicted.shape == (7,)
+    assert set(predicted.tolist()) <= set(classes)

@@ -1,0 +1,126 @@
+"""The report: what it says is what somebody who labelled the target set would find."""
+
+import json
+
+import numpy as np
+import parbals
+import pytest
+from parbals.arrays import effective_sample_size
+from parbals.learner.reporting import _noise_floor
+
+
+def simulated(seed, n_labels, n_pool=200, d=3):
+    """A learner on data drawn from its own prior, and the labels of its target set."""
+    generator = np.random.default_rng(seed)
+    weights = np.sqrt(2.0) * generator.standard_normal(d + 1)
+
+    def drawn(n):
+        X = generator.standard_normal((n, d))
+        return X, (generator.random(n) < 1 / (1 + np.exp(-X @ weights[:-1] - weights[-1]))).astype(
+            int
+        )
+
+    (X, y), (X_target, y_target) = drawn(n_pool), drawn(300)
+    active = parbals.ActiveLearner(
+        X, [0, 1], X_target, strategy="random", random_state=seed, n_samples=128
+    )
+    active.tell(np.arange(n_labels), y[:n_labels])
+    return active, X_target, y_target
+
+
+@pytest.mark.parametrize("n_runs", [20, pytest.param(80, marks=pytest.mark.full)])
+def test_intervals_cover_what_is_found_on_the_target_set(n_runs):
+    """Where the model is right, nine of ten intervals hold the error that is then measured."""
+    covered = {"error": 0, "log loss": 0}
+    for seed in range(n_runs):
+        active, X_target, y_target = simulated(seed, 25)
+        report = active.report(1)
+        probs = active.predict_proba(X_target)
+        found = {
+            "error": (report.expected_error, np.mean(probs.argmax(axis=1) != y_target)),
+            "log loss": (report.expected_log_loss, -np.log(probs[np.arange(300), y_target]).mean()),
+        }
+        for name, (estimate, value) in found.items():
+            covered[name] += estimate.low <= value <= estimate.high
+    error = np.sqrt(0.9 * 0.1 / n_runs)
+    for name, count in covered.items():
+        assert abs(count / n_runs - 0.9) < 3.5 * error, (name, count / n_runs)
+
+
+def independent_samples(generator, n_points, n_classes, n_samples=300):
+    logits = 1.5 * generator.standard_normal((n_points, n_samples, n_classes))
+    logits += 2.0 * generator.standard_normal((n_points, 1, n_classes))  # some classes are rare
+    odds = np.exp(logits)
+    return odds / odds.sum(axis=2, keepdims=True)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 10])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_noise_floor_is_what_independent_labels_seem_to_tell(n_classes, weighted):
+    """Items and targets from samples that know nothing of each other: all information is noise."""
+    generator = np.random.default_rng(n_classes)
+    weights = generator.exponential(size=300) ** weighted
+    weights /= weights.sum()
+    seen, floors = [], []
+    for _ in range(30):
+        items = independent_samples(generator, 10, n_classes)
+        targets = independent_samples(generator, 40, n_classes)
+        seen.append(parbals.epig(items, targets, weights).mean())
+        size = np.full(10, effective_sample_size(weights))
+        floors.append(_noise_floor(items, targets, weights, size).mean())
+    error = np.std(np.subtract(floors, seen)) / np.sqrt(30)
+    assert np.mean(floors) == pytest.approx(np.mean(seen), abs=3 * error + 0.1 * np.mean(seen))
+
+
+def test_scores_in_closed_form_have_no_noise_floor():
+    items = independent_samples(np.random.default_rng(0), 3, 2)
+    floor = _noise_floor(items, items, np.full(300, 1 / 300), np.full(3, np.inf))
+    assert (floor == 0).all()
+
+
+def test_more_labels_lower_the_expected_error_and_the_gain_until_it_says_stop():
+    few, many = (simulated(1, n)[0].report(5) for n in (8, 190))
+    assert many.expected_log_loss.mean < few.expected_log_loss.mean
+    assert many.next_gain < few.next_gain
+    assert not few.stop
+    assert many.stop
+    assert many.advice.startswith("More labels hardly change the model")
+    assert few.advice.startswith("Go on")
+
+
+def test_it_counts_reads_well_and_becomes_json():
+    active = simulated(2, 20)[0]
+    active.ask(3)
+    report = active.report(2)
+    assert (report.n_labelled, report.n_pending, report.n_items, report.n_targets) == (
+        20,
+        3,
+        200,
+        300,
+    )
+    assert sum(report.class_balance.values()) == 20
+    assert "20 of 200 items labelled" in str(report)
+    assert "90 % interval" in str(report)
+    assert json.loads(json.dumps(report.to_dict()))["n_pending"] == 3
+
+
+def test_before_any_label_it_reports_the_prior():
+    active = parbals.ActiveLearner(
+        np.random.default_rng(0).standard_normal((60, 3)), ["a", "b"], random_state=0, n_samples=128
+    )
+    report = active.report(2)
+    assert report.expected_error.low < 0.5 < report.expected_error.high + 0.1
+    assert not report.stop
+
+
+def test_a_model_of_ones_own_before_two_classes_gets_its_advice():
+    from sklearn.ensemble import RandomForestClassifier
+
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    active = parbals.ActiveLearner(X, ["a", "b"], model=RandomForestClassifier(5), random_state=0)
+    active.tell([0, 1], ["a", "a"])
+    report = active.report(3)
+    assert report.advice == "Go on: the model has not seen two classes yet."
+    assert (report.stop, report.next_gain, report.batch_size) == (False, None, 3)
+    assert "expected" not in str(report)
+    assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["expected_error"] is None

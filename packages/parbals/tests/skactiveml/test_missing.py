@@ -1,0 +1,16 @@
+"""Without scikit-activeml the command that brings it is named."""
+
+import importlib
+import sys
+
+import pytest
+from parbals.errors import MissingDependencyError
+
+
+def test_without_the_tool_the_command_is_named(monkeypatch):
+    gone = ("skactiveml.", "parbals.skactiveml.")
+    for name in [n for n in sys.modules if f"{n}.".startswith(gone)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "skactiveml", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[skactiveml\]'"):
+        importlib.import_module("parbals.skactiveml")
