@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from parbals.learner.expectation import sharpened, temperature
-from parbals.posterior import prior
-from parbals.posterior.ep import fit_gaussian
-from parbals.posterior.ep_classes import fit_classes
-from parbals.posterior.moments import PoolMoments
+from parbals.posterior.closed import prior
+from parbals.posterior.closed.classes import fit_classes
+from parbals.posterior.closed.ep import fit_gaussian
+from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.predictive import add_bias
 from prior_sampled import sampled_predictions
 from resume import HERE, Record, Todo, study

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 from parbals import ActiveLearner
-from parbals.posterior.channels import Channels
+from parbals.posterior.closed.channels import Channels
 from parbals.strategies import growing
 from parbals.strategies.closed_form import start_scores
 from parbals.strategies.host import Found, search_on_host

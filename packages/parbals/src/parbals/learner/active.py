@@ -29,9 +29,9 @@ from parbals.learner.names import ClassNames, ItemNames
 from parbals.learner.notebook import Shown
 from parbals.learner.records import Records
 from parbals.learner.report import Report, make_report
+from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
 from parbals.posterior.inference import INFERENCES
-from parbals.posterior.prior import PoolMoments
 from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.strategies.table import DEFAULT, strategy_named
 from parbals.types import Batch, BatchRecord, Loss, Stakes
@@ -72,7 +72,7 @@ class ActiveLearner(Records, Shown):
             regression. It is copied for every fit and stays as it is.
         n_samples, prior_scale, inference: of the default model. ``prior_scale="auto"`` learns the
             prior from the labels and from how the pool's features vary
-            (:mod:`parbals.posterior.prior`). ``inference="auto"`` is a Gaussian posterior by
+            (:mod:`parbals.posterior.closed.prior`). ``inference="auto"`` is a Gaussian posterior by
             expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
             forms whatever the metric; strategies that need samples get draws of it. Where it does
             not settle "auto" is "smc", particles. ``fitted().diagnostics_`` says which it was;
