@@ -27,10 +27,10 @@ from lib.places import DOCS
 from lib.records import Record, Todo, study
 from lib.rows import load
 from parbals.learner.numbers.expectation import sharpened, temperature
-from parbals.posterior import prior
-from parbals.posterior.ep import fit_gaussian
-from parbals.posterior.ep_classes import fit_classes
-from parbals.posterior.moments import PoolMoments
+from parbals.posterior.closed import prior
+from parbals.posterior.closed.classes import fit_classes
+from parbals.posterior.closed.ep import fit_gaussian
+from parbals.posterior.closed.whitening import PoolMoments
 from parbals.posterior.predictive import add_bias
 from prior.sampled import sampled_predictions
 

@@ -1,13 +1,13 @@
 """Scale and power of the prior sampled together with the weights, by NumPyro's NUTS; two classes.
 
     ln s ~ N(ln 3, 1),   α ~ U(0, 2),   u ~ N(0, I),   b ~ N(0, 2 · 2²),
-    f = Σ_j s √(2 v_j(α)) u_j z_j + b,        v_j(α) of :mod:`parbals.posterior.moments`,
+    f = Σ_j s √(2 v_j(α)) u_j z_j + b,        v_j(α) of :mod:`parbals.posterior.closed.whitening`,
 
 z the row in the pool's principal directions.
 """
 
 import numpy as np
-from parbals.posterior.moments import INTERCEPT, PoolMoments
+from parbals.posterior.closed.whitening import INTERCEPT, PoolMoments
 
 __all__ = ["sampled_predictions"]
 

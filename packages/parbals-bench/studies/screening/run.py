@@ -17,7 +17,7 @@ import numpy as np
 from lib.report import machine
 from lib.rows import load
 from parbals import ActiveLearner
-from parbals.posterior.channels import Channels
+from parbals.posterior.closed.channels import Channels
 from parbals.strategies import growing
 from parbals.strategies.closed_form import start_scores
 from parbals.strategies.host import Found, search_on_host

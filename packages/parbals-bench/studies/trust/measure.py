@@ -217,13 +217,13 @@ def _information(p: np.ndarray, q: np.ndarray, covariance: np.ndarray) -> np.nda
 
 
 def _largest_r_hat(logits: np.ndarray) -> float:
-    from parbals.posterior.diagnostics import split_r_hat
+    from parbals.posterior.particles.nuts import split_r_hat
 
     return float(split_r_hat(logits).max())
 
 
 def _least_effective(logits: np.ndarray) -> float:
-    from parbals.posterior.diagnostics import effective_draws
+    from parbals.posterior.particles.nuts import effective_draws
 
     return float(min(effective_draws(logits[:, :, i : i + 20]).min() for i in range(0, 100, 20)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError, LabelError, PosteriorWarning, ShapeError
-from parbals.posterior.hmc import move_population
+from parbals.posterior.particles.hmc import move_population
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -22,7 +22,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 def small(**options):
     """Every test of this file asks for the same number of draws: one compiled program for all."""
-    return Model(**{"n_samples": 128, "random_state": 0} | options)
+    return Model(**{"n_samples": 128, "inference": "smc", "random_state": 0} | options)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_scikit_learn_contract(estimator, check):
 @pytest.mark.full  # each check has data of another shape, and compiles the moves for it
 @parametrize_with_checks([small()])
 @pytest.mark.filterwarnings("ignore::parbals.errors.PosteriorWarning")
-def test_scikit_learn_contract_of_the_default_inference(estimator, check):
+def test_scikit_learn_contract_of_particles(estimator, check):
     check(estimator)
 
 
@@ -128,12 +128,12 @@ def test_auto_is_the_closed_form(n_classes):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "module"), [(2, "ep"), pytest.param(3, "ep_classes", marks=pytest.mark.full)]
+    ("n_classes", "module"), [(2, "ep"), pytest.param(3, "classes", marks=pytest.mark.full)]
 )
 def test_auto_takes_particles_where_it_does_not_settle(monkeypatch, n_classes, module):
     X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12) % n_classes
     settled = small(inference="auto").fit(X, y)
-    monkeypatch.setattr(f"parbals.posterior.{module}._MOST_SWEEPS", 1)
+    monkeypatch.setattr(f"parbals.posterior.closed.{module}._MOST_SWEEPS", 1)
     fallen = small(inference="auto").fit(X, y)
     conditioned = settled.condition(X[:3] + 5.0, (y[:3] + 1) % n_classes)
     for model in (fallen, conditioned):
@@ -147,8 +147,8 @@ def test_auto_takes_particles_where_it_does_not_settle(monkeypatch, n_classes, m
 
 def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
     """Never silently: the warning names a remedy and stays with the model."""
-    monkeypatch.setattr("parbals.posterior.relax._GRADIENT_BUDGET", 0)
-    monkeypatch.setattr("parbals.posterior.relax._drift_allowed", lambda n: -1.0)
+    monkeypatch.setattr("parbals.posterior.particles.smc._GRADIENT_BUDGET", 0)
+    monkeypatch.setattr("parbals.posterior.particles.smc._drift_allowed", lambda n: -1.0)
     with pytest.warns(PosteriorWarning, match="Standardise the features"):
         model = small().fit(X, Y)
     assert model.diagnostics_.problems
@@ -209,7 +209,7 @@ def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):
             X,
             Y,
             InputError,
-            "inference is 'magic'; choose one of: smc, auto, ep, nuts, laplace",
+            "inference is 'magic'; choose one of: auto, ep, smc, nuts, laplace",
         ),
         ({"random_state": -1}, X, Y, InputError, "random_state is -1"),
     ],
@@ -256,7 +256,7 @@ def test_growing_from_1_to_256_labels_compiles_at_most_10_times():
         jax.monitoring.register_event_duration_secs_listener(listen)
         rng = np.random.default_rng(0)
         X = rng.standard_normal((256, 5)); y = (X[:, 0] + rng.logistic(size=256) > 0).astype(int)
-        model = parbals.BayesianLogisticRegression(n_samples=100, classes=[0, 1], random_state=0)
+        model = parbals.BayesianLogisticRegression(100, "auto", "smc", [0, 1], random_state=0)
         for n in (1, 2, 3, 10, 17, 40, 100, 200, 256):
             model.fit(X[:n], y[:n]); model.predict_proba(X[:7])
         model.fit(X[:1], y[:1])

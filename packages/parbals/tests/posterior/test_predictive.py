@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from oracles.definition import log_softmax
-from parbals.posterior.contrasts import contrast_basis
-from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
+from parbals.posterior.predictive import add_bias, contrast_basis, mean_proba, sample_proba
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])

@@ -26,6 +26,7 @@ def fitted(data, **options):
     options = {
         "n_samples": 2000,
         "prior_scale": data.prior_scale,
+        "inference": "smc",
         "classes": list(range(data.n_classes)),
         "random_state": 0,
     } | options

@@ -29,7 +29,7 @@ def simulate(shape, n_runs, seed=0, n_conditioned=0, **options):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("error")
             warnings.simplefilter("always", PosteriorWarning)
-            settings = {"prior_scale": 1.0, "random_state": run} | options
+            settings = {"prior_scale": 1.0, "inference": "smc", "random_state": run} | options
             model = parbals.BayesianLogisticRegression(
                 n_samples=128, classes=list(range(n_classes)), **settings
             ).fit(X[: n - n_conditioned], y[: n - n_conditioned])

@@ -9,7 +9,8 @@ import parbals
 import pytest
 from oracles.checks import ALPHA, agreement, summarise_exact, summarise_model
 from oracles.definition import Data, exact_moments
-from parbals.posterior import estimator, hmc, likelihood, predictive, relax, smc
+from parbals.posterior import estimator, predictive
+from parbals.posterior.particles import hmc, population, smc
 
 RNG = np.random.default_rng(0)
 X = 1.5 * RNG.standard_normal((18, 1))
@@ -25,7 +26,7 @@ def exact(n):
 
 def posterior_check():
     """Smallest p-value of three comparisons with quadrature: a fit, one more label, five more."""
-    model = parbals.BayesianLogisticRegression(2000, prior_scale=1.0, random_state=0)
+    model = parbals.BayesianLogisticRegression(2000, 1.0, "smc", random_state=0)
     model.fit(X[:12], Y[:12])
     p_values = [agreement(summarise_model(model, X_TEST), exact(12)).p_value]
     for start, stop in ((12, 13), (13, 18)):
@@ -39,17 +40,17 @@ def test_the_check_passes_without_a_bug():
 
 
 def changed_posterior(patch, change):
-    real = relax.whitened_posterior
+    real = smc.whitened_posterior
 
     def broken(*arguments):
         posterior = real(*arguments)
         return posterior._replace(**change(posterior))
 
-    patch.setattr(relax, "whitened_posterior", broken)
+    patch.setattr(smc, "whitened_posterior", broken)
 
 
 def swapped_classes(patch):
-    real = likelihood.log_likelihood_terms
+    real = hmc.log_likelihood_terms
     patch.setattr(hmc, "log_likelihood_terms", lambda f, labels, c: real(f, c - 1 - labels, c))
 
 
@@ -97,8 +98,8 @@ def weights_ignored(patch):
 
 
 def label_counted_twice(patch):
-    real = smc.log_likelihoods
-    patch.setattr(smc, "log_likelihoods", lambda *a: 2.0 * real(*a))
+    real = population.log_likelihoods
+    patch.setattr(population, "log_likelihoods", lambda *a: 2.0 * real(*a))
 
 
 def bias_missing(patch):
@@ -129,7 +130,7 @@ COMPILED = [swapped_classes, root_two_missing]
 
 
 def assert_caught(bug, monkeypatch):
-    monkeypatch.setattr(relax, "_GRADIENT_BUDGET", 500)
+    monkeypatch.setattr(smc, "_GRADIENT_BUDGET", 500)
     bug(monkeypatch)
     assert posterior_check() < ALPHA
 

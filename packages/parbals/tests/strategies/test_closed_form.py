@@ -124,7 +124,7 @@ def test_scores_are_those_of_many_particles(parts, strategy):
     """The particles' noise floor, about 1/(2K) nats, is what separates them."""
     model, pool, target = parts
     X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
-    particles = parbals.BayesianLogisticRegression(4_000, prior_scale=1.0, random_state=0)
+    particles = parbals.BayesianLogisticRegression(4_000, 1.0, "smc", random_state=0)
     particles.fit(X, labels)
     scores = np.empty((2, len(pool)))
     for row, fitted in zip(scores, (model, particles), strict=True):
@@ -167,7 +167,7 @@ def test_epig_of_many_classes_is_that_of_many_particles(four_classes):
     """Particles' floor of C classes is about (C-1)²/(2K) nats: the best points stand above it."""
     model, pool, target = four_classes
     X, labels = model.gaussian.X[:, :-1], model.gaussian.labels
-    particles = parbals.BayesianLogisticRegression(4_000, prior_scale=1.0, random_state=0)
+    particles = parbals.BayesianLogisticRegression(4_000, 1.0, "smc", random_state=0)
     particles.fit(X, labels)
     scores = np.empty((2, len(pool)))
     for row, fitted in zip(scores, (model, particles), strict=True):

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from parbals.mixture import label_evidence
-from parbals.posterior.channels import Channels
-from parbals.posterior.whitening import Whitening
+from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.whitening import Whitening
 from parbals.race import class_evidence
 from parbals.strategies.gaussian_universes import (
     begin,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import parbals
 import pytest
-from parbals.posterior.relax import SHORT_SHARE
+from parbals.posterior.particles.smc import SHORT_SHARE
 from parbals.strategies import particle_universes
 from parbals.strategies.particle_universes import ParticleUniverses, _origins
 from parbals.strategies.problem import ModelView
@@ -25,9 +25,7 @@ def data(n_classes=2, n=30, n_pool=50, n_features=4):
 
 
 def fitted(X, y, seed=0, n_samples=N_SAMPLES):
-    return parbals.BayesianLogisticRegression(n_samples, prior_scale=1.0, random_state=seed).fit(
-        X, y
-    )
+    return parbals.BayesianLogisticRegression(n_samples, 1.0, "smc", random_state=seed).fit(X, y)
 
 
 X, Y, X_POOL, X_TARGET = data()

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from parbals.posterior.channels import Channels
-from parbals.posterior.whitening import Whitening
+from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.whitening import Whitening
 from parbals.scores.gaussian import screen, screening_gains, target_gains
 from parbals.strategies.gaussian_universes import begin, observe, pool_of, seen_by
 from parbals.strategies.screen import Screen, StartScreen

@@ -6,8 +6,8 @@ Log loss is compared with its definition in test_closed_form.py.
 import numpy as np
 import pytest
 from parbals.mixture import label_evidence, sigmoid_means
-from parbals.posterior.channels import Channels
-from parbals.posterior.whitening import Whitening
+from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.strategies import search as program
 from parbals.strategies.closed_form import start_scores

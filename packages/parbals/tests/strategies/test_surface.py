@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from parbals.mixture import sigmoid_means
-from parbals.posterior.ep import fit_gaussian
-from parbals.posterior.ep_classes import fit_classes
-from parbals.posterior.whitening import Whitening
+from parbals.posterior.closed.classes import fit_classes
+from parbals.posterior.closed.ep import fit_gaussian
+from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_slopes
 from parbals.strategies import device, host
 from parbals.strategies.device import walk_on_devices

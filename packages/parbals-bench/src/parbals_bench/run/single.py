@@ -99,8 +99,8 @@ def run_one(
             metrics of the model it was chosen by; for trackers.
     """
     # Loaded only here: what a run is can be known without JAX.
+    from parbals.posterior.closed.prior import PoolMoments
     from parbals.posterior.estimator import LogisticModel
-    from parbals.posterior.prior import PoolMoments
     from parbals.select import select_batch_from_model
     from parbals.strategies.table import strategy_named
 

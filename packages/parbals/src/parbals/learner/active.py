@@ -58,7 +58,7 @@ class ActiveLearner:
             regression. It is copied for every fit and stays as it is.
         n_samples, prior_scale, inference: of the default model. ``prior_scale="auto"`` learns the
             prior from the labels and from how the pool's features vary
-            (:mod:`parbals.posterior.prior`). ``inference="auto"`` is a Gaussian posterior by
+            (:mod:`parbals.posterior.closed.prior`). ``inference="auto"`` is a Gaussian posterior by
             expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
             forms whatever the metric; strategies that need samples get draws of it. Where it does
             not settle "auto" is "smc", particles. ``fitted().diagnostics_`` says which it was;

@@ -18,8 +18,8 @@ from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.models import fresh_copy
 from parbals.learner.numbers.metric import METRICS, judged_positions, loss_of, stakes_for
 from parbals.machine import several_threads
+from parbals.posterior.closed.prior import PoolMoments
 from parbals.posterior.estimator import LogisticModel
-from parbals.posterior.prior import PoolMoments
 from parbals.randomness import derive_generator
 from parbals.strategies.choose import CheckedModel
 from parbals.types import Loss, Stakes

@@ -1,1 +1,1 @@
-"""Labelled data in, posterior draws out."""
+"""Labelled data in, a posterior out: ``closed`` needs NumPy alone, ``particles`` JAX."""

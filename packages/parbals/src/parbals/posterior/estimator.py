@@ -18,12 +18,11 @@ from parbals.labels import (
     label_array,
 )
 from parbals.machine import several_threads
-from parbals.posterior.contrasts import contrast_basis
+from parbals.posterior.closed.prior import PoolMoments, fixed_prior, learnt_prior
 from parbals.posterior.diagnostics import warn_if_unreliable
 from parbals.posterior.inference import INFERENCES, Gaussian, Inference, Posterior
-from parbals.posterior.population import Population
-from parbals.posterior.predictive import add_bias, mean_proba, sample_proba
-from parbals.posterior.prior import PoolMoments, fixed_prior, learnt_prior
+from parbals.posterior.particles.population import Population
+from parbals.posterior.predictive import add_bias, contrast_basis, mean_proba, sample_proba
 from parbals.randomness import Seed, seed_from
 from parbals.validate import check_choice, check_features, check_positive_int, check_prior_scale
 
@@ -36,19 +35,20 @@ class LogisticModel:
     """Softmax regression with a Gaussian prior for the weights and the bias of every class.
 
     Two classes use the exactly equivalent half-size model (see
-    :mod:`parbals.posterior.likelihood`). There may be more features than labels, a single label, or
+    :mod:`parbals.posterior.predictive`). There may be more features than labels, a single label, or
     classes that no label has shown yet (declare those with ``classes``).
 
     Args:
         n_samples: K, the number of posterior draws.
         prior_scale: "auto" learns scale and shape of the prior from the labels, see
-            :mod:`parbals.posterior.prior`; a number is the standard deviation of every weight and
-            bias.
-        inference: "smc", a population of particles moved all at once (fast, default); "nuts",
-            BlackJAX's No-U-Turn sampler (the trusted reference); "laplace", a Gaussian at the mode;
-            "ep", a Gaussian by expectation propagation: predictions and the scores of EPIG and
-            ParBaLS (of BALD with two classes) then have closed forms and no Monte-Carlo noise;
-            "auto", "ep" where it settles, else "smc". ``diagnostics_.inference`` says which it was;
+            :mod:`parbals.posterior.closed.prior`; a number is the standard deviation of every
+            weight and bias.
+        inference: "ep", a Gaussian by expectation propagation: predictions and the scores of EPIG
+            and ParBaLS (of BALD with two classes) then have closed forms and no Monte-Carlo noise;
+            "smc", a population of particles moved all at once, and "nuts", BlackJAX's No-U-Turn
+            sampler (the trusted reference), both with ``pip install 'parbals[jax]'``; "laplace", a
+            Gaussian at the mode; "auto" (default), "ep" where it settles, else "smc" where JAX is
+            installed, else "laplace" with a warning. ``diagnostics_.inference`` says which it was;
             docs/trust.md shows how far each is from long chains.
         classes: all class labels, when ``y`` may not show every one; ``None`` takes them from
             ``y``.
@@ -70,7 +70,7 @@ class LogisticModel:
         self,
         n_samples: int = 400,
         prior_scale: float | str = "auto",
-        inference: str = "smc",
+        inference: str = "auto",
         classes: Any = None,
         random_state: Seed = None,
     ) -> None:
@@ -83,8 +83,9 @@ class LogisticModel:
     def fit(self, X: Any, y: Any, X_pool: Any = None) -> Self:
         """The posterior given labelled rows X (n, D), y (n,).
 
-        ``X_pool``: rows (m, D), or their :class:`~parbals.posterior.prior.PoolMoments`, that show
-        ``prior_scale="auto"`` how features vary; without them the labelled rows do.
+        ``X_pool``: rows (m, D), or their
+        :class:`~parbals.posterior.closed.whitening.PoolMoments`, that show ``prior_scale="auto"``
+        how features vary; without them the labelled rows do.
         """
         self._check_settings()
         n_rows = len(check_features(X))

@@ -1,26 +1,29 @@
 """From labelled rows to a posterior, by each way of inference.
 
-JAX and the sampling library are loaded by those ways that need them: importing them takes longer
-than a whole fit in closed form.
+"auto" is expectation propagation. Where that does not settle, particles take its place if JAX is
+installed; if not, a Gaussian at the mode does, and the diagnostics say so. JAX is loaded by those
+ways that need it: importing it takes longer than a whole fit in closed form.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 
 import numpy as np
 
-from parbals.posterior.contrasts import contrast_basis
+from parbals.files import need
+from parbals.posterior.closed.classes import ClassesPosterior, fit_classes
+from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
+from parbals.posterior.closed.laplace import laplace_reference
+from parbals.posterior.closed.prior import Prior
 from parbals.posterior.diagnostics import Diagnostics
-from parbals.posterior.ep import GaussianPosterior, fit_gaussian
-from parbals.posterior.ep_classes import ClassesPosterior, fit_classes
-from parbals.posterior.population import Population
-from parbals.posterior.prior import Prior
-from parbals.posterior.reference import laplace_reference
+from parbals.posterior.particles.population import Population
+from parbals.posterior.predictive import contrast_basis
 from parbals.randomness import derive_generator
 
 __all__ = ["INFERENCES", "Gaussian", "Inference", "Posterior"]
 
-INFERENCES = ("smc", "auto", "ep", "nuts", "laplace")
+INFERENCES = ("auto", "ep", "smc", "nuts", "laplace")
 
 Gaussian = GaussianPosterior | ClassesPosterior
 
@@ -72,7 +75,8 @@ class Inference:
             return self._of_particles(X, labels, self._particles(X, labels))
         rows = self.prior.whitening.rows(X)
         if self.way == "nuts":
-            from parbals.posterior.nuts import draw_nuts
+            need("jax blackjax", 'inference="nuts"', "parbals[jax]")
+            from parbals.posterior.particles.nuts import draw_nuts
 
             by_nuts = draw_nuts(self.seed, rows, labels, self.n_classes, 1.0, self.n_samples)
             return self._equal(X, labels, by_nuts.diagnostics, drawn=by_nuts.coefficients)
@@ -90,7 +94,7 @@ class Inference:
         labels = np.concatenate([known.labels, labels_new])
         if not isinstance(known.state, Population):
             return self.posterior(X, labels)
-        from parbals.posterior.smc import condition_population
+        from parbals.posterior.particles.smc import condition_population
 
         rows = self.prior.whitening.rows(X_new)
         moved = condition_population(known.state, rows, labels_new, self.seed)
@@ -104,7 +108,8 @@ class Inference:
         return fit_gaussian(X, labels, whitening.times(np.sqrt(2.0)), self.prior.sites)
 
     def _particles(self, X: np.ndarray, labels: np.ndarray) -> Population:
-        from parbals.posterior.smc import draw_population
+        need("jax", 'inference="smc"', "parbals[jax]")
+        from parbals.posterior.particles.smc import draw_population
 
         # In whitened coordinates the prior is N(0, 1).
         rows = self.prior.whitening.rows(X)
@@ -117,11 +122,14 @@ class Inference:
         return Posterior(X, labels, self.seed, weights, diagnostics, state, drawn)
 
     def _of_gaussian(self, found: Gaussian) -> Posterior:
-        """With "auto", one that did not settle gives its place to particles."""
-        X, labels, problems = found.X, found.labels, found.problems()
+        """With "auto", one that did not settle gives its place to another."""
+        X, labels, problems, way = found.X, found.labels, found.problems(), "ep"
         if self.way == "auto" and problems:
-            return self._of_particles(X, labels, self._particles(X, labels))
-        diagnostics = Diagnostics("ep", self.n_samples, float(self.n_samples), problems=problems)
+            if find_spec("jax") is not None:
+                return self._of_particles(X, labels, self._particles(X, labels))
+            found, way = found.at_mode(), "laplace"
+            problems = (*problems, "Until then a Gaussian at the mode of the posterior stands in.")
+        diagnostics = Diagnostics(way, self.n_samples, float(self.n_samples), problems=problems)
         return self._equal(X, labels, diagnostics, state=found)
 
     def _equal(

@@ -13,7 +13,7 @@ import numpy as np
 
 from parbals.arrays import block_rows
 from parbals.machine import on_host
-from parbals.posterior.channels import Channels
+from parbals.posterior.closed.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.scores.decisions import decision_gain, decisions_at
 from parbals.scores.gaussian import (

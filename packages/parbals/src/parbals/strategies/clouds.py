@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from parbals.arrays import pad_rows
-from parbals.posterior.contrasts import class_probs
+from parbals.posterior.predictive import class_probs
 from parbals.scores.bound import BoundStats, bound_of_block, bound_stats
 from parbals.scores.epig import TargetStats, epig_of_block, target_stats
 from parbals.scores.losses import Loss, Stakes

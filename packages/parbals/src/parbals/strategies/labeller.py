@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parbals.arrays import exact_products
-from parbals.posterior.channels import Channels
+from parbals.posterior.closed.channels import Channels
 from parbals.race import class_means
 from parbals.randomness import derive_generator
 

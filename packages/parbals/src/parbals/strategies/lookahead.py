@@ -11,7 +11,7 @@ import numpy as np
 
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
-from parbals.posterior.channels import Channels
+from parbals.posterior.closed.channels import Channels
 from parbals.scores.gaussian import quadratic_gain, screen
 from parbals.strategies.host import walk_on_host
 from parbals.strategies.surface import Surface, covariance_between, surface_of

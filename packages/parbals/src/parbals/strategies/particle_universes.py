@@ -13,9 +13,9 @@ import jax
 import numpy as np
 
 from parbals.arrays import bucket
-from parbals.posterior.contrasts import contrast_basis, softmax
+from parbals.posterior.closed.channels import row_space
 from parbals.posterior.diagnostics import Diagnostics
-from parbals.posterior.hmc import (
+from parbals.posterior.particles.hmc import (
     MoveResult,
     WhitenedPosterior,
     move_population,
@@ -23,10 +23,15 @@ from parbals.posterior.hmc import (
     with_labels,
     within,
 )
-from parbals.posterior.population import Population
-from parbals.posterior.relax import SHORT_SHARE, Refusals, jax_key, systematic_resample
-from parbals.posterior.row_space import row_space
-from parbals.posterior.smc import condition
+from parbals.posterior.particles.population import Population
+from parbals.posterior.particles.smc import (
+    SHORT_SHARE,
+    Refusals,
+    condition,
+    jax_key,
+    systematic_resample,
+)
+from parbals.posterior.predictive import contrast_basis, softmax
 from parbals.randomness import derive_generator
 from parbals.scores.losses import Stakes
 from parbals.scores.rows import padded_targets, pool_block

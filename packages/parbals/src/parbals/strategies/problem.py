@@ -9,10 +9,10 @@ import numpy as np
 
 from parbals.arrays import effective_sample_size, mean_prediction
 from parbals.errors import InputError
-from parbals.posterior.channels import Channels
-from parbals.posterior.ep import GaussianPosterior
-from parbals.posterior.ep_classes import ClassesPosterior
-from parbals.posterior.population import Population
+from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.classes import ClassesPosterior
+from parbals.posterior.closed.ep import GaussianPosterior
+from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import mean_proba
 from parbals.strategies.distributed import DistributedRows
 from parbals.types import Batch, Loss, Stakes

@@ -1,7 +1,7 @@
 """The posterior before a batch, seen through the target set, and the scores it gives to rows.
 
-With the notation of :mod:`parbals.posterior.channels`, a design row x is whitened, split into its
-part e across the labelled rows and its coordinates z within them, and
+With the notation of :mod:`parbals.posterior.closed.channels`, a design row x is whitened, split
+into its part e across the labelled rows and its coordinates z within them, and
 
     cov(f_a(x), f_a(x')) = e·e' + (z R_a)·(z' R_a).
 
@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from parbals.arrays import block_rows, bucket, exact_products, pad_rows
-from parbals.posterior.channels import Channels
+from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
-from parbals.posterior.whitening import Whitening
 from parbals.scores.decisions import decision_gain, decisions_at
 from parbals.scores.gaussian import (
     closed_epig,

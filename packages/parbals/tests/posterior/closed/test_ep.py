@@ -6,8 +6,8 @@ statistics/test_agreement.py has long NUTS beside it.
 import numpy as np
 import pytest
 from parbals.mixture import label_evidence
-from parbals.posterior.ep import fit_gaussian
-from parbals.posterior.whitening import Whitening
+from parbals.posterior.closed.ep import fit_gaussian
+from parbals.posterior.closed.whitening import Whitening
 from scipy.special import expit
 from scipy.stats import norm
 

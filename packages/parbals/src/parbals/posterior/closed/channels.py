@@ -8,16 +8,60 @@ labelled rows, channel a has mean B m_a and covariance
 R_a (r, r) the root of the posterior within the rows: across them the posterior is the prior. So
 D > n costs no more than D = n, in time and memory. Two classes have one channel, the difference of
 their logits; C > 2 classes have C, their logits.
+
+Labels see the weights through the rows alone, so across the rows the posterior is the prior and
+independent of what lies within (:class:`RowSpace`): exact, and with 3,072 features and 30 labels a
+hundredth of the work.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from parbals.posterior.whitening import Whitening
+from parbals.posterior.closed.whitening import Whitening
 
-__all__ = ["Channels"]
+__all__ = ["Channels", "RowSpace", "row_space"]
+
+
+class RowSpace(NamedTuple):
+    """The span of an orthonormal basis Q (d, r), or the whole space of d dimensions."""
+
+    basis: np.ndarray | None = None
+
+    def matrix(self, n_columns: int) -> np.ndarray:
+        """Q (d, r), for d columns."""
+        return np.eye(n_columns) if self.basis is None else self.basis
+
+    def rows(self, X: np.ndarray) -> np.ndarray:
+        """X Q (n, r): coordinates of rows (n, d)."""
+        return X if self.basis is None else X @ self.basis
+
+    def coordinates(self, vectors: np.ndarray) -> np.ndarray:
+        """Qᵀ v (r, ...) of vectors v (d, ...)."""
+        return vectors if self.basis is None else np.tensordot(self.basis.T, vectors, axes=1)
+
+    def vectors(self, coordinates: np.ndarray) -> np.ndarray:
+        """Q c (d, ...) of coordinates c (r, ...)."""
+        return coordinates if self.basis is None else np.tensordot(self.basis, coordinates, axes=1)
+
+    def replace(self, vectors: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+        """v + Q (c - Qᵀ v) (d, ...): new coordinates within, unchanged across."""
+        if self.basis is None:
+            return coordinates
+        return vectors + self.vectors(coordinates - self.coordinates(vectors))
+
+
+def row_space(X: np.ndarray, size: int | None = None) -> RowSpace:
+    """A space of ``size`` ≥ n dimensions that holds rows X (n, d); the whole one if d ≤ size."""
+    n_rows, n_columns = X.shape
+    size = n_rows if size is None else size
+    if size >= n_columns:
+        return RowSpace()
+    columns = np.zeros((n_columns, size))
+    columns[:, :n_rows] = X.T
+    return RowSpace(np.linalg.qr(columns)[0])  # orthonormal, whatever the rank
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from typing import Self
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.posterior.channels import Channels
-from parbals.posterior.row_space import row_space
-from parbals.posterior.sites import SitePosterior, Sites, settle
-from parbals.posterior.whitening import Whitening
+from parbals.posterior.closed.channels import Channels, row_space
+from parbals.posterior.closed.ep import SitePosterior, Sites, settle
+from parbals.posterior.closed.laplace import modal_logits
+from parbals.posterior.closed.whitening import Whitening
+from parbals.posterior.predictive import softmax
 from parbals.race import class_evidence, class_probs
 
 __all__ = ["ClassesPosterior", "fit_classes"]
@@ -67,6 +68,14 @@ class ClassesPosterior(SitePosterior):
             )
         return self._unsettled(_SETTLED)
 
+    def at_mode(self) -> Self:
+        """Its sites are exact: with τ = p the curvature W is the softmax's, diag(p) - p pᵀ."""
+        f = modal_logits(self.whitening.rows(self.X), self.labels, self.n_classes)
+        probs = softmax(f)
+        pull = np.eye(self.n_classes)[self.labels] - probs
+        sites = Sites(probs, _pull(probs, f) + pull)
+        return type(self)(**vars(_of_sites(self.X, self.labels, self.whitening, sites)))
+
     def _refitted(self, X: np.ndarray, labels: np.ndarray, start: Sites) -> Self:
         return type(self)(**vars(fit_classes(X, labels, self.n_classes, self.whitening, start)))
 
@@ -101,10 +110,26 @@ def fit_classes(
 
     empty = np.zeros((len(X), n_classes))
     settled = settle(renew, start or Sites(empty, empty), _TOLERANCE, _MOST_SWEEPS)
-    roots = _roots(rows, settled.sites.precisions)
-    location = _mean(rows, roots, settled.sites, mean)
+    return _of_sites(X, labels, whitening, *settled, mean)
+
+
+def _of_sites(
+    X: np.ndarray,
+    labels: np.ndarray,
+    whitening: Whitening,
+    sites: Sites,
+    n_sweeps: int = 0,
+    change: float = 0.0,
+    mean: np.ndarray | None = None,
+) -> ClassesPosterior:
+    whitened = whitening.rows(X)
+    space = row_space(whitened)
+    rows = space.rows(whitened)
+    roots = _roots(rows, sites.precisions)
+    start = np.zeros((rows.shape[1], len(roots))) if mean is None else mean
+    location = _mean(rows, roots, sites, start)
     channels = Channels(whitening, space.matrix(X.shape[1]), location, roots)
-    return ClassesPosterior(X, labels, whitening, channels=channels, **settled._asdict())
+    return ClassesPosterior(X, labels, whitening, sites, channels, n_sweeps, change)
 
 
 def _roots(rows: np.ndarray, precisions: np.ndarray) -> np.ndarray:

@@ -1,20 +1,36 @@
-"""Moving particles until they are draws from the posterior, and knowing when they are.
+"""A population of particles that is drawn once and then follows the labels.
+
+``draw_population`` starts K particles at a Gaussian around the mode and moves them all at once, in
+the space of the rows, until they have forgotten it (``relax``). New labels multiply each particle's
+weight by p(y | x) of that particle (:func:`~parbals.posterior.particles.population.condition`);
+only when the effective sample size falls too low are the particles resampled and moved: those of a
+model until they have settled, those of a universe a few times.
 
 A population has settled when it has forgotten where it began without drifting while it did, several
 times in a row. What is watched are the logits of the rows, the size of the weights and the energy.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
+from parbals.posterior.closed.channels import RowSpace, row_space
+from parbals.posterior.closed.laplace import Reference, laplace_reference, matched_reference
 from parbals.posterior.diagnostics import Diagnostics
-from parbals.posterior.hmc import MoveResult, move_population, whitened_posterior
-from parbals.posterior.reference import Reference, matched_reference
+from parbals.posterior.particles.hmc import MoveResult, move_population, whitened_posterior
+from parbals.posterior.particles.population import Population, condition, systematic_resample
+from parbals.randomness import derive_generator
 
-__all__ = ["SHORT_SHARE", "Refusals", "Relaxed", "jax_key", "relax", "systematic_resample"]
+__all__ = ["SHORT_SHARE", "Refusals", "condition_population", "draw_population", "jax_key", "relax"]
+
+_DRAW_BELOW = 0.1
+"""Below this share too few ancestors are left to resample from: the population is drawn again."""
+_SMALLEST_POPULATION = 128
+"""The step size and the stopping rule read the population, so it is never smaller than this."""
+
 
 SHORT_SHARE = 0.25
 """Share of the particles whose moves are shortened once the population has met walls."""
@@ -51,6 +67,74 @@ class Refusals:
         self.n_accepted += np.asarray(result.n_accepted)
         self._by_chance *= (1.0 - float(np.mean(result.n_accepted)) / n_moves) ** n_moves
         return bool(np.mean(self.n_accepted == 0) > 0.001 + 5.0 * self._by_chance)
+
+
+def draw_population(
+    seed: int, X: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float, n_samples: int
+) -> Population:
+    """K equally weighted draws from the posterior of design rows X (n, D+1)."""
+    generator = derive_generator(seed, "draw", len(X))
+    space = row_space(X, bucket(len(X)))
+    rows = space.rows(X)
+    reference = laplace_reference(rows, labels, n_classes, prior_scale)
+    shape = (rows.shape[1], n_classes - 1, max(n_samples, _SMALLEST_POPULATION))
+    start = generator.standard_normal(shape, np.float32)
+    relaxed = relax(generator, reference, start, rows, labels, n_classes, from_reference=True)
+    across = generator.standard_normal((X.shape[1], n_classes - 1, n_samples), np.float32)
+    return _population(X, labels, n_classes, relaxed, space, across)
+
+
+def condition_population(
+    population: Population, X_new: np.ndarray, labels_new: np.ndarray, seed: int
+) -> Population:
+    """:func:`condition`, with moves that go on until the particles have settled."""
+    return condition(population, X_new, labels_new, lambda worn: _settled(worn, seed))
+
+
+def _settled(worn: Population, seed: int) -> Population:
+    """A worn population with a reference of its own, resampled and moved; or drawn again."""
+    X, labels, n_classes, old = worn.X, worn.labels, worn.n_classes, worn.reference
+    n_samples = worn.n_samples
+    if worn.diagnostics.effective_sample_size < _DRAW_BELOW * n_samples:
+        drawn = draw_population(seed, X, labels, n_classes, old.prior_scale, n_samples)
+        return replace(drawn, whitening=worn.whitening)
+    generator = derive_generator(seed, "condition", len(X))
+    space = row_space(X, bucket(len(X)))
+    rows = space.rows(X)
+    size = max(n_samples, _SMALLEST_POPULATION)
+    ancestors = systematic_resample(generator, worn.weights, size)
+    weights = worn.coefficients()
+    centre = space.coordinates(old.mean)
+    reference = laplace_reference(rows, labels, n_classes, old.prior_scale, centre)
+    start = reference.whiten(space.coordinates(weights)[:, :, ancestors]).astype(np.float32)
+    relaxed = relax(generator, reference, start, rows, labels, n_classes, from_reference=False)
+    # No label has seen what lies across: every particle keeps its own, whoever its ancestor is.
+    settled = _population(X, labels, n_classes, relaxed, space, weights / old.prior_scale)
+    return replace(settled, whitening=worn.whitening)
+
+
+def _population(
+    X: np.ndarray,
+    labels: np.ndarray,
+    n_classes: int,
+    relaxed: Relaxed,
+    space: RowSpace,
+    across: np.ndarray,
+) -> Population:
+    """Particles found in the row space, with prior draws ``across`` (D+1, J, K) outside it."""
+    n_samples = across.shape[2]
+    whitened = space.replace(across, relaxed.whitened[:, :, :n_samples])
+    return Population(
+        X,
+        labels,
+        n_classes,
+        relaxed.reference.lifted(space),
+        np.ascontiguousarray(whitened, np.float32),
+        np.zeros(n_samples),
+        relaxed.step_size,
+        replace(relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples)),
+        relaxed.walls,
+    )
 
 
 def relax(
@@ -144,18 +228,6 @@ def relax(
 def jax_key(generator: np.random.Generator) -> jax.Array:
     """A JAX key drawn from a NumPy generator."""
     return jax.random.key(int(generator.integers(2**32)))
-
-
-def systematic_resample(
-    generator: np.random.Generator, weights: np.ndarray, n_samples: int
-) -> np.ndarray:
-    """Ancestor indices: particle k appears ⌊K w_k⌋ or ⌈K w_k⌉ times, in expectation K w_k.
-
-    The order is shuffled so that the first few survivors are as good a sample as any.
-    """
-    points = (generator.random() + np.arange(n_samples)) / n_samples
-    ancestors = np.searchsorted(np.cumsum(weights) / weights.sum(), points, side="right")
-    return generator.permutation(np.minimum(ancestors, len(weights) - 1))
 
 
 def _importance_resample(

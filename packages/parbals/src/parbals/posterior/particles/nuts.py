@@ -16,13 +16,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from parbals.arrays import bucket, pad_rows
-from parbals.posterior.contrasts import contrast_basis
-from parbals.posterior.diagnostics import Diagnostics, effective_draws, split_r_hat
-from parbals.posterior.reference import laplace_reference
-from parbals.posterior.relax import jax_key
+from parbals.posterior.closed.laplace import laplace_reference
+from parbals.posterior.diagnostics import Diagnostics
+from parbals.posterior.particles.smc import jax_key
+from parbals.posterior.predictive import contrast_basis
 from parbals.randomness import derive_generator
 
-__all__ = ["NutsDraws", "draw_nuts"]
+__all__ = ["NutsDraws", "draw_nuts", "effective_draws", "split_r_hat"]
 
 N_CHAINS = 4
 N_WARM_UP = 400
@@ -137,3 +137,40 @@ def _run_chains(
 
     z, divergent = jax.vmap(one_chain)(jax.random.split(key, N_CHAINS), start)
     return z, divergent.sum()
+
+
+def split_r_hat(draws: np.ndarray) -> np.ndarray:
+    """Gelman and Rubin's R̂ (Q,) of draws (chains, S, Q), every chain cut in half; 1: all agree.
+
+    (BlackJAX's diagnostics give the same numbers; run outside one compiled program they compile a
+    hundred small ones for every new number of rows, which took longer than the sampling.)
+    """
+    half = draws.shape[1] // 2
+    halves = np.concatenate([draws[:, :half], draws[:, -half:]])
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    return np.sqrt(between / within + (half - 1) / half)
+
+
+def effective_draws(draws: np.ndarray) -> np.ndarray:
+    """Effective number (Q,) of draws in chains (chains, S, Q), by Geyer's initial sequence.
+
+    N / (1 + 2 Σ_t ρ_t), where the autocorrelations ρ_t are summed in pairs for as long as those are
+    positive, and each pair is cut to the one before it: for a reversible chain they decrease.
+    """
+    n_chains, n_draws, _ = draws.shape
+    centred = draws - draws.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, 2 * n_draws, axis=1)
+    covariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n_draws].mean(axis=0) / n_draws
+    within = covariance[0] * n_draws / (n_draws - 1)
+    total = covariance[0] + draws.mean(axis=1).var(axis=0, ddof=1)
+    correlation = 1.0 - (within - covariance * n_draws / (n_draws - 1)) / total
+    correlation[0] = 1.0
+    even = n_draws - n_draws % 2
+    pairs = correlation[:even].reshape(even // 2, 2, -1).sum(axis=1)
+    pairs = np.minimum.accumulate(
+        np.where(np.logical_and.accumulate(pairs > 0, axis=0), pairs, 0.0), axis=0
+    )
+    n_total = n_chains * n_draws
+    # Antithetic chains can beat independence; their estimate is noisy, so it is capped as in Stan.
+    return n_total / np.maximum(2.0 * pairs.sum(axis=0) - 1.0, 1.0 / np.log10(n_total))

@@ -1,14 +1,24 @@
 """The population: exact on models that quadrature can solve, and it follows labels as they come."""
 
+from types import SimpleNamespace
+
+import jax
 import numpy as np
 import parbals
 import pytest
 from oracles.checks import ALPHA, agreement, predictive_values, summarise_draws, summarise_exact
 from oracles.definition import Data, exact_moments
-from parbals.posterior import relax, smc
+from parbals.arrays import bucket
+from parbals.posterior.closed.channels import RowSpace
+from parbals.posterior.particles import smc
+from parbals.posterior.particles.hmc import move_population, whitened_posterior
+from parbals.posterior.particles.smc import (
+    Refusals,
+    condition_population,
+    draw_population,
+    systematic_resample,
+)
 from parbals.posterior.predictive import add_bias
-from parbals.posterior.row_space import RowSpace
-from parbals.posterior.smc import condition_population, draw_population
 
 X_TEST = np.array([[-2.0], [-0.5], [0.3], [1.0], [3.0]])
 N_SAMPLES = 2000
@@ -25,6 +35,7 @@ def model(data, **options):
     options = {
         "n_samples": N_SAMPLES,
         "prior_scale": data.prior_scale,
+        "inference": "smc",
         "classes": [0, 1],
         "random_state": 0,
     } | options
@@ -133,13 +144,13 @@ def along(data, n_features=60, seed=0):
 def test_with_more_features_than_labels_particles_equal_quadrature(monkeypatch):
     """A fit, one label that reweights, and many that move; all moves are made among the rows."""
     shapes = []
-    real = relax.move_population
+    real = smc.move_population
 
     def seen(key, z, *arguments, **options):
         shapes.append(z.shape)
         return real(key, z, *arguments, **options)
 
-    monkeypatch.setattr(relax, "move_population", seen)
+    monkeypatch.setattr(smc, "move_population", seen)
     data = one_feature(24, 2.0)
     _, wide = along(data)
     fitted = model(wide._replace(X=wide.X[:8], y=wide.y[:8]))
@@ -189,3 +200,73 @@ def test_the_row_space_gives_the_moments_of_the_whole_space(monkeypatch):
         summarise_draws(predictive_values(m.sample_proba(data.X_test))) for m in (few, whole)
     ]
     assert agreement(*summaries).p_value > ALPHA
+
+
+N_FEWER = 400
+
+
+def labelled(n, d, n_classes, scale, seed=1):
+    rng = np.random.default_rng(seed)
+    X = scale * rng.standard_normal((n, d))
+    logits = X @ rng.standard_normal((d, n_classes))
+    y = (logits + rng.gumbel(size=(n, n_classes))).argmax(axis=1)
+    return add_bias(X), y.astype(np.int32)
+
+
+def further(population, n_moves, seed):
+    """The same particles after more moves."""
+    X, labels = population.X, population.labels
+    result = move_population(
+        jax.random.key(seed),
+        population.whitened,
+        whitened_posterior(population.reference, X, labels, bucket(len(X))),
+        np.float32(population.step_size),
+        n_moves,
+        np.float32(-1.0),
+        n_classes=population.n_classes,
+        short_share=0.0,
+    )
+    return np.asarray(result.whitened)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("n", "d", "scale"), [(40, 10, 1.0), (60, 3, 3.0)])
+def test_sixty_more_moves_do_not_change_the_size_of_the_weights(n, d, scale):
+    """|V|² is forgotten last: particles that stop when their logits look mixed are too small."""
+    X, y = labelled(n, d, 4, scale)
+    n_fits, shifts = 16, []
+    for seed in range(n_fits):
+        population = draw_population(seed, X, y, 4, 1.0, N_FEWER)
+        before, after = (
+            np.square(population.reference.colour(z)).sum(axis=(0, 1))
+            for z in (population.whitened, further(population, 60, seed))
+        )
+        shifts.append((after.mean() - before.mean()) / after.std())
+    error = np.sqrt(2.0 / (n_fits * N_FEWER))
+    assert abs(np.mean(shifts)) < 3.3 * error
+
+
+def moves(n_accepted, n_moves):
+    return SimpleNamespace(n_accepted=np.asarray(n_accepted), n_moves=n_moves)
+
+
+def test_particles_refused_every_time_are_at_a_wall_and_those_refused_by_chance_are_not():
+    """With 80 % acceptance a fifth of the particles is refused once, 1 in 625 four times."""
+    generator = np.random.default_rng(0)
+    by_chance = Refusals(1000)
+    for _ in range(4):
+        assert not by_chance.meet_walls(moves(generator.random(1000) < 0.8, 1))
+    at_a_wall = generator.binomial(4, 0.8, 1000)
+    at_a_wall[:20] = 0
+    assert Refusals(1000).meet_walls(moves(at_a_wall, 4))
+
+
+def test_systematic_resampling_is_unbiased_and_even():
+    weights = np.array([0.5, 0.25, 0.2, 0.05, 0.0])
+    rng = np.random.default_rng(0)
+    counts = np.array(
+        [np.bincount(systematic_resample(rng, weights, 10), minlength=5) for _ in range(2000)]
+    )
+    assert (counts >= np.floor(10 * weights)).all()
+    assert (counts <= np.ceil(10 * weights)).all()
+    np.testing.assert_allclose(counts.mean(axis=0), 10 * weights, atol=4 * 0.5 / np.sqrt(2000))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from oracles.hamiltonian import predictions
 from parbals.mixture import sigmoid_means
-from parbals.posterior.ep import fit_gaussian
-from parbals.posterior.ep_classes import fit_classes
-from parbals.posterior.whitening import Whitening
+from parbals.posterior.closed.classes import fit_classes
+from parbals.posterior.closed.ep import fit_gaussian
+from parbals.posterior.closed.whitening import Whitening
 from parbals.race import class_evidence, class_probs
 from scipy.special import log_softmax, softmax
 

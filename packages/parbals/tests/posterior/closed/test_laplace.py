@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from parbals.posterior.contrasts import contrast_basis, softmax
-from parbals.posterior.reference import laplace_reference, matched_reference
-from parbals.posterior.row_space import row_space
+from parbals.posterior.closed.channels import row_space
+from parbals.posterior.closed.laplace import laplace_reference, matched_reference
+from parbals.posterior.predictive import contrast_basis, softmax
 
 
 def rows(n, d, scale=1.0, n_classes=2, seed=0):

@@ -28,18 +28,47 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from parbals.posterior.likelihood import log_likelihood_terms
-from parbals.posterior.reference import Reference
-from parbals.posterior.row_space import RowSpace
+from parbals import numerics  # noqa: F401  keeps what is compiled
+from parbals.posterior.closed.channels import RowSpace
+from parbals.posterior.closed.laplace import Reference
+from parbals.posterior.predictive import contrast_basis
 
 __all__ = [
     "MoveResult",
+    "RowTerms",
     "WhitenedPosterior",
+    "log_likelihood_terms",
     "move_population",
     "whitened_posterior",
     "with_labels",
     "within",
 ]
+
+
+class RowTerms(NamedTuple):
+    """Per row n and particle k: ln p(y_n | f_nk) and its gradient in the contrast logits f."""
+
+    log_likelihood: Float[Array, "n K"]
+    gradient: Float[Array, "n J K"]
+
+
+def log_likelihood_terms(
+    contrasts: Float[Array, "n J K"], labels: Int[Array, " n"], n_classes: int
+) -> RowTerms:
+    """ln p(y | f) and ∂/∂f for every row and particle at once; J = C-1."""
+    if n_classes == 2:
+        root2 = np.asarray(np.sqrt(2.0), contrasts.dtype)
+        sign = jnp.where(labels == 1, root2, -root2)[:, None, None]
+        margin = sign * contrasts
+        return RowTerms(jax.nn.log_sigmoid(margin)[:, 0], sign * jax.nn.sigmoid(-margin))
+    basis = jnp.asarray(contrast_basis(n_classes), contrasts.dtype)
+    log_probs = jax.nn.log_softmax(jnp.einsum("cj,njk->nck", basis, contrasts), axis=1)
+    chosen = jax.nn.one_hot(labels, n_classes, dtype=contrasts.dtype)
+    residual = chosen[:, :, None] - jnp.exp(log_probs)
+    return RowTerms(
+        jnp.einsum("nck,nc->nk", log_probs, chosen), jnp.einsum("nck,cj->njk", residual, basis)
+    )
+
 
 _ACCEPTANCE = 0.8
 """What the step size is adapted to."""

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.posterior.contrasts import contrast_basis, curvature, softmax
-from parbals.posterior.row_space import RowSpace
+from parbals.posterior.closed.channels import RowSpace, row_space
+from parbals.posterior.predictive import contrast_basis, curvature, softmax
 
-__all__ = ["Reference", "laplace_reference", "matched_reference"]
+__all__ = ["Reference", "laplace_reference", "matched_reference", "modal_logits"]
 
 _NEWTON_STEPS = 60
 _NEWTON_TOLERANCE = 1e-5
@@ -121,6 +121,14 @@ def laplace_reference(
         if gained <= 1e-10 * (1.0 + abs(value)):
             break
     return _reference_at(X, mean + guess.factor @ z, n_classes, prior_scale)
+
+
+def modal_logits(whitened: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """Logits (n, C), of sum zero, of whitened rows (n, d) at the mode of their posterior."""
+    space = row_space(whitened)
+    rows = space.rows(whitened)
+    mode = laplace_reference(rows, labels, n_classes, 1.0).mean
+    return np.asarray(rows @ mode @ contrast_basis(n_classes).T)
 
 
 def matched_reference(

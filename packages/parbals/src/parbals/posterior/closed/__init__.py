@@ -1,0 +1,1 @@
+"""The closed form: Gaussian posteriors by expectation propagation or at the mode, in NumPy."""

@@ -1,0 +1,111 @@
+"""Weighted particles in NumPy; :mod:`parbals.posterior.particles.smc` draws and moves them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parbals.arrays import effective_sample_size, normalise_log_weights
+from parbals.posterior.closed.laplace import Reference
+from parbals.posterior.closed.whitening import Whitening
+from parbals.posterior.diagnostics import Diagnostics
+from parbals.posterior.predictive import add_bias, contrast_basis
+
+__all__ = ["Population", "condition", "log_likelihoods", "systematic_resample"]
+
+_MOVE_BELOW = 0.5
+"""Particles are resampled and moved when the effective sample size falls below this share of K."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """Weighted particles of the posterior given design rows X (n, D+1) and their class numbers."""
+
+    X: np.ndarray
+    labels: np.ndarray
+    n_classes: int
+    reference: Reference
+    whitened: np.ndarray  # z (D+1, J, K), float32
+    log_weights: np.ndarray  # (K,), unnormalised
+    step_size: float
+    diagnostics: Diagnostics
+    walls: bool = False  # moves must be shortened, see relax.Refusals
+    origins: np.ndarray | None = None  # (K,) numbers below K; equal ones stand at one place
+    whitening: Whitening | None = None  # of the rows that it was given, if it was any
+
+    @property
+    def n_samples(self) -> int:
+        return self.whitened.shape[2]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(K,) normalised particle weights."""
+        return normalise_log_weights(self.log_weights)
+
+    @property
+    def effective_sample_size(self) -> float:
+        """(Σw)² / Σw², where particles that stand at one place count as one."""
+        weights = self.weights
+        if self.origins is not None:
+            weights = np.bincount(self.origins, weights)
+        return float(effective_sample_size(weights))
+
+    def coefficients(self) -> np.ndarray:
+        """Contrast weights V (D+1, J, K), float64."""
+        return self.reference.colour(self.whitened)
+
+    def rows(self, X: np.ndarray) -> np.ndarray:
+        """Design rows (n, D+1) of features (n, D), as the population knows them."""
+        design = add_bias(X)
+        return design if self.whitening is None else self.whitening.rows(design)
+
+    def contrasts(self, X: np.ndarray) -> np.ndarray:
+        """Contrast logits (n, J, K) of design rows X (n, D+1): X mean + (X L) z."""
+        design = self.reference.design(X).astype(np.float32)
+        return (X @ self.reference.mean)[:, :, None] + np.tensordot(design, self.whitened, axes=1)
+
+
+def condition(
+    population: Population,
+    X_new: np.ndarray,
+    labels_new: np.ndarray,
+    move: Callable[[Population], Population],
+) -> Population:
+    """The population that also knows the labels of design rows X_new (n_new, D+1).
+
+    Its weights are multiplied by p(y_new | x_new); if they have worn thin, ``move`` gives the
+    population with equal weights, resampled and moved.
+    """
+    gained = log_likelihoods(population.contrasts(X_new), labels_new, population.n_classes)
+    reweighted = replace(
+        population,
+        X=np.concatenate([population.X, X_new]),
+        labels=np.concatenate([population.labels, labels_new]),
+        log_weights=population.log_weights + gained.sum(axis=0),
+    )
+    size, old = reweighted.effective_sample_size, population.diagnostics
+    diagnostics = replace(
+        old, effective_sample_size=size, n_reweighted=old.n_reweighted + len(X_new)
+    )
+    reweighted = replace(reweighted, diagnostics=diagnostics)
+    return reweighted if size >= _MOVE_BELOW * population.n_samples else move(reweighted)
+
+
+def log_likelihoods(contrasts: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """ln p_k(y_n | x_n), (n, K), from contrast logits (n, J, K); float64 on the host."""
+    logits = np.einsum("cj,njk->nck", contrast_basis(n_classes), contrasts)
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    chosen = np.take_along_axis(shifted, labels[:, None, None], axis=1)[:, 0]
+    return chosen - np.log(np.exp(shifted).sum(axis=1))
+
+
+def systematic_resample(
+    generator: np.random.Generator, weights: np.ndarray, n_samples: int
+) -> np.ndarray:
+    """Ancestor indices: particle k appears ⌊K w_k⌋ or ⌈K w_k⌉ times, in expectation K w_k.
+
+    The order is shuffled so that the first few survivors are as good a sample as any.
+    """
+    points = (generator.random() + np.arange(n_samples)) / n_samples
+    ancestors = np.searchsorted(np.cumsum(weights) / weights.sum(), points, side="right")
+    return generator.permutation(np.minimum(ancestors, len(weights) - 1))
