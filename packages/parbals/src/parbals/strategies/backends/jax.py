@@ -120,14 +120,8 @@ class JaxBackend:
         most = _KEPT_ENTRIES[platform()] // surface.targets.gains.size
         most = min(max(most, _FEWEST_KEPT), _MOST_KEPT)
         self._places, n_rows = Places(most), most + _FEWEST_KEPT  # new ones come in whole blocks
-        sizes = (n_channels, n_rows, n_inside), (n_channels, n_rows), (n_channels, n_rows)
-        sizes = (n_rows, surface.target_rows.across.shape[1]), *sizes
-        rows_kept = Rows(*(self._empty(size) for size in sizes))
-        self._kept = _Kept(rows_kept, self._empty((n_channels, n_rows, n_targets)))
-
-    @staticmethod
-    def _empty(shape: tuple[int, ...]) -> Any:
-        return jnp.zeros(shape, jnp.float32)
+        across = surface.target_rows.across.shape[1]
+        self._kept = _nothing(n_channels, n_rows, across, n_inside, n_targets)
 
     def renew(
         self, mean: Float[Array, "A n"], variance: Float[Array, "A n"]
@@ -174,6 +168,15 @@ class JaxBackend:
         size = bucket(len(places), 64)
         asked = self._kept, self._learnt, self._surface, pad_rows(places, size)
         return np.asarray(_scores_of_kept(*asked, score=score))[: len(indices)]
+
+
+@partial(jax.jit, static_argnums=range(5))
+def _nothing(n_channels: int, n_rows: int, across: int, inside: int, n_targets: int) -> _Kept:
+    """Room for rows."""
+    zeros: Any = partial(jnp.zeros, dtype=jnp.float32)
+    each = n_channels, n_rows
+    rows = Rows(zeros((n_rows, across)), zeros((*each, inside)), zeros(each), zeros(each))
+    return _Kept(rows, zeros((*each, n_targets)))
 
 
 @partial(_compiled, donate_argnums=0)
