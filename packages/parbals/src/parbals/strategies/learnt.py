@@ -110,7 +110,7 @@ def _evidence(
     if len(mean) > 1:
         _, slope, curvature = class_evidence(mean.T, variance.T, labels)
         return slope.T, np.maximum(curvature.T, 0.0)
-    signs = (2.0 * labels - 1.0).astype(mean.dtype)
+    signs = (2.0 * labels - 1.0).astype(mean.dtype)[None]
     _, slope, curvature = label_evidence(mean, variance, signs)
     return slope, np.maximum(curvature, 0.0)
 

@@ -5,7 +5,7 @@ Both modules have the same two functions: ``walk`` scores every row of a pool be
 """
 
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class Places:
         return np.array([places[i] for i in indices.tolist()]), np.array(new, int), first
 
 
+@runtime_checkable
 class Backend(Protocol):
     """Scores of rows of the pool, means over all universes; it remembers rows it has seen."""
 
@@ -76,6 +77,7 @@ class Backend(Protocol):
         """What rows are compared by."""
 
 
+@runtime_checkable
 class _Module(Protocol):
     """What both modules have."""
 

@@ -5,7 +5,7 @@ label is keyed by the row itself, so a pool in another order gets the same label
 an earlier one has noise of its own.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +23,7 @@ _PARITY = np.uint32(0x1BD11BDA)
 Words = UInt32[Array, " 2"]
 
 
+@runtime_checkable
 class Labels(Protocol):
     """How universes label rows."""
 
@@ -72,7 +73,7 @@ class LikeliestLabels:
         mean, variance = rows.mean[:, 0], rows.variance[:, 0]
         if len(mean) == 1:
             return (mean > 0).astype(np.int32)
-        return class_means(mean, variance)[0].argmax(keepdims=True)
+        return class_means(mean, variance)[0].argmax(axis=0, keepdims=True)
 
 
 def row_key(row: Float[Array, " d"]) -> Words:
