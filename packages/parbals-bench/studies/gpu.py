@@ -27,8 +27,8 @@ from gpu_report import page  # noqa: E402
 from parbals.posterior.estimator import LogisticModel  # noqa: E402
 from parbals.strategies import closed_form, surface  # noqa: E402
 from parbals.strategies.choose import check_terms, choose_batch  # noqa: E402
-from parbals.strategies.growing import SHORT  # noqa: E402
 from parbals.strategies.problem import GaussianView, Labelled  # noqa: E402
+from parbals.strategies.universes.gaussian import SHORT  # noqa: E402
 from report import machine  # noqa: E402
 
 SIZES = [
@@ -132,7 +132,9 @@ def walk_flop(seen: surface.Surface, n_pool: int) -> float:
 def step_flop(seen: surface.Surface, n_scored: np.ndarray) -> float:
     """Operations of all steps at least: covariances given the labels before, and the screen."""
     rows, n_labels = n_scored + SHORT, np.arange(len(n_scored))
-    pairs = UNIVERSES * seen.gains.size  # a row with all targets, in all channels and universes
+    pairs = (
+        UNIVERSES * seen.targets.gains.size
+    )  # a row with all targets, in all channels and universes
     return float(pairs * (rows * (2 * n_labels + 4)).sum())
 
 
