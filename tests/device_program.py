@@ -10,7 +10,8 @@ from unittest.mock import patch
 import jax
 import numpy as np
 import parbals
-from parbals.strategies import closed_form, device
+from parbals.strategies import backends
+from parbals.strategies.backends import jax as backend
 
 _COLLECTIVE = r"all-gather|all-reduce|all-to-all|reduce-scatter|collective-permute"
 
@@ -24,7 +25,7 @@ def batch_of(n_classes, n_pool, strategy="parbals-epig"):
     model = parbals.BayesianLogisticRegression(
         inference="ep", classes=range(n_classes), random_state=0
     ).fit(X[:60], labels)
-    with patch.object(closed_form, "on_host", lambda: False):  # one CPU would be NumPy's
+    with patch.object(backends, "on_host", lambda: False):  # one CPU would be NumPy's
         batch = parbals.select_batch_from_model(
             model, X[160:], X[60:160], 8, strategy, random_state=1
         )
@@ -33,15 +34,15 @@ def batch_of(n_classes, n_pool, strategy="parbals-epig"):
 
 def walk(n_classes, n_pool):
     """Chosen rows, rows of a block on each device, collective operations of the program."""
-    calls, score = [], device._start_of_block
+    calls, score = [], backend._scores_of_block
 
     def recorded(*arguments, **options):
         calls.append((arguments, options))
         return score(*arguments, **options)
 
-    device._start_of_block = recorded
+    backend._scores_of_block = recorded
     chosen = batch_of(n_classes, n_pool, "epig")
-    device._start_of_block = score
+    backend._scores_of_block = score
     arguments, options = calls[0]
     program = score.lower(*arguments, **options).compile().as_text()
     rows = [shard.data.shape[0] for shard in arguments[1].addressable_shards]

@@ -26,8 +26,8 @@ from lib.report import machine
 from parbals.posterior.estimator import LogisticModel
 from parbals.strategies import closed_form, surface
 from parbals.strategies.choose import check_terms, choose_batch
-from parbals.strategies.growing import SHORT
 from parbals.strategies.problem import GaussianView, Labelled
+from parbals.strategies.universes.gaussian import SHORT
 
 HERE = Path(__file__).parent
 SIZES = [
@@ -131,7 +131,9 @@ def walk_flop(seen: surface.Surface, n_pool: int) -> float:
 def step_flop(seen: surface.Surface, n_scored: np.ndarray) -> float:
     """Operations of all steps at least: covariances given the labels before, and the screen."""
     rows, n_labels = n_scored + SHORT, np.arange(len(n_scored))
-    pairs = UNIVERSES * seen.gains.size  # a row with all targets, in all channels and universes
+    pairs = (
+        UNIVERSES * seen.targets.gains.size
+    )  # a row with all targets, in all channels and universes
     return float(pairs * (rows * (2 * n_labels + 4)).sum())
 
 

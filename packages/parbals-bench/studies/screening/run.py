@@ -18,11 +18,11 @@ from lib.report import machine
 from lib.rows import load
 from parbals import ActiveLearner
 from parbals.posterior.closed.channels import Channels
-from parbals.strategies import growing
 from parbals.strategies.closed_form import start_scores
-from parbals.strategies.host import Found, search_on_host
-from parbals.strategies.labeller import open_labeller
+from parbals.strategies.greedy import Step, grow
 from parbals.strategies.surface import Score, Surface, surface_of
+from parbals.strategies.universes import gaussian
+from parbals.strategies.universes.labels import DrawnLabels
 from scipy.stats import spearmanr
 
 HERE = Path(__file__).parent
@@ -55,7 +55,7 @@ def main() -> int:
         os.environ["PARBALS_DATA"] = str(given.data)
     n_pool, n_targets = (80, 20) if given.quick else (1_400, 400)
     words = {"n_pool": f"{n_pool:,}", "n_targets": n_targets, "batch": BATCH, "leaders": LEADERS}
-    words |= {"short": growing.SHORT, "most": growing.MOST_SCORED, "middle": LEADERS // 2}
+    words |= {"short": gaussian.SHORT, "most": gaussian.MOST_SCORED, "middle": LEADERS // 2}
     text = TEXT.format(**words)
     for line in table(SETS if given.data else SETS[:1], n_pool, n_targets):
         print(line, flush=True)
@@ -99,14 +99,17 @@ def batches(channels: Channels, surface: Surface, pool: np.ndarray) -> Iterator[
     """Batches by the form and by the gain in accuracy, beside those of a full search."""
     start, free = start_scores(surface, pool), np.ones(len(pool), bool)
 
-    def search(score: Score) -> Found:
-        labeller, none = open_labeller(channels, UNIVERSES, 0), np.array([], int)
-        return search_on_host(surface, labeller, pool, start, free, none, BATCH, score=score)
+    def search(score: Score) -> list[Step]:
+        labels, none = DrawnLabels(channels, UNIVERSES, 0), np.array([], int)
+        given = surface, labels, pool, start, free, none, BATCH, score
+        with gaussian.gaussian_universes(*given) as universes:
+            return grow(universes, free, none, BATCH)
 
     scores: tuple[Score, ...] = ("form", "decision")
     for score in scores:
         found = search(score)
-        with patch.multiple(growing, SHORT=len(pool), MOST_SCORED=len(pool), MARGIN=0.0):
+        with patch.multiple(gaussian, SHORT=len(pool), MOST_SCORED=len(pool), MARGIN=0.0):
             full = search(score)
-        common = len(np.intersect1d(found.chosen, full.chosen))
-        yield f"{found.scores.sum() / full.scores.sum():.3f}, {common} of {BATCH}"
+        common = len({step.index for step in found} & {step.index for step in full})
+        share = sum(step.score for step in found) / sum(step.score for step in full)
+        yield f"{share:.3f}, {common} of {BATCH}"

@@ -106,7 +106,8 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     import parbals.select as select
     import parbals_bench.run.single as protocol
     from parbals.posterior.estimator import LogisticModel
-    from parbals.strategies import particle_universes, universes
+    from parbals.strategies.universes import particles as particle_universes
+    from parbals.strategies.universes import samples as universes
     from parbals_bench.run.loading import load_data
 
     clock = Stopwatch()

@@ -23,8 +23,11 @@ _PLUGINS = ("jax_plugins", "libtpu")
 
 
 def on_host() -> bool:
-    """Whether JAX has one CPU and nothing else; it is loaded only where that is not obvious."""
-    if "jax" not in sys.modules and _is_obvious():
+    """Whether JAX has one CPU and nothing else, or is not installed.
+
+    It is loaded only where that is not obvious.
+    """
+    if "jax" not in sys.modules and (find_spec("jax") is None or _is_obvious()):
         return True
     from parbals.numerics import devices
 

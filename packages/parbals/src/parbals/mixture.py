@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from parbals.shapes import Array, Float
+
 __all__ = ["SCALES", "WEIGHTS", "label_evidence", "normal", "polynomial", "sigmoid_means"]
 
 SCALES = (
@@ -59,7 +61,9 @@ _BELOW = (
 )
 
 
-def normal(z: Any, xp: ModuleType = np) -> tuple[Any, Any]:
+def normal(
+    z: Float[Array, "*n"], xp: ModuleType = np
+) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
     """Φ(z) and exp(-z²/2), from one exponential: a quarter of the time of SciPy's two."""
     x = xp.minimum(xp.abs(z), _FARTHEST)
     bell = x * x
@@ -71,7 +75,7 @@ def normal(z: Any, xp: ModuleType = np) -> tuple[Any, Any]:
     return xp.where(z > 0, 1.0 - tail, tail), bell
 
 
-def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+def polynomial(coefficients: tuple[float, ...], x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """The polynomial at x, of falling powers, by Horner's rule."""
     value = coefficients[0] * x
     for coefficient in coefficients[1:-1]:  # in place where there is a place: half the time
@@ -82,9 +86,13 @@ def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 
 
 def sigmoid_means(
-    mean: Any, variance: Any, order: int, xp: ModuleType = np, unit: Any = 1.0
-) -> list[Any]:
-    """E[σ⁽ᵏ⁾(f)] unitᵏ for k = 0..order, f ~ N(mean, variance), each of the shape of ``mean``.
+    mean: Float[Array, "*n"],
+    variance: Float[Array, "*n"],
+    order: int,
+    xp: ModuleType = np,
+    unit: Float[Array, "*n"] | float = 1.0,
+) -> list[Float[Array, "*n"]]:
+    """E[σ⁽ᵏ⁾(f)] unitᵏ for k = 0..order, f ~ N(mean, variance).
 
     In units of f's own deviation they stay finite, whatever the variance.
     """
@@ -102,8 +110,11 @@ def sigmoid_means(
 
 
 def label_evidence(
-    mean: Any, variance: Any, sign: Any, xp: ModuleType = np
-) -> tuple[Any, Any, Any]:
+    mean: Float[Array, "*n"],
+    variance: Float[Array, "*n"],
+    sign: Float[Array, "*n"] | float,
+    xp: ModuleType = np,
+) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Float[Array, "*n"]]:
     """ln Z, d ln Z / dm and -d² ln Z / dm² of Z = E[σ(sign · f)], f ~ N(mean, variance); sign ±1.
 
     The posterior of f given the label has mean m + v α and variance v - v² β, α and β the last two.
@@ -119,7 +130,9 @@ def label_evidence(
     return log_evidence, sign * slope, slope * slope + (hazard * z * ratio).sum(axis=0)
 
 
-def _standardised(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any, Any]:
+def _standardised(
+    mean: Float[Array, "*n"], variance: Float[Array, "*n"], xp: ModuleType
+) -> tuple[Float[Array, "T *n"], Float[Array, "T *n"], Float[Array, "T ..."]]:
     """r_i, z_i and ω_i along a new first axis."""
     shape = (-1, *[1] * mean.ndim)
     scales, weights = (xp.asarray(x, mean.dtype).reshape(shape) for x in (SCALES, WEIGHTS))

@@ -32,6 +32,7 @@ import numpy as np
 
 from parbals.arrays import exact_products
 from parbals.mixture import normal
+from parbals.shapes import Array, Float, Int
 
 __all__ = [
     "GUMBEL_VARIANCE",
@@ -70,8 +71,10 @@ _ROOT = float(np.sqrt(2.0 * np.pi))
 _ROUNDS, _FEW_ROUNDS = 16, 4
 
 
-def class_means(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
-    """p (..., C) and J (..., C, C) of f_a ~ N(mean_a, variance_a), both (..., C)."""
+def class_means(
+    mean: Float[Array, "*n C"], variance: Float[Array, "*n C"], xp: ModuleType = np
+) -> tuple[Float[Array, "*n C"], Float[Array, "*n C C"]]:
+    """p and J of f_a ~ N(mean_a, variance_a)."""
     product, hazard = _hazards(xp.moveaxis(mean, -1, 0), xp.moveaxis(variance, -1, 0), xp)
     pulled = product * hazard  # (T, C, ...)
     probs = xp.moveaxis(pulled.sum(axis=0), 0, -1)
@@ -83,8 +86,10 @@ def class_means(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any
     return probs / total, crossed.sum(axis=-1)[..., None] * (1.0 - apart) - crossed
 
 
-def class_probs(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
-    """p (C, n) alone, of (C, n); points lie side by side in memory, as a processor wants them.
+def class_probs(
+    mean: Float[Array, "C n"], variance: Float[Array, "C n"], xp: ModuleType = np
+) -> Float[Array, "C n"]:
+    """p alone; points lie side by side in memory, as a processor wants them.
 
     Within 1e-3 where variances differ by a factor of 10, 1e-2 where they differ by 100.
     """
@@ -95,9 +100,12 @@ def class_probs(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
 
 
 def _hazards(
-    mean: Any, variance: Any, xp: ModuleType, n_nodes: int = _MEAN_NODES
-) -> tuple[Any, Any]:
-    """w Π (T, 1, ...) and r_a (T, C, ...) at every node t, of (C, ...)."""
+    mean: Float[Array, "C *n"],
+    variance: Float[Array, "C *n"],
+    xp: ModuleType,
+    n_nodes: int = _MEAN_NODES,
+) -> tuple[Float[Array, "T 1 *n"], Float[Array, "T C *n"]]:
+    """w Π and r_a at every node t."""
     deviation = xp.sqrt(variance + GUMBEL_VARIANCE)
     slope, start = 1.0 / deviation, mean + _CENTRE
     share = float(np.sqrt(GUMBEL_VARIANCE)) * slope
@@ -143,8 +151,10 @@ def _hazards(
     return product, value
 
 
-def class_slopes(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
-    """p and the diagonal of J, both (C, n), from fewer nodes (largest error 1e-2): to rank by.
+def class_slopes(
+    mean: Float[Array, "C n"], variance: Float[Array, "C n"], xp: ModuleType = np
+) -> tuple[Float[Array, "C n"], Float[Array, "C n"]]:
+    """p and the diagonal of J, from fewer nodes (largest error 1e-2): to rank by.
 
     No pair of classes is formed.
     """
@@ -158,9 +168,12 @@ def class_slopes(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, An
 
 
 def class_evidence(
-    mean: Any, variance: Any, labels: Any, xp: ModuleType = np
-) -> tuple[Any, Any, Any]:
-    """ln Z (n,), slopes and curvatures (n, C) of Z = E[softmax(f)_label].
+    mean: Float[Array, "*n C"],
+    variance: Float[Array, "*n C"],
+    labels: Int[Array, "*n"],
+    xp: ModuleType = np,
+) -> tuple[Float[Array, "*n"], Float[Array, "*n C"], Float[Array, "*n C"]]:
+    """ln Z, slopes and curvatures of Z = E[softmax(f)_label].
 
     The slopes are α = ∂ ln Z / ∂m. The Hessian -∂² ln Z / ∂m² has the vector of ones in its null
     space, as diag(β) - β βᵀ / Σβ has. The curvatures lie between that Hessian's diagonal and the β
@@ -190,7 +203,9 @@ def class_evidence(
     return xp.log(evidence), slopes, balanced(diagonal, xp, _FEW_ROUNDS)
 
 
-def balanced(diagonal: Any, xp: ModuleType, rounds: int = _ROUNDS, *, axis: int = -1) -> Any:
+def balanced(
+    diagonal: Float[Array, "*n"], xp: ModuleType, rounds: int = _ROUNDS, *, axis: int = -1
+) -> Float[Array, "*n"]:
     """β with β_a - β_a² / Σβ = diagonal_a: diag(β) - β βᵀ / Σβ has that diagonal.
 
     Classes lie along ``axis``. Every round comes closer, slowly where one class has nearly all of
@@ -204,7 +219,9 @@ def balanced(diagonal: Any, xp: ModuleType, rounds: int = _ROUNDS, *, axis: int 
     return _repeated(rounds, nearer, diagonal, xp)
 
 
-def _ends(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, Any]:
+def _ends(
+    mean: Float[Array, "*n C"], variance: Float[Array, "*n C"], xp: ModuleType
+) -> tuple[Float[Array, "*n 1"], Float[Array, "*n 1"]]:
     """Where the product of all distribution functions leaves zero, and where it has reached one.
 
     The more runners, the later it leaves, their best being seldom slow: found by bisection.
@@ -237,8 +254,10 @@ def _repeated(times: int, step: Callable[[Any], Any], state: Any, xp: ModuleType
     return state
 
 
-def _runners(mean: Any, variance: Any, xp: ModuleType) -> tuple[Any, list[Any]]:
-    """Quadrature weights (..., T) and F, F', F" of every runner, (..., T, C), for labels."""
+def _runners(
+    mean: Float[Array, "*n C"], variance: Float[Array, "*n C"], xp: ModuleType
+) -> tuple[Float[Array, "*n T"], list[Float[Array, "*n T C"]]]:
+    """Quadrature weights and F, F', F" of every runner, for labels."""
     nodes, weights = _legendre(_NODES, mean.dtype)
     low, high = _ends(mean, variance, xp)
     half = 0.5 * (high - low)

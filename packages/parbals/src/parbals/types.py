@@ -61,7 +61,7 @@ class Batch:
         strategy: the name it was chosen by.
         n_exact: (B,) how many candidates were scored when the item was chosen; the others were
             ruled out, with samples by a certified upper bound (:mod:`parbals.scores.bound`), in
-            closed form by the scores they had before (:mod:`parbals.strategies.closed_form`).
+            closed form by what they had before (:mod:`parbals.strategies.universes.gaussian`).
         n_samples: K, the number of posterior samples; 0 for scores in closed form, which rest on
             none (``effective_sample_size`` is then infinite).
         notes: sentences about anything the user should know, such as a collapsed sample size.

@@ -7,7 +7,7 @@ import pytest
 from parbals.mixture import sigmoid_means
 from parbals.race import class_slopes
 from parbals.scores.decisions import _expected_excess, decision_gain, decisions_at
-from parbals.scores.gaussian import probs_and_gains, target_gains
+from parbals.scores.gaussian import Covariances, probs_and_gains, target_gains
 from parbals.scores.losses import Stakes
 from scipy.optimize import brentq
 from scipy.stats import norm, spearmanr
@@ -24,9 +24,9 @@ def test_the_gain_in_accuracy_ranks_as_the_worth_that_a_label_adds(pairs, stakes
     share = np.full(target_mean.shape[1], 1.0 / target_mean.shape[1])
     ours = np.asarray(
         decision_gain(
-            covariance,
+            Covariances.of_tables(covariance),
             target_gains(mean, variance),
-            decisions_at(None, target_mean, target_variance, stakes=stakes),
+            decisions_at(target_mean, target_mean, target_variance, stakes=stakes),
             share,
         )
     )
@@ -80,7 +80,7 @@ def test_the_gain_in_accuracy_is_that_of_normal_shifts(one_counts):
     )
     stakes = None if one_counts is None else Stakes(values, mark)
     decisions = decisions_at(probs, mean, variance, stakes=stakes)
-    ours = decision_gain(covariance, gains, decisions, share)
+    ours = decision_gain(Covariances.of_tables(covariance), gains, decisions, share)
     assert (np.abs(np.asarray(ours) - expected) < 4.0 * error + 1e-5).all()
 
 
@@ -121,6 +121,6 @@ def test_targets_of_each_channel_alone_give_what_all_channels_give():
         decisions = decisions_at(probs, mean, variance, xp)
         return decision_gain(covariance, gains, decisions, share, xp)
 
-    given = covariance, gains, probs, mean, variance
+    given = Covariances.of_tables(covariance), gains, probs, mean, variance
     in_jax = jax.jit(gain, static_argnames="xp")(*given, xp=jnp)
     np.testing.assert_allclose(gain(*given, np), in_jax, rtol=1e-5)

@@ -9,6 +9,7 @@ import pytest
 from parbals.mixture import sigmoid_means
 from parbals.race import class_means
 from parbals.scores.gaussian import (
+    Covariances,
     closed_bald,
     closed_epig,
     label_information,
@@ -72,7 +73,7 @@ def test_the_quadratic_form_ranks_as_epig_does(pairs):
         target_gains(target_mean[None], target_variance[None]),
     )
     share = np.full(len(target_mean), 1.0 / len(target_mean))
-    form = quadratic_gain(covariance[None], here, there, share)
+    form = quadratic_gain(Covariances.of_tables(covariance[None]), here, there, share)
     assert spearmanr(form, truth).statistic > 0.97
     assert truth[int(form.argmax())] > 0.97 * truth.max()
 
@@ -126,7 +127,8 @@ def test_the_form_of_many_classes_ranks_as_the_information_does(n_classes, sprea
         for pair in (moments[:2], moments[2:])
     )
     share = np.full(there.shape[1], 1.0 / there.shape[1])
-    form = np.asarray(quadratic_gain(np.asarray(covariance, np.float32), here, there, share))
+    tables = Covariances.of_tables(covariance.astype(np.float32))
+    form = quadratic_gain(tables, here, there, share)
     assert spearmanr(form, truth).statistic > rank
     assert truth[form.argmax()] > best * truth.max()
     assert np.median(form / truth) == pytest.approx(1.0, abs=0.25)
@@ -159,26 +161,28 @@ def test_the_form_is_the_sum_over_pairs_of_channels():
     expected = 0.5 * np.einsum(
         "knm,lnm,kln,klm,m->n", covariance, covariance, matrix(here), matrix(there), share
     )
-    form = quadratic_gain(*map(np.asarray, (covariance, here, there, share)))
+    form = quadratic_gain(Covariances.of_tables(covariance), here, there, share)
     np.testing.assert_allclose(form, expected, rtol=1e-4)
 
 
 def test_a_screen_is_the_form_where_points_waver_evenly_between_the_same_classes():
     generator = np.random.default_rng(2)
-    covariance = np.tile(generator.standard_normal((6, 5)), (4, 1, 1))
+    tables = np.tile(generator.standard_normal((6, 5)), (4, 1, 1))
+    covariance = Covariances.of_tables(tables)
     share = generator.dirichlet(np.ones(5))
     for n_alike in (2, 3, 4):
         alike = (np.arange(4) < n_alike)[:, None]
         here, there = (alike * generator.exponential(size=n) for n in (6, 5))
         form = quadratic_gain(covariance, here, there, share)
         np.testing.assert_allclose(screen(covariance, here, there, share), form, rtol=1e-6)
-    one = covariance[:1], here[:1], there[:1], share  # two classes
+    one = Covariances.of_tables(tables[:1]), here[:1], there[:1], share  # two classes
     np.testing.assert_allclose(screen(*one), quadratic_gain(*one), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [3, 10])
 def test_a_screen_ranks_as_the_form_does(n_classes):
-    _, moments, covariance = information_of_many_classes(n_classes, 0.4)
+    _, moments, tables = information_of_many_classes(n_classes, 0.4)
+    covariance = Covariances.of_tables(tables)
     here, there = target_gains(*moments[:2]), target_gains(*moments[2:])
     share = np.full(there.shape[1], 1.0 / there.shape[1])
     form, rough = quadratic_gain(covariance, here, there, share), rough_gains(*moments[:2])
@@ -197,3 +201,16 @@ def test_rough_gains_are_gains_where_logits_are_certain_or_classes_are_two():
     np.testing.assert_array_less(rough, 1.01 * exact)  # whose diagonal p (1-p) is, not itself
     two = mean[:1], np.exp(mean[1:2])
     np.testing.assert_array_equal(rough_gains(*two), target_gains(*two))
+
+
+@pytest.mark.parametrize("sizes", [(), (2,)], ids=["alone", "universes"])
+def test_some_targets_are_those_of_the_whole_table(sizes):
+    generator = np.random.default_rng(6)
+    base, left, right = (
+        generator.standard_normal((3, *size)) for size in ((7, 5), (*sizes, 5, 2), (7, 2))
+    )
+    covariances, some = Covariances(base, left, right), np.array([5, 2])
+    for a, channel in enumerate(covariances.channels()):
+        whole = base[a].T + left[a] @ right[a].T
+        np.testing.assert_allclose(channel.table(), whole)
+        np.testing.assert_allclose(channel.table(some), whole[..., some])

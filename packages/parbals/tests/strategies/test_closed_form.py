@@ -4,23 +4,24 @@ import os
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import parbals
 import pytest
 from parbals.mixture import label_evidence
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
-from parbals.strategies import closed_form, device, growing, search
-from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
+from parbals.strategies import backends
+from parbals.strategies import parbals as strategy_module
+from parbals.strategies.backends import Places
+from parbals.strategies.universes import gaussian
+from parbals.strategies.universes.labels import DrawnLabels
 from scipy.special import expit
 
 
-@pytest.fixture(params=["host", pytest.param("device", marks=pytest.mark.full)])
-def path(request, monkeypatch):
-    """NumPy on a CPU, and the program for accelerators, which takes long to compile."""
-    monkeypatch.setattr(closed_form, "on_host", lambda: request.param == "host")
-    return request.param
+@pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
+def backend(request, monkeypatch):
+    """NumPy on a CPU, and the programs for accelerators, which take long to compile."""
+    monkeypatch.setattr(backends, "on_host", lambda: request.param == "NumPy")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     """Every universe is a Gaussian of its own; every free point is scored in every universe."""
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
-    labeller = open_labeller(posterior.channels, n_universes, seed)
+    labels = DrawnLabels(posterior.channels, n_universes, seed)
     (covariance,) = posterior.channels.covariance_with(np.eye(rows.shape[1]))
     states = [(posterior.channels.mean[:, 0], covariance)] * n_universes
     free = np.ones(len(rows), bool)
@@ -68,9 +69,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
     def condition(index):
         free[index] = False
         x = rows[index]
-        row = x.astype(np.float32)
-        drawn = drawn_labels(labeller, row, row_key(row), 0)
-        for u, label in enumerate(drawn.tolist()):
+        for u, label in enumerate(labels.of(x.astype(np.float32)).tolist()):
             mean, cov = states[u]
             column = cov @ x
             here = np.array([x @ mean]), np.array([x @ column])
@@ -91,7 +90,7 @@ def by_definition(model, pool, target, size, pending, seed, n_universes):
 
 @pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
 @pytest.mark.parametrize("design", ["parts", "wide_parts"])
-def test_parbals_is_what_its_definition_gives(path, design, pending, request):
+def test_parbals_is_what_its_definition_gives(backend, design, pending, request):
     parts = request.getfixturevalue(design)
     options = {"pending": pending or None, "n_universes": 4, "random_state": 7}
     batch = parbals.select_batch_from_model(*parts, 6, **options)
@@ -202,19 +201,15 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
     """
     posterior = model.gaussian
     rows, targets = (np.concatenate([X, np.ones((len(X), 1))], axis=1) for X in (pool, target))
-    labeller = open_labeller(posterior.channels, n_universes, seed)
+    labels = DrawnLabels(posterior.channels, n_universes, seed)
     covariance = posterior.channels.covariance_with(np.eye(rows.shape[1]))
     states = [(posterior.channels.mean, covariance)] * n_universes
-    free, seen = np.ones(len(rows), bool), []
+    free = np.ones(len(rows), bool)
 
     def condition(index):
         free[index] = False
         x = rows[index]
-        row = x.astype(np.float32)
-        twin = sum(np.array_equal(x, rows[i]) for i in seen)
-        seen.append(index)
-        drawn = drawn_labels(labeller, row, row_key(row), twin)
-        for u, label in enumerate(np.asarray(drawn)):
+        for u, label in enumerate(labels.of(x.astype(np.float32))):
             mean, cov = states[u]
             columns = cov @ x  # (C, d)
             _, slope, curvature = class_evidence((x @ mean)[None], (columns @ x)[None], label[None])
@@ -240,7 +235,7 @@ def many_classes_by_definition(model, pool, target, size, pending, seed, n_unive
 
 
 @pytest.mark.parametrize("pending", [pytest.param([], marks=pytest.mark.full), [4, 9]])
-def test_parbals_of_many_classes_is_what_its_definition_gives(path, four_classes, pending):
+def test_parbals_of_many_classes_is_what_its_definition_gives(backend, four_classes, pending):
     options = {"pending": pending or None, "n_universes": 3, "random_state": 7}
     batch = parbals.select_batch_from_model(*four_classes, 6, **options)
     chosen, values = many_classes_by_definition(*four_classes, 6, pending, 7, 3)
@@ -268,14 +263,6 @@ def test_copies_of_a_point_are_scored_as_points_of_their_own(four_classes):
     np.testing.assert_allclose(batch.scores, values, rtol=0.02)
 
 
-@pytest.fixture
-def afresh():
-    """Constants of the program are read when it is compiled."""
-    jax.clear_caches()
-    yield
-    jax.clear_caches()
-
-
 def wide_problem(seed):
     """Six classes, 900 candidates: several chunks, most of which a step need not look at."""
     generator = np.random.default_rng(seed)
@@ -289,7 +276,7 @@ def wide_problem(seed):
 
 
 @pytest.mark.full
-def test_the_lazy_search_chooses_what_scoring_everything_chooses(path, afresh, monkeypatch):
+def test_the_lazy_search_chooses_what_scoring_everything_chooses(backend, monkeypatch):
     problems = [wide_problem(seed) for seed in range(2)]
 
     def batches():
@@ -298,12 +285,9 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(path, afresh, m
             for parts in problems
         ]
 
-    for module in (growing, search):
-        monkeypatch.setattr(module, "MOST_SCORED", 1024)
+    monkeypatch.setattr(gaussian, "MOST_SCORED", 1024)
     lazy = batches()
-    jax.clear_caches()
-    for module in (growing, search):
-        monkeypatch.setattr(module, "MARGIN", 1e-9)  # every score is above this share of the best
+    monkeypatch.setattr(gaussian, "MARGIN", 1e-9)  # every score is above this share of the best
     for one, other in zip(lazy, batches(), strict=True):
         assert one.indices.tolist() == other.indices.tolist()
         np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4)
@@ -313,25 +297,20 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(path, afresh, m
 
 @pytest.mark.full
 @pytest.mark.parametrize("loss", ["log", "error"])
-def test_a_window_that_moves_chooses_what_the_whole_pool_does(afresh, monkeypatch, loss):
-    """And what NumPy does without a window."""
-    for module in (growing, search):
-        monkeypatch.setattr(module, "MOST_SCORED", 200)
-        monkeypatch.setattr(module, "SHORT", 8)
+def test_rows_that_are_forgotten_are_computed_again(backend, monkeypatch, loss):
+    monkeypatch.setattr(gaussian, "MOST_SCORED", 200)
+    monkeypatch.setattr(gaussian, "SHORT", 8)
     parts, options = wide_problem(1), {"n_universes": 3, "random_state": 2, "loss": loss}
     whole = parbals.select_batch_from_model(*parts, 30, **options)
-    windows, run = [], device.greedy_search
+    make, sizes = Places.__init__, []
 
-    def watched(*arguments, **sizes):
-        windows.append(arguments[2])
-        return run(*arguments, **sizes)
+    def few_places(places, size):
+        sizes.append(size)
+        make(places, 150)
 
-    monkeypatch.setattr(closed_form, "on_host", lambda: False)
-    monkeypatch.setattr(device, "greedy_search", watched)
-    monkeypatch.setattr(device, "_window_size", lambda *sizes: 256)
+    monkeypatch.setattr(Places, "__init__", few_places)
     few = parbals.select_batch_from_model(*parts, 30, **options)
-    assert len(windows[0]) == 256
-    assert len(windows) > 2
+    assert min(sizes) > 150
     assert few.indices.tolist() == whole.indices.tolist()
     assert few.n_exact.tolist() == whole.n_exact.tolist()
     np.testing.assert_allclose(few.scores, whole.scores, rtol=1e-5)
@@ -355,10 +334,10 @@ def test_features_of_any_scale_give_free_points(scale, n_classes, strategy):
 
 
 @pytest.mark.full
-def test_a_step_scores_no_more_rows_than_it_may(path, four_classes, afresh, monkeypatch):
+def test_a_step_scores_no_more_rows_than_it_may(backend, four_classes, monkeypatch):
     """After the first of 200 copies all of them have fallen, and only some are looked at."""
     model, pool, target = four_classes
-    for module in (growing, search, closed_form):
+    for module in (gaussian, strategy_module):
         monkeypatch.setattr(module, "MOST_SCORED", 128)
     best = parbals.select_batch_from_model(model, pool, target, 1, random_state=0).indices
     copies = np.concatenate([np.repeat(pool[best], 200, axis=0), pool])

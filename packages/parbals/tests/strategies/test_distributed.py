@@ -10,8 +10,8 @@ import numpy as np
 import parbals
 import pytest
 from parbals.errors import InputError
-from parbals.strategies import host
 from parbals.strategies.distributed import DistributedRows
+from parbals.strategies.universes import gaussian
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -123,7 +123,7 @@ def test_only_pending_chosen_and_the_highest_rows_are_fetched(parts, monkeypatch
         return found
 
     monkeypatch.setattr(DistributedRows, "__getitem__", recorded)
-    monkeypatch.setattr(host, "MOST_SCORED", 127)
+    monkeypatch.setattr(gaussian, "MOST_SCORED", 127)
     model, pool, target = parts
     for copies in (1, 4):
         fetched.clear()

@@ -7,11 +7,8 @@ from parbals.posterior.closed.classes import fit_classes
 from parbals.posterior.closed.ep import fit_gaussian
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_slopes
-from parbals.strategies import device, host
-from parbals.strategies.device import walk_on_devices
-from parbals.strategies.host import walk_on_host
-from parbals.strategies.screen import StartScreen
-from parbals.strategies.surface import look_at, surface_of
+from parbals.strategies.backends import jax, numpy
+from parbals.strategies.surface import covariance, rows_of, surface_of
 
 
 def with_ones(X):
@@ -67,18 +64,20 @@ def brute_force(channels, X, X_target):
 def test_rows_are_seen_as_the_dense_posterior_sees_them(parts):
     channels, X, X_target = parts
     surface = surface_of(channels, X_target)
-    rows, factor = look_at(surface, with_ones(X).astype(np.float32))
+    rows = rows_of(surface, with_ones(X).astype(np.float32))
     mean, variance = channels.marginals(with_ones(X))
     np.testing.assert_allclose(rows.mean, mean.T, atol=1e-4)
     np.testing.assert_allclose(rows.variance, variance.T, rtol=1e-4)
-    covariance = rows.across @ surface.target.across.T + factor @ surface.factor
-    covariance = covariance[:, :, : len(X_target)]
+    found = covariance(rows, surface.target_rows)[:, :, : len(X_target)]
     expected = with_ones(X) @ channels.covariance_with(with_ones(X_target))
-    np.testing.assert_allclose(covariance, expected, atol=1e-4)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-WALKS = [walk_on_host, walk_on_devices]
-FEWER_WALKS = [walk_on_host, pytest.param(walk_on_devices, marks=pytest.mark.full)]
+WALKS = [numpy.walk, jax.walk]
+FEWER_WALKS = [
+    pytest.param(numpy.walk, id="NumPy"),
+    pytest.param(jax.walk, marks=pytest.mark.full, id="JAX"),
+]
 
 
 @pytest.mark.parametrize("walk", FEWER_WALKS)
@@ -92,7 +91,7 @@ def test_scores_are_those_of_brute_force(parts, walk):
 )
 def test_a_cpu_and_a_device_say_the_same(parts, score, monkeypatch):
     """The screen on a CPU by quadratic forms, on a device by pairs."""
-    monkeypatch.setattr(StartScreen, "pays", lambda surface: True)
+    monkeypatch.setattr(numpy.ScreenBefore, "pays", lambda surface: True)
     channels, X, X_target = parts
     if score == "epig" and len(channels.roots) > 1:
         score = "form"  # the EPIG itself is of two classes
@@ -107,8 +106,8 @@ def test_neither_blocks_nor_padding_matter(parts, walk, monkeypatch):
     X = np.tile(X, (12, 1))  # several blocks of 128
     surface = surface_of(channels, X_target)
     whole = walk(surface, X, score="form")
-    monkeypatch.setattr(device, "_TABLE_BYTES", {"cpu": 1, "gpu": 1})
-    monkeypatch.setattr(host, "_TABLE_ENTRIES", 1)
+    monkeypatch.setattr(jax, "_TABLE_BYTES", {"cpu": 1, "gpu": 1})
+    monkeypatch.setattr(numpy, "_TABLE_ENTRIES", 1)
     np.testing.assert_allclose(walk(surface, X, score="form"), whole, rtol=1e-5)
     twice = surface_of(channels, np.tile(X_target, (2, 1)))  # the same mean over other padding
     np.testing.assert_allclose(walk(twice, X, score="form"), whole, rtol=1e-4)

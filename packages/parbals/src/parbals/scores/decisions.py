@@ -28,7 +28,8 @@ import numpy as np
 
 from parbals.arrays import exact_products
 from parbals.mixture import polynomial, sigmoid_means
-from parbals.scores.gaussian import Table, each_channel, itself, over_channels
+from parbals.scores.gaussian import Covariances, sum_over_channels
+from parbals.shapes import Array, Float
 from parbals.types import Stakes
 
 __all__ = ["Decisions", "decision_gain", "decisions_at"]
@@ -53,16 +54,20 @@ _PEAK = float(1.0 / np.sqrt(2.0 * np.pi))
 class Decisions(NamedTuple):
     """What a label may change at the targets; marks are None with two classes."""
 
-    margin: Any  # |m_d| (*U, M), from where the decision changes
-    worth: Any  # 2 (p_a + p_b) E[σ'] (*U, M), of a unit beyond
-    first: Any  # 1 at the most probable class (A, *U, M)
-    second: Any
+    margin: Float[Array, "*U M"]  # |m_d|, from where the decision changes
+    worth: Float[Array, "*U M"]  # 2 (p_a + p_b) E[σ'], of a unit beyond
+    first: Float[Array, "A *U M"] | None  # 1 at the most probable class
+    second: Float[Array, "A *U M"] | None
 
 
 def decisions_at(
-    probs: Any, mean: Any, variance: Any, xp: ModuleType = np, stakes: Stakes | None = None
+    probs: Float[Array, "A *U M"],
+    mean: Float[Array, "A *U M"],
+    variance: Float[Array, "A *U M"],
+    xp: ModuleType = np,
+    stakes: Stakes | None = None,
 ) -> Decisions:
-    """The decisions at target points, from probabilities, mean and variance (A, *U, M)."""
+    """The decisions at target points, from their probabilities, means and variances."""
     if len(mean) == 1:
         pair = None if stakes is None else (stakes.values[1], stakes.values[0])
         return Decisions(*_crossing(mean[0], variance[0], pair, xp), None, None)
@@ -80,7 +85,13 @@ def decisions_at(
     return Decisions(margin, weight * unit, first, second)
 
 
-def _pair(stakes: Stakes, first: Any, second: Any, weight: Any, xp: ModuleType) -> tuple[Any, Any]:
+def _pair(
+    stakes: Stakes,
+    first: Float[Array, "A *U M"],
+    second: Float[Array, "A *U M"],
+    weight: Float[Array, "*U M"],
+    xp: ModuleType,
+) -> tuple[Float[Array, "*U M"], Float[Array, "*U M"]]:
     """Stakes of two classes as if there were no others; ``weight`` is p_a + p_b."""
     one, other = (xp.tensordot(stakes.values, mark, 1) for mark in (first, second))
     if stakes.mark is None:
@@ -90,8 +101,11 @@ def _pair(stakes: Stakes, first: Any, second: Any, weight: Any, xp: ModuleType) 
 
 
 def _crossing(
-    mean: Any, variance: Any, pair: tuple[Any, Any] | None, xp: ModuleType
-) -> tuple[Any, Any]:
+    mean: Float[Array, "*U M"],
+    variance: Float[Array, "*U M"],
+    pair: tuple[Any, Any] | None,
+    xp: ModuleType,
+) -> tuple[Float[Array, "*U M"], Float[Array, "*U M"]]:
     """How far f ~ N(mean, variance) is from where a decision for σ(f) changes, and the worth of a
     unit beyond; ``pair``: the stakes for and against, by default 1.
     """
@@ -108,28 +122,26 @@ def _crossing(
 
 
 def decision_gain(
-    covariance: Any,
-    gains: Any,
+    covariances: Covariances,
+    gains: Float[Array, "A *U n"],
     decisions: Decisions,
-    share: Any,
+    share: Float[Array, " M"],
     xp: ModuleType = np,
-    table: Table | None = None,
-) -> Any:
-    """(*U, n) expected gain in accuracy over the targets of every point, see above.
-
-    ``covariance``, ``gains``, ``share`` and ``table`` as of the quadratic form.
-    """
-    table = table or itself
+) -> Float[Array, "*U n"]:
+    """Expected gain in accuracy over the targets of every point; NumPy takes no universes."""
     margin = decisions.margin[..., None, :]
     if decisions.first is None:
-        shift = xp.abs(table(each_channel(covariance)[0])) * xp.sqrt(gains[0])[..., None]
+        (here,) = sum_over_channels(lambda only: (only.table(),), covariances, xp=xp)
+        shift = xp.abs(here) * xp.sqrt(gains[0])[..., None]
     else:
-        shift = _contrast_shift(covariance, gains, decisions, xp, table)
+        shift = _contrast_shift(covariances, gains, decisions, xp)
     return (_expected_excess(margin, shift, xp) @ (decisions.worth * share)[..., None])[..., 0]
 
 
-def _expected_excess(margin: Any, shift: Any, xp: ModuleType) -> Any:
-    """τ φ(z) - |m_d| Φ(-z), of the shape of both."""
+def _expected_excess(
+    margin: Float[Array, "*#pairs"], shift: Float[Array, "*#pairs"], xp: ModuleType
+) -> Float[Array, "*#pairs"]:
+    """τ φ(z) - |m_d| Φ(-z)."""
     distance = xp.minimum(margin / xp.maximum(shift, _LEAST), _FARTHEST)
     power = polynomial(_BEYOND, distance)
     for _ in range(3):
@@ -138,13 +150,13 @@ def _expected_excess(margin: Any, shift: Any, xp: ModuleType) -> Any:
 
 
 def _contrast_shift(
-    covariance: Any, gains: Any, decisions: Decisions, xp: ModuleType, table: Table
-) -> Any:
-    """τ of every pair (*U, n, M), M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
+    covariances: Covariances, gains: Float[Array, "A *U n"], decisions: Decisions, xp: ModuleType
+) -> Float[Array, "*U n M"]:
+    """τ of every pair, M = diag(g) - g gᵀ / Σg, for the two classes of each target."""
     total = gains.sum(axis=0)
     of_points = gains * (1.0 - gains / total), gains / xp.sqrt(total)
-    look = _by_target if xp is np and total.ndim == 1 else _by_channel
-    (one, other), own, crossed = look(covariance, of_points, decisions, xp, table)
+    at_both = _by_target if xp is np else _by_channel
+    (one, other), own, crossed = at_both(covariances, of_points, decisions, xp)
     alone = xp.square(one) * own[0]
     alone += xp.square(other) * own[1]
     one, other = one * crossed[0], other * crossed[1]
@@ -153,42 +165,49 @@ def _contrast_shift(
     return xp.sqrt(xp.maximum(alone, 0.0))
 
 
+_Pairs = list[Float[Array, "*U n M"]]
+
+
 def _by_channel(
-    covariance: Any, of_points: Any, decisions: Decisions, xp: ModuleType, table: Table
-) -> Any:
-    """c_a and c_b of every pair, and each of the values (A, *U, n) of points at a and b."""
+    covariances: Covariances,
+    of_points: tuple[Float[Array, "A *U n"], ...],
+    decisions: Decisions,
+    xp: ModuleType,
+) -> tuple[_Pairs, _Pairs, _Pairs]:
+    """c_a and c_b of every pair, and each of the two values of points at a and b."""
     marks = decisions.first, decisions.second
-    nothing = xp.zeros((*of_points[0].shape[1:], decisions.margin.shape[-1]), of_points[0].dtype)
 
-    def add_channel(sums: tuple[Any, Any], channel: tuple[Any, ...]) -> Any:
-        parts, *marks = channel
-        here = table(parts)
-        added = (of + here * mark[..., None, :] for of, mark in zip(sums, marks, strict=True))
-        return tuple(added), None
+    def term(channel: Covariances, *marks: Any) -> tuple[Any, ...]:
+        here = channel.table()
+        return tuple(here * mark[..., None, :] for mark in marks)
 
-    both = over_channels(add_channel, (nothing, nothing), (covariance, *marks), xp)
+    both = list(sum_over_channels(term, covariances, *marks, xp=xp))
     with exact_products(xp):
-        values = [
+        own, crossed = (
             [xp.moveaxis(value, 0, -1) @ xp.moveaxis(mark, 0, -2) for mark in marks]
             for value in of_points
-        ]
-    return both, *values
+        )
+    return both, own, crossed
 
 
 def _by_target(
-    covariance: Any, of_points: Any, decisions: Decisions, xp: ModuleType, table: Table
-) -> Any:
+    covariances: Covariances,
+    of_points: tuple[Float[Array, "A n"], ...],
+    decisions: Decisions,
+    xp: ModuleType,
+) -> tuple[_Pairs, _Pairs, _Pairs]:
     """The same, of each channel over the targets alone that have it as one of their two.
 
     Points lie side by side in memory: rows are copied faster than columns.
     """
+    assert decisions.first is not None  # there are several classes
+    assert decisions.second is not None
     classes = [mark.argmax(axis=0) for mark in (decisions.first, decisions.second)]
-    n_channels, n_points = of_points[0].shape
+    n_points = of_points[0].shape[1]
     both = [np.empty((len(classes[0]), n_points), of_points[0].dtype).T for _ in classes]
-    parts = each_channel(covariance)
-    for of_class, here in zip(classes, both, strict=True):
-        for number in range(n_channels):
-            columns = np.flatnonzero(of_class == number)
-            here.T[columns] = table(parts[number], columns).T
-    values = [[value.take(of_class, axis=0).T for of_class in classes] for value in of_points]
-    return both, *values
+    for number, channel in enumerate(covariances.channels()):
+        for of_class, here in zip(classes, both, strict=True):
+            targets = np.flatnonzero(of_class == number)
+            here.T[targets] = channel.table(targets).T
+    own, crossed = ([value.take(of_class, axis=0).T for of_class in classes] for value in of_points)
+    return both, own, crossed

@@ -35,33 +35,32 @@ is the form where both points waver evenly between the same classes, however man
 logits covary alike. It says which points are worth a closer look, and for those that are many, the
 pool's, the softmax is not integrated either: p of the logits m_a / √(1 + π v_a / 8), each on the
 scale of the logistic function that it looks like, and g = p (1-p) / (1 + π v / 8). It ranks nearly
-as the form does (``benchmarks/screening.py``). With two classes it is the form itself, h = a.
+as the form does (``studies/screening.py``). With two classes it is the form itself, h = a.
 
 Functions take NumPy arrays and, given JAX's module, JAX's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parbals.mixture import sigmoid_means
 from parbals.race import balanced, class_slopes
+from parbals.shapes import Array, Float
 
 __all__ = [
-    "Table",
+    "Covariances",
     "closed_bald",
     "closed_epig",
-    "each_channel",
-    "itself",
     "label_information",
-    "over_channels",
     "probs_and_gains",
     "quadratic_gain",
     "rough_gains",
     "screen",
     "screening_gains",
+    "sum_over_channels",
     "target_gains",
 ]
 
@@ -72,36 +71,79 @@ _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.8630522
 _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
 
 
-def closed_epig(
-    mean: Any,
-    variance: Any,
-    target_mean: Any,
-    target_variance: Any,
-    covariance: Any,
-    share: Any = None,
-    xp: ModuleType = np,
-) -> Any:
-    """(*U, n) mean over the targets of I(Y_x ; Y_x').
+class Covariances(NamedTuple):
+    """cov(f_a(x), f_a(x')) of n points and M targets, made of less: base_aᵀ + left_a right_aᵀ.
 
-    Args:
-        mean, variance: (*U, n) of the points; of the targets (*U, M).
-        covariance: (*U, n, M).
-        share: (M,) weights of the targets, by default equal.
+    The table of a channel is made when it is asked for: those of all channels at once would leave
+    the cache. Targets lie along the first axis in memory, because some of them may be wanted alone,
+    and rows of memory are copied faster than columns.
     """
+
+    base: Float[Array, "A M n"]
+    left: Float[Array, "A *U n R"]
+    right: Float[Array, "A M R"]
+
+    @classmethod
+    def of_tables(cls, tables: Float[Array, "A n M"]) -> "Covariances":
+        """Tables that are there already."""
+        n_channels, n_points, n_targets = tables.shape
+        nothing = (np.zeros((n_channels, n, 0), tables.dtype) for n in (n_points, n_targets))
+        return cls(tables.swapaxes(1, 2), *nothing)
+
+    def channels(self) -> "Iterator[Covariances]":
+        """Those of each channel alone, without the axis A."""
+        return map(Covariances, *self)
+
+    def table(self, targets: Any = slice(None)) -> Float[Array, "*U n m"]:
+        """Of one channel alone, with all targets or with those at some positions (m,)."""
+        table = self.right[targets] @ self.left.swapaxes(-1, -2)
+        table += self.base[targets]
+        return table.swapaxes(-1, -2)
+
+
+def sum_over_channels(
+    term: Callable[..., tuple[Any, ...]], covariances: Covariances, *others: Any, xp: ModuleType
+) -> tuple[Any, ...]:
+    """Σ_a of what ``term`` makes of a channel's covariances and of its part of ``others`` (A, ...).
+
+    NumPy goes through the channels one by one, an accelerator takes them all at once.
+    """
+    if xp is not np:
+        import jax
+
+        return tuple(part.sum(axis=0) for part in jax.vmap(term)(covariances, *others))
+    first, *channels = zip(covariances.channels(), *others, strict=True)
+    sums = term(*first)
+    for channel in channels:
+        for total, part in zip(sums, term(*channel), strict=True):
+            total += part
+    return sums
+
+
+def closed_epig(
+    mean: Float[Array, "*U n"],
+    variance: Float[Array, "*U n"],
+    target_mean: Float[Array, "*U M"],
+    target_variance: Float[Array, "*U M"],
+    covariance: Float[Array, "*U n M"],
+    share: Float[Array, " M"] | None = None,
+    xp: ModuleType = np,
+) -> Float[Array, "*U n"]:
+    """The mean over the targets of I(Y_x ; Y_x'); their shares are equal by default."""
     table = _label_table(mean, variance, target_mean, target_variance, covariance, xp)
     gains = label_information(*table, xp)
     return gains.mean(axis=-1) if share is None else gains @ share
 
 
 def _label_table(
-    mean: Any,
-    variance: Any,
-    target_mean: Any,
-    target_variance: Any,
-    covariance: Any,
+    mean: Float[Array, "*U n"],
+    variance: Float[Array, "*U n"],
+    target_mean: Float[Array, "*U M"],
+    target_variance: Float[Array, "*U M"],
+    covariance: Float[Array, "*U n M"],
     xp: ModuleType,
-) -> tuple[Any, Any, Any]:
-    """p (*U, n, 1), q (*U, 1, M) and the covariance of both labels (*U, n, M), by the series."""
+) -> tuple[Float[Array, "*U n 1"], Float[Array, "*U 1 M"], Float[Array, "*U n M"]]:
+    """p, q and the covariance of both labels, by the series."""
     deviation, other = (xp.sqrt(xp.maximum(v, _LEAST)) for v in (variance, target_variance))
     here = sigmoid_means(mean, variance, _ORDER, xp, deviation)
     there = sigmoid_means(target_mean, target_variance, _ORDER, xp, other)
@@ -115,7 +157,12 @@ def _label_table(
     return here[0][..., :, None], there[0][..., None, :], joint
 
 
-def label_information(p: Any, q: Any, cov: Any, xp: ModuleType = np) -> Any:
+def label_information(
+    p: Float[Array, "*#pairs"],
+    q: Float[Array, "*#pairs"],
+    cov: Float[Array, "*#pairs"],
+    xp: ModuleType = np,
+) -> Float[Array, "*#pairs"]:
     """Σ_ab P_ab ln(P_ab / (P_a P_b)) of two binary labels with means p, q and covariance cov.
 
     With P_ab = Q (1 + x) it is Σ Q ((1+x) ln(1+x) - x), which keeps its digits where x is small.
@@ -132,8 +179,10 @@ def label_information(p: Any, q: Any, cov: Any, xp: ModuleType = np) -> Any:
     return total
 
 
-def closed_bald(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
-    """(N,) H(E[σ(f)]) - E[H(σ(f))], f ~ N(mean, variance), both (N,)."""
+def closed_bald(
+    mean: Float[Array, " N"], variance: Float[Array, " N"], xp: ModuleType = np
+) -> Float[Array, " N"]:
+    """H(E[σ(f)]) - E[H(σ(f))], f ~ N(mean, variance)."""
     (p,) = sigmoid_means(mean, variance, 0, xp)
     cells = xp.maximum(xp.stack([p, 1.0 - p]), _LEAST)
     expected = xp.zeros_like(mean)
@@ -143,19 +192,17 @@ def closed_bald(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
     return xp.maximum(-(cells * xp.log(cells)).sum(axis=0) - expected, 0.0)
 
 
-def target_gains(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
-    """What points contribute to the quadratic form: a with two classes (A = 1), g with more.
-
-    All are (A, *n).
-    """
+def target_gains(
+    mean: Float[Array, "A *n"], variance: Float[Array, "A *n"], xp: ModuleType = np
+) -> Float[Array, "A *n"]:
+    """What points contribute to the quadratic form: a with two classes (A = 1), g with more."""
     return probs_and_gains(mean, variance, xp)[1]
 
 
-def probs_and_gains(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any, Any]:
-    """Class probabilities, with two classes the second's alone, and what points contribute.
-
-    All are (A, *n).
-    """
+def probs_and_gains(
+    mean: Float[Array, "A *n"], variance: Float[Array, "A *n"], xp: ModuleType = np
+) -> tuple[Float[Array, "A *n"], Float[Array, "A *n"]]:
+    """Class probabilities, with two classes the second's alone, and what points contribute."""
     if len(mean) == 1:
         p, slope = sigmoid_means(mean, variance, 1, xp)
         return p, _gain(p, slope, xp)
@@ -164,8 +211,10 @@ def probs_and_gains(mean: Any, variance: Any, xp: ModuleType = np) -> tuple[Any,
     return p.reshape(mean.shape), gains.reshape(mean.shape)
 
 
-def rough_gains(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
-    """(A, *n) gains to screen by, a fiftieth of the work; with two classes the gains."""
+def rough_gains(
+    mean: Float[Array, "A *n"], variance: Float[Array, "A *n"], xp: ModuleType = np
+) -> Float[Array, "A *n"]:
+    """Gains to screen by, a fiftieth of the work; with two classes the gains."""
     if len(mean) == 1:
         return target_gains(mean, variance, xp)
     narrowing = 1.0 / (1.0 + 0.125 * np.pi * variance)
@@ -175,103 +224,67 @@ def rough_gains(mean: Any, variance: Any, xp: ModuleType = np) -> Any:
     return xp.maximum(probs * (1.0 - probs) * narrowing, _LEAST)
 
 
-def _gain(p: Any, slope: Any, xp: ModuleType) -> Any:
+def _gain(
+    p: Float[Array, "A *n"], slope: Float[Array, "A *n"], xp: ModuleType
+) -> Float[Array, "A *n"]:
     """slope² / (p (1-p)); as E[σ(1-σ)] ≤ p (1-p), no more than the slope where both round to 0."""
     return slope * xp.minimum(slope / xp.maximum(p * (1.0 - p), _LEAST), 1.0)
 
 
-Table = Callable[..., Any]
-"""From the parts of a channel to its covariances (*U, n, M), or those of some columns alone."""
-
-
-def itself(parts: Any, columns: Any = slice(None)) -> Any:
-    return parts[..., columns]
-
-
 def quadratic_gain(
-    covariance: Any,
-    gains: Any,
-    other_gains: Any,
-    share: Any,
+    covariances: Covariances,
+    gains: Float[Array, "A *U n"],
+    other_gains: Float[Array, "A *U M"],
+    share: Float[Array, " M"],
     xp: ModuleType = np,
-    table: Table | None = None,
-) -> Any:
-    """(*U, n) EPIG to first order of every point.
-
-    Args:
-        covariance: (A, *U, n, M), or parts with a first axis A of which ``table`` makes that of a
-            channel: those of all channels at once would leave the cache.
-        gains, other_gains: of the points (A, *U, n) and of the targets (A, *U, M).
-        share: (M,) weights of the targets.
-    """
-    table = table or itself
-    if len(gains) == 1:
-        here, weight = table(each_channel(covariance)[0]), share * other_gains[0]
-        return 0.5 * gains[0] * (xp.square(here) @ weight[..., None])[..., 0]
-    total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
+) -> Float[Array, "*U n"]:
+    """EPIG to first order of every point, from its gains and those of targets with these shares."""
     weights = share * other_gains
+    if len(gains) == 1:
+        return 0.5 * _squares(covariances, gains, weights, xp)
+    total, other_total = gains.sum(axis=0), other_gains.sum(axis=0)
     weights = xp.stack([weights * (1.0 - other_gains / other_total), weights], axis=-1)
 
-    def add_channel(sums: tuple[Any, Any], channel: tuple[Any, Any, Any, Any]) -> Any:
-        alone, together = sums
-        parts, gain, other, weight = channel
-        here = table(parts)
+    def term(channel: Covariances, gain: Any, other: Any, weight: Any) -> tuple[Any, Any]:
+        here = channel.table()
         form = xp.square(here) @ weight  # (*U, n, 2)
         pulled = here * other[..., None, :]
         pulled *= gain[..., None]
-        together += pulled
-        return (
-            alone + gain * form[..., 0] - xp.square(gain) / total * form[..., 1],
-            together,
-        ), None
+        return gain * form[..., 0] - xp.square(gain) / total * form[..., 1], pulled
 
-    n_targets = other_total.shape[-1]
-    sums = xp.zeros_like(total), xp.zeros((*total.shape, n_targets), total.dtype)
-    channels = covariance, gains, other_gains, weights
-    alone, together = over_channels(add_channel, sums, channels, xp)
+    alone, together = sum_over_channels(term, covariances, gains, other_gains, weights, xp=xp)
     form = (xp.square(together) @ (share / other_total)[..., None])[..., 0]
     return 0.5 * (alone + form / total)
 
 
-def screening_gains(gains: Any, xp: ModuleType = np) -> Any:
-    """h of every point, from a or g (A, *n)."""
+def screening_gains(gains: Float[Array, "A *n"], xp: ModuleType = np) -> Float[Array, "A *n"]:
+    """h of every point, from a or g."""
     if len(gains) == 1:
         return gains
     return gains * xp.sqrt(xp.maximum(1.0 - gains / gains.sum(axis=0), 0.0))
 
 
 def screen(
-    covariance: Any,
-    gains: Any,
-    other_gains: Any,
-    share: Any,
+    covariances: Covariances,
+    gains: Float[Array, "A *U n"],
+    other_gains: Float[Array, "A *U M"],
+    share: Float[Array, " M"],
     xp: ModuleType = np,
-    table: Table | None = None,
-) -> Any:
-    """(*U, n) by which points are chosen for a closer look; arguments as of the form."""
-    table = table or itself
+) -> Float[Array, "*U n"]:
+    """By which points are chosen for a closer look; arguments as of the form."""
     here, weights = screening_gains(gains, xp), share * screening_gains(other_gains, xp)
-
-    def add_channel(total: Any, channel: tuple[Any, Any, Any]) -> Any:
-        parts, own, weight = channel
-        return total + own * (xp.square(table(parts)) @ weight[..., None])[..., 0], None
-
-    nothing = xp.zeros_like(gains[0])
-    return 0.5 * over_channels(add_channel, nothing, (covariance, here, weights), xp)
+    return 0.5 * _squares(covariances, here, weights, xp)
 
 
-def each_channel(parts: Any) -> Any:
-    """The parts channel by channel."""
-    return list(zip(*parts, strict=True)) if isinstance(parts, tuple) else parts
+def _squares(
+    covariances: Covariances,
+    own: Float[Array, "A *U n"],
+    weights: Float[Array, "A *U M"],
+    xp: ModuleType,
+) -> Float[Array, "*U n"]:
+    """Σ_a own_a Σ_x' weights_a c_a²."""
 
+    def term(channel: Covariances, own: Any, weight: Any) -> tuple[Any]:
+        return (own * (xp.square(channel.table()) @ weight[..., None])[..., 0],)
 
-def over_channels(step: Callable[[Any, Any], Any], sums: Any, parts: Any, xp: ModuleType) -> Any:
-    """The sums after all channels, one after the other."""
-    if xp is not np:
-        import jax
-
-        return jax.lax.scan(step, sums, parts)[0]
-    covariance, *others = parts
-    for channel in zip(each_channel(covariance), *others, strict=True):
-        sums, _ = step(sums, channel)
-    return sums
+    return sum_over_channels(term, covariances, own, weights, xp=xp)[0]

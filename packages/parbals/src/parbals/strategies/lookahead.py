@@ -12,9 +12,12 @@ import numpy as np
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
 from parbals.posterior.closed.channels import Channels
-from parbals.scores.gaussian import quadratic_gain, screen
-from parbals.strategies.host import walk_on_host
-from parbals.strategies.surface import Surface, covariance_between, surface_of
+from parbals.posterior.predictive import add_bias
+from parbals.scores.gaussian import Covariances, quadratic_gain, screen, target_gains
+from parbals.shapes import Array, Bool, Float
+from parbals.strategies.backends.numpy import walk
+from parbals.strategies.greedy import Step, grow
+from parbals.strategies.surface import Rows, Surface, covariance, rows_of, surface_of
 
 __all__ = ["expected_gain"]
 
@@ -25,77 +28,83 @@ _NEARLY = 0.99
 
 
 def expected_gain(
-    channels: Channels, pool: np.ndarray, target: np.ndarray, pending: np.ndarray, n: int
+    channels: Channels,
+    pool: Float[Array, "N D"],
+    target: Float[Array, "M D"],
+    pending: Float[Array, "P D"],
+    n: int,
 ) -> float:
-    """Nats a target point that ``n`` labels chosen greedily are expected to gain.
+    """Nats a target point that ``n`` labels, at most N, chosen greedily are expected to gain.
 
-    Args:
-        channels: the posterior.
-        pool, target: features (N, D) of the candidates and (M, D) of the target set.
-        pending: (P, D) features of points whose labels are out; the gain is beyond theirs.
-        n: how many labels, at most N.
+    The gain is beyond that of pending points, whose labels are out.
     """
-    there, here = (surface_of(channels, X) for X in (target, pool))
-    gains, start = np.asarray(here.gains)[:, : len(pool)], np.empty(len(pool))
-    if len(pending):
-        out = surface_of(channels, pending)
-        seen = slice(len(pending))
-        inside, cross = (
-            covariance_between(out, out, seen)[:, :, seen],
-            covariance_between(out, there, seen),
-        )
-        sideways = covariance_between(out, here, seen)[:, :, : len(pool)]
-        weights = _explained(inside, np.asarray(out.gains)[:, seen], sideways)
+    surface = surface_of(channels, target)
+    there, start = surface.target_rows, np.empty(len(pool))
+    here, out = (rows_of(surface, add_bias(X, np.float32)) for X in (pool, pending))
+    gains, weights = target_gains(here.mean, here.variance), _explained(out, here)
+    cross = covariance(out, there)
 
-    def covariances(rows: slice | np.ndarray) -> np.ndarray:
-        """(A, n, M) of candidates with the targets, given what is out."""
-        table = covariance_between(here, there, rows)
-        return table - weights[:, :, rows].swapaxes(1, 2) @ cross if len(pending) else table
-
-    def score(rows: slice) -> None:
-        start[rows] = screen(covariances(rows), gains[:, rows], there.gains, there.share)
+    def score(some: slice) -> None:
+        tables = covariance(_some(here, some), there) - weights[:, :, some].swapaxes(1, 2) @ cross
+        given = Covariances.of_tables(tables), gains[:, some], surface.targets.gains
+        start[some] = screen(*given, surface.share)
 
     if len(pending):
         with several_threads() as workers:  # the whole table would leave the cache
             workers.map(score, block_rows(len(pool), _BLOCK))
     else:
-        start[:] = walk_on_host(there, pool, score="screen")
+        start[:] = walk(surface, pool, score="screen")
     leaders = np.argsort(-start, kind="stable")[: max(_LEADERS, n)]
-    few = here._replace(
-        target=here.target._replace(across=here.target.across[leaders]),
-        factor=here.factor[:, :, leaders],
+    few, learnt = _some(here, leaders), weights[:, :, leaders].swapaxes(1, 2)
+    tables, among = (
+        covariance(few, rows) - learnt @ covariance(out, rows) for rows in (there, few)
     )
-    among = covariance_between(few, few, slice(None))
-    if len(pending):
-        among = among - weights[:, :, leaders].swapaxes(1, 2) @ sideways[:, :, leaders]
-    return _greedy(covariances(leaders), among, gains[:, leaders], there, n)
+    expected = _Expectation(surface, tables, among, gains[:, leaders])
+    steps = grow(expected, np.ones(len(leaders), bool), (), n)
+    return float(sum(step.score for step in steps))
 
 
-def _greedy(
-    table: np.ndarray, among: np.ndarray, gains: np.ndarray, there: Surface, n: int
-) -> float:
-    """The sum of the best scores, one after the other; both tables (A, L, M), (A, L, L) change."""
-    free, total = np.ones(table.shape[1], bool), 0.0
-    for _ in range(n):
-        scores = np.where(free, quadratic_gain(table, gains, there.gains, there.share, np), -np.inf)
+def _some(rows: Rows, places: "slice | np.ndarray") -> Rows:
+    across, *others = rows
+    return Rows(across[places], *(part[:, places] for part in others))
+
+
+class _Expectation:
+    """What is expected of all labels at once, in place of universes that draw them."""
+
+    def __init__(
+        self,
+        surface: Surface,
+        tables: Float[Array, "A n M"],
+        among: Float[Array, "A n n"],
+        gains: Float[Array, "A n"],
+    ) -> None:
+        self._surface, self._gains = surface, gains
+        self._tables, self._among = tables, among  # with the targets, and with each other
+
+    def best(self, free: Bool[Array, " n"]) -> Step:
+        given = Covariances.of_tables(self._tables), self._gains, self._surface.targets.gains
+        scores = np.where(free, quadratic_gain(*given, self._surface.share), -np.inf)
         best = int(scores.argmax())
-        free[best], total = False, total + float(scores[best])
-        column, row = among[:, :, best].copy(), table[:, best].copy()
-        share = np.minimum(gains[:, best], _NEARLY / np.maximum(column[:, best], 1e-30))
+        return Step(best, float(scores[best]), len(scores))
+
+    def observe(self, index: int) -> None:
+        column, row = self._among[:, :, index].copy(), self._tables[:, index].copy()
+        share = np.minimum(self._gains[:, index], _NEARLY / np.maximum(column[:, index], 1e-30))
         learnt = (share[:, None] * column)[:, :, None]
-        table -= learnt * row[:, None]
-        among -= learnt * column[:, None]
-    return total
+        self._tables -= learnt * row[:, None]
+        self._among -= learnt * column[:, None]
 
 
-def _explained(inside: np.ndarray, gains: np.ndarray, sideways: np.ndarray) -> np.ndarray:
-    """W (A, P, L) of points P that are labelled: all covariances lose Wᵀ cov(P, ·).
+def _explained(points: Rows, others: Rows) -> Float[Array, "A P L"]:
+    """W of P points that are labelled: all covariances with L others lose Wᵀ cov(P, ·).
 
     A label that takes the share b v of its own variance v is an observation of precision
     λ = b / (1 - b v), and W = (K + diag(1/λ))⁻¹ cov(P, L).
     """
+    inside, sideways = covariance(points, points), covariance(points, others)
     variance = np.einsum("app->ap", inside)
-    taken = np.minimum(gains * variance, _NEARLY)
+    taken = np.minimum(target_gains(points.mean, points.variance) * variance, _NEARLY)
     root = np.sqrt(taken / np.maximum(variance * (1.0 - taken), 1e-30))
     system = np.eye(root.shape[1]) + root[:, :, None] * inside * root[:, None]
     return root[:, :, None] * np.linalg.solve(system, root[:, :, None] * sideways)

@@ -4,13 +4,21 @@
     repeat B times:   x̂ ← argmax_{x ∉ S} Σ_u EPIG_{M_u}(x);   S ← S ∪ {x̂};   M_u ← M_u given y⁽ᵘ⁾_x̂
 
 Points that are out for labelling are a partial batch already, so they enter S first. ParBaLS-MAP is
-the same with one universe whose labels are the most probable ones. A Gaussian posterior has it in
-closed form (:mod:`parbals.strategies.closed_form`), samples have not
-(:mod:`parbals.strategies.sampled`).
+the same with one universe whose labels are the most probable ones. The loop is
+:func:`parbals.strategies.greedy.grow`; its universes are rank-one updates of a Gaussian posterior
+(:mod:`parbals.strategies.universes.gaussian`) or, of a model that has samples only, weights of
+those (:mod:`parbals.strategies.universes.samples`).
 """
 
-from parbals.strategies.closed_form import closed_form_batch
-from parbals.strategies.problem import Problem
+import numpy as np
+
+from parbals.strategies.backends import numpy as host
+from parbals.strategies.closed_form import gain_in_closed_form, score_under, start_scores
+from parbals.strategies.greedy import grow
+from parbals.strategies.problem import GaussianView, Problem, batch_of
+from parbals.strategies.surface import surface_of
+from parbals.strategies.universes.gaussian import MOST_SCORED, gaussian_universes
+from parbals.strategies.universes.labels import DrawnLabels, LikeliestLabels
 from parbals.types import Batch
 
 __all__ = ["greedy_batch", "select_parbals_epig", "select_parbals_map_epig"]
@@ -36,7 +44,54 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
             posterior.
     """
     if problem.gaussian is not None:
-        return closed_form_batch(problem, n_universes, most_probable=most_probable)
+        return _closed_form_batch(
+            problem, problem.gaussian, n_universes, most_probable=most_probable
+        )
     from parbals.strategies.sampled import sampled_batch
 
     return sampled_batch(problem, n_universes, most_probable=most_probable)
+
+
+def _closed_form_batch(
+    problem: Problem, view: GaussianView, n_universes: int, *, most_probable: bool
+) -> Batch:
+    """Without samples. Every point is screened once under the posterior before the batch, and
+    those that stand highest anew while the batch grows.
+
+    Its initial scores are those under the posterior alone, so its redundancy counts what pending
+    points explain as well.
+    """
+    surface = surface_of(view.channels, view.target, problem.stakes)
+    score = score_under(problem.loss, view.n_classes)
+    start = start_scores(surface, view.pool)
+    problem.show(lambda: gain_in_closed_form(view, problem.loss, problem.stakes))
+    labels = (
+        LikeliestLabels(surface)
+        if most_probable
+        else DrawnLabels(view.channels, n_universes, problem.seed)
+    )
+    free, pending, size = problem.candidates(), problem.pending, problem.batch_size
+    with gaussian_universes(
+        surface, labels, view.pool, start, free, pending, size, score
+    ) as universes:
+        steps = grow(universes, free, pending, size)
+    chosen = np.array([step.index for step in steps])
+    return batch_of(
+        problem,
+        chosen,
+        np.array([step.score for step in steps]),
+        # Few rows, for which no program is compiled.
+        initial_scores=host.walk(surface, view.pool[chosen], score=score),
+        n_exact=np.array([step.n_scored for step in steps]),
+        notes=_notes(universes.n_cut, size),
+    )
+
+
+def _notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
+    """What the search did not look at."""
+    if n_cut == 0:
+        return ()
+    return (
+        f"In {n_cut} of {n_steps} steps more than {MOST_SCORED:,} candidates might have been "
+        "the best; those that had stood highest before were compared.",
+    )

@@ -5,8 +5,7 @@ into its part e across the labelled rows and its coordinates z within them, and
 
     cov(f_a(x), f_a(x')) = e·e' + (z R_a)·(z' R_a).
 
-Functions take NumPy arrays and, given JAX's module, JAX's: :mod:`parbals.strategies.host` walks
-over the rows of a pool on a CPU, :mod:`parbals.strategies.device` on accelerators.
+Functions take NumPy arrays and, given JAX's module, JAX's.
 """
 
 from types import ModuleType
@@ -14,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from parbals.arrays import block_rows, bucket, exact_products, pad_rows
+from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.posterior.closed.channels import Channels
-from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
 from parbals.scores.decisions import decision_gain, decisions_at
 from parbals.scores.gaussian import (
+    Covariances,
     closed_epig,
     probs_and_gains,
     quadratic_gain,
@@ -27,51 +26,61 @@ from parbals.scores.gaussian import (
     screen,
     target_gains,
 )
+from parbals.shapes import Array, Float
 from parbals.types import Stakes
 
 __all__ = [
     "Rows",
     "Score",
     "Surface",
+    "Targets",
     "affordable_rows",
-    "covariance_between",
-    "look_at",
-    "scores_of",
+    "covariance",
+    "rows_of",
+    "scores_before",
+    "scores_by",
     "screening_operations",
     "surface_of",
+    "whitened_rows_of",
 ]
 
 _GAINS_ENTRIES = 4_096  # channels times targets that NumPy works on at a time, in cache
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
 
-
 Score = Literal["screen", "form", "epig", "decision"]
-"""What says which points are worth a closer look, the quadratic form, EPIG, or the expected gain in
-accuracy: :mod:`parbals.scores.gaussian`.
+"""What says which points are worth a closer look, the quadratic form, EPIG (of two classes alone),
+or the expected gain in accuracy: :mod:`parbals.scores.gaussian`, :mod:`parbals.scores.decisions`.
 """
 
 
 class Rows(NamedTuple):
-    """Design rows as the posterior sees them."""
+    """Points as the posterior before the batch sees them."""
 
-    across: Any  # e (n, D); no columns where the labelled rows span everything
-    inside: Any  # z (n, r)
-    mean: Any  # (A, n)
-    variance: Any  # (A, n)
+    across: Float[Array, "n D"]  # e; no columns where the labelled rows span everything
+    factor: Float[Array, "A n r"]  # z R_a
+    mean: Float[Array, "A n"]
+    variance: Float[Array, "A n"]
+
+
+class Targets(NamedTuple):
+    """The logits of the targets, and what the softmax makes of them."""
+
+    mean: Float[Array, "A *U M"]
+    variance: Float[Array, "A *U M"]
+    probs: Float[Array, "A *U M"]  # of the classes, or the second's alone of two
+    gains: Float[Array, "A *U M"]
 
 
 class Surface(NamedTuple):
-    """Posterior and target set, float32. Targets are padded; padding weighs nothing."""
+    """A posterior over weights and the targets it is looked at through, in single precision."""
 
     whitening: Whitening
-    basis: Any  # (d, r)
-    location: Any  # (r, A) posterior means within the rows
-    roots: Any  # (A, r, r)
-    target: Rows
-    probs: Any  # (A, M) class probabilities, or the second's alone of two
-    gains: Any  # (A, M)
-    factor: Any  # (A, r, M): (z R_a)ᵀ of the targets
-    share: Any  # (M,) 1 / number of targets, 0 for padding
+    basis: Float[Array, "d r"]  # of the labelled rows
+    location: Float[Array, "r A"]  # posterior means within the labelled rows
+    roots: Float[Array, "A r r"]
+    target_rows: Rows
+    targets: Targets
+    share: Float[Array, " M"]  # 1 / number of targets, 0 for padding
     stakes: Stakes | None = None
 
 
@@ -92,22 +101,24 @@ def screening_operations(
     return by_pairs, by_form
 
 
-def surface_of(channels: Channels, X_target: np.ndarray, stakes: Stakes | None = None) -> Surface:
-    """The surface of a posterior over target features (M, D), in NumPy.
+def surface_of(
+    channels: Channels, X_target: Float[Array, "m D"], stakes: Stakes | None = None
+) -> Surface:
+    """The surface of a posterior over target features, in NumPy and padded to a power of two.
 
     The targets are few, and loading a program for them would take longer than the work.
     """
     n_targets = len(X_target)
     size = bucket(n_targets)
-    posterior = _padded(channels.basis, channels.location, channels.roots)
-    seen = (channels.whitening, *posterior)
-    target, factor = _look(*seen, pad_rows(add_bias(X_target), size))
+    posterior = channels.whitening, *_padded(channels.basis, channels.location, channels.roots)
+    whitened = channels.whitening.rows(pad_rows(add_bias(X_target), size))
+    rows = _within(*posterior[1:], whitened)
     blocks = block_rows(size, max(16, _GAINS_ENTRIES // len(channels.roots)))
-    parts = [probs_and_gains(target.mean[:, b], target.variance[:, b]) for b in blocks]
+    parts = [probs_and_gains(rows.mean[:, b], rows.variance[:, b]) for b in blocks]
     probs, gains = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
     share = pad_rows(np.full(n_targets, 1.0 / max(n_targets, 1)), size)
-    whole = *seen, target, probs, gains, factor.swapaxes(1, 2), share, stakes
-    return Surface(*_single(whole))
+    targets = Targets(rows.mean, rows.variance, probs, gains)
+    return Surface(*_single((*posterior, rows, targets, share, stakes)))
 
 
 def _single(parts: Any) -> Any:
@@ -121,8 +132,8 @@ def _single(parts: Any) -> Any:
 
 
 def _padded(
-    basis: np.ndarray, location: np.ndarray, roots: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    basis: Float[Array, "d n"], location: Float[Array, "n A"], roots: Float[Array, "A n n"]
+) -> tuple[Float[Array, "d r"], Float[Array, "r A"], Float[Array, "A r r"]]:
     """The same posterior in a power of two of coordinates, or in all: labels come one by one."""
     (n_columns, n_inside), size = basis.shape, bucket(basis.shape[1])
     if n_inside == n_columns:
@@ -136,52 +147,66 @@ def _padded(
     return basis, location, roots
 
 
-def look_at(surface: Surface, rows: Any, xp: ModuleType = np) -> tuple[Rows, Any]:
-    """Design rows (n, d), and z R_a of them (A, n, r)."""
-    with exact_products(xp):
-        return _look(surface.whitening, surface.basis, surface.location, surface.roots, rows)
+def rows_of(surface: Surface, design: Float[Array, "n d"]) -> Rows:
+    """Design rows as the posterior sees them."""
+    return whitened_rows_of(surface, surface.whitening.rows(design))
 
 
-def _look(
-    whitening: Whitening, basis: Any, location: Any, roots: Any, rows: Any
-) -> tuple[Rows, Any]:
-    whitened = whitening.rows(rows)
+def whitened_rows_of(surface: Surface, whitened: Float[Array, "n d"]) -> Rows:
+    """The same of rows that have been whitened."""
+    return _within(surface.basis, surface.location, surface.roots, whitened)
+
+
+def _within(
+    basis: Float[Array, "d r"],
+    location: Float[Array, "r A"],
+    roots: Float[Array, "A r r"],
+    whitened: Float[Array, "n d"],
+) -> Rows:
     inside = whitened @ basis
     spans = basis.shape[0] == basis.shape[1]
     across = whitened[:, :0] if spans else whitened - inside @ basis.T
     factor = inside @ roots
     variance = (across**2).sum(axis=1) + (factor**2).sum(axis=2)
-    return Rows(across, inside, (inside @ location).T, variance), factor
+    return Rows(across, factor, (inside @ location).T, variance)
 
 
-def covariance_between(one: Surface, other: Surface, rows: slice | np.ndarray) -> np.ndarray:
-    """cov(f_a(x), f_a(x')) (A, n, m) of the points of two surfaces, in NumPy."""
-    across = one.target.across[rows] @ other.target.across.T
-    return np.asarray(across + one.factor[:, :, rows].swapaxes(1, 2) @ other.factor)
+def covariance(one: Rows, other: Rows) -> Float[Array, "A n m"]:
+    """cov(f_a(x), f_a(x')) of all x of the one and all x' of the other."""
+    return one.across @ other.across.T + one.factor @ other.factor.swapaxes(1, 2)
 
 
-def scores_of(surface: Surface, features: Any, score: Score, xp: ModuleType = np) -> Any:
-    """(n,) a score of rows of features (n, D); the EPIG itself, "epig", of two classes alone."""
+def scores_before(
+    surface: Surface, features: Float[Array, "n D"], score: Score, xp: ModuleType = np
+) -> Float[Array, " n"]:
+    """Scores of rows of features before the batch."""
     design = xp.concatenate([features, xp.ones_like(features[:, :1])], axis=1)
-    rows, factor = look_at(surface, design, xp)
-    here, there = (rows.mean[0], rows.variance[0]), surface.target
-    with exact_products(xp):
-        shared = rows.across @ there.across.T
+    rows, there = rows_of(surface, design), surface.target_rows
+    across = there.across @ rows.across.T  # the same in all channels
+    base = xp.broadcast_to(across, (len(rows.factor), *across.shape))
+    covariances = Covariances(base, rows.factor, there.factor)
+    return scores_by(score, rows.mean, rows.variance, covariances, surface.targets, surface, xp)
 
-    def covariance(parts: tuple[Any, Any], columns: Any = slice(None)) -> Any:
-        """(n, M) of one channel."""
-        with exact_products(xp):
-            return shared[:, columns] + parts[0] @ parts[1][:, columns]
 
-    if score == "epig":
-        table = covariance((factor[0], surface.factor[0]))
-        return closed_epig(*here, there.mean[0], there.variance[0], table, surface.share, xp)
-    parts, moments = (factor, surface.factor), (rows.mean, rows.variance)
+def scores_by(
+    score: Score,
+    mean: Float[Array, "A *U n"],
+    variance: Float[Array, "A *U n"],
+    covariances: Covariances,
+    targets: Targets,
+    surface: Surface,
+    xp: ModuleType = np,
+) -> Float[Array, "*U n"]:
+    """A score of points with these moments, at targets (A, *U, M); NumPy takes one universe."""
+    share = surface.share
     if score == "screen":
-        gains = rough_gains(*moments, xp)
-        return screen(parts, gains, surface.gains, surface.share, xp, covariance)
-    gains = target_gains(*moments, xp)
-    if score == "decision":
-        decisions = decisions_at(surface.probs, there.mean, there.variance, xp, surface.stakes)
-        return decision_gain(parts, gains, decisions, surface.share, xp, covariance)
-    return quadratic_gain(parts, gains, surface.gains, surface.share, xp, covariance)
+        return screen(covariances, rough_gains(mean, variance, xp), targets.gains, share, xp)
+    if score == "epig":
+        (table,) = (channel.table() for channel in covariances.channels())
+        there = targets.mean[0], targets.variance[0]
+        return closed_epig(mean[0], variance[0], *there, table, share, xp)
+    gains = target_gains(mean, variance, xp)
+    if score == "form":
+        return quadratic_gain(covariances, gains, targets.gains, share, xp)
+    decisions = decisions_at(targets.probs, targets.mean, targets.variance, xp, surface.stakes)
+    return decision_gain(covariances, gains, decisions, share, xp)

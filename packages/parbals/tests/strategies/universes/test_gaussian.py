@@ -1,4 +1,4 @@
-"""The greedy search by decisions against its definition, on a CPU and as a device's program.
+"""Batches by decisions against their definition, by NumPy and by JAX.
 
 Log loss is compared with its definition in test_closed_form.py.
 """
@@ -9,13 +9,12 @@ from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
-from parbals.strategies import search as program
+from parbals.strategies import backends
 from parbals.strategies.closed_form import start_scores
-from parbals.strategies.device import search_on_device
-from parbals.strategies.growing import highest
-from parbals.strategies.host import search_on_host
-from parbals.strategies.labeller import drawn_labels, open_labeller, row_key
+from parbals.strategies.greedy import grow
 from parbals.strategies.surface import surface_of
+from parbals.strategies.universes.gaussian import Standing, gaussian_universes
+from parbals.strategies.universes.labels import DrawnLabels
 from scipy.stats import norm
 
 N_POOL, N_TARGETS, N_UNIVERSES, SIZE = 40, 12, 3, 5
@@ -70,18 +69,16 @@ def decision_gains(rows, targets, mean, covariance):
     return ((shift * norm.pdf(z) - margin * norm.sf(z)) * worth).mean(axis=1)
 
 
-def by_definition(channels, X, X_target, labeller):
+def by_definition(channels, X, X_target):
     """Every row is scored in every universe, in every step."""
     rows, targets = design(X), design(X_target)
     start = channels.mean.T, channels.covariance_with(np.eye(5))
-    states, free, keys = [start] * N_UNIVERSES, np.ones(len(X), bool), []
+    states, free = [start] * N_UNIVERSES, np.ones(len(X), bool)
+    labels = DrawnLabels(channels, N_UNIVERSES, 0)
 
     def condition(index):
         free[index], x = False, rows[index]
-        key = row_key(x.astype(np.float32))
-        labels = drawn_labels(labeller, x.astype(np.float32), key, keys.count(key.tobytes()))
-        keys.append(key.tobytes())
-        for u, label in enumerate(labels.tolist()):
+        for u, label in enumerate(labels.of(x.astype(np.float32)).tolist()):
             mean, covariance = states[u]
             column = covariance @ x
             here = mean @ x, column @ x
@@ -104,43 +101,70 @@ def by_definition(channels, X, X_target, labeller):
     return chosen, scores
 
 
-@pytest.mark.parametrize(
-    "search", [search_on_host, pytest.param(search_on_device, marks=pytest.mark.full)]
-)
-def test_decisions_are_what_their_definition_gives(parts, search):
-    channels, X, X_target = parts
-    labeller = open_labeller(channels, N_UNIVERSES, 0)
-    surface = surface_of(channels, X_target)
-    is_free = np.ones(N_POOL, bool)
-    is_free[PENDING] = False
-    given = surface, labeller, X, start_scores(surface, X), is_free, PENDING
-    found = search(*given, SIZE, score="decision")
-    chosen, scores = by_definition(channels, X, X_target, labeller)
-    assert found.chosen.tolist() == chosen
-    np.testing.assert_allclose(found.scores, scores, rtol=1e-2)  # targets may move a little unseen
-    assert is_free.sum() == N_POOL - 1  # what was given is left as it was
-    assert found.n_cut == 0
+@pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
+def backend(request, monkeypatch):
+    monkeypatch.setattr(backends, "on_host", lambda: request.param == "NumPy")
+
+
+def grown(channels, X, X_target, pending, score):
+    """The steps, and in how many of them points were left out."""
+    surface, labels = surface_of(channels, X_target), DrawnLabels(channels, N_UNIVERSES, 0)
+    free = np.ones(len(X), bool)
+    free[pending] = False
+    given = surface, labels, X, start_scores(surface, X), free, pending, SIZE, score
+    with gaussian_universes(*given) as universes:
+        steps = grow(universes, free, pending, SIZE)
+    return steps, universes.n_cut
+
+
+def test_decisions_are_what_their_definition_gives(parts, backend):
+    steps, n_cut = grown(*parts, PENDING, "decision")
+    chosen, scores = by_definition(*parts)
+    assert [step.index for step in steps] == chosen
+    found = [step.score for step in steps]
+    np.testing.assert_allclose(found, scores, rtol=1e-2)  # targets may move a little unseen
+    assert n_cut == 0
+
+
+@pytest.mark.parametrize("score", ["form", pytest.param("decision", marks=pytest.mark.full)])
+def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
+    channels, _, X_target = parts
+    if score == "form" and len(channels.roots) == 1:
+        score = "epig"
+    X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
+    found = []
+    for is_host in (True, False):
+        monkeypatch.setattr(backends, "on_host", lambda is_host=is_host: is_host)
+        found.append(grown(channels, X, X_target, PENDING[:0], score)[0])
+    ours, theirs = found
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.index, one.n_scored) == (other.index, other.n_scored)
+        assert one.score == pytest.approx(other.score, rel=1e-5)
+    assert min(step.n_scored for step in ours) < 512
 
 
 def test_the_highest_come_in_their_order_and_equals_in_that_of_the_pool():
-    last, is_free = np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0]), np.ones(6, bool)
-    is_free[4] = False
-    assert highest(last, is_free, 3).tolist() == [1, 3, 2]
-    assert highest(last, is_free, 9).tolist() == [1, 3, 2, 5, 0]
+    standing, free = Standing(np.array([1.0, 5.0, 3.0, 5.0, 9.0, 3.0])), np.ones(6, bool)
+    free[4] = False
+    assert standing.highest(free, 3).tolist() == [1, 3, 2]
+    assert standing.highest(free, 9).tolist() == [1, 3, 2, 5, 0]
 
 
-@pytest.mark.full
-def test_chunks_computed_together_are_used_as_one_by_one(parts, monkeypatch):
-    channels, _, X_target = parts
-    X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
-    surface, labeller = surface_of(channels, X_target), open_labeller(channels, N_UNIVERSES, 0)
-    score = "epig" if len(channels.roots) == 1 else "form"
-    given = surface, labeller, X, start_scores(surface, X), np.ones(600, bool), PENDING[:0], SIZE
-    here = search_on_host(*given, score=score)
-    monkeypatch.setitem(program._CHUNKS, "cpu", 4)
-    program.greedy_search.clear_cache()
-    there = search_on_device(*given, score=score)
-    program.greedy_search.clear_cache()
-    np.testing.assert_array_equal(there.chosen, here.chosen)
-    np.testing.assert_array_equal(there.n_scored, here.n_scored)
-    assert here.n_scored.min() < 512
+def test_the_highest_of_few_are_those_of_the_whole_pool(monkeypatch):
+    """Values fall, as they do while a batch grows, until something outside stands above them."""
+    monkeypatch.setattr(Standing, "_WINDOW", 20)
+    generator = np.random.default_rng(0)
+    values, free = generator.integers(0, 60, 200).astype(float), np.ones(200, bool)
+    standing, looks = Standing(values), []
+    look_around = Standing._look_around
+    monkeypatch.setattr(
+        Standing, "_look_around", lambda *given: (looks.append(1), look_around(*given))
+    )
+    for _ in range(40):
+        places = np.flatnonzero(free)
+        expected = places[np.argsort(-standing.values[places], kind="stable")[:8]]
+        found = standing.highest(free, 8)
+        assert found.tolist() == expected.tolist()
+        standing.values[found] *= generator.random(8)
+        free[found[0]] = False
+    assert 2 < len(looks) < 40

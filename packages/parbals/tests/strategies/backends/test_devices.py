@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import SingleDeviceSharding
-from parbals.strategies import device
+from parbals.strategies.backends import jax as backend
 
 
 @pytest.fixture(scope="module")
@@ -44,21 +44,16 @@ def test_several_devices_choose_what_one_chooses(on_one_device, n_devices):
 
 
 def test_after_the_walk_the_size_of_the_pool_does_not_matter(monkeypatch):
-    """All steps of a batch run on one device, and are given a window of the pool."""
-    given = []
-
-    class Seen(Exception):
-        pass
+    """All steps of a batch run on one device, which is given rows of the pool by the block."""
+    asked, scores = set(), backend._scores_of_kept
 
     def recorded(*arguments, **options):
-        given.append(jax.tree.map(np.shape, arguments))
-        leaves = jax.tree.leaves(arguments[:5])
+        leaves = jax.tree.leaves(arguments[:3])
         assert all(isinstance(leaf.sharding, SingleDeviceSharding) for leaf in leaves)
-        raise Seen
+        asked.add((options["score"], *map(np.shape, jax.tree.leaves(arguments))))
+        return scores(*arguments, **options)
 
-    monkeypatch.setattr(device, "greedy_search", recorded)
-    monkeypatch.setattr(device, "_window_size", lambda *sizes: 512)
+    monkeypatch.setattr(backend, "_scores_of_kept", recorded)
     for n_pool in (1_001, 6_001):
-        with pytest.raises(Seen):
-            device_program.batch_of(2, n_pool)
-    assert given[0] == given[1]
+        device_program.batch_of(2, n_pool)
+    assert len(asked) == 2  # one program that screens, one that compares

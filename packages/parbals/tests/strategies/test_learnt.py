@@ -1,5 +1,8 @@
-"""Universes against dense Gaussians that are conditioned label by label, in NumPy and in JAX."""
+"""What universes learn, against dense Gaussians that are conditioned label by label."""
 
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,15 +10,8 @@ from parbals.mixture import label_evidence
 from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import class_evidence
-from parbals.strategies.gaussian_universes import (
-    begin,
-    branched,
-    is_moved,
-    observe,
-    pool_of,
-    seen_by,
-)
-from parbals.strategies.surface import surface_of
+from parbals.strategies.learnt import begin, branched, is_moved, learn, renewed, seen_by
+from parbals.strategies.surface import covariance, rows_of, surface_of
 
 N_ROWS, N_TARGETS, N_UNIVERSES = 7, 6, 3
 LABELLED = (4, 1, 4)  # a row may come twice
@@ -58,73 +54,72 @@ def dense(channels, X, labels):
     return mean, covariance
 
 
-def conditioned(parts, xp):
-    """The pool, and universes after all labels; there is room for more of them."""
+def conditioned(parts):
+    """The surface, the rows, and universes after all labels."""
     channels, X, X_target, labels = parts
     surface = surface_of(channels, X_target)
-    pool = pool_of(surface, xp.asarray(design(X), np.float32), xp)
-    universes = begin(surface, N_UNIVERSES, 4, xp)
+    design_rows = design(X).astype(np.float32)
+    learnt = branched(begin(surface), np.zeros(N_UNIVERSES, int))
     for index, given in zip(LABELLED, labels, strict=True):
-        universes = observe(pool, universes, index, xp.asarray(given), xp)
-    return pool, universes
+        learnt = learn(surface, learnt, rows_of(surface, design_rows[[index]]), given)
+    return surface, rows_of(surface, design_rows), learnt
 
 
-@pytest.mark.parametrize(
-    "xp", [np, pytest.param(jnp, marks=pytest.mark.full)], ids=["NumPy", "JAX"]
-)
-def test_rows_and_targets_are_those_of_dense_gaussians(parts, xp):
+def test_rows_and_targets_are_those_of_dense_gaussians(parts):
     channels, X, X_target, labels = parts
-    pool, universes = conditioned(parts, xp)
-    some = np.array([0, 4, 6])
-    seen = seen_by(pool, universes, some, xp)
+    surface, rows, learnt = conditioned(parts)
+    seen, before = seen_by(rows, learnt), covariance(rows, surface.target_rows)
+    tables = before[:, None] + seen.pull @ learnt.at_targets[:, None]
     for u in range(N_UNIVERSES):
-        mean, covariance = dense(channels, X, labels[:, u])
-        rows, targets = design(X)[some], design(X_target)
+        mean, cov = dense(channels, X, labels[:, u])
         for a in range(len(mean)):
-            table = seen.covariance(tuple(part[a] for part in seen.parts))
-            between = rows @ covariance[a] @ targets.T
-            np.testing.assert_allclose(table[u][:, :N_TARGETS], between, atol=1e-4)
+            between = design(X) @ cov[a] @ design(X_target).T
+            np.testing.assert_allclose(tables[a, u][:, :N_TARGETS], between, atol=1e-4)
             for R, found in (
-                (rows, (seen.mean[a, u], seen.variance[a, u])),
-                (targets, (universes.target_mean[a, u], universes.target_variance[a, u])),
+                (design(X), (seen.mean[a, u], seen.variance[a, u])),
+                (design(X_target), (learnt.targets.mean[a, u], learnt.targets.variance[a, u])),
             ):
-                variance = np.einsum("nd,de,ne->n", R, covariance[a], R)
+                variance = np.einsum("nd,de,ne->n", R, cov[a], R)
                 np.testing.assert_allclose(found[0][: len(R)], R @ mean[a], atol=1e-4)
                 np.testing.assert_allclose(found[1][: len(R)], variance, atol=1e-4)
 
 
-def test_some_columns_are_those_of_the_whole_table(parts):
-    pool, universes = conditioned(parts, np)
-    seen, columns = seen_by(pool, universes, np.arange(N_ROWS)), np.array([5, 2])
-    for channel in zip(*seen.parts, strict=True):
-        whole, few = seen.covariance(channel), seen.covariance(channel, columns)
-        np.testing.assert_allclose(few, whole[..., columns], rtol=1e-5, atol=1e-6)
+def test_jax_sees_rows_as_numpy_does(parts):
+    _, rows, learnt = conditioned(parts)
+    in_jax = jax.jit(partial(seen_by, xp=jnp))(rows, learnt)
+    for ours, theirs in zip(seen_by(rows, learnt), in_jax, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_universes_with_the_same_labels_are_copies_of_one(parts):
     """Conditioning one and branching afterwards is branching and conditioning each."""
     channels, X, X_target, _ = parts
-    surface = surface_of(channels, X_target)
-    pool = pool_of(surface, design(X).astype(np.float32))
-    one = observe(pool, begin(surface, 1, 2), 0, np.array([1]))
-    both = observe(pool, branched(begin(surface, 1, 2), np.array([0, 0])), 0, np.array([1, 1]))
-    for ours, theirs in zip(branched(one, np.array([0, 0])), both, strict=True):
+    surface, both = surface_of(channels, X_target), np.array([0, 0])
+    row = rows_of(surface, design(X)[:1].astype(np.float32))
+    after = branched(learn(surface, begin(surface), row, np.array([1])), both)
+    before = learn(surface, branched(begin(surface), both), row, np.array([1, 1]))
+    for ours, theirs in zip(jax.tree.leaves(after), jax.tree.leaves(before), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("xp", [np, jnp], ids=["NumPy", "JAX"])
-def test_targets_whose_logits_moved_are_to_be_looked_at_again(parts, xp):
+def test_targets_whose_logits_moved_are_to_be_looked_at_again(parts):
     channels, _, X_target, _ = parts
-    universes = begin(surface_of(channels, X_target), N_UNIVERSES, 4, xp)
+    learnt = branched(begin(surface_of(channels, X_target)), np.zeros(N_UNIVERSES, int))
     if len(channels.roots) == 1:  # it costs nothing with two classes
-        assert is_moved(universes, xp).all()
+        assert is_moved(learnt).all()
         return
-    assert not is_moved(universes, xp).any()
-    mean, variance = (np.array(x) for x in (universes.target_mean, universes.target_variance))
+    assert not is_moved(learnt).any()
+    mean, variance = (part.copy() for part in learnt.targets[:2])
     deviation = np.sqrt(variance + np.pi**2 / 6.0)
     mean[1, 0, 2] += 0.11 * deviation[1, 0, 2]
     mean[0, 1, 4] -= 0.09 * deviation[0, 1, 4]
-    universes = universes._replace(target_mean=xp.asarray(mean))
-    assert np.argwhere(np.asarray(is_moved(universes, xp))).tolist() == [[0, 2]]
-    wider = xp.asarray(variance + 0.3 * deviation**2)
-    assert is_moved(universes._replace(looked_variance=wider), xp).all()
+    moved = learnt._replace(targets=learnt.targets._replace(mean=mean))
+    assert np.argwhere(is_moved(moved)).tolist() == [[0, 2]]
+    wider = (variance + 0.3 * deviation**2).astype(np.float32)
+    assert is_moved(moved._replace(looked_variance=wider)).all()
+    # Looked at, it has not moved, and has the values that it was given.
+    values = np.full((2, len(mean), 1), 0.25, np.float32)
+    looked = renewed(moved, np.array([2]), *values)
+    assert not is_moved(looked).any()
+    assert (looked.targets.gains[:, 0, 2] == 0.25).all()
+    assert (looked.targets.gains[:, 1] == learnt.targets.gains[:, 1]).all()

@@ -1,0 +1,218 @@
+"""Scores in closed form by NumPy, on threads whose tables fit a core's cache.
+
+Nothing needs a size that is known before: universes that have seen the same labels are one, and
+what a row has in common with the targets is computed when the row is first looked at.
+
+The screen of :mod:`parbals.scores.gaussian` needs no table of pairs. Before the batch the
+covariances of a row with the targets are linear in its whitened coordinates z, c = z H_a, and with
+weights w of the targets
+
+    Σ w c² = z (H_a diag(w) H_aᵀ) zᵀ,
+
+a quadratic form of as many coordinates as there are features, often fewer than targets. In a
+universe c = c⁰ + κ B, c⁰ (M,) those before the batch, B (R, M) those of the labelled points and κ
+the row's pull (:class:`~parbals.strategies.learnt.Seen`), and
+
+    Σ w c² = w·(c⁰)² + 2 κ·((w B) c⁰) + κ (B diag(w) Bᵀ) κᵀ,
+
+in which c⁰ and its square are the same in all universes.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+
+import numpy as np
+
+from parbals.arrays import block_rows, release_pages
+from parbals.machine import Workers, several_threads
+from parbals.posterior.predictive import add_bias
+from parbals.scores.gaussian import Covariances, probs_and_gains, rough_gains, screening_gains
+from parbals.shapes import Array, Float, Int
+from parbals.strategies.backends import Places, PoolRows
+from parbals.strategies.learnt import Learnt, Seen, seen_by
+from parbals.strategies.surface import (
+    Rows,
+    Score,
+    Surface,
+    Targets,
+    covariance,
+    rows_of,
+    scores_before,
+    scores_by,
+    screening_operations,
+    whitened_rows_of,
+)
+
+__all__ = ["NumpyBackend", "ScreenBefore", "opened", "walk"]
+
+_TABLE_ENTRIES = 2**17  # pairs, or coordinates, at a time: half a megabyte
+_GAINS_ENTRIES = 2**14  # channels times targets: threads take turns after every operation
+_KEPT_ENTRIES = 2**25  # covariances with the targets: 128 MB
+_FEWEST_KEPT = 128  # rows
+
+
+def walk(surface: Surface, X: Float[Array, "N D"], *, score: Score) -> Float[Array, " N"]:
+    """A score of every row before the batch, in memory or in a mapped file."""
+    screen = ScreenBefore(surface) if score == "screen" and ScreenBefore.pays(surface) else None
+    block = max(16, _TABLE_ENTRIES // len(surface.basis if screen else surface.share))
+
+    def scores(rows: slice) -> np.ndarray:
+        features = X[rows].astype(np.float32)
+        return screen.of(features) if screen else scores_before(surface, features, score)
+
+    with several_threads() as workers:
+        parts = workers.map(scores, block_rows(len(X), block))
+    release_pages(X)
+    return np.concatenate(parts).astype(np.float64)
+
+
+class ScreenBefore:
+    """The screen before the batch, by quadratic forms."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface, there = surface, surface.target_rows
+        weights = 0.5 * surface.share * screening_gains(surface.targets.gains)
+        seen = surface.basis @ (surface.roots @ there.factor.swapaxes(1, 2))  # H (A, d, M)
+        if there.across.shape[1]:
+            seen = there.across.T + seen
+        self._forms: Float[Array, "A d d"] = (seen * weights[:, None]) @ seen.swapaxes(1, 2)
+
+    @staticmethod
+    def pays(surface: Surface) -> bool:
+        """Whether it is faster than by pairs."""
+        sizes = *surface.basis.shape, len(surface.roots), len(surface.share)
+        by_pairs, by_form = screening_operations(*sizes)
+        return by_form < by_pairs
+
+    def of(self, features: Float[Array, "n D"]) -> Float[Array, " n"]:
+        """The screen of rows of features."""
+        whitened = self._surface.whitening.rows(add_bias(features, np.float32))
+        rows = whitened_rows_of(self._surface, whitened)
+        own = screening_gains(rough_gains(rows.mean, rows.variance))
+        sums = [((whitened @ form) * whitened).sum(axis=1) for form in self._forms]
+        return (own * np.maximum(sums, 0.0)).sum(axis=0)
+
+
+@contextmanager
+def opened(
+    surface: Surface, rows: PoolRows, score: Score, n_labels: int
+) -> "Iterator[NumpyBackend]":
+    """A backend with threads of its own, for as many labels as will come."""
+    with several_threads() as workers:
+        yield NumpyBackend(surface, rows, score, workers)
+
+
+class NumpyBackend:
+    """A :class:`~parbals.strategies.backends.Backend` whose threads share rows and universes."""
+
+    def __init__(self, surface: Surface, rows: PoolRows, score: Score, workers: Workers) -> None:
+        self._surface, self._rows, self._score, self._workers = surface, rows, score, workers
+        n_channels, n_targets, n_inside = surface.target_rows.factor.shape
+        most = max(_FEWEST_KEPT, _KEPT_ENTRIES // surface.targets.gains.size)
+        self._places = Places(most)
+        # Pages that are not written to take no memory.
+        self._kept = Rows(
+            across=np.empty((most, surface.target_rows.across.shape[1]), np.float32),
+            factor=np.empty((n_channels, most, n_inside), np.float32),
+            mean=np.empty((n_channels, most), np.float32),
+            variance=np.empty((n_channels, most), np.float32),
+        )
+        self._kept_before = np.empty((n_channels, most, n_targets), np.float32)
+
+    def renew(
+        self, mean: Float[Array, "A n"], variance: Float[Array, "A n"]
+    ) -> tuple[Float[Array, "A n"], Float[Array, "A n"]]:
+        n_channels, n_points = mean.shape
+        size = max(16, min(_GAINS_ENTRIES // n_channels, -(-n_points // self._workers.n_threads)))
+        parts = self._workers.map(
+            lambda some: probs_and_gains(mean[:, some], variance[:, some]),
+            block_rows(n_points, size),
+        )
+        probs, gains = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+        return probs, gains
+
+    def follow(self, learnt: Learnt, members: Int[Array, " U"]) -> None:
+        self._learnt, self._share_of = learnt, np.bincount(members) / len(members)
+        weights = 0.5 * self._surface.share * screening_gains(learnt.targets.gains)
+        labelled = learnt.at_targets[:, None]  # B (A, 1, R, M)
+        self._weights = weights  # w (A, U, M)
+        self._weighted = weights[:, :, None] * labelled  # w B (A, U, R, M)
+        self._form = self._weighted @ labelled.swapaxes(2, 3)  # (A, U, R, R)
+
+    def screen(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
+        rows, before = self._at(indices)
+        seen = seen_by(rows, self._learnt)
+        gains = screening_gains(rough_gains(seen.mean, seen.variance))
+        tasks = list(product(range(len(gains)), self._shared_out(len(indices), len(gains))))
+        given = seen, before, gains
+        parts = self._workers.map(lambda task: self._screened(task[0], task[1], *given), tasks)
+        values = np.zeros(gains.shape[1:], np.float32)
+        for (_, some), part in zip(tasks, parts, strict=True):
+            values[:, some] += part
+        return self._share_of @ values
+
+    def _screened(
+        self,
+        channel: int,
+        some: slice,
+        seen: Seen,
+        before: Float[Array, "A n M"],
+        gains: Float[Array, "A U n"],
+    ) -> Float[Array, "U s"]:
+        """What a channel adds to the values of some rows."""
+        here, pull = before[channel, some], seen.pull[channel, :, some]
+        sums = self._weights[channel] @ np.square(here).T
+        n_universes, n_labels, n_targets = self._weighted[channel].shape
+        if n_labels:
+            weighted = self._weighted[channel].reshape(n_universes * n_labels, n_targets)
+            crossed = (weighted @ here.T).reshape(n_universes, n_labels, -1).swapaxes(1, 2)
+            sums += (pull * (2.0 * crossed + pull @ self._form[channel])).sum(axis=2)
+        return gains[channel, :, some] * np.maximum(sums, 0.0)
+
+    def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
+        rows, before = self._at(indices)
+        learnt, seen = self._learnt, seen_by(rows, self._learnt)
+        base, labelled = (
+            np.ascontiguousarray(part.swapaxes(1, 2)) for part in (before, learnt.at_targets)
+        )
+
+        def scores(task: tuple[int, slice]) -> np.ndarray:
+            number, some = task
+            mean, variance, pull = (part[:, number, some] for part in seen)
+            return scores_by(
+                self._score,
+                mean,
+                variance,
+                Covariances(base[:, :, some], pull, labelled),
+                Targets(*(part[:, number] for part in learnt.targets)),
+                self._surface,
+            )
+
+        n_universes = len(self._share_of)
+        shares = self._shared_out(len(indices), n_universes)
+        values = np.concatenate(self._workers.map(scores, product(range(n_universes), shares)))
+        return self._share_of @ values.reshape(n_universes, -1)
+
+    def _shared_out(self, n_rows: int, n_tasks: int) -> list[slice]:
+        """Rows in as many parts as give all threads work, where there are ``n_tasks`` for each."""
+        n_parts = -(-self._workers.n_threads // n_tasks)
+        return list(block_rows(n_rows, -(-n_rows // n_parts)))
+
+    def _at(self, indices: Int[Array, " n"]) -> tuple[Rows, Float[Array, "A n M"]]:
+        """Rows, and their covariances with the targets, before the batch."""
+        at, new, first = self._places.of(indices)
+        if len(new):
+            design = self._rows.design(new)
+
+            def compute(block: slice) -> None:
+                rows = rows_of(self._surface, design[block])
+                places = slice(first + block.start, first + block.stop)
+                self._kept.across[places] = rows.across
+                for kept, part in zip(self._kept[1:], rows[1:], strict=True):
+                    kept[:, places] = part
+                self._kept_before[:, places] = covariance(rows, self._surface.target_rows)
+
+            self._workers.map(compute, self._shared_out(len(new), 1))
+        across, *others = self._kept
+        return Rows(across[at], *(part[:, at] for part in others)), self._kept_before[:, at]

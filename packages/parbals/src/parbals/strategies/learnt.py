@@ -1,0 +1,160 @@
+"""What universes of a Gaussian posterior have learnt from their labels of the partial batch.
+
+A label at point i changes mean, variance and covariance of every channel a by the covariance with
+that point,
+
+    m ← m + α_a c_a(·, i),   v ← v - β_a c_a(·, i)²,   c_a ← c_a - β_a c_a(·, i) c_a(i, ·),
+
+α and β the derivatives of the logarithm of the label's probability. With b(x) the covariances of a
+point, before the batch, with the R points labelled so far, a universe is therefore
+
+    m(x) = m⁰(x) + s·b(x),      c(x, x') = c⁰(x, x') - b(x)ᵀ W b(x'),
+
+a vector s and a matrix W (R, R) a channel: nothing of the pool's size, and the covariances of the
+labelled points with the targets are the same in all universes. So little is learnt by NumPy,
+whatever rows are scored by.
+"""
+
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from parbals.mixture import label_evidence
+from parbals.race import GUMBEL_VARIANCE, class_evidence
+from parbals.shapes import Array, Bool, Float, Int
+from parbals.strategies.surface import Rows, Surface, Targets, covariance
+
+__all__ = ["Learnt", "Seen", "begin", "branched", "is_moved", "learn", "renewed", "seen_by"]
+
+_MOVED = 0.1  # deviations
+
+
+class Learnt(NamedTuple):
+    """What U universes know after R labels."""
+
+    points: Rows  # that were labelled (R)
+    at_targets: Float[Array, "A R M"]  # b of the targets
+    shift: Float[Array, "A U R"]  # s
+    weights: Float[Array, "A U R R"]  # W
+    targets: Targets  # (A, U, M); probabilities and gains are those of the next two moments
+    looked_mean: Float[Array, "A U M"]
+    looked_variance: Float[Array, "A U M"]
+
+
+class Seen(NamedTuple):
+    """Some rows as the universes see them."""
+
+    mean: Float[Array, "A U n"]
+    variance: Float[Array, "A U n"]
+    pull: Float[Array, "A U n R"]  # -bᵀW: covariances with the targets change by pull · at_targets
+
+
+def begin(surface: Surface) -> Learnt:
+    """One universe without a label."""
+    targets = Targets(*(part[:, None] for part in surface.targets))
+    across, *others = surface.target_rows
+    none = Rows(across[:0], *(part[:, :0] for part in others))
+    n_channels, n_targets = surface.targets.mean.shape
+    at_targets, shift, weights = (
+        np.zeros((n_channels, *size), np.float32) for size in ((0, n_targets), (1, 0), (1, 0, 0))
+    )
+    return Learnt(none, at_targets, shift, weights, targets, targets.mean, targets.variance)
+
+
+def branched(learnt: Learnt, parents: Int[Array, " U"]) -> Learnt:
+    """A universe for each of the parents, which it is a copy of."""
+    return Learnt(
+        learnt.points,
+        learnt.at_targets,
+        learnt.shift[:, parents],
+        learnt.weights[:, parents],
+        Targets(*(part[:, parents] for part in learnt.targets)),
+        learnt.looked_mean[:, parents],
+        learnt.looked_variance[:, parents],
+    )
+
+
+def learn(surface: Surface, learnt: Learnt, row: Rows, labels: Int[Array, " U"]) -> Learnt:
+    """Condition every universe on its label of one row."""
+    seen, targets = seen_by(row, learnt), learnt.targets
+    slope, curvature = _evidence(seen.mean[:, :, 0], seen.variance[:, :, 0], labels)
+    # What is new of the covariance with this row: with it before, less what others explain.
+    new = np.concatenate([seen.pull[:, :, 0], np.ones((*slope.shape, 1), np.float32)], axis=2)
+    at_targets = np.concatenate([learnt.at_targets, covariance(row, surface.target_rows)], axis=1)
+    moved = new @ at_targets  # (A, U, M)
+    across = np.concatenate([learnt.points.across, row.across])
+    others = zip(learnt.points[1:], row[1:], strict=True)
+    shift, weights = (_wider(part, axes) for part, axes in ((learnt.shift, 1), (learnt.weights, 2)))
+    lowered = targets.variance - curvature[:, :, None] * np.square(moved)
+    return learnt._replace(
+        points=Rows(across, *(np.concatenate(pair, axis=1) for pair in others)),
+        at_targets=at_targets,
+        shift=shift + slope[:, :, None] * new,
+        weights=weights + curvature[:, :, None, None] * new[..., None] * new[..., None, :],
+        targets=targets._replace(
+            mean=targets.mean + slope[:, :, None] * moved, variance=np.maximum(lowered, 0.0)
+        ),
+    )
+
+
+def _wider(array: Float[Array, "A U *R"], axes: int) -> Float[Array, "A U *S"]:
+    """Zeros for one more label along the last axes."""
+    return np.pad(array, [(0, 0), (0, 0), *[(0, 1)] * axes])
+
+
+def _evidence(
+    mean: Float[Array, "A U"], variance: Float[Array, "A U"], labels: Int[Array, " U"]
+) -> tuple[Float[Array, "A U"], Float[Array, "A U"]]:
+    """α and β of every universe's label of a row with these moments."""
+    if len(mean) > 1:
+        _, slope, curvature = class_evidence(mean.T, variance.T, labels)
+        return slope.T, np.maximum(curvature.T, 0.0)
+    signs = (2.0 * labels - 1.0).astype(mean.dtype)[None]
+    _, slope, curvature = label_evidence(mean, variance, signs)
+    return slope, np.maximum(curvature, 0.0)
+
+
+def seen_by(rows: Rows, learnt: Learnt, xp: ModuleType = np) -> Seen:
+    """Rows with all that the universes know."""
+    before = covariance(rows, learnt.points)[:, None]  # b (A, 1, n, R)
+    pull = -(before @ learnt.weights)
+    less = (pull * before).sum(axis=3)
+    moved = (before @ learnt.shift[..., None])[..., 0]
+    variance = xp.maximum(rows.variance[:, None] + less, 0.0)
+    return Seen(rows.mean[:, None] + moved, variance, pull)
+
+
+def is_moved(learnt: Learnt) -> Bool[Array, "U M"]:
+    """Whether the softmax of a target is to be looked at again; with two classes always.
+
+    What it gives, probabilities and gains, costs the most and moves little: it is computed again
+    where a logit has moved by a tenth of its deviation since. All points are compared by the same
+    targets, so that their order hardly feels it.
+    """
+    mean, variance = learnt.targets.mean, learnt.targets.variance
+    if len(mean) == 1:
+        return np.ones(mean.shape[1:], bool)
+    spread = variance + GUMBEL_VARIANCE
+    is_far = np.abs(mean - learnt.looked_mean) > _MOVED * np.sqrt(spread)
+    is_narrow = learnt.looked_variance - variance > 2.0 * _MOVED * spread
+    return (is_far | is_narrow).any(axis=0)
+
+
+def renewed(
+    learnt: Learnt, moved: Int[Array, " n"], probs: Float[Array, "A n"], gains: Float[Array, "A n"]
+) -> Learnt:
+    """With other probabilities and gains at some positions of the U times M."""
+    targets = learnt.targets
+
+    def put(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
+        copy = whole.reshape(len(whole), -1).copy()
+        copy[:, moved] = values
+        return copy.reshape(whole.shape)
+
+    mean, variance = (part.reshape(len(part), -1)[:, moved] for part in targets[:2])
+    return learnt._replace(
+        targets=targets._replace(probs=put(targets.probs, probs), gains=put(targets.gains, gains)),
+        looked_mean=put(learnt.looked_mean, mean),
+        looked_variance=put(learnt.looked_variance, variance),
+    )

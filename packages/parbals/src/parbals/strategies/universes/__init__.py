@@ -1,0 +1,1 @@
+"""States of a partial batch, one for each labelling that its points might get."""

@@ -1,0 +1,165 @@
+"""Universes of a Gaussian posterior, and the rule by which a step finds their best point.
+
+*Scored lazily.* Before the batch every point is screened once. A further label seldom makes a point
+more telling, so a step screens the points anew in the order of their last values, ``CHUNK`` at a
+time, and stops where the rest lie below ``MARGIN`` of the best new value: the choice is that of
+screening every point whenever no value has risen by more than 1/``MARGIN`` since it was last
+computed. Where values are flat a step screens at most ``MOST_SCORED`` points.
+
+The best ``SHORT`` by the screen are then compared by the score itself: under log loss by their EPIG
+with two classes and by its quadratic form with more, under the 0-1 loss by the accuracy they gain.
+Of what tells most, what changes decisions is taken.
+
+What universes learn from a label is in :mod:`parbals.strategies.learnt`. Universes that have given
+all labels alike are one and the same: they are told apart when a label first differs.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from parbals.shapes import Array, Bool, Float, Int
+from parbals.strategies.backends import Backend, PoolRows, chosen_backend
+from parbals.strategies.distributed import DistributedRows
+from parbals.strategies.greedy import Step
+from parbals.strategies.learnt import begin, branched, is_moved, learn, renewed
+from parbals.strategies.surface import Score, Surface, rows_of
+from parbals.strategies.universes.labels import Labels
+
+__all__ = ["GaussianUniverses", "Standing", "gaussian_universes"]
+
+MARGIN = 0.9
+"""Values that rise between two steps rise by less than a tenth (``studies/screening.py`` compares
+whole batches with those of a search that screens everything).
+"""
+CHUNK = 128
+"""Points after which a step looks whether to go on: enough for every thread, and for a device."""
+MOST_SCORED = 512
+"""Points that a step screens; four chunks. Where more are level, whichever is taken tells as much.
+"""
+SHORT = 64
+"""Points that are compared by the score itself: the form's best stands among the first few by the
+screen (SCREENING.md), and a score costs some ten times as much.
+"""
+ROUNDING = 1e-4
+"""Values that differ by less are the same: single precision, summed in another order."""
+# All are the same on every machine, so that choices are.
+
+
+class Standing:
+    """The last values (N,) of all points, and those that stand highest.
+
+    Between two looks at the whole pool the highest are found among a few thousand, for as long as
+    nothing outside stands above them.
+    """
+
+    _WINDOW = 8 * MOST_SCORED
+
+    def __init__(self, values: Float[Array, " N"]) -> None:
+        self.values = values.astype(np.float64)
+        self._window, self._outside = np.arange(0), np.inf
+
+    def highest(self, free: Bool[Array, " N"], n: int) -> Int[Array, " n"]:
+        """Positions of the ``n`` free points that stand highest, equals in the pool's order."""
+        order = self._ordered(self._window[free[self._window]])[:n]
+        is_whole = self._outside == -np.inf
+        if not is_whole and (len(order) < n or self.values[order[-1]] <= self._outside):
+            self._look_around(free, max(self._WINDOW, 2 * n))
+            order = self._ordered(self._window)[:n]
+        return order
+
+    def _look_around(self, free: Bool[Array, " N"], size: int) -> None:
+        window, self._outside = np.flatnonzero(free), -np.inf
+        if len(window) > size:
+            values = self.values[window]
+            least = np.partition(values, len(window) - size)[len(window) - size]
+            is_high = values >= least
+            self._outside = values[~is_high].max(initial=-np.inf)
+            window = window[is_high]
+        self._window = window
+
+    def _ordered(self, positions: Int[Array, " n"]) -> Int[Array, " n"]:
+        return positions[np.argsort(-self.values[positions], kind="stable")]
+
+
+class GaussianUniverses:
+    """The :class:`~parbals.strategies.greedy.Universes` of one posterior, seen through targets.
+
+    Attributes:
+        n_cut: steps that left out points whose last value was above the best new one.
+    """
+
+    def __init__(
+        self,
+        surface: Surface,
+        labels: Labels,
+        rows: PoolRows,
+        standing: Standing,
+        backend: Backend,
+    ) -> None:
+        self._surface, self._labels, self._rows = surface, labels, rows
+        self._standing, self._backend = standing, backend
+        self._learnt, self._members = begin(surface), np.zeros(labels.n_universes, int)
+        self._is_new, self.n_cut = True, 0
+
+    def observe(self, index: int) -> None:
+        """Let every universe see its own label of a point."""
+        design = self._rows.design(np.array([index]))
+        pairs = np.stack([self._members, self._labels.of(design[0])])
+        (parents, labels), members = np.unique(pairs, axis=1, return_inverse=True)
+        self._members, self._is_new = members.reshape(-1), True
+        row = rows_of(self._surface, design)
+        self._learnt = learn(self._surface, branched(self._learnt, parents), row, labels)
+
+    def best(self, free: Bool[Array, " N"]) -> Step:
+        """The free point with the highest mean score over the universes."""
+        if self._is_new:
+            self._renew()
+        n_scored = self._screen_again(free)
+        short = self._standing.highest(free, SHORT)
+        scores = self._backend.score(short)
+        best = int(scores.argmax())
+        return Step(int(short[best]), float(scores[best]), n_scored)
+
+    def _renew(self) -> None:
+        """Look again at the targets that have moved, and score by what has been learnt."""
+        learnt = self._learnt
+        moved = np.flatnonzero(is_moved(learnt)) if learnt.shift.shape[2] else np.arange(0)
+        if len(moved):
+            mean, variance = (part.reshape(len(part), -1)[:, moved] for part in learnt.targets[:2])
+            self._learnt = renewed(learnt, moved, *self._backend.renew(mean, variance))
+        self._backend.follow(self._learnt, self._members)
+        self._is_new = False
+
+    def _screen_again(self, free: Bool[Array, " N"]) -> int:
+        """Screen every free point that might be the best; how many those were."""
+        order = self._standing.highest(free, MOST_SCORED + 1)
+        before, best, done = self._standing.values[order], -np.inf, 0
+        while done < min(len(order), MOST_SCORED) and before[done] > MARGIN * best:
+            some = order[done : min(done + CHUNK, MOST_SCORED)]
+            self._standing.values[some] = values = self._backend.screen(some)
+            best, done = max(best, values.max()), done + len(some)
+        self.n_cut += done < len(order) and before[done] > (1.0 + ROUNDING) * best
+        return done
+
+
+@contextmanager
+def gaussian_universes(
+    surface: Surface,
+    labels: Labels,
+    X: np.ndarray | DistributedRows,
+    start: Float[Array, " N"],
+    free: Bool[Array, " N"],
+    pending: Int[Array, " P"],
+    batch_size: int,
+    score: Score,
+) -> Iterator[GaussianUniverses]:
+    """Universes over a pool (N, D) whose points were screened before the batch, by the backend of
+    this machine.
+    """
+    standing = Standing(start)
+    ahead = np.concatenate([pending, standing.highest(free, 2 * MOST_SCORED)])
+    rows, n_labels = PoolRows(X, ahead), len(pending) + batch_size
+    with chosen_backend().opened(surface, rows, score, n_labels) as backend:
+        yield GaussianUniverses(surface, labels, rows, standing, backend)
