@@ -15,6 +15,7 @@ import numpy as np
 
 from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.posterior.closed.channels import Channels
+from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import add_bias
 from parbals.scores.decisions import decision_gain, decisions_at
 from parbals.scores.gaussian import (
