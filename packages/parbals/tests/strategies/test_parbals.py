@@ -8,7 +8,7 @@ from parbals.errors import SampleCollapseWarning
 from parbals.numerics import working_precision
 from parbals.strategies import sampled as module
 from parbals.strategies.sampled import _distinct, _mean_scores
-from parbals.strategies.universes import PseudoLabels, ReweightedUniverses
+from parbals.strategies.universes.samples import PseudoLabels, ReweightedUniverses
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import numpy as np
 import parbals
 import pytest
 from parbals.posterior.relax import SHORT_SHARE
-from parbals.strategies import particle_universes
-from parbals.strategies.particle_universes import ParticleUniverses, _origins
 from parbals.strategies.problem import ModelView
-from parbals.strategies.universes import PseudoLabels
+from parbals.strategies.universes import particles as particle_universes
+from parbals.strategies.universes.particles import ParticleUniverses, _origins
+from parbals.strategies.universes.samples import PseudoLabels
 
 N_SAMPLES = 400
 
@@ -143,7 +143,7 @@ def test_a_fit_that_has_met_walls_says_so_to_its_universes(moves):
 
 def test_rows_held_in_memory_and_rows_recomputed_give_the_same_batch(model, monkeypatch):
     held = choose(model, 6)
-    monkeypatch.setattr("parbals.strategies.particle_universes._HOLD_BYTES", 0)
+    monkeypatch.setattr("parbals.strategies.universes.particles._HOLD_BYTES", 0)
     recomputed = choose(model, 6)
     assert held.indices.tolist() == recomputed.indices.tolist()
     np.testing.assert_allclose(held.scores, recomputed.scores, rtol=1e-4)

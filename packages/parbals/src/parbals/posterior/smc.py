@@ -6,7 +6,7 @@ takes in new labels by multiplying each particle's weight by p(y | x) of that pa
 batch importance sampling); only when the effective sample size falls too low are the particles
 resampled and moved. How they are moved is up to the caller: the estimator until they have settled
 (``condition_population``), a universe of a partial batch a few times
-(:mod:`parbals.strategies.particle_universes`).
+(:mod:`parbals.strategies.universes.particles`).
 """
 
 from collections.abc import Callable

@@ -11,9 +11,9 @@ from parbals.errors import SampleCollapseWarning
 from parbals.numerics import working_precision
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
-from parbals.strategies.particle_universes import ParticleUniverses
 from parbals.strategies.problem import Problem, batch_of
-from parbals.strategies.universes import (
+from parbals.strategies.universes.particles import ParticleUniverses
+from parbals.strategies.universes.samples import (
     PseudoLabels,
     ReweightedUniverses,
     Universe,

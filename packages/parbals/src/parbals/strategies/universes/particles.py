@@ -30,9 +30,9 @@ from parbals.posterior.smc import condition
 from parbals.randomness import derive_generator
 from parbals.scores.losses import Stakes
 from parbals.scores.rows import padded_targets, pool_block
-from parbals.strategies.clouds import Cloud, block_of_rows, hold_rows, whitened_rows
 from parbals.strategies.problem import ModelView
-from parbals.strategies.universes import Universe, branch
+from parbals.strategies.universes.clouds import Cloud, block_of_rows, hold_rows, whitened_rows
+from parbals.strategies.universes.samples import Universe, branch
 
 __all__ = ["ParticleUniverse", "ParticleUniverses"]
 

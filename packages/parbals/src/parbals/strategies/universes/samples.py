@@ -7,7 +7,7 @@ nothing.
 
 Two kinds share one interface. ``ReweightedUniverses`` know predictive samples alone: conditioning
 on a label multiplies the weights of the K samples. Those of a particle model can also move its
-samples (:mod:`parbals.strategies.particle_universes`).
+samples (:mod:`parbals.strategies.universes.particles`).
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from parbals.arrays import effective_sample_size, normalise_log_weights
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.scores.epig import TargetStats
 from parbals.scores.losses import Loss, Stakes
-from parbals.strategies.clouds import Cloud, held_cloud
+from parbals.strategies.universes.clouds import Cloud, held_cloud
 
 __all__ = ["PseudoLabels", "ReweightedUniverses", "Universe", "Universes", "branch"]
 
