@@ -26,7 +26,7 @@ def on_host() -> bool:
     """Whether JAX has one CPU and nothing else; it is loaded only where that is not obvious."""
     if "jax" not in sys.modules and _is_obvious():
         return True
-    from parbals.numerics import devices
+    from parbals.accelerators import devices
 
     found = devices()
     return len(found) == 1 and found[0].platform == "cpu"

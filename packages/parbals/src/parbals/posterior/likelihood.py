@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from parbals import numerics  # noqa: F401  keeps what is compiled
 from parbals.posterior.contrasts import contrast_basis
 
 __all__ = ["RowTerms", "log_likelihood_terms"]

@@ -19,8 +19,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
+from parbals.accelerators import COMPILED_SOON, devices, platform, working_precision
 from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.numerics import COMPILED_SOON, devices, platform, working_precision
 from parbals.posterior.predictive import add_bias
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.growing import MOST_SCORED, SHORT

@@ -23,8 +23,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from parbals.accelerators import COMPILED_SOON, platform
 from parbals.arrays import block_rows
-from parbals.numerics import COMPILED_SOON, platform
 from parbals.scores.decisions import Decisions, decision_gain, decisions_at
 from parbals.scores.gaussian import (
     closed_epig,
