@@ -47,3 +47,15 @@ def test_released_pages_are_read_again_when_they_are_needed(tmp_path):
     for array in (mapped, numbers, None):  # what is not mapped is left alone
         release_pages(array)
     np.testing.assert_array_equal(mapped, numbers)
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_impossible_events_contribute_nothing(xp):
+    assert safe_reciprocal(xp.asarray([0.0, 2.0]), xp).tolist() == [0.0, 0.5]
+    assert times_log(xp.asarray([0.0, 1.0]), xp).tolist() == [0.0, 0.0]
+
+
+def test_reciprocals_of_tiny_probabilities_stay_finite_when_multiplied():
+    by_p = safe_reciprocal(np.array([1e-38, 1e-30, 1e-10], np.float32), np)
+    assert np.isfinite(by_p * by_p).all()
+    assert by_p[2] == pytest.approx(1e10, rel=1e-6)

@@ -106,8 +106,7 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     import parbals.select as select
     import parbals_bench.run.single as protocol
     from parbals.posterior.estimator import LogisticModel
-    from parbals.strategies.universes import particles as particle_universes
-    from parbals.strategies.universes import samples as universes
+    from parbals.strategies.universes import particles, samples
     from parbals_bench.run.loading import load_data
 
     clock = Stopwatch()
@@ -117,11 +116,11 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
         (protocol, "draw_candidates", "candidates"),
         (protocol, "draw_targets", "candidates"),
         (select, "select_batch_from_model", "select"),
-        (universes.Universe, "bound_pool", "bound"),
-        (universes.Universe, "score_pool", "exact"),
-        (universes.Universe, "score_points", "exact"),
-        (particle_universes, "move_population", "moves"),
-        (particle_universes.ParticleUniverses, "_cloud", "rows"),
+        (samples.Universe, "bound_pool", "bound"),
+        (samples.Universe, "score_pool", "exact"),
+        (samples.Universe, "score_points", "exact"),
+        (particles, "move_population", "moves"),
+        (particles.ParticleUniverses, "_cloud", "rows"),
     ):
         clock.wrap(owner, function, stage)
     loaders = argparse.Namespace(

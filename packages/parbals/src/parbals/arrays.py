@@ -1,4 +1,7 @@
-"""Arrays without JAX: blocks of rows, padding to size buckets, weights, memory-mapped files."""
+"""Arrays, NumPy's and any other's: blocks of rows, padding to size buckets, weights, files.
+
+Formulas that serve NumPy and JAX alike take the array module, ``xp``.
+"""
 
 import mmap
 from collections.abc import Iterator
@@ -18,6 +21,8 @@ __all__ = [
     "normalise_log_weights",
     "pad_rows",
     "release_pages",
+    "safe_reciprocal",
+    "times_log",
 ]
 
 
@@ -30,12 +35,13 @@ def bucket(size: int, smallest: int = 16) -> int:
     return max(smallest, 1 << (max(size, 1) - 1).bit_length())
 
 
-def pad_rows(array: np.ndarray, rows: int) -> np.ndarray:
+def pad_rows(array: Any, rows: int) -> Any:
     """Append zero rows until the first axis has ``rows`` entries."""
     missing = rows - len(array)
     if missing == 0:
         return array
-    return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
+    xp = array.__array_namespace__()
+    return xp.concatenate([array, xp.zeros((missing, *array.shape[1:]), array.dtype)])
 
 
 def drawn_positions(
@@ -93,3 +99,16 @@ def exact_products(xp: ModuleType) -> AbstractContextManager[Any]:
     import jax
 
     return jax.default_matmul_precision("highest")
+
+
+def safe_reciprocal(x: Any, xp: ModuleType) -> Any:
+    """1/x where x > 0 and 0 elsewhere: an event of probability zero contributes nothing.
+
+    Below 1e-18 nothing is told apart any more: products of two reciprocals stay finite in float32.
+    """
+    return xp.where(x > 0, 1.0 / xp.maximum(x, 1e-18), 0.0)
+
+
+def times_log(x: Any, xp: ModuleType) -> Any:
+    """x ln x for x ≥ 0: the smallest of numbers, added, is lost in any but 0, where it gives 0."""
+    return x * xp.log(x + np.finfo(x.dtype).tiny)

@@ -29,7 +29,7 @@ def on_host() -> bool:
     """
     if "jax" not in sys.modules and (find_spec("jax") is None or _is_obvious()):
         return True
-    from parbals.numerics import devices
+    from parbals.accelerators import devices
 
     found = devices()
     return len(found) == 1 and found[0].platform == "cpu"

@@ -6,20 +6,15 @@ import pytest
 from brute_force import linear_probs, random_probs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parbals.numerics import working_precision
-from parbals.scores.bound import argmax_certified, bound_of_block, bound_stats
+from parbals.scores.bound import _bound, argmax_certified, bound_stats
 from parbals.scores.epig import target_stats
-from parbals.scores.rows import class_rows, target_rows
+from parbals.scores.rows import class_rows
 
 
 def bounds_of(pool, target, weights, pivot=0.5):
-    dtype = pool.dtype
-    with working_precision(dtype):
-        weights = (weights / weights.sum()).astype(dtype)
-        stats = target_stats(target_rows(target), weights, len(target))
-        return np.asarray(
-            bound_of_block(class_rows(pool), weights, bound_stats(stats, weights, pivot))
-        )
+    weights = (weights / weights.sum()).astype(pool.dtype)
+    bound = bound_stats(target_stats(class_rows(target), weights), weights, pivot)
+    return _bound(class_rows(pool), weights, bound, np)
 
 
 @settings(max_examples=40, deadline=None)

@@ -5,7 +5,6 @@ import parbals
 import pytest
 from brute_force import expected_epig, linear_probs, random_probs
 from parbals.errors import SampleCollapseWarning
-from parbals.numerics import working_precision
 from parbals.strategies import sampled as module
 from parbals.strategies.sampled import _distinct, _mean_scores
 from parbals.strategies.universes.samples import PseudoLabels, ReweightedUniverses
@@ -38,13 +37,12 @@ def test_the_universe_average_converges_to_the_exact_expectation(n_classes, chos
     pool, target = random_probs(5, 8, 12, n_classes, 2.0), random_probs(6, 5, 12, n_classes, 2.0)
     exact = expected_epig(pool, target, chosen)
     n_universes = 4000
-    with working_precision(np.float64):
-        universes = ReweightedUniverses(pool, target, np.full(12, 1 / 12), n_universes, seed=0)
-        labels = PseudoLabels(seed=0)
-        for index in chosen:
-            universes.observe(index, labels.of(index, universes))
-        groups, shares = _distinct(universes.members)
-        scores = np.stack([np.asarray(u.score_pool("log"))[:8] for u in groups])
+    universes = ReweightedUniverses(pool, target, np.full(12, 1 / 12), n_universes, seed=0)
+    labels = PseudoLabels(seed=0)
+    for index in chosen:
+        universes.observe(index, labels.of(index, universes))
+    groups, shares = _distinct(universes.members)
+    scores = np.stack([u.score_pool("log") for u in groups])
     mean = shares @ scores
     error = np.sqrt((shares @ scores**2 - mean**2) / n_universes)
     z = (mean - exact) / error
@@ -231,3 +229,16 @@ def test_identical_universes_are_scored_once(samples):
     universes.observe(1, np.array([0, 0, 1, 1, 0, 0, 1, 1, 0, 0]))
     assert len({id(u) for u in universes.members}) == 4
     assert _mean_scores(universes.members, np.array([2, 3]), "log").shape == (2,)
+
+
+@pytest.mark.parametrize(("n_classes", "n_pool"), [(2, 1100), (3, 60)])
+def test_an_accelerator_chooses_the_same(n_classes, n_pool, monkeypatch):
+    """There JAX computes what NumPy does here: bounds of 1,100 points, exact scores of a few."""
+    probs = linear_probs(2, n_pool + 100, 40, n_classes, d=6, scale=0.5)
+    pool, target = probs[:n_pool], probs[n_pool:]
+    here = parbals.select_batch(pool, target, 4, n_universes=4, pending=[3], random_state=1)
+    for place in ("scores.rows", "strategies.universes.samples"):
+        monkeypatch.setattr(f"parbals.{place}.on_host", lambda: False)
+    there = parbals.select_batch(pool, target, 4, n_universes=4, pending=[3], random_state=1)
+    assert there.indices.tolist() == here.indices.tolist()
+    np.testing.assert_allclose(there.scores, here.scores, rtol=1e-9)

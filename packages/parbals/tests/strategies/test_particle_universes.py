@@ -85,7 +85,7 @@ def test_a_universe_is_the_posterior_of_a_fresh_fit_with_its_labels(
         fresh = fitted(np.concatenate([X, X_pool[:12]]), y_u, seed=1, n_samples=4000)
         expected = fresh.sample_proba(X_target)[:, :, 1]
         row = 0 if n_classes == 2 else 1
-        mean = np.asarray(member.cloud.target)[: len(X_target), row] @ member.weights
+        mean = np.asarray(member.cloud.target)[:, row] @ member.weights
         error = expected.std(axis=1) * np.sqrt(1 / member.effective_sample_size + 1 / 4000)
         z.append((mean - expected.mean(axis=1)) / error)
     assert np.sqrt(np.mean(np.square(z))) < 2.0

@@ -21,17 +21,17 @@ exhaustive scoring gives.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from parbals.numerics import safe_reciprocal
+from parbals.arrays import exact_products, safe_reciprocal
 from parbals.scores.epig import TargetStats, row_means
+from parbals.scores.rows import map_points
+from parbals.shapes import Array, Float
 
-__all__ = ["BoundStats", "Certified", "argmax_certified", "bound_of_block", "bound_stats"]
+__all__ = ["BoundStats", "Certified", "argmax_certified", "bound_of_points", "bound_stats"]
 
 _SLACK = 1e-3
 """Relative allowance for rounding in the quadratic form, far above what float32 loses there."""
@@ -49,65 +49,75 @@ class BoundStats(NamedTuple):
     smallest_h: Float[Array, ""]
 
 
-@jax.jit
+def bound_of_points(points: Any, weights: np.ndarray, stats: TargetStats) -> np.ndarray:
+    """(N,) upper bounds on the EPIG of points, which are rows (N, A, K) or give them."""
+    entries = stats.weighted.shape[0] * stats.weighted.shape[2]
+    return map_points(_bound, points, weights, bound_stats(stats, weights), entries=entries)
+
+
 def bound_stats(
-    stats: TargetStats, weights: Float[Array, " K"], pivot: Float[Array, ""] | float | None = None
+    stats: TargetStats, weights: Float[Array, " K"], pivot: float | None = None
 ) -> BoundStats:
     """Build G for targets whose centred rows are ``stats.weighted`` = w_k (q_k - q̄).
 
     The bound is tightest for candidates whose cv is the pivot; by default that of the median
     target.
     """
+    xp = stats.mean.__array_namespace__()
     rows = stats.weighted.reshape(-1, stats.weighted.shape[2])
-    variance = jnp.square(rows) @ safe_reciprocal(weights)
-    scale, variation = _scale_and_variation(stats.mean, variance.reshape(stats.mean.shape))
-    scale, variation = scale.reshape(-1), variation.reshape(-1)
+    with exact_products(xp):
+        variance = xp.square(rows) @ safe_reciprocal(weights, xp)
+    scale, variation = _scale_and_variation(stats.mean.T, variance.reshape(stats.mean.shape).T, xp)
+    scale, variation = scale.T.reshape(-1), variation.T.reshape(-1)
     real = scale > 0
     if pivot is None:
-        pivot = jnp.nan_to_num(jnp.nanmedian(jnp.where(real, variation, jnp.nan)), nan=1.0)
-    h = _h(pivot * variation)
-    gram = (rows * (h * safe_reciprocal(scale) / stats.n_targets)[:, None]).T @ rows
-    grid = jnp.asarray(_GRID, rows.dtype)
-    ratios = jnp.where(real, _h(grid[:, None] * variation) / h, 0.0)
-    return BoundStats(gram, ratios.max(axis=1), jnp.where(real, h, 1.0).min())
+        middle = xp.sort(xp.where(real, variation, xp.inf))[real.sum() // 2]
+        pivot = xp.where(real.any(), middle, 1.0)
+    h = _h(pivot * variation, xp)
+    with exact_products(xp):
+        factor = h * safe_reciprocal(scale, xp) / stats.mean.shape[1]
+        gram = (rows * factor[:, None]).T @ rows
+    grid = xp.asarray(_GRID, dtype=rows.dtype)
+    ratios = xp.where(real, _h(grid[:, None] * variation, xp) / h, 0.0)
+    return BoundStats(gram, ratios.max(axis=1), xp.where(real, h, 1.0).min())
 
 
-@jax.jit
-def bound_of_block(
-    rows: Float[Array, "N A K"], weights: Float[Array, " K"], bound: BoundStats
+def _bound(
+    rows: Float[Array, "N A K"], weights: Float[Array, " K"], bound: BoundStats, xp: ModuleType
 ) -> Float[Array, " N"]:
     """Upper bounds on the EPIG of one block of candidates."""
-    mean = row_means(rows, weights)
+    mean = row_means(rows, weights, xp)
     centred = rows - mean[:, :, None]
-    variance = jnp.square(centred) @ weights
-    flat = centred.reshape(-1, rows.shape[2])
-    form = _quadratic_form(flat, bound.gram)
-    scale, variation = _scale_and_variation(mean, variance)
-    chi2 = jnp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(scale)
+    with exact_products(xp):
+        variance = xp.square(centred) @ weights
+        form = _quadratic_form(centred.reshape(-1, rows.shape[2]), bound.gram, xp)
+    scale, variation = _scale_and_variation(mean, variance, xp)
+    chi2 = xp.maximum(form.reshape(mean.shape), 0.0) * safe_reciprocal(scale, xp)
     # Rounded up to the next grid value: the factors increase with cv.
-    place = jnp.searchsorted(jnp.asarray(_GRID, rows.dtype), variation * (1.0 + _SLACK))
-    factor = jnp.where(
+    place = xp.searchsorted(xp.asarray(_GRID, dtype=rows.dtype), variation * (1.0 + _SLACK))
+    factor = xp.where(
         place < len(_GRID),
-        bound.factors[jnp.minimum(place, len(_GRID) - 1)],
+        bound.factors[xp.minimum(place, len(_GRID) - 1)],
         1.0 / bound.smallest_h,
     )
     tight = (factor * chi2).sum(axis=1)
-    jensen = jnp.log1p(chi2.sum(axis=1) / bound.smallest_h)
-    return (1.0 + _SLACK) * jnp.minimum(tight, jensen)
+    jensen = xp.log1p(chi2.sum(axis=1) / bound.smallest_h)
+    return (1.0 + _SLACK) * xp.minimum(tight, jensen)
 
 
-def _quadratic_form(z: Float[Array, "n K"], gram: Float[Array, "K K"]) -> Float[Array, " n"]:
+def _quadratic_form(
+    z: Float[Array, "n K"], gram: Float[Array, "K K"], xp: ModuleType
+) -> Float[Array, " n"]:
     """zᵀ G z of every row.
 
     G is symmetric: blocks above its diagonal are left out, those below count twice.
     """
     size = -(-z.shape[1] // _GRAM_BLOCKS)
-    form = jnp.zeros(len(z), z.dtype)
+    form = xp.zeros(len(z), z.dtype)
     for start in range(0, z.shape[1], size):
         columns = slice(start, start + size)
-        below = jnp.concatenate([gram[columns, columns], 2.0 * gram[start + size :, columns]])
-        product = jnp.matmul(z[:, start:], below, precision=jax.lax.Precision.HIGHEST)
-        form += (product * z[:, columns]).sum(axis=1)
+        below = xp.concatenate([gram[columns, columns], 2.0 * gram[start + size :, columns]])
+        form += xp.einsum("nk,nk->n", z[:, start:] @ below, z[:, columns])
     return form
 
 
@@ -165,20 +175,22 @@ def argmax_certified(
     return Certified(winner, float(best), n_scored, n_evaluations)
 
 
-def _scale_and_variation(mean: Array, variance: Array) -> tuple[Array, Array]:
+def _scale_and_variation(
+    mean: Float[Array, "N A"], variance: Float[Array, "N A"], xp: ModuleType
+) -> tuple[Float[Array, "N A"], Float[Array, "N A"]]:
     """Normaliser of χ² and largest coefficient of variation of each row.
 
     Two classes (one row) stand for all four cells: χ² = c²/(p(1-p) q(1-q)). Otherwise a row is one
     class.
     """
-    deviation = jnp.sqrt(jnp.maximum(variance, 0.0))
+    deviation = xp.sqrt(xp.maximum(variance, 0.0))
     if mean.shape[1] == 1:
-        return mean * (1.0 - mean), deviation * safe_reciprocal(jnp.minimum(mean, 1.0 - mean))
-    return mean, deviation * safe_reciprocal(mean)
+        return mean * (1.0 - mean), deviation * safe_reciprocal(xp.minimum(mean, 1.0 - mean), xp)
+    return mean, deviation * safe_reciprocal(mean, xp)
 
 
-def _h(tau: Array) -> Array:
-    clipped = jnp.clip(tau, 1e-2, 1.0 - 1e-6)
-    exact = ((1.0 - clipped) * jnp.log1p(-clipped) + clipped) / jnp.square(clipped)
+def _h(tau: Float[Array, "..."], xp: ModuleType) -> Float[Array, "..."]:
+    clipped = xp.clip(tau, 1e-2, 1.0 - 1e-6)
+    exact = ((1.0 - clipped) * xp.log1p(-clipped) + clipped) / xp.square(clipped)
     # Below 1e-2 the quotient loses digits in float32; h increases, so its value there is a bound.
-    return jnp.where(tau >= 1.0 - 1e-6, 1.0, exact)
+    return xp.where(tau >= 1.0 - 1e-6, 1.0, exact)

@@ -14,28 +14,31 @@ and keeps low-precision matrix units accurate, because what is multiplied is cen
 need only c_11: the other three cells are ±c_11, so scoring is one matrix product.
 """
 
-from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from parbals.numerics import working_precision
-from parbals.scores.losses import LOSSES, Loss, Stakes, gain_of_table
-from parbals.scores.rows import pool_block, pool_blocks, target_chunk, target_rows
+from parbals.arrays import block_rows, exact_products
+from parbals.scores.losses import LOSSES, Loss, Stakes, gain_on_targets
+from parbals.scores.rows import class_rows, map_points
+from parbals.shapes import Array, Float
 from parbals.validate import check_choice, check_probs, check_same_samples, check_samples
 
-__all__ = ["TargetStats", "epig", "epig_of_block", "epig_scores", "row_means", "target_stats"]
+__all__ = ["TargetStats", "epig", "epig_of_points", "epig_scores", "row_means", "target_stats"]
+
+_COLUMNS = 512
+"""(target, class) pairs that a block of candidates is multiplied with at once by NumPy."""
+_STRIP = 1 << 16
+"""Entries of the table of pairs whose logarithms are taken at once: all that is held of them stays
+in a core's cache."""
 
 
 class TargetStats(NamedTuple):
-    """What scoring needs of the target set under one set of weights: M' padded targets, A rows."""
+    """What scoring needs of the target set under one set of weights."""
 
-    weighted: Float[Array, "M A K"]  # w_k (q_k - q̄)
-    mean: Float[Array, "M A"]  # q̄
-    n_targets: Float[Array, ""]  # M without padding
+    weighted: Float[Array, "A M K"]  # w_k (q_k - q̄)
+    mean: Float[Array, "A M"]  # q̄
     stakes: Stakes | None = None
 
 
@@ -68,65 +71,70 @@ def epig_scores(
 ) -> np.ndarray:
     """:func:`epig` of samples and weights that have been checked."""
     dtype = np.result_type(pool, target)
-    with working_precision(dtype):
-        small = weights.astype(dtype)
-        rows = target_rows(target.astype(dtype, copy=False))
-        stats = target_stats(rows, small, len(target), stakes)
-        block = pool_block(len(pool), len(target), stats.mean.shape[1])
-        # Dispatched without waiting: the next block is laid out while this one is scored.
-        parts = [
-            epig_of_block(padded.astype(dtype, copy=False), small, stats, loss=loss)
-            for padded in pool_blocks(pool, block)
-        ]
-        return np.concatenate([np.asarray(part) for part in parts])[: len(pool)]
+    weights = weights.astype(dtype)
+    stats = target_stats(class_rows(target).astype(dtype, copy=False), weights, stakes)
+    return epig_of_points(class_rows(pool).astype(dtype, copy=False), weights, stats, loss)
 
 
-@jax.jit
 def target_stats(
-    rows: Float[Array, "M A K"],
-    weights: Float[Array, " K"],
-    n_targets: Any,
-    stakes: Stakes | None = None,
+    rows: Float[Array, "M A K"], weights: Float[Array, " K"], stakes: Stakes | None = None
 ) -> TargetStats:
     """Centre the target rows under the weights, once for all candidates."""
-    mean = row_means(rows, weights)
-    centred = weights * (rows - mean[:, :, None])
-    stakes = jax.tree.map(lambda part: jnp.asarray(part, rows.dtype), stakes)
-    return TargetStats(centred, mean, jnp.asarray(n_targets, rows.dtype), stakes)
+    xp = rows.__array_namespace__()
+    by_class = rows.swapaxes(0, 1)
+    mean = row_means(by_class, weights, xp)
+    if stakes is not None:
+        stakes = Stakes(*(x if x is None else np.asarray(x, rows.dtype) for x in stakes))
+    return TargetStats(weights * (by_class - mean[:, :, None]), mean, stakes)
 
 
-def row_means(rows: Float[Array, "N A K"], weights: Float[Array, " K"]) -> Float[Array, "N A"]:
+def row_means(
+    rows: Float[Array, "n m K"], weights: Float[Array, " K"], xp: ModuleType
+) -> Float[Array, "n m"]:
     """Σ_k w_k p_k of every row."""
-    return jnp.matmul(rows, weights, precision=jax.lax.Precision.HIGHEST)
+    with exact_products(xp):
+        return rows @ weights
 
 
-@partial(jax.jit, static_argnames=("loss",))
-def epig_of_block(
+def epig_of_points(points: Any, weights: np.ndarray, stats: TargetStats, loss: Loss) -> np.ndarray:
+    """(N,) EPIG of points, which are rows (N, A, K) or give them by ``points[rows]``."""
+    n_rows, n_targets = stats.mean.shape
+    # A quarter: products of larger matrices are quicker, and what follows them is done in strips.
+    entries = max(1, n_rows * min(n_rows * n_targets, _COLUMNS) // 4)
+    return map_points(_epig, points, weights, stats, entries=entries, loss=loss)
+
+
+def _epig(
     rows: Float[Array, "N A K"],
     weights: Float[Array, " K"],
     stats: TargetStats,
     *,
-    loss: Loss = "log",
+    loss: Loss,
+    xp: ModuleType,
 ) -> Float[Array, " N"]:
-    """EPIG of one block of candidates; the largest thing held is a block × a chunk of targets."""
+    """EPIG of one block of candidates."""
     n_points, n_rows, n_samples = rows.shape
-    mean = row_means(rows, weights)
-    centred = (rows - mean[:, :, None]).reshape(n_points * n_rows, n_samples)
-    chunk = target_chunk(stats.weighted.shape[0], n_rows)
-    gain = gain_of_table(loss, n_rows, stats.stakes)
-
-    def add_chunk(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
-        weighted, target_mean = part
-        covariance = jnp.matmul(
-            centred,
-            weighted.reshape(chunk * n_rows, n_samples).T,
-            precision=jax.lax.Precision.HIGHEST,
+    n_targets = stats.mean.shape[1]
+    mean = row_means(rows, weights, xp)
+    centred = (rows - mean[:, :, None]).reshape(-1, n_samples)
+    chunk = max(1, _COLUMNS // n_rows) if xp is np else n_targets
+    total = xp.zeros(n_points, rows.dtype)
+    for targets in block_rows(n_targets, chunk):
+        with exact_products(xp):
+            table = centred @ stats.weighted[:, targets].reshape(-1, n_samples).T
+        at = stats.mean[:, targets]
+        strip = max(1, _STRIP // (n_rows * table.shape[1])) if xp is np else n_points
+        total += xp.concatenate(
+            [
+                gain_on_targets(
+                    table[n_rows * part.start : n_rows * part.stop],
+                    mean[part],
+                    at,
+                    loss,
+                    stats.stakes,
+                    xp,
+                )
+                for part in block_rows(n_points, strip)
+            ]
         )
-        return total + gain(covariance, mean, target_mean), None
-
-    parts = (
-        stats.weighted.reshape(-1, chunk, n_rows, n_samples),
-        stats.mean.reshape(-1, chunk, n_rows),
-    )
-    total, _ = jax.lax.scan(add_chunk, jnp.zeros(n_points, rows.dtype), parts)
-    return jnp.maximum(total, 0.0) / stats.n_targets
+    return xp.maximum(total, 0.0) / n_targets

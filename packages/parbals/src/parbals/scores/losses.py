@@ -26,73 +26,86 @@ and the score of x̂ is its mean over the target set.
 Everything is written in the covariance c_ab = P_ab - P_a P_b, so that nothing large is subtracted.
 """
 
-from collections.abc import Callable
-from functools import partial
+from types import ModuleType
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float
-
-from parbals.numerics import safe_reciprocal
+from parbals.arrays import safe_reciprocal
+from parbals.shapes import Array, Float
 from parbals.types import LOSSES, Loss, Stakes
 
-__all__ = ["LOSSES", "Loss", "Stakes", "error_reduction", "gain_of_table"]
+__all__ = ["LOSSES", "Loss", "Stakes", "gain_on_targets"]
 
 
-def gain_of_table(
-    loss: Loss, n_rows: int, stakes: Stakes | None = None
-) -> Callable[[Array, Array, Array], Array]:
-    """(covariance table, means of candidates, means of targets) → (N,) gains over all targets."""
+def gain_on_targets(
+    covariance: Float[Array, "NA AM"],
+    mean: Float[Array, "N A"],
+    target_mean: Float[Array, "A M"],
+    loss: Loss,
+    stakes: Stakes | None,
+    xp: ModuleType,
+) -> Float[Array, " N"]:
+    """(N,) gains of candidates on all targets together, from the covariances of their labels.
+
+    A candidate has a row for each class, a target a column for each; of two classes one (A = 1).
+    """
+    n_points, n_rows = mean.shape
     if loss == "log":
-        return _two_class_information if n_rows == 1 else _class_information
-    return partial(_two_class_error if n_rows == 1 else _class_error, stakes=stakes)
+        information = _two_class_information if n_rows == 1 else _class_information
+        return information(covariance, mean, target_mean, xp)
+    if n_rows == 1:
+        return _two_class_error(covariance, mean, target_mean[0], stakes, xp).sum(axis=1)
+    table = covariance.reshape(n_points, n_rows, n_rows, -1)
+    return _class_error(table, mean, target_mean, stakes, xp)
 
 
-def _gain(t: Array) -> Array:
+def _gain(t: Float[Array, "n m"], xp: ModuleType) -> Float[Array, "n m"]:
     """g(t) = (1+t) ln(1+t) - t, evaluated throughout at the rounded 1+t so that its errors cancel.
 
-    A floor far below rounding stands in for 0 ln 0 = 0; a branch there would triple the cost.
+    A floor far below rounding stands in for 0 ln 0 = 0; a branch there would triple the cost. NumPy
+    is quicker to compare rows with a row than with a number. Where t is NumPy's, it is written to.
     """
-    u = jnp.maximum(1.0 + t, 1e-30)
-    return u * jnp.log(u) - (u - 1.0)
+    t += 1.0
+    u = xp.maximum(t, xp.full(t.shape[1], 1e-30, t.dtype))
+    gain = xp.log(u)
+    gain *= u
+    u -= 1.0
+    gain -= u
+    return gain
 
 
 def _two_class_information(
-    covariance: Float[Array, "N M"], mean: Float[Array, "N 1"], target_mean: Float[Array, "M 1"]
+    covariance: Float[Array, "N M"],
+    mean: Float[Array, "N 1"],
+    target_mean: Float[Array, "1 M"],
+    xp: ModuleType,
 ) -> Float[Array, " N"]:
-    p, q = mean, target_mean[:, 0]
+    p, q = mean, target_mean[0]
     p0, q0 = 1.0 - p, 1.0 - q
-    by_p, by_p0 = safe_reciprocal(p), safe_reciprocal(p0)
-    by_class_1, by_class_0 = covariance * safe_reciprocal(q), covariance * safe_reciprocal(q0)
-    total = p * (q * _gain(by_class_1 * by_p) + q0 * _gain(-by_class_0 * by_p))
-    total += p0 * (q * _gain(-by_class_1 * by_p0) + q0 * _gain(by_class_0 * by_p0))
-    # A product with ones sums rows faster than XLA's reduction on a processor.
-    return total @ jnp.ones(len(q), total.dtype)
+    by_p, by_p0 = safe_reciprocal(p, xp), safe_reciprocal(p0, xp)
+    by_1, by_0 = covariance * safe_reciprocal(q, xp), covariance * safe_reciprocal(q0, xp)
+    given_1 = _gain(by_1 * by_p, xp) @ q + _gain(by_0 * -by_p, xp) @ q0
+    given_0 = _gain(by_1 * -by_p0, xp) @ q + _gain(by_0 * by_p0, xp) @ q0
+    return p[:, 0] * given_1 + p0[:, 0] * given_0
 
 
 def _class_information(
-    covariance: Float[Array, "NA MA"], mean: Float[Array, "N A"], target_mean: Float[Array, "M A"]
+    covariance: Float[Array, "NA AM"],
+    mean: Float[Array, "N A"],
+    target_mean: Float[Array, "A M"],
+    xp: ModuleType,
 ) -> Float[Array, " N"]:
-    p, q = mean.reshape(-1, 1), target_mean.reshape(1, -1)
-    ratio = covariance * safe_reciprocal(p) * safe_reciprocal(q)
-    return (p * (q * _gain(ratio)).sum(axis=1, keepdims=True)).reshape(mean.shape).sum(axis=1)
+    p, q = mean.reshape(-1, 1), target_mean.reshape(-1)
+    ratio = covariance * safe_reciprocal(q, xp)
+    ratio *= safe_reciprocal(p, xp)
+    return (p[:, 0] * (_gain(ratio, xp) @ q)).reshape(mean.shape).sum(axis=1)
 
 
 def _two_class_error(
     covariance: Float[Array, "N M"],
-    mean: Float[Array, "N 1"],
-    target_mean: Float[Array, "M 1"],
+    p: Float[Array, "N 1"],
+    q: Float[Array, " M"],
     stakes: Stakes | None,
-) -> Float[Array, " N"]:
-    gain = error_reduction(mean, target_mean[:, 0], covariance, stakes)
-    return gain @ jnp.ones(len(target_mean), covariance.dtype)
-
-
-def error_reduction(
-    p: Float[Array, "..."],
-    q: Float[Array, "..."],
-    covariance: Float[Array, "..."],
-    stakes: Stakes | None = None,
-) -> Float[Array, "..."]:
+    xp: ModuleType,
+) -> Float[Array, "N M"]:
     """Gain of each pair of two-class labels with means p (candidate) and q (target).
 
     Margins, with W = w_0 + w_1: s = W q - w_0 now, u = p s + W c and v = (1-p) s - W c after each
@@ -101,30 +114,29 @@ def error_reduction(
     """
     against, total = (1.0, 2.0) if stakes is None else (stakes.values[0], stakes.values.sum())
     s = total * q - against
-    crossed = total * covariance * jnp.where(s < 0, -1.0, 1.0)
-    margin = jnp.abs(s)
-    gain = jnp.maximum(-(p * margin + crossed), crossed - (1.0 - p) * margin)
-    # A padding target has mean 0 and no covariance: its margin is w_0 and its gain 0.
-    return jnp.maximum(gain, 0.0)
+    crossed = covariance * (total * xp.where(s < 0, -1.0, 1.0))
+    margin = xp.abs(s)
+    gain = xp.maximum(-(p * margin + crossed), crossed - (1.0 - p) * margin)
+    return xp.maximum(gain, 0.0)
 
 
 def _class_error(
-    covariance: Float[Array, "NA MA"],
+    table: Float[Array, "N A A M"],
     mean: Float[Array, "N A"],
-    target_mean: Float[Array, "M A"],
+    target_mean: Float[Array, "A M"],
     stakes: Stakes | None,
+    xp: ModuleType,
 ) -> Float[Array, " N"]:
-    (n_points, n_rows), n_targets = mean.shape, len(target_mean)
-    table = covariance.reshape(n_points, n_rows, n_targets, n_rows)
     if stakes is not None and stakes.mark is not None:
-        return _error_of_one(table @ stakes.mark, mean, target_mean @ stakes.mark, stakes)
+        of_one = xp.einsum("nabm,b->nam", table, stakes.mark)
+        return _error_of_one(of_one, mean, stakes.mark @ target_mean, stakes, xp)
     if stakes is not None:
-        table, target_mean = stakes.values * table, stakes.values * target_mean
-    best = jnp.argmax(target_mean, axis=1)
-    behind = target_mean - jnp.take_along_axis(target_mean, best[:, None], axis=1)  # P_b - P_b* ≤ 0
-    moved = table - jnp.take_along_axis(table, best[None, None, :, None], axis=3)
-    changed = jnp.max(mean[:, :, None, None] * behind + moved, axis=3)  # ≥ 0, reached at b*
-    return changed.sum(axis=(1, 2))
+        table, target_mean = stakes.values[:, None] * table, stakes.values[:, None] * target_mean
+    best = target_mean.argmax(axis=0)[None]
+    behind = target_mean - xp.take_along_axis(target_mean, best, axis=0)  # P_b - P_b* ≤ 0
+    moved = table - xp.take_along_axis(table, best[None, None], axis=2)
+    moved += mean[:, :, None, None] * behind
+    return moved.max(axis=2).sum(axis=(1, 2))  # each ≥ 0, reached at b*
 
 
 def _error_of_one(
@@ -132,12 +144,13 @@ def _error_of_one(
     mean: Float[Array, "N A"],
     q: Float[Array, " M"],
     stakes: Stakes,
+    xp: ModuleType,
 ) -> Float[Array, " N"]:
     """Decisions for or against a class of probability q: s = W q - w and u_a = p_a s + W c_a add
-    up as in :func:`error_reduction`, and those that changed sides are the gain.
+    up as with two classes, and those that changed sides are the gain.
     """
     own = stakes.values @ stakes.mark
     total = own + (stakes.values * (1.0 - stakes.mark)).max()
     s = total * q - (total - own)
     after = mean[:, :, None] * s + total * covariance
-    return jnp.maximum(jnp.where(s < 0, after, -after), 0.0).sum(axis=(1, 2))
+    return xp.maximum(xp.where(s < 0, after, -after), 0.0).sum(axis=(1, 2))

@@ -1,61 +1,79 @@
-"""Predictive samples laid out for scoring: a row of K numbers for each point and free class.
+"""Predictive samples laid out for scoring, and scores of them, block by block.
 
-Two classes need one row a point (p of class 1; the other follows), C > 2 classes need C. Rows are
-padded to whole blocks with zeros, which every score maps to a contribution of zero.
+Two classes need one row of K numbers a point (p of class 1; the other follows), C > 2 classes need
+C. A score is a formula over an array module: NumPy computes it on the threads of this CPU, JAX
+where there is an accelerator.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
 from parbals.arrays import block_rows, bucket, pad_rows
+from parbals.machine import on_host, several_threads
+from parbals.shapes import Array, Float
 
-__all__ = [
-    "class_rows",
-    "padded_targets",
-    "pool_block",
-    "pool_blocks",
-    "target_chunk",
-    "target_rows",
-]
+__all__ = ["class_rows", "map_points", "placed", "precision_of"]
 
-_TABLE_ENTRIES = 1 << 20
-"""Entries of the largest table of (candidate, class) × (target, class) pairs that is held at once:
-4 MB, so that it stays in cache between the matrix product and the logarithms."""
+_HOST_ENTRIES, _DEVICE_ENTRIES = 1 << 17, 1 << 23
+"""Numbers that a score holds for one block of points: on a CPU as many as its cache keeps."""
 
 
-def class_rows(probs: np.ndarray) -> np.ndarray:
-    """(N, A, K) from predictive samples (N, K, C): A = 1 for two classes, else C."""
+def class_rows(probs: Float[Array, "N K C"]) -> Float[Array, "N A K"]:
+    """Rows from predictive samples: A = 1 for two classes, else C."""
     if probs.shape[2] == 2:
         return np.ascontiguousarray(probs[:, :, 1])[:, None, :]
     return np.ascontiguousarray(probs.swapaxes(1, 2))
 
 
-def target_chunk(n_targets: int, n_rows: int) -> int:
-    """How many targets are scored against at once."""
-    return min(bucket(n_targets), 1024 if n_rows == 1 else 64)
+def precision_of(dtype: Any) -> AbstractContextManager[Any]:
+    """Compute in a precision; JAX must be told, NumPy goes by its arrays."""
+    if on_host():
+        return nullcontext()
+    from parbals.accelerators import working_precision
+
+    return working_precision(np.dtype(dtype))
 
 
-def pool_block(n_pool: int, n_targets: int, n_rows: int) -> int:
-    """How many candidates are scored at once, so that the table of pairs stays small."""
-    return min(
-        bucket(n_pool), max(8, _TABLE_ENTRIES // (target_chunk(n_targets, n_rows) * n_rows**2))
-    )
+def placed(array: np.ndarray) -> Any:
+    """The array where scores of it are computed: here, or on the accelerator."""
+    if on_host():
+        return array
+    from jax import device_put
+
+    with precision_of(array.dtype):
+        return device_put(array)
 
 
-def padded_targets(n_targets: int, n_rows: int) -> int:
-    """M', the number of targets padded to whole chunks."""
-    chunk = target_chunk(n_targets, n_rows)
-    return -(-n_targets // chunk) * chunk
+def map_points(
+    score: Callable[..., Any], points: Any, *more: Any, entries: int | None = None, **options: Any
+) -> np.ndarray:
+    """A score (N,) of every point, block by block, in the precision of the points.
 
+    Args:
+        score: a function of a block of points, of ``more``, of ``options`` and of ``xp``.
+        points: an array of N points, or anything that gives blocks of one by ``points[rows]``.
+        more: arrays that every block needs, such as weights (K,).
+        entries: how many numbers the score holds for a point; those of the point if not given.
+        options: what a compiled program is for, such as the loss.
+    """
+    entries = int(np.prod(points.shape[1:])) if entries is None else entries
+    if on_host():
+        blocks = list(block_rows(len(points), max(1, _HOST_ENTRIES // entries)))
+        if len(blocks) == 1:  # to find the threads takes longer
+            return np.asarray(score(points[blocks[0]], *more, xp=np, **options))
+        with several_threads() as workers:
+            parts = workers.map(lambda rows: score(points[rows], *more, xp=np, **options), blocks)
+        return np.concatenate(parts)
+    from parbals.accelerators import compiled
 
-def target_rows(probs: np.ndarray) -> np.ndarray:
-    """Class rows of the target set (M', A, K)."""
-    rows = class_rows(probs)
-    return pad_rows(rows, padded_targets(*rows.shape[:2]))
-
-
-def pool_blocks(probs: np.ndarray, block: int) -> Iterator[np.ndarray]:
-    """Class rows of the pool, one padded block (block, A, K) at a time."""
-    for rows in block_rows(len(probs), block):
-        yield pad_rows(class_rows(probs[rows]), block)
+    block = min(bucket(len(points)), max(16, 1 << (_DEVICE_ENTRIES // entries).bit_length()))
+    with precision_of(points.dtype):
+        # Dispatched without waiting: the next block is laid out while this one is scored.
+        parts = [
+            compiled(score, **options)(pad_rows(points[rows], block), *more)
+            for rows in block_rows(len(points), block)
+        ]
+        return np.concatenate([np.asarray(part) for part in parts])[: len(points)]

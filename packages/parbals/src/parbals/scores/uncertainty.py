@@ -1,14 +1,13 @@
 """Scores that need the pool alone: BALD, and the classical measures of an averaged prediction."""
 
-from collections.abc import Callable
-from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from parbals.arrays import block_rows, bucket, exact_products, pad_rows
-from parbals.machine import on_host, several_threads
+from parbals.arrays import exact_products, times_log
+from parbals.scores.rows import map_points
+from parbals.shapes import Array, Float
 from parbals.validate import check_samples
 
 __all__ = [
@@ -17,16 +16,10 @@ __all__ = [
     "confidence_scores",
     "entropy_scores",
     "least_confidence",
-    "map_points",
     "margin",
     "margin_scores",
     "predictive_entropy",
-    "times_log",
 ]
-
-_BLOCK_ENTRIES = 1 << 21
-_CACHED_ENTRIES = 1 << 17
-Score = Callable[..., Any]
 
 
 def bald(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
@@ -57,70 +50,34 @@ def margin(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
 
 
 def bald_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return map_points(_bald, probs, weights)
+    return map_points(_bald, probs, weights.astype(probs.dtype))
 
 
 def entropy_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return map_points(_entropy, probs, weights)
+    return map_points(_entropy, probs, weights.astype(probs.dtype))
 
 
 def confidence_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return map_points(_least_confidence, probs, weights)
+    return map_points(_least_confidence, probs, weights.astype(probs.dtype))
 
 
 def margin_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return map_points(_margin, probs, weights)
+    return map_points(_margin, probs, weights.astype(probs.dtype))
 
 
-def map_points(
-    score: Score, probs: np.ndarray, *more: np.ndarray, entries: int | None = None
-) -> np.ndarray:
-    """A score of every point of (N, K, C), block by block, in the precision of the samples.
-
-    On a CPU by NumPy: to load JAX takes longer than to score ten thousand points.
-
-    Args:
-        score: a function of a block (n, K, C), of ``more``, and of the array module.
-        more: arrays that every block needs, such as weights (K,).
-        entries: how many numbers the score holds for a point; K·C if not given.
-    """
-    entries = int(np.prod(probs.shape[1:])) if entries is None else entries
-    more = tuple(array.astype(probs.dtype) for array in more)
-    if on_host():
-        blocks = list(block_rows(len(probs), max(1, _CACHED_ENTRIES // entries)))
-        if len(blocks) == 1:  # to find the threads takes longer
-            return np.asarray(score(probs, *more, np))
-        with several_threads() as workers:
-            parts = workers.map(lambda rows: score(probs[rows], *more, np), blocks)
-        return np.concatenate(parts)
-    from parbals.numerics import working_precision
-
-    block = min(bucket(len(probs)), max(16, 1 << (_BLOCK_ENTRIES // entries).bit_length()))
-    with working_precision(probs.dtype):
-        # Dispatched without waiting: the next block is laid out while this one is scored.
-        parts = [
-            _compiled(score)(pad_rows(probs[rows], block), *more)
-            for rows in block_rows(len(probs), block)
-        ]
-        return np.concatenate(parts)[: len(probs)]
+# One block, of NumPy or JAX.
 
 
-@cache
-def _compiled(score: Score) -> Callable[..., Any]:
-    import jax
-
-    return jax.jit(lambda *arrays: score(*arrays, jax.numpy))
-
-
-# One block: samples (N, K, C) and weights (K,), of NumPy or JAX.
-
-
-def _mean(probs: Any, weights: Any, xp: ModuleType) -> Any:
+def _mean(
+    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
+) -> Float[Array, "N C"]:
     with exact_products(xp):
         return weights @ probs  # (N, C)
 
 
-def _bald(probs: Any, weights: Any, xp: ModuleType) -> Any:
+def _bald(
+    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
+) -> Float[Array, " N"]:
     mean = _mean(probs, weights, xp)
     counts = mean > np.finfo(mean.dtype).tiny  # whose reciprocal is finite
     ratio = probs * xp.where(counts, 1.0 / xp.where(counts, mean, 1.0), 0.0)[:, None, :]
@@ -129,19 +86,20 @@ def _bald(probs: Any, weights: Any, xp: ModuleType) -> Any:
     return xp.maximum((mean * _mean(divergence, weights, xp)).sum(axis=1), 0.0)
 
 
-def _entropy(probs: Any, weights: Any, xp: ModuleType) -> Any:
+def _entropy(
+    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
+) -> Float[Array, " N"]:
     return -times_log(_mean(probs, weights, xp), xp).sum(axis=1)
 
 
-def _least_confidence(probs: Any, weights: Any, xp: ModuleType) -> Any:
+def _least_confidence(
+    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
+) -> Float[Array, " N"]:
     return 1.0 - _mean(probs, weights, xp).max(axis=1)
 
 
-def _margin(probs: Any, weights: Any, xp: ModuleType) -> Any:
+def _margin(
+    probs: Float[Array, "N K C"], weights: Float[Array, " K"], xp: ModuleType
+) -> Float[Array, " N"]:
     ordered = xp.sort(_mean(probs, weights, xp), axis=1)
     return 1.0 - (ordered[:, -1] - ordered[:, -2])
-
-
-def times_log(x: Any, xp: ModuleType) -> Any:
-    """x ln x for x ≥ 0: the smallest of numbers, added, is lost in any but 0, where it gives 0."""
-    return x * xp.log(x + np.finfo(x.dtype).tiny)

@@ -17,20 +17,24 @@ one are computed again.
 """
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from parbals.arrays import bucket, effective_sample_size, exact_products, pad_rows
+from parbals.arrays import bucket, effective_sample_size, exact_products, pad_rows, times_log
 from parbals.machine import on_host
 from parbals.randomness import derive_generator
-from parbals.scores.uncertainty import bald_scores, entropy_scores, map_points, times_log
+from parbals.scores.bound import argmax_certified
+from parbals.scores.rows import map_points
+from parbals.scores.uncertainty import bald_scores, entropy_scores
+from parbals.shapes import Array, Float
+from parbals.strategies.greedy import Step, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = ["Configurations", "select_batchbald"]
 
-_CANDIDATES = 512
+_LEADERS = 512
+"""Points that are scored before any is ruled out."""
 _SLACK = 1e-5
 """Nats that float32 may lose between the bound of an earlier step and the value now, with room."""
 
@@ -79,94 +83,80 @@ class Configurations:
 
 def select_batchbald(problem: Problem) -> Batch:
     """The score of a point is what its label adds, in nats, to the labels of those before it."""
-    probs = problem.require_probs()
-    generator = derive_generator(problem.seed, "batchbald")
-    configurations = Configurations(problem.weights, problem.n_configurations, generator)
-    for index in problem.pending:
-        configurations.extend(probs[index])
-    table = _GainTable(probs, problem.weights)
-    bounds = table.bald.copy()
-    free = problem.candidates()
-    chosen, scores, sample_sizes, n_exact = [], [], [], []
-    start = configurations.probability, configurations.weights
-    for step in range(problem.batch_size):
-        gains, n_scored = _scored(table, configurations, bounds, free)
-        problem.show(lambda: _all_gains(table, configurations))
-        index = int(np.where(free, gains, -np.inf).argmax())
-        bounds = np.minimum(bounds, gains) if configurations.exact else bounds
-        chosen.append(index)
-        scores.append(float(gains[index]))
-        sample_sizes.append(
-            float(configurations.probability @ effective_sample_size(configurations.weights))
-        )
-        n_exact.append(n_scored)
-        free[index] = False
-        if step < problem.batch_size - 1:
-            configurations.extend(probs[index])
-    initial = table.gains(np.array(chosen), *start)
+    search = _Search(problem)
+    steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
+    chosen = np.array([step.index for step in steps])
     return batch_of(
         problem,
-        np.array(chosen),
-        np.array(scores),
-        initial_scores=initial,
-        effective_sample_size=np.array(sample_sizes),
-        n_exact=np.array(n_exact),
+        chosen,
+        np.array([step.score for step in steps]),
+        initial_scores=search.gains(chosen, *search.start),
+        effective_sample_size=np.array([step.sample_size for step in steps]),
+        n_exact=np.array([step.n_scored for step in steps]),
     )
 
 
-def _scored(
-    table: "_GainTable", configurations: Configurations, bounds: np.ndarray, free: np.ndarray
-) -> tuple[np.ndarray, int]:
-    """Gains (N,) of points that can be the best, bounds of the others; how many were scored."""
-    state = configurations.probability, configurations.weights
-    order = np.flatnonzero(free)
-    order = order[np.argsort(-bounds[order], kind="stable")]
-    gains = np.full(len(bounds), -np.inf)
-    best, done = -np.inf, 0
-    while done < len(order) and (not configurations.exact or bounds[order[done]] >= best - _SLACK):
-        part = order[done : done + _CANDIDATES]
-        gains[part] = table.gains(part, *state)
-        best = max(best, gains[part].max())
-        done += len(part)
-    rest = order[done:]
-    gains[rest] = bounds[rest]
-    return gains, done
+class _Search:
+    """Label configurations of the partial batch for the greedy loop, and what a point adds."""
 
-
-def _all_gains(table: "_GainTable", configurations: Configurations) -> np.ndarray:
-    every = np.arange(len(table.bald))
-    return table.gains(every, configurations.probability, configurations.weights)
-
-
-class _GainTable:
-    """What a pool point adds under given configurations."""
-
-    def __init__(self, probs: np.ndarray, weights: np.ndarray) -> None:
-        self.bald = bald_scores(probs, weights).astype(np.float64)
+    def __init__(self, problem: Problem) -> None:
+        probs, weights = problem.require_probs(), problem.weights
+        generator = derive_generator(problem.seed, "batchbald")
+        self._problem, self._probs = problem, probs
+        self._configurations = Configurations(weights, problem.n_configurations, generator)
+        self._bald = bald_scores(probs, weights).astype(np.float64)
         # Σ_k w_k H(Y_x|θ_k)
-        self._given = entropy_scores(probs, weights).astype(np.float64) - self.bald
-        self._probs = probs
+        self._given = entropy_scores(probs, weights).astype(np.float64) - self._bald
+        self._bounds = self._bald.copy()
+        self.start: tuple[np.ndarray, ...] = ()  # configurations before the first choice
+
+    def observe(self, index: int) -> None:
+        self._configurations.extend(self._probs[index])
+
+    def best(self, free: np.ndarray) -> Step:
+        now = self._configurations
+        state = now.probability, now.weights
+        self.start = self.start or state
+        # Drawn configurations do not bound each other: there every point is scored.
+        most = np.log(self._probs.shape[2]) + 1.0
+        bounds = self._bounds if now.exact else np.full(len(free), most)
+
+        def score(_: int, indices: np.ndarray) -> np.ndarray:
+            gains = self.gains(indices, *state)
+            if now.exact:
+                self._bounds[indices] = np.minimum(self._bounds[indices], gains)
+            return gains
+
+        best = argmax_certified(bounds[None] + _SLACK, np.ones(1), free, score, _LEADERS)
+        self._problem.show(lambda: self.gains(np.arange(len(free)), *state))
+        size = float(now.probability @ effective_sample_size(now.weights))
+        return Step(best.winner, best.score, best.n_scored, size)
 
     def gains(
         self, indices: np.ndarray, probability: np.ndarray, weights: np.ndarray
     ) -> np.ndarray:
         """Σ_y P(y) H(Y_x|y) - Σ_k w_k H(Y_x|θ_k) of the given points."""
         if len(probability) == 1:
-            return self.bald[indices]
+            return self._bald[indices]
         # A compiled program is for one number of configurations; NumPy takes any.
         size = len(probability) if on_host() else bucket(len(probability))
         entropies = map_points(
             _mean_entropy,
             self._probs[indices],
-            pad_rows(probability, size),
-            pad_rows(weights, size),
+            pad_rows(probability, size).astype(self._probs.dtype),
+            pad_rows(weights, size).astype(self._probs.dtype),
             entries=max(size, self._probs.shape[1]) * self._probs.shape[2],
         )
         return np.maximum(entropies - self._given[indices], 0.0)
 
 
-def _mean_entropy(probs: Any, probability: Any, weights: Any, xp: ModuleType) -> Any:
-    """Σ_y P(y) H(Y_x | y) of points (n, K, C), given P(y) (S,) and the weights w_k(y) (S, K)."""
+def _mean_entropy(
+    probs: Float[Array, "n K C"],
+    probability: Float[Array, " S"],
+    weights: Float[Array, "S K"],
+    xp: ModuleType,
+) -> Float[Array, " n"]:
+    """Σ_y P(y) H(Y_x | y) of points, given P(y) and the weights w_k(y)."""
     n_points, n_samples, n_classes = probs.shape
     # Of two classes one is enough: the other follows.
     rows = probs[:, :, 1:] if n_classes == 2 else probs

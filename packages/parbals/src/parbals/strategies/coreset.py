@@ -6,13 +6,13 @@ point is the one nearest to the mean of the pool: the start does not depend on t
 rows.
 """
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from types import ModuleType
 
-from parbals import numerics  # noqa: F401  keeps what is compiled
-from parbals.arrays import block_rows, bucket
+import numpy as np
+
+from parbals.arrays import block_rows, exact_products
+from parbals.scores.rows import map_points, placed
+from parbals.shapes import Array, Float
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -56,28 +56,24 @@ class _PoolPoints:
     """Pool features (N, D), centred and scaled so that float32 squares keep their digits."""
 
     def __init__(self, features: np.ndarray) -> None:
-        self._n_points = len(features)
         self._shift = features.mean(axis=0, dtype=np.float64)
         spread = np.maximum(features.max(axis=0) - self._shift, self._shift - features.min(axis=0))
         self._scale = float(spread.max()) or 1.0
-        # Padded to a power of two: a pool that shrinks from round to round compiles nothing again.
-        rows = np.zeros((bucket(len(features)), features.shape[1]), np.float32)
+        rows = np.empty(features.shape, np.float32)
         for block in block_rows(len(features), _BLOCK):  # no copy of the pool in double precision
             rows[block] = self._prepared(features[block])
-        self._rows = jnp.asarray(rows)
+        self._rows = placed(rows)
 
     def distances_to(self, centres: np.ndarray) -> np.ndarray:
         """(N,) distance of each point to the nearest of the centres (S, D), S ≥ 1."""
-        prepared = self._prepared(centres)
+        nearest = np.full(len(self._rows), np.inf)
         size = 1 if len(centres) == 1 else _CENTRES
-        nearest = None
         for rows in block_rows(len(centres), size):
-            group = prepared[rows]
+            group = self._prepared(centres[rows])
             # Filled up with copies of the first centre, which change no minimum.
             group = np.concatenate([group, np.repeat(group[:1], size - len(group), axis=0)])
-            squares = _squares(self._rows, group)
-            nearest = squares if nearest is None else jnp.minimum(nearest, squares)
-        return self._scale * np.sqrt(np.asarray(nearest, np.float64)[: self._n_points])
+            nearest = np.minimum(nearest, map_points(_squares, self._rows, group))
+        return self._scale * np.sqrt(nearest)
 
     def nearest_to_mean(self) -> int:
         """The point nearest to the mean of the pool."""
@@ -91,11 +87,13 @@ class _PoolPoints:
         return ((rows - self._shift) / self._scale).astype(np.float32)
 
 
-@jax.jit
-def _squares(points: Float[Array, "N D"], centres: Float[Array, "S D"]) -> Float[Array, " N"]:
+def _squares(
+    points: Float[Array, "N D"], centres: Float[Array, "S D"], xp: ModuleType
+) -> Float[Array, " N"]:
     """Squared distance to the nearest centre; for a single centre without cancellation."""
-    if centres.shape[0] == 1:
-        return jnp.square(points - centres[0]).sum(axis=1)
-    product = jnp.matmul(points, centres.T, precision=jax.lax.Precision.HIGHEST)
-    nearest = (jnp.square(centres).sum(axis=1) - 2.0 * product).min(axis=1)
-    return jnp.maximum(nearest + jnp.square(points).sum(axis=1), 0.0)
+    if len(centres) == 1:
+        return xp.square(points - centres[0]).sum(axis=1)
+    with exact_products(xp):
+        product = points @ centres.T
+    nearest = (xp.square(centres).sum(axis=1) - 2.0 * product).min(axis=1)
+    return xp.maximum(nearest + xp.square(points).sum(axis=1), 0.0)

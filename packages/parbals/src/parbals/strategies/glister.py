@@ -19,21 +19,19 @@ class among the labelled points is drawn (at least one of each); a model that wa
 flattered by them, and the result says so.
 """
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Int
+from types import ModuleType
 
-from parbals import numerics  # noqa: F401  keeps what is compiled
-from parbals.arrays import block_rows, bucket, pad_rows
+import numpy as np
+
 from parbals.randomness import derive_generator
+from parbals.scores.rows import map_points, placed
+from parbals.shapes import Array, Float, Int
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
 __all__ = ["select_glister"]
 
 _SHARE = 0.2
-_BLOCK = 8192
 _BORROWED = (
     "glister judged the candidates by labels that the model may have been fitted on; name held-out "
     "ones with validation=..."
@@ -61,17 +59,11 @@ def select_glister(problem: Problem) -> Batch:
 
     for index in problem.pending:
         logits = logits + np.outer(similarity[index], toward[index])
-    size = min(_BLOCK, bucket(len(features)))
-    blocks = [
-        tuple(jnp.asarray(pad_rows(a[rows].astype(np.float32), size)) for a in (similarity, toward))
-        for rows in block_rows(len(features), size)
-    ]
+    moves = placed(np.concatenate([similarity, toward], axis=1, dtype=np.float32))
 
     def gains() -> np.ndarray:
-        parts = [_gains(*block, logits.astype(np.float32), truth) for block in blocks]
-        return np.concatenate([np.asarray(part) for part in parts])[: len(features)].astype(
-            np.float64
-        )
+        now = logits.astype(np.float32)
+        return map_points(_gains, moves, now, truth, entries=now.size).astype(np.float64)
 
     free = problem.candidates()
     chosen: list[int] = []
@@ -90,22 +82,24 @@ def select_glister(problem: Problem) -> Batch:
     )
 
 
-@jax.jit
 def _gains(
-    similarity: Float[Array, "n V"],
-    toward: Float[Array, "n C"],
+    moves: Float[Array, "n VC"],
     logits: Float[Array, "V C"],
     truth: Int[Array, " V"],
+    xp: ModuleType,
 ) -> Float[Array, " n"]:
     """Mean over v of ln softmax(logits_v + Δ_v)[y_v] - ln softmax(logits_v)[y_v].
 
     = Δ_v[y_v] - ln Σ_c softmax(logits_v)_c exp(Δ_v,c), which keeps its digits when Δ is small.
+    ``moves`` are a candidate's similarities with the V points, and its onehot(ŷ) - p̄.
     """
-    before = jax.nn.softmax(logits, axis=1)
+    similarity, toward = moves[:, : len(logits)], moves[:, len(logits) :]
+    before = xp.exp(logits - logits.max(axis=1, keepdims=True))
+    before /= before.sum(axis=1, keepdims=True)
     change = similarity[:, :, None] * toward[:, None, :]
-    at_truth = similarity * toward[:, truth]
-    normaliser = jax.nn.logsumexp(change, b=before, axis=2)
-    return (at_truth - normaliser).mean(axis=1)
+    largest = change.max(axis=2)
+    normaliser = largest + xp.log((before * xp.exp(change - largest[:, :, None])).sum(axis=2))
+    return (similarity * toward[:, truth] - normaliser).mean(axis=1)
 
 
 def _drawn_validation(labels: np.ndarray, seed: int) -> np.ndarray:

@@ -9,14 +9,16 @@ universe is, how it finds its best point and what it learns from one, is its own
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 __all__ = ["Step", "Universes", "grow"]
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """What one step of the loop chose."""
 
     index: int  # a position in the pool

@@ -6,6 +6,7 @@ A strategy of this family is a score and nothing else.
 import numpy as np
 
 from parbals.randomness import derive_generator
+from parbals.scores.epig import epig_scores
 from parbals.scores.uncertainty import (
     bald_scores,
     confidence_scores,
@@ -92,6 +93,4 @@ def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     """(N,) expected gain on the target set under a loss, by default the problem's."""
     if problem.gaussian is not None:
         return gain_in_closed_form(problem.gaussian, loss or problem.loss, problem.stakes)
-    from parbals.scores.epig import epig_scores  # it loads JAX, which the closed form does not need
-
     return epig_scores(*problem.samples(), problem.weights, loss or problem.loss, problem.stakes)

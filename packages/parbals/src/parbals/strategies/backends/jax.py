@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from parbals.accelerators import COMPILED_SOON, devices, platform, working_precision
 from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.numerics import COMPILED_SOON, devices, platform, working_precision
 from parbals.scores.gaussian import Covariances, probs_and_gains
 from parbals.shapes import Array, Float, Int
 from parbals.strategies.backends import Places, PoolRows

@@ -9,10 +9,9 @@ were like stays in the diagnostics of its population.
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 
-from parbals.arrays import bucket
+from parbals.arrays import bucket, exact_products
 from parbals.posterior.closed.channels import row_space
 from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.particles.hmc import (
@@ -31,15 +30,15 @@ from parbals.posterior.particles.smc import (
     jax_key,
     systematic_resample,
 )
-from parbals.posterior.predictive import contrast_basis, softmax
+from parbals.posterior.predictive import class_probs, contrast_basis, softmax
 from parbals.randomness import derive_generator
 from parbals.scores.losses import Stakes
-from parbals.scores.rows import padded_targets, pool_block
+from parbals.scores.rows import placed
+from parbals.shapes import Array, Float
 from parbals.strategies.problem import ModelView
-from parbals.strategies.universes.clouds import Cloud, block_of_rows, hold_rows, whitened_rows
-from parbals.strategies.universes.samples import Universe, branch
+from parbals.strategies.universes.samples import Cloud, Universe, branch
 
-__all__ = ["ParticleUniverse", "ParticleUniverses"]
+__all__ = ["ParticleRows", "ParticleUniverse", "ParticleUniverses"]
 
 _HOLD_BYTES = 384 * 2**20
 """Rows of all universes are held if they fit in this; else they are computed block by block."""
@@ -47,6 +46,34 @@ _MOVED_ENOUGH = 0.25
 _MOST_MOVES = 6
 _STUCK = 0.5
 """Moves that leave more of the start, or a smaller share of K, than this were in vain."""
+
+
+@dataclass(frozen=True)
+class ParticleRows:
+    """Predictive rows that are computed from particles, block by block, whenever they are needed.
+
+    With whitened design rows A = X L and offsets X mean, contrasts of the logits are offset + A z.
+    """
+
+    design: Float[Array, "N d"]
+    offset: Float[Array, "N J"]
+    particles: Float[Array, "d J K"]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.particles.dtype
+
+    def __len__(self) -> int:
+        return len(self.design)
+
+    def __getitem__(self, rows: Any) -> Float[Array, "n A K"]:
+        xp = self.particles.__array_namespace__()
+        d, n_contrasts, n_samples = self.particles.shape
+        with exact_products(xp):
+            contrasts = self.design[rows] @ self.particles.reshape(d, -1)
+        contrasts = contrasts.reshape(-1, n_contrasts, n_samples) + self.offset[rows][:, :, None]
+        probs = class_probs(contrasts, n_contrasts + 1, xp)
+        return probs[:, 1:] if n_contrasts == 1 else probs
 
 
 @dataclass(frozen=True)
@@ -80,18 +107,15 @@ class ParticleUniverses:
         self._posterior = whitened_posterior(
             reference, population.X, population.labels, bucket(self._n_known + n_more)
         )
-        n_free = 1 if self._n_classes == 2 else self._n_classes
-        n_targets = self._n_targets = len(model.target)
-        block = pool_block(len(model.pool), n_targets, n_free)
-        self._points = whitened_rows(
-            reference.design(model.pool), model.pool @ reference.mean, block
-        )
-        self._target = whitened_rows(
-            reference.design(model.target),
-            model.target @ reference.mean,
-            padded_targets(n_targets, n_free),
-        )
-        held = 4 * n_universes * len(model.pool) * n_free * population.n_samples
+        self._seen = [
+            (
+                placed(reference.design(rows).astype(np.float32)),
+                placed((rows @ reference.mean).astype(np.float32)),
+            )
+            for rows in (model.pool, model.target)
+        ]
+        n_rows = 1 if self._n_classes == 2 else self._n_classes
+        held = 4 * n_universes * len(model.pool) * n_rows * population.n_samples
         self._hold = held <= _HOLD_BYTES
         drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
         self._drawn = replace(population, whitened=population.whitened[:, :, drawn])
@@ -196,14 +220,8 @@ class ParticleUniverses:
         return diagnostics
 
     def _cloud(self, whitened: np.ndarray) -> Cloud:
-        particles = jax.numpy.asarray(whitened)
-        target = block_of_rows(self._target, particles, n_classes=self._n_classes)
-        if self._hold:
-            points = hold_rows(self._points, particles, n_classes=self._n_classes)
-            return Cloud(points, None, target, self._n_targets, self._n_classes, self._stakes)
-        return Cloud(
-            self._points, particles, target, self._n_targets, self._n_classes, self._stakes
-        )
+        pool, target = (ParticleRows(*seen, placed(whitened)) for seen in self._seen)
+        return Cloud(pool[:] if self._hold else pool, target[:], self._stakes)
 
 
 def _origins(worn: Population, ancestors: np.ndarray, n_accepted: np.ndarray) -> np.ndarray:

@@ -13,18 +13,28 @@ samples (:mod:`parbals.strategies.universes.particles`).
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from jax import Array
 
-from parbals.arrays import effective_sample_size, normalise_log_weights
+from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
+from parbals.machine import on_host
 from parbals.randomness import content_gumbels, derive_generator
-from parbals.scores.epig import TargetStats
+from parbals.scores.bound import bound_of_points
+from parbals.scores.epig import TargetStats, epig_of_points, target_stats
 from parbals.scores.losses import Loss, Stakes
-from parbals.strategies.universes.clouds import Cloud, held_cloud
+from parbals.scores.rows import class_rows, placed
+from parbals.shapes import Array, Float
 
-__all__ = ["PseudoLabels", "ReweightedUniverses", "Universe", "Universes", "branch"]
+__all__ = ["Cloud", "Labelled", "PseudoLabels", "ReweightedUniverses", "Universe", "branch"]
+
+
+class Cloud(NamedTuple):
+    """K posterior samples seen through the pool and the target set."""
+
+    pool: Any  # rows (N, A, K), or what computes those of ``pool[rows]``
+    target: Float[Array, "M A K"]
+    stakes: Stakes | None = None
 
 
 @dataclass(frozen=True)
@@ -42,24 +52,37 @@ class Universe:
     @property
     def statistics(self) -> TargetStats:
         """Kept for two classes; for more they are as large as the target rows, and cheap."""
-        return self._kept if self.cloud.n_classes == 2 else self.cloud.statistics(self.weights)
+        return self._kept if self.cloud.target.shape[1] == 1 else self._statistics()
 
     @cached_property
     def _kept(self) -> TargetStats:
-        return self.cloud.statistics(self.weights)
+        return self._statistics()
+
+    def _statistics(self) -> TargetStats:
+        return target_stats(self.cloud.target, self.weights, self.cloud.stakes)
 
     @cached_property
     def effective_sample_size(self) -> float:
         return float(effective_sample_size(self.weights.astype(np.float64)))
 
-    def score_pool(self, loss: Loss) -> Array:
-        return self.cloud.score_pool(self.weights, self.statistics, loss)
+    def score_pool(self, loss: Loss) -> np.ndarray:
+        """(N,) exact EPIG (or error reduction) of every pool point."""
+        scores = epig_of_points(self.cloud.pool, self.weights, self.statistics, loss)
+        return scores.astype(np.float64)
 
-    def bound_pool(self) -> Array:
-        return self.cloud.bound_pool(self.weights, self.statistics)
+    def bound_pool(self) -> np.ndarray:
+        """(N,) certified upper bounds on the EPIG of every pool point."""
+        bounds = bound_of_points(self.cloud.pool, self.weights, self.statistics)
+        return bounds.astype(np.float64)
 
-    def score_points(self, indices: np.ndarray, loss: Loss) -> Array:
-        return self.cloud.score_points(indices, self.weights, self.statistics, loss)
+    def score_points(self, indices: np.ndarray, loss: Loss) -> np.ndarray:
+        """Exact EPIG (or error reduction) of chosen pool points."""
+        n_points = len(indices)
+        if not on_host():  # a compiled program is for one number of points
+            indices = np.resize(indices, bucket(n_points))
+        rows = self.cloud.pool[indices]
+        scores = epig_of_points(rows, self.weights, self.statistics, loss)
+        return scores[:n_points].astype(np.float64)
 
 
 class Labellings(Protocol):
@@ -72,8 +95,8 @@ class Labellings(Protocol):
         """What identifies a pool point, for each class: the key of its noise."""
 
 
-class Universes(Labellings, Protocol):
-    """State of the partial batch in every universe."""
+class Labelled(Labellings, Protocol):
+    """State of the partial batch in every universe, each with labels of its own."""
 
     members: tuple[Universe, ...]
 
@@ -118,8 +141,13 @@ class ReweightedUniverses:
         stakes: Stakes | None = None,
     ) -> None:
         self._probs = pool_probs
+        dtype = np.result_type(pool_probs, target_probs)
+        pool, target = (
+            placed(class_rows(probs).astype(dtype, copy=False))
+            for probs in (pool_probs, target_probs)
+        )
         with np.errstate(divide="ignore"):
-            start = Universe(held_cloud(pool_probs, target_probs, stakes), np.log(weights))
+            start = Universe(Cloud(pool, target, stakes), np.log(weights))
         self.members: tuple[Universe, ...] = (start,) * n_universes
         self._drawn = derive_generator(seed, "universes").choice(
             len(weights), n_universes, p=weights
