@@ -28,7 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from parbals import numerics  # noqa: F401  keeps what is compiled
 from parbals.posterior.closed.channels import RowSpace
 from parbals.posterior.closed.laplace import Reference
 from parbals.posterior.predictive import contrast_basis
