@@ -17,11 +17,10 @@ from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
-from parbals.errors import InputError, ParbalsWarning, ShapeError
+from parbals.errors import InputError, ParbalsWarning
 from parbals.randomness import derive_generator, table_digest
 from parbals.scores.losses import Loss
 from parbals.types import BatchRecord
-from parbals.validate import check_features
 
 from parbals_bench.datasets.base import Data
 from parbals_bench.run.metrics import METRICS, measure
@@ -89,7 +88,12 @@ def run_one(
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed is {seed!r}; it must be a whole number from 0.")
     given = dict(options or {})
-    y_pool, y_test = _check(data, budget)
+    if budget.total > len(data.X_pool):
+        raise InputError(
+            f"The budget {budget} asks for {budget.total} labels and {data.name} has a pool of "
+            f"{len(data.X_pool)}; choose a smaller budget."
+        )
+    y_pool, y_test = (np.asarray(y).astype(np.int64) for y in (data.y_pool, data.y_test))
     n_classes = len(data.classes)
     run = Run(data.name, budget, strategy, seed, data.positive, dict(given), settings)
 
@@ -204,30 +208,6 @@ def _rounded(values: list[float], digits: int) -> tuple[float, ...]:
 
 def _number(seed: int, *path: Any) -> int:
     return int(derive_generator(seed, "bench", *path).integers(2**62))
-
-
-def _check(data: Data, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
-    """Class numbers of pool and test, after refusing data that cannot be right."""
-    labels = []
-    n_columns = check_features(data.X_pool[:1], "X_pool").shape[1]
-    check_features(data.X_target_source[:1], "X_target_source", n_columns)
-    for part, X, y in (("pool", data.X_pool, data.y_pool), ("test", data.X_test, data.y_test)):
-        check_features(X[:1], f"X_{part}", n_columns)
-        numbers = np.asarray(y)
-        if numbers.shape != (len(X),):
-            raise ShapeError(
-                f"{data.name}: y_{part} has shape {numbers.shape} and X_{part} has {len(X)} rows."
-            )
-        last = len(data.classes) - 1
-        if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() > last:
-            raise InputError(f"{data.name}: y_{part} must hold class numbers from 0 to {last}.")
-        labels.append(numbers.astype(np.int64))
-    if budget.total > len(data.X_pool):
-        raise InputError(
-            f"The budget {budget} asks for {budget.total} labels and {data.name} has a pool of "
-            f"{len(data.X_pool)}; choose a smaller budget."
-        )
-    return labels[0], labels[1]
 
 
 def data_digest(data: Data) -> str:
