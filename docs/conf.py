@@ -25,7 +25,7 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
-    "packages/**.md",
+    "packages/parbals-bench/studies/**.md",
     "examples/*/README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",

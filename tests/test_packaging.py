@@ -1,5 +1,6 @@
 """What is shipped: wheels and sdists that install and work elsewhere, and a conda recipe."""
 
+import ast
 import os
 import re
 import subprocess
@@ -21,7 +22,11 @@ PROJECTS = {
 }
 RECIPE = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8"))
 OUTPUTS = {output["package"]["name"]: output for output in RECIPE["outputs"]}
-LEAVING = {"modal", "skops", "torch"}  # what they are for is on its way out of the packages
+LEAVING = {"modal", "modAL", "rich", "skops", "torch"}
+"""What these are for is on its way out of the packages."""
+IMPORTED = {"PIL": "pillow", "skactiveml": "scikit-activeml", "sklearn": "scikit-learn"}
+IMPORTED |= {"distributed": "dask", "starlette": "fastapi"}
+"""Modules whose distribution has another name, or brings them along."""
 CONDA_NAMES = {  # as on conda-forge, where the first is without the window toolkits
     "matplotlib": "matplotlib-base",
     "prometheus-client": "prometheus_client",
@@ -93,6 +98,27 @@ def test_what_is_named_to_install_can_be_installed():
     for file in files:
         for extra in re.findall(r"parbals\[([a-z-]+)\]", file.read_text("utf-8")):
             assert extra in known or extra in LEAVING, f"{file}: {extra}"
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_what_a_package_imports_it_asks_for(name):
+    """By name, itself or through what it stands on; what is optional by an extra."""
+    below = list(PROJECTS)[: list(PROJECTS).index(name) + 1]
+    asked = set(below)
+    for project in (PROJECTS[other]["project"] for other in below):
+        extras = project["optional-dependencies"].values()
+        for line in (*project["dependencies"], *(line for lines in extras for line in lines)):
+            asked.add(re.match(r"[\w.-]+", line)[0])
+    known = {dist.replace("-", "_") for dist in asked} | IMPORTED.keys() | sys.stdlib_module_names
+    for path in _source(name):
+        if path.suffix == ".py":
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                names = [node.module] if isinstance(node, ast.ImportFrom) else []
+                names += (
+                    [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                )
+                missing = {imported.split(".")[0] for imported in names if imported} - known
+                assert missing <= LEAVING, f"{path}: {missing}"
 
 
 @pytest.fixture(scope="module")

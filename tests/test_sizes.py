@@ -5,6 +5,7 @@ included, in MB of 10⁶ bytes.
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,13 +94,14 @@ for found in pkgutil.walk_packages(top.__path__, "{module}.", onerror=lambda nam
     try:
         importlib.import_module(found.name)
     except Exception as error:
-        missing = error if isinstance(error, ModuleNotFoundError) else error.__cause__
-        print(found.name, getattr(missing, "name", None) or repr(error))
+        print(found.name, getattr(error, "name", None) or str(error), sep=": ")
 """
     done = places[name].run("python", "-c", program)
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():
-        assert line.split()[1].split(".")[0] in OPTIONAL[name].split(), line
+        missing = line.split(": ", 1)[1]
+        told = re.search(r"pip install 'parbals\[([a-z-]+)\]'", missing)
+        assert told or missing.split(".")[0] in OPTIONAL[name].split(), line
 
 
 def test_commands_of_the_library_work_alone(places):

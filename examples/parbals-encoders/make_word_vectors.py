@@ -1,7 +1,7 @@
 """Makes the word vectors that come with parbals, out of all-MiniLM-L6-v2; ten minutes or so on one
 core.
 
-    python examples/parbals-encoders/make_word_vectors.py src/parbals/features/data/word_vectors.npz
+    python examples/parbals-encoders/make_word_vectors.py word_vectors.npz
 
 Every word piece goes through the network by itself. The answers are centred and brought to length
 1, and the 128 directions that hold most of them are kept in eight bits. A piece of rank r in the

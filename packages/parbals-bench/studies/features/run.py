@@ -1,10 +1,10 @@
 """Features of texts and images compared: error with 100 and 250 random labels, CPU-seconds, size.
 
-    studies features --ag-news DIR --fashion DIR > studies/features/README.md
+    studies features --ag-news DIR > studies/features/README.md
 
-``--ag-news`` is a folder with test.parquet (columns text, label), ``--fashion`` one with the IDX
-files of Fashion-MNIST; without them those rows are left out, as are encoders whose weights are not
-installed. Everything runs in one thread of NumPy, and CPU-seconds are those of this process.
+``--ag-news`` is a folder with test.parquet (columns text, label); without it those rows are left
+out, as are encoders whose weights are not installed. Everything runs in one thread of NumPy, and
+CPU-seconds are those of this process.
 """
 
 import argparse
@@ -54,13 +54,6 @@ def digits():
 
     data = load_digits()
     return list((data.images * 15.9).astype(np.uint8)), data.target
-
-
-def clothes(folder):
-    from parbals_bench.datasets.fashion_mnist import read
-
-    part = read(folder).parts["test"]
-    return list(part.items), part.y
 
 
 def some(items, labels):
@@ -120,7 +113,6 @@ def errors(features, labels, n_labels):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ag-news", type=Path)
-    parser.add_argument("--fashion", type=Path)
     parser.add_argument("--only", choices=("texts", "images"), help="half of the table")
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -134,8 +126,6 @@ def main():
         sets["AG News, 4 classes"] = (*news(asked.ag_news), texts)
     if asked.only != "texts":
         sets["Digits, 10 classes"] = (*digits(), images)
-    if asked.only != "texts" and asked.fashion:
-        sets["Fashion-MNIST, 10 classes"] = (*clothes(asked.fashion), images)
     print(HEAD)
     for title, (items, labels, encoders) in sets.items():
         items, labels = some(items, labels)
@@ -155,7 +145,7 @@ def main():
 
 HEAD = f"""# Features that come with parbals
 
-`python packages/parbals-bench/studies features --ag-news DIR --fashion DIR` printed this:
+`python packages/parbals-bench/studies features --ag-news DIR` printed this:
 {N_ITEMS:,} items of each set, random labels, the model and learnt prior of a project, mean of
 {SEEDS} draws of the labels, error on all other items in percent. CPU-seconds for 1,000 items
 include learning the words and, for `sentences`, compiling; megabytes are what is installed beside

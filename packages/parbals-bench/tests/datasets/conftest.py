@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import struct
 
 import numpy as np
 import pytest
@@ -182,21 +181,6 @@ def fmow(folder, other=False):
     encoder_features(folder, "clip_vit_b32", n, other)
 
 
-def idx(array):
-    head = bytes((0, 0, 8, array.ndim)) + b"".join(struct.pack(">I", size) for size in array.shape)
-    return gzip.compress(head + array.tobytes())
-
-
-def fashion_mnist(folder, other=False):
-    folder.mkdir(parents=True, exist_ok=True)
-    for prefix, n, seed in (("train", 50, 0), ("t10k", 20, 2 if other else 1)):
-        images = np.random.default_rng(seed).integers(0, 256, (n, 28, 28)).astype(np.uint8)
-        (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(idx(images))
-        (folder / f"{prefix}-labels-idx1-ubyte.gz").write_bytes(
-            idx((np.arange(n) % 10).astype(np.uint8))
-        )
-
-
 WRITERS = {
     "airline": airline,
     "credit-card": credit_card,
@@ -206,7 +190,6 @@ WRITERS = {
     "cifar10": cifar10,
     "iwildcam": iwildcam,
     "fmow": fmow,
-    "fashion-mnist": fashion_mnist,
 }
 FEATURES = {"ag-news": "tfidf", "yelp": "tfidf", "civil-comments": "tfidf", "cifar10": "pixels"}
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from parbals.wording import percent
-from parbals_bench.demo.summary import curve_sentences, worth_sentences
+from parbals_bench.demo.report import curve_sentences, worth_sentences
 
 
 def with_finals(demo, **finals):

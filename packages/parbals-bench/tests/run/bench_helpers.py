@@ -3,11 +3,12 @@
 import os
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from parbals.errors import InputError
+from parbals_bench.datasets.base import Data
 from parbals_bench.run.executors import Outcome, attempt
 from parbals_bench.run.folder import ResultsFolder
 from parbals_bench.run.grid import read_suite
@@ -36,17 +37,6 @@ OWN_SUITE = (
 )
 
 
-@dataclass(frozen=True)
-class TinyData:
-    name: str
-    classes: tuple[str, ...]
-    X_pool: np.ndarray
-    y_pool: np.ndarray
-    X_target_source: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-
-
 def tiny_data(n_classes=2):
     """60 pool, 40 target and 20 test points with 7 columns, as many as ``OWN_DATA`` has.
 
@@ -55,7 +45,8 @@ def tiny_data(n_classes=2):
     generator = np.random.default_rng(0)
     y = generator.integers(n_classes, size=120)
     X = generator.standard_normal((120, 7), np.float32) + 2.0 * np.eye(n_classes, 7, dtype="f4")[y]
-    return TinyData("tiny", tuple("abcd"[:n_classes]), X[:60], y[:60], X[60:100], X[100:], y[100:])
+    classes = tuple("abcd"[:n_classes])
+    return Data("tiny", X[:60], y[:60], X[60:100], X[100:], y[100:], classes)
 
 
 def load_tiny(reference):

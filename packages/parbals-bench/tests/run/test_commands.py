@@ -11,6 +11,8 @@ from parbals.errors import InputError
 from parbals_bench.cli.bench import bench
 from parbals_bench.run.folder import ResultsFolder
 
+COMMANDS = sys.modules["parbals_bench.cli.bench"]  # the package's attribute is the command
+
 
 def call(*arguments):
     return CliRunner().invoke(bench, [str(part) for part in arguments])
@@ -57,7 +59,7 @@ def test_running_again_computes_nothing(ran):
 
 
 def test_results_of_another_suite_are_mentioned(tmp_path, monkeypatch):
-    monkeypatch.setattr("parbals_bench.cli.bench._executor", lambda workers, scheduler: Canned())
+    monkeypatch.setattr(COMMANDS, "_executor", lambda workers, scheduler: Canned())
     (tmp_path / "tiny.toml").write_text(TINY_SUITE)
     (tmp_path / "other.toml").write_text(TINY_SUITE.replace("breast-cancer", "digits"))
     options = ("--out", tmp_path / "out", "--strategies", "random", "--seeds", 1)
@@ -67,7 +69,7 @@ def test_results_of_another_suite_are_mentioned(tmp_path, monkeypatch):
 
 
 def test_what_fails_is_said_and_the_exit_code_tells(tmp_path, monkeypatch):
-    monkeypatch.setattr("parbals_bench.cli.bench._executor", lambda workers, scheduler: InProcess())
+    monkeypatch.setattr(COMMANDS, "_executor", lambda workers, scheduler: InProcess())
     (tmp_path / "own.toml").write_text(OWN_SUITE)  # and its mine.csv is not there
     where = ("--suite", tmp_path / "own.toml", "--out", tmp_path / "out")
     result = call("run", *where, "--seeds", 1)

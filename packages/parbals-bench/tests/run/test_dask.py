@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from bench_helpers import load_tiny, load_when_told, runs_of, without_seconds
 from parbals.errors import InputError, MissingDependencyError
-from parbals_bench.run.dask import DaskCluster
+from parbals_bench.run.executors import DaskCluster
 from parbals_bench.run.folder import ResultsFolder
 from parbals_bench.run.grid import run_grid
 

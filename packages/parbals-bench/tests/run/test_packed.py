@@ -8,20 +8,15 @@ import subprocess
 import tarfile
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
 from bench_helpers import TINY_SUITE, folder_of, record_of, runs_of
 from click.testing import CliRunner
 from parbals.errors import InputError
 from parbals_bench.cli.bench import bench
 from parbals_bench.run.folder import ResultsFolder
-from parbals_bench.run.metrics import METRICS
 from parbals_bench.run.packed import open_results, pack, unpack
 from parbals_bench.run.spec import Settings
-
-OLD = Path(__file__).with_name("data") / "results.parbals.xz"
 
 
 def call(*arguments):
@@ -190,44 +185,3 @@ class TestFilesOfOthers:
         records, (damage,) = open_results(tmp_path / "made.tar.xz").read()
         assert records == []
         assert "a.jsonl, line 1" in str(damage)
-
-
-class TestTheOldFormat:
-    """What earlier versions packed still opens: a file of theirs, kept for ever."""
-
-    def test_it_is_read_like_a_folder_and_unpacked_to_the_same_bytes(self, tmp_path):
-        packed = open_results(OLD)
-        records, damages = packed.read()
-        assert (len(records), damages) == (6, [])
-        by_name = {(x.run.dataset, x.run.strategy, x.run.seed): x for x in records}
-        first = by_name["airline", "epig", 2]
-        assert first.metrics["accuracy"] == tuple(np.linspace(0.7, 0.9, 11).round(7).tolist())
-        assert first.chosen[9] == (9,) * 20
-        assert by_name["yelp", "power-bald", 0].notes == ("a doubt — ünicode",)
-        assert by_name["yelp", "power-bald", 0].metrics["f1"] == (0.1 + 0.2, 1 / 3, 0.5)
-        assert set(first.metrics) == set(METRICS)
-        assert call("unpack", OLD, "--out", tmp_path / "old").exit_code == 0
-        assert pack(ResultsFolder(tmp_path / "old"), tmp_path / "new.tar.xz") == 6
-        assert open_results(tmp_path / "new.tar.xz").lines() == packed.lines()
-        assert "0 of 9 runs are done" in call("status", OLD).output
-
-    def test_what_does_not_fit_together_is_refused(self, tmp_path):
-        first, _, numbers = lzma.decompress(OLD.read_bytes()).partition(b"\n")
-        header = json.loads(first)
-        changes = [
-            {"version": 2},
-            {"format": "x"},
-            {"suite": None},
-            {"cells": 3},
-            {"cells": [{"run": {}, "records": [[0, 0]]}]},
-            {"cells": [{"run": {}, "records": [[0, 0]] * 100_001}]},
-            {"shared": []},
-            {"columns": []},
-            {"columns": [["initial", 10**9, 8, 0]]},
-            {"columns": [["initial", 1, 1, 10**9]]},
-        ]
-        contents = [json.dumps(header | change).encode() + b"\n" + numbers for change in changes]
-        for content in [*contents, first + b"\n" + numbers[:-100]]:
-            (tmp_path / "made.xz").write_bytes(lzma.compress(content, preset=0))
-            with pytest.raises(InputError, match="not a file of packed results"):
-                open_results(tmp_path / "made.xz")

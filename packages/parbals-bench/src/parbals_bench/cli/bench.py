@@ -151,7 +151,7 @@ def run_(
 
 def _executor(workers: int | None, scheduler: str | None) -> "Executor":
     if scheduler is not None:
-        from parbals_bench.run.dask import DaskCluster
+        from parbals_bench.run.executors import DaskCluster
 
         return DaskCluster(scheduler)
     from parbals_bench.run.processes import LocalProcesses

@@ -48,12 +48,12 @@ def demo(out: Path, seeds: int, rounds: int, batch_size: int) -> None:
     """
     with progress() as show:
         show("starting")
-        from parbals_bench.demo import story, summary
+        from parbals_bench.demo import report, story
 
         result = story.make_demo(out, seeds, f"{_N_INITIAL}+{rounds}x{batch_size}", show)
     for title, sentences in (
-        ("The first batch", summary.worth_sentences(result)),
-        ("The learning curves", summary.curve_sentences(result)),
+        ("The first batch", report.worth_sentences(result)),
+        ("The learning curves", report.curve_sentences(result)),
     ):
         click.echo("\n".join(["", click.style(title, bold=True), *sentences]))
     for note in result.notes:

@@ -52,6 +52,11 @@ class Data:
                 raise InputError(
                     f"{self.name}: the {what} has {len(X)} rows of features and {len(y)} labels."
                 )
+            last = len(self.classes) - 1
+            if y.dtype.kind not in "iu" or y.min() < 0 or y.max() > last:
+                raise InputError(
+                    f"{self.name}: the labels of the {what} must be class numbers from 0 to {last}."
+                )
         if not len(self.X_target_source):
             raise InputError(
                 f"{self.name}: no row is left for the target set; the files are too small."

@@ -5,7 +5,7 @@ from typing import Any
 
 from parbals.errors import InputError
 
-from parbals_bench.datasets import airline, cifar10, credit_card, fashion_mnist, own, sms_spam
+from parbals_bench.datasets import airline, cifar10, credit_card, own, sms_spam
 from parbals_bench.datasets.base import Data, Dataset
 from parbals_bench.datasets.scikit_learn import BREAST_CANCER, DIGITS
 from parbals_bench.datasets.texts import AG_NEWS, YELP
@@ -25,7 +25,6 @@ DATASETS: dict[str, Dataset] = {
     "digits": DIGITS,
     "breast-cancer": BREAST_CANCER,
     "sms-spam": sms_spam.DATASET,
-    "fashion-mnist": fashion_mnist.DATASET,
     "own": own.DATASET,
 }
 

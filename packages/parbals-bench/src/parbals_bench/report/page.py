@@ -9,7 +9,6 @@ from pathlib import Path
 from parbals.errors import InputError
 from parbals.files import whole_file
 
-from parbals_bench.report.html import whole_page
 from parbals_bench.report.plots import inline_svg, to_png, to_svg
 from parbals_bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Results
 from parbals_bench.report.tables import Table, to_html, to_latex, to_markdown
@@ -18,7 +17,7 @@ from parbals_bench.run.grid import read_suite
 from parbals_bench.run.metrics import METRICS, metric_named
 from parbals_bench.run.packed import plain_name
 
-__all__ = ["build_page", "read_results", "write_report"]
+__all__ = ["build_page", "read_results", "whole_page", "write_report"]
 
 _GROUPS = {
     ONE_AT_A_TIME: "The model is refitted after every single label, so nothing is redundant. "
@@ -71,6 +70,27 @@ def build_page(results: Results) -> str:
     css = resources.files("parbals_bench.report").joinpath("report.css").read_text("utf-8")
     body = "".join(part(results) for part in parts)
     return whole_page(f"{results.suite.title}: results", css, body)
+
+
+def whole_page(title: str, css: str, body: str) -> str:
+    """The document around ``body``, which is HTML already; the title is escaped here."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>{escape(title)}</title>
+<style>
+{css}</style>
+</head>
+<body>
+<main>
+{body}</main>
+</body>
+</html>
+"""
 
 
 def _tables(results: Results) -> list[Table]:

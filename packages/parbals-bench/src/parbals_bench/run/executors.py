@@ -1,4 +1,4 @@
-"""How a run is computed, in this process or wherever processes.py and dask.py take it.
+"""How a run is computed: in this process, on other machines, or by processes.py on this one.
 
 Every executor takes runs and gives back lines of results in the order they are finished; none of
 them writes files.
@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
-from parbals.errors import ParbalsError
+from parbals.errors import InputError, ParbalsError
+from parbals.files import need
 
 from parbals_bench.run.records import write_line
 from parbals_bench.run.spec import Run
 
-__all__ = ["Executor", "Loader", "Outcome", "attempt"]
+__all__ = ["DaskCluster", "Executor", "Loader", "Outcome", "attempt"]
 
 Loader = Callable[[str], Any]
 """From a reference such as "airline" or "ag-news:Sports" to a :class:`~Data`.
@@ -82,3 +83,34 @@ def _name_of(loader: Loader) -> Any:
 def _reason(error: Exception) -> str:
     ours = isinstance(error, (ParbalsError, OSError))
     return str(error) if ours else f"{type(error).__name__}: {error}"
+
+
+class DaskCluster:
+    """Runs on other machines: the workers of a Dask scheduler, wherever it was started.
+
+    Dask gives the run of a worker that died to another one. Its tasks travel as pickles, so a
+    scheduler must be reachable by its owner alone: anybody else who reaches it can run code there.
+    """
+
+    def __init__(self, address: str, timeout: float = 30.0) -> None:
+        distributed = need("distributed", "--scheduler", "parbals[cluster]")
+        try:
+            self._client = distributed.Client(address, timeout=timeout, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise InputError(f"There is no Dask scheduler at {address} ({error}).") from None
+
+    def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
+        from distributed import as_completed
+
+        waiting = {
+            self._client.submit(attempt, run, loader, key=f"parbals-{run.key}", pure=False): run
+            for run in runs
+        }
+        try:
+            for future in as_completed(list(waiting), loop=self._client.loop):
+                run = waiting.pop(future)
+                failure = future.exception()
+                yield Outcome(run, None, f"Dask gave up: {failure}") if failure else future.result()
+        finally:
+            self._client.cancel(list(waiting))
+            self._client.close()

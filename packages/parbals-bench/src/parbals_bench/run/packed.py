@@ -10,11 +10,10 @@ from parbals.errors import InputError, first_line
 from parbals.files import whole_file
 
 from parbals_bench.run.folder import ResultsFiles, ResultsFolder
-from parbals_bench.run.packed_old import files_of_old
 
 __all__ = ["SUFFIX", "PackedResults", "open_results", "pack", "plain_name", "unpack"]
 
-SUFFIX, _OLD_SUFFIX = ".tar.xz", ".parbals.xz"
+SUFFIX = ".tar.xz"
 _SUITE, _LINES = "suite.toml", re.compile(r"runs/([A-Za-z0-9+.-][A-Za-z0-9+._-]*\.jsonl)")
 # What a file may grow to. Real results grow to three or four times their size.
 _MOST_BYTES, _PLAUSIBLE_BYTES, _BYTES_A_BYTE = 1 << 31, 1 << 25, 64
@@ -29,9 +28,7 @@ class PackedResults(ResultsFiles):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            content = _decompressed(self.path)
-            # The format of earlier versions begins with a line of JSON.
-            files = files_of_old(content) if content.startswith(b"{") else _members(content)
+            files = _members(_decompressed(self.path))
             self._suite = files.pop(_SUITE).decode()
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
@@ -57,7 +54,7 @@ def open_results(path: str | Path) -> ResultsFiles:
 
 def plain_name(path: Path) -> str:
     """The name of a results folder or of a packed file, without its ending."""
-    return path.resolve().name.removesuffix(SUFFIX).removesuffix(_OLD_SUFFIX)
+    return path.resolve().name.removesuffix(SUFFIX)
 
 
 def pack(folder: ResultsFolder, destination: Path) -> int:

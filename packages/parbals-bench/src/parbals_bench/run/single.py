@@ -7,28 +7,27 @@ candidates differ only where their labelled points do.
 """
 
 import platform
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import chain
 from time import perf_counter
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
-from parbals.errors import InputError, ParbalsWarning, ShapeError
+from parbals.errors import InputError, ParbalsWarning
 from parbals.randomness import derive_generator, table_digest
 from parbals.scores.losses import Loss
 from parbals.types import BatchRecord
-from parbals.validate import check_features
 
+from parbals_bench.datasets.base import Data
 from parbals_bench.run.metrics import METRICS, measure
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.spec import Budget, Run, Settings
 
 __all__ = [
-    "Budget",
-    "Data",
     "data_digest",
     "draw_candidates",
     "draw_initial",
@@ -39,29 +38,6 @@ __all__ = [
 _VALIDATION_SHARE = 0.2
 _MOMENTS_OF = 4_096
 _KEYWORDS = ("beta", "n_configurations")
-
-
-class Data(Protocol):
-    """What a dataset must offer. Features are numeric matrices, labels are class numbers 0..C-1.
-
-    For two classes number 1 is the positive one. ``X_target_source`` is what target points are
-    drawn from.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def classes(self) -> Any: ...
-    @property
-    def X_pool(self) -> Any: ...
-    @property
-    def y_pool(self) -> Any: ...
-    @property
-    def X_target_source(self) -> Any: ...
-    @property
-    def X_test(self) -> Any: ...
-    @property
-    def y_test(self) -> Any: ...
 
 
 def run_one(
@@ -112,10 +88,14 @@ def run_one(
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed is {seed!r}; it must be a whole number from 0.")
     given = dict(options or {})
-    y_pool, y_test = _check(data, budget)
+    if budget.total > len(data.X_pool):
+        raise InputError(
+            f"The budget {budget} asks for {budget.total} labels and {data.name} has a pool of "
+            f"{len(data.X_pool)}; choose a smaller budget."
+        )
+    y_pool, y_test = (np.asarray(y).astype(np.int64) for y in (data.y_pool, data.y_test))
     n_classes = len(data.classes)
-    positive = getattr(data, "positive", None)
-    run = Run(data.name, budget, strategy, seed, positive, dict(given), settings)
+    run = Run(data.name, budget, strategy, seed, data.positive, dict(given), settings)
 
     keywords: dict[str, Any] = {name: given.pop(name) for name in _KEYWORDS if name in given}
     initial = draw_initial(seed, len(y_pool), budget.initial)
@@ -125,7 +105,7 @@ def run_one(
     seconds: dict[str, list[float]] = {"fit": [], "predict": [], "select": []}
     chosen: list[np.ndarray] = []
     inferences: list[str] = []
-    notes: list[str] = list(getattr(data, "notes", ()))  # what differs from the published data
+    notes: list[str] = list(data.notes)  # what differs from the published data
 
     moments = None
     if prior_scale == "auto":
@@ -230,30 +210,6 @@ def _number(seed: int, *path: Any) -> int:
     return int(derive_generator(seed, "bench", *path).integers(2**62))
 
 
-def _check(data: Data, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
-    """Class numbers of pool and test, after refusing data that cannot be right."""
-    labels = []
-    n_columns = check_features(data.X_pool[:1], "X_pool").shape[1]
-    check_features(data.X_target_source[:1], "X_target_source", n_columns)
-    for part, X, y in (("pool", data.X_pool, data.y_pool), ("test", data.X_test, data.y_test)):
-        check_features(X[:1], f"X_{part}", n_columns)
-        numbers = np.asarray(y)
-        if numbers.shape != (len(X),):
-            raise ShapeError(
-                f"{data.name}: y_{part} has shape {numbers.shape} and X_{part} has {len(X)} rows."
-            )
-        last = len(data.classes) - 1
-        if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() > last:
-            raise InputError(f"{data.name}: y_{part} must hold class numbers from 0 to {last}.")
-        labels.append(numbers.astype(np.int64))
-    if budget.total > len(data.X_pool):
-        raise InputError(
-            f"The budget {budget} asks for {budget.total} labels and {data.name} has a pool of "
-            f"{len(data.X_pool)}; choose a smaller budget."
-        )
-    return labels[0], labels[1]
-
-
 def data_digest(data: Data) -> str:
     """A name for the data: labels exactly, features to a thousandth of their column's largest.
 
@@ -276,9 +232,12 @@ def data_digest(data: Data) -> str:
 
 
 def _versions() -> dict[str, str]:
-    import jax
+    """Of JAX only where the run has loaded it: to ask for its device would start it."""
     from parbals import __version__
 
-    others = {name: version(name) for name in ("jax", "numpy", "scikit-learn", "scipy")}
-    device = f"{jax.default_backend()}: {jax.devices()[0].device_kind}"
+    others = {name: version(name) for name in ("numpy", "scikit-learn", "scipy")}
+    device = "cpu"
+    if (jax := sys.modules.get("jax")) is not None:
+        others["jax"] = version("jax")
+        device = f"{jax.default_backend()}: {jax.devices()[0].device_kind}"
     return {"parbals": __version__, "python": platform.python_version(), **others, "device": device}
