@@ -12,8 +12,11 @@ from parbals_label.store.records import Item
 __all__ = ["Asked", "Asking"]
 
 _TICK = 0.1
+"""Seconds between looks at the clock and at the wish to stop, while a program is silent."""
 _NOTES = 5
+"""Lines that could not be used and are told one by one; the rest are counted."""
 _LEAVE = 5.0
+"""Seconds that a program may go on after everything was answered."""
 
 Keep = Callable[[list[tuple[Item, Reply]]], None]
 
@@ -67,13 +70,9 @@ class Asking:
             asked.unasked = waiting
         else:
             order = {item.id: rank for rank, item in enumerate(items)}
+            reasons = faults | tally.reasons
             asked.failed = [
-                (
-                    item,
-                    tally.reasons.get(item.id)
-                    or faults.get(item.id)
-                    or "no line about it came back",
-                )
+                (item, reasons.get(item.id, "no line about it came back"))
                 for item in sorted(waiting, key=lambda item: order[item.id])
             ]
         return asked
@@ -88,7 +87,11 @@ class Asking:
             if not self.stop.wait(self.pace.delay(len(part))):
                 break
             self.pace.sent(len(part))
-            ending = self._converse(part, tally, keep)
+            conversation = self.program.ask(part, self.classes)
+            try:
+                ending = self._listen(conversation, part, tally, keep)
+            finally:
+                conversation.abort()
             if ending.fault is not None:
                 left = [item for item in part if item.id in tally.missing]
                 faults.update({item.id: ending.fault for item in left})
@@ -97,13 +100,6 @@ class Asking:
             if ending.final:
                 asked.final = ending.fault
                 break
-
-    def _converse(self, part: list[Item], tally: Tally, keep: Keep) -> Ending:
-        conversation = self.program.ask(part, self.classes)
-        try:
-            return self._listen(conversation, part, tally, keep)
-        finally:
-            conversation.abort()
 
     def _listen(
         self, conversation: Conversation, part: list[Item], tally: Tally, keep: Keep
@@ -144,13 +140,9 @@ def _accept(tally: Tally, lines: Lines) -> list[tuple[Item, Reply]]:
 def _finish(conversation: Conversation, tally: Tally, keep: Keep) -> None:
     """End a conversation and keep what it had already brought."""
     arrived: list[tuple[Item, Reply]] = []
-
-    def drain() -> None:
+    for _ in ("before it is ended", "what came meanwhile"):
         while isinstance(got := conversation.receive(0), list):
-            arrived.extend(_accept(tally, got))
-
-    drain()
-    conversation.abort()
-    drain()
+            arrived += _accept(tally, got)
+        conversation.abort()
     if arrived:
         keep(arrived)

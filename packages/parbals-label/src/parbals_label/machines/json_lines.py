@@ -20,6 +20,7 @@ MAX_LINE = 1 << 20
 MAX_COMMENT = 4_000
 """Characters of a comment that are kept."""
 _SHOWN = 80
+"""Characters of a value that a sentence quotes: about a line."""
 
 
 class BadLine(ValueError):
@@ -41,25 +42,18 @@ class Reply:
 
     def remark(self) -> str | None:
         """What is stored as the answer's comment: compact JSON of what was said, if it was."""
-        said: dict[str, Any] = {}
-        if self.confidence is not None:
-            said["confidence"] = self.confidence
-        if self.comment is not None:
-            said["comment"] = self.comment
+        parts = {"confidence": self.confidence, "comment": self.comment}
+        said = {name: part for name, part in parts.items() if part is not None}
         return json.dumps(said, ensure_ascii=False, separators=(",", ":")) if said else None
 
 
 def request_lines(items: Sequence[Item], classes: Sequence[str]) -> bytes:
     """The lines to send, in UTF-8."""
-    names = list(classes)
-    lines = [
-        json.dumps(
-            {"id": item.id, "position": item.position, "classes": names, "content": item.content},
-            ensure_ascii=False,
-            allow_nan=False,
-        )
-        for item in items
+    records = [
+        {"id": i.id, "position": i.position, "classes": list(classes), "content": i.content}
+        for i in items
     ]
+    lines = (json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records)
     return "".join(f"{line}\n" for line in lines).encode()
 
 

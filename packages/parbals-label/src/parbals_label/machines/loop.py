@@ -8,7 +8,7 @@ killed had out.
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 
 from parbals.errors import InputError, ParbalsError, ProjectError
@@ -35,8 +35,9 @@ ENDINGS = {
 }
 _ABSTAINED = "machine abstained"
 _FRUITLESS = 2
-_NAMED = 3
 """Batches in a row without a single answer after which the annotator counts as broken."""
+_NAMED = 3
+"""Items that a sentence names; the rest are counted."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Rules:
         return max(1800.0, (self.retries + 1) * (self.timeout + at_rate + 60.0))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Result:
     """What a run did; ``ended`` is a key of ``ENDINGS``, ``fault`` says what does not work."""
 
@@ -118,32 +119,24 @@ def sole_run(store: Store, annotator: str) -> Iterator[None]:
         yield
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        store: Store,
-        name: str,
-        program: Program,
-        rules: Rules,
-        stop: Stop,
-        say: Callable[[str], None],
-        progress: Callable[[str, int], None],
-    ) -> None:
-        self.store, self.name, self.rules, self.stop = store, name, rules, stop
-        self.say, self.progress = say, progress
-        self.result = Result()
+    store: Store
+    name: str
+    program: Program
+    rules: Rules
+    stop: Stop
+    say: Callable[[str], None]
+    progress: Callable[[str, int], None]
+
+    def __post_init__(self) -> None:
+        self.result, rules = Result(), self.rules
         self._asking = Asking(
-            program,
-            store.classes,
-            rules.retries,
-            rules.timeout,
-            rules.first_wait,
-            Pace(rules.rate),
-            stop,
-            say,
+            *(self.program, self.store.classes, rules.retries, rules.timeout, rules.first_wait),
+            *(Pace(rules.rate), self.stop, self.say),
         )
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
-        self._passed: set[int] = set() if rules.ask_again else _abstentions(store, name)
+        self._passed = set() if rules.ask_again else _abstentions(self.store, self.name)
 
     def work(self) -> None:
         """Until there is a reason to stop; ``result`` is kept up to date."""
@@ -161,18 +154,11 @@ class _Run:
                 queue = self._choose()
                 # Time may have run out, or somebody asked to stop, while the model was thinking.
                 ended = self.stop.reason or (None if queue else "done")
-            if (
-                ended == "done"
-                and fruitless
-                and not self.result.stored
-                and not self.result.abstained
-            ):
+            is_silent = not self.result.stored and not self.result.abstained
+            if ended == "done" and fruitless and is_silent:
                 ended = "failed"  # a small pool is used up before the second fruitless batch
             if ended is not None:
-                self.result = replace(
-                    self.result, ended=ended, fault=fault if ended == "failed" else None
-                )
-                return
+                break
             positions, queue = queue[: self._size()], queue[self._size() :]
             self._show("asking")
             asked = self._asking.batch(self.store.items(positions), self._keep)
@@ -180,8 +166,10 @@ class _Run:
             fruitless = 0 if asked.n_answered else fruitless + 1
             fault = asked.final or (asked.failed[0][1] if asked.failed else "")
             if not self.stop.reason and (asked.final or fruitless == _FRUITLESS):
-                self.result = replace(self.result, ended="failed", fault=fault)
-                return
+                ended = "failed"
+                break
+        self.result.ended = ended
+        self.result.fault = fault if ended == "failed" else None
 
     def _show(self, stage: str) -> None:
         self.progress(stage, self.result.stored)
@@ -210,12 +198,8 @@ class _Run:
         return [int(position) for position in batch.indices]
 
     def _size(self) -> int:
-        left = (
-            self.rules.batch_size
-            if self.rules.budget is None
-            else self.rules.budget - self.result.stored
-        )
-        return min(self.rules.batch_size, left)
+        size, budget = self.rules.batch_size, self.rules.budget
+        return size if budget is None else min(size, budget - self.result.stored)
 
     def _enough(self) -> str | None:
         if self.stop.reason:
@@ -251,14 +235,13 @@ class _Run:
         given = [(item, reply) for item, reply in replies if reply.label is not None]
         silent = [item.position for item, reply in replies if reply.label is None]
         if given:
-            stored = self._submit(given)
-            self.result = replace(self.result, stored=self.result.stored + stored)
+            self.result.stored += self._submit(given)
             self._show("asking")
         if silent:
             self.store.log(_ABSTAINED, annotator=self.name, positions=silent)
             self._passed.update(silent)
             self.give_back(silent)
-            self.result = replace(self.result, abstained=self.result.abstained + len(silent))
+            self.result.abstained += len(silent)
 
     def _submit(self, given: list[tuple[Item, Reply]]) -> int:
         rows = [
@@ -266,7 +249,7 @@ class _Run:
             for item, reply in given
         ]
         try:
-            new = self.store.submit(rows, annotator=self.name, source="machine").new
+            return self.store.submit(rows, annotator=self.name, source="machine").new
         except InputError as error:
             # One of them cannot be stored, such as a label given under this name meanwhile.
             if len(given) > 1:
@@ -275,7 +258,6 @@ class _Run:
             self._passed.add(rows[0].position)
             self.give_back([rows[0].position])
             return 0
-        return new
 
     def _count(self, asked: Asked) -> None:
         reasons: dict[str, list[str]] = {}
@@ -286,9 +268,8 @@ class _Run:
         gone = [item.position for item, _ in asked.failed]
         self._passed.update(gone)
         self.give_back([*gone, *(item.position for item in asked.unasked)])
-        self.result = replace(
-            self.result, failed=self.result.failed + len(gone), batches=self.result.batches + 1
-        )
+        self.result.failed += len(gone)
+        self.result.batches += 1
 
 
 def _given_back(names: list[str], reason: str) -> str:

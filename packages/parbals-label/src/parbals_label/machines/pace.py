@@ -9,6 +9,7 @@ __all__ = ["Pace", "Stop", "backoff"]
 
 _MINUTE = 60.0
 _LONGEST = 60.0
+"""Seconds between two tries, at most: services that limit a rate count by the minute."""
 
 
 class Stop:

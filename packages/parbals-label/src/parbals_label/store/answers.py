@@ -149,18 +149,14 @@ class Answers:
         people: dict[int, dict[str, str]] = {}
         machines: dict[int, dict[str, str]] = {}
         for position, annotator, label, source in self._current():
-            (machines if source == "machine" else people).setdefault(position, {})[annotator] = (
-                label
-            )
+            votes = machines if source == "machine" else people
+            votes.setdefault(position, {})[annotator] = label
         return dict(sorted({**machines, **people}.items()))
 
     def answered(self) -> list[int]:
         """Positions that were ever answered, in the order of their first answers."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT position FROM answers GROUP BY position ORDER BY min(answer)"
-            )
-            return [position for (position,) in rows]
+        query = "SELECT position FROM answers GROUP BY position ORDER BY min(answer)"
+        return [position for (position,) in self._db.rows(query)]
 
     def _current(self) -> list[tuple[int, str, str, str]]:
         with self._db.reading() as connection:
@@ -188,12 +184,11 @@ class Answers:
 
     def annotators(self) -> list[Annotator]:
         """Everybody who ever answered, by name, with the number of their current labels."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT c.annotator, n, source, created FROM (SELECT annotator, sum(label IS NOT "
-                f"NULL) AS n, max(answer) AS latest FROM ({CURRENT}) GROUP BY annotator) AS c JOIN "
-                "answers ON answer = latest ORDER BY c.annotator"
-            ).fetchall()
+        rows = self._db.rows(
+            "SELECT c.annotator, n, source, created FROM (SELECT annotator, sum(label IS NOT NULL) "
+            f"AS n, max(answer) AS latest FROM ({CURRENT}) GROUP BY annotator) AS c JOIN answers "
+            "ON answer = latest ORDER BY c.annotator"
+        )
         return [Annotator(*row) for row in rows]
 
     def labelled(self) -> list[int]:
@@ -204,8 +199,7 @@ class Answers:
     @property
     def n_labelled(self) -> int:
         """How many items have a label now."""
-        with self._db.reading() as connection:
-            return len(self._db.answered(connection).labelled)
+        return len(self.labelled())
 
 
 class Writer:

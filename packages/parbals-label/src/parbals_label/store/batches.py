@@ -94,13 +94,12 @@ class Batches:
         With an ``annotator``, only those that are out with them as a batch of their own.
         """
         theirs = "" if annotator is None else "AND NOT queued AND annotator = :who "
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT position FROM leases JOIN batch_items USING (batch, position) WHERE "
-                f"(queued OR expires IS NULL OR expires > :now) {theirs}ORDER BY batch, rank",
-                {"now": moment() if now is None else now, "who": annotator},
-            )
-            return [position for (position,) in rows]
+        rows = self._db.rows(
+            "SELECT position FROM leases JOIN batch_items USING (batch, position) WHERE (queued OR "
+            f"expires IS NULL OR expires > :now) {theirs}ORDER BY batch, rank",
+            {"now": moment() if now is None else now, "who": annotator},
+        )
+        return [position for (position,) in rows]
 
     def give_back(self, positions: Collection[int], *, annotator: str | None = None) -> int:
         """End the leases of these items, or of those that are the annotator's; how many did."""
@@ -116,29 +115,23 @@ class Batches:
 
     def batch_positions(self, batch: int) -> list[int]:
         """The items of a batch, best first."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT position FROM batch_items WHERE batch = ? ORDER BY rank", (batch,)
-            )
-            return [position for (position,) in rows]
+        query = "SELECT position FROM batch_items WHERE batch = ? ORDER BY rank"
+        return [position for (position,) in self._db.rows(query, (batch,))]
 
     def chosen_by(self) -> dict[str | None, int]:
         """How many of the labelled items each strategy chose, most first; None: nobody did."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT strategy, count(*) AS n FROM (SELECT DISTINCT position FROM "
-                f"({CURRENT}) WHERE label IS NOT NULL) AS labelled LEFT JOIN batches ON batch = "
-                "(SELECT max(batch) FROM batch_items AS i WHERE i.position = labelled.position) "
-                "GROUP BY strategy ORDER BY n DESC, strategy"
-            )
-            return dict(rows.fetchall())
+        rows = self._db.rows(
+            f"SELECT strategy, count(*) AS n FROM (SELECT DISTINCT position FROM ({CURRENT}) WHERE "
+            "label IS NOT NULL) AS labelled LEFT JOIN batches ON batch = (SELECT max(batch) FROM "
+            "batch_items AS i WHERE i.position = labelled.position) GROUP BY strategy ORDER BY n "
+            "DESC, strategy"
+        )
+        return dict(rows)
 
     @property
     def n_batches(self) -> int:
         """How many batches were handed out."""
-        with self._db.reading() as connection:
-            (n,) = connection.execute("SELECT count(DISTINCT batch) FROM batch_items").fetchone()
-        return int(n)
+        return int(self._db.rows("SELECT count(DISTINCT batch) FROM batch_items")[0][0])
 
     def batches(self) -> list[BatchRecord]:
         """Every batch that was handed out, oldest first."""

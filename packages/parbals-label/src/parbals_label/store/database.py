@@ -2,9 +2,10 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from parbals.errors import ProjectDamagedError, ProjectError
 
@@ -54,6 +55,11 @@ class Database:
         """A connection to read from; inside ``transaction`` use the one it gives."""
         with self._errors():
             yield self._ready()
+
+    def rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        """What a query finds, outside of a transaction."""
+        with self.reading() as connection:
+            return connection.execute(query, values).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

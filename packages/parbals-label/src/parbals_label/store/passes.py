@@ -94,23 +94,17 @@ class Passes:
     def passes(self) -> dict[int, dict[str, str]]:
         """Position → {annotator: 'skip' or 'unsure'} of those who have not labelled it since."""
         passes: dict[int, dict[str, str]] = {}
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                f"SELECT position, annotator, kind FROM ({CURRENT_PASSES}) AS p WHERE {PASSED} AND "
-                f"NOT {has_label('p.position', 'p.annotator')} ORDER BY position, pass"
-            )
-            for position, annotator, kind in rows:
-                passes.setdefault(position, {})[annotator] = kind
+        for position, annotator, kind in self._db.rows(
+            f"SELECT position, annotator, kind FROM ({CURRENT_PASSES}) AS p WHERE {PASSED} AND NOT "
+            f"{has_label('p.position', 'p.annotator')} ORDER BY position, pass"
+        ):
+            passes.setdefault(position, {})[annotator] = kind
         return passes
 
     def pass_history(self, position: int) -> list[Pass]:
         """Every pass of an item, also those taken back, in the order given."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {COLUMNS['passes']} FROM passes WHERE position = ? ORDER BY pass",
-                (position,),
-            ).fetchall()
-        return [Pass(*row) for row in rows]
+        query = f"SELECT {COLUMNS['passes']} FROM passes WHERE position = ? ORDER BY pass"
+        return [Pass(*row) for row in self._db.rows(query, (position,))]
 
 
 def _standing_pass(writer: Writer, position: int) -> Word:

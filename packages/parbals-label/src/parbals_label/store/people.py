@@ -29,7 +29,9 @@ PREFIXES = ("machine:", "label-studio ")
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that let a text be read in another order than it is written."""
 _LONGEST = 100
+"""Characters of a name: it is shown in lists and buttons."""
 _MOST_SESSIONS = 1000
+"""Browsers that one link is open in: far more than people have, and few enough to keep."""
 
 
 class Entry(NamedTuple):
@@ -88,8 +90,7 @@ class People(Settings):
         sessions stop working.
         """
         name = check_name(name)
-        if role not in ROLES:
-            raise InputError(f"The role is {role!r}; choose one of: {', '.join(ROLES)}.")
+        _check_role(role)
         secret = secrets.token_urlsafe(32)
         with self._db.transaction() as connection:
             before = _person(connection, "key", name_key(name))
@@ -108,8 +109,7 @@ class People(Settings):
 
     def set_role(self, name: str, role: str) -> None:
         """Make an invited person an owner or an annotator; their link stays."""
-        if role not in ROLES:
-            raise InputError(f"The role is {role!r}; choose one of: {', '.join(ROLES)}.")
+        _check_role(role)
         with self._db.transaction() as connection:
             person = self._invited(connection, name)
             connection.execute("UPDATE people SET role = ? WHERE key = ?", (role, name_key(name)))
@@ -142,31 +142,23 @@ class People(Settings):
     def people(self) -> list[Person]:
         """Everybody who was ever invited, by name."""
         with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT name, role, link IS NOT NULL, created FROM people ORDER BY key"
-            ).fetchall()
-        return [Person(name, role, bool(invited), created) for name, role, invited, created in rows]
+            return _people(connection, "true ORDER BY key")
 
     def names(self) -> list[str]:
         """Everybody who ever answered or passed, in the order in which they came."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT annotator FROM (SELECT annotator, created FROM answers UNION ALL SELECT "
-                "annotator, created FROM passes) GROUP BY annotator ORDER BY min(created)"
-            )
-            return [name for (name,) in rows]
+        rows = self._db.rows(
+            "SELECT annotator FROM (SELECT annotator, created FROM answers UNION ALL SELECT "
+            "annotator, created FROM passes) GROUP BY annotator ORDER BY min(created)"
+        )
+        return [name for (name,) in rows]
 
     def concerns(self, position: int, name: str) -> bool:
         """Whether a person has an item now, or has answered or passed it."""
-        with self._db.reading() as connection:
-            theirs = " UNION ALL ".join(
-                f"SELECT 1 FROM {table} WHERE position = :position AND annotator = :name"
-                for table in ("leases", "answers", "passes")
-            )
-            row = connection.execute(
-                f"SELECT EXISTS ({theirs})", {"position": position, "name": name}
-            ).fetchone()
-        return bool(row[0])
+        theirs = " UNION ALL ".join(
+            f"SELECT 1 FROM {table} WHERE position = :position AND annotator = :name"
+            for table in ("leases", "answers", "passes")
+        )
+        return bool(self._db.rows(f"{theirs} LIMIT 1", {"position": position, "name": name}))
 
     def person_of(self, secret: str) -> Person | None:
         """Whose link this is."""
@@ -224,8 +216,17 @@ class People(Settings):
             self._log(connection, ROLE, {"name": person.name, "role": [person.role, role]})
 
 
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise InputError(f"The role is {role!r}; choose one of: {', '.join(ROLES)}.")
+
+
+def _people(connection: sqlite3.Connection, which: str, *values: str) -> list[Person]:
+    rows = connection.execute(
+        f"SELECT name, role, link IS NOT NULL, created FROM people WHERE {which}", values
+    )
+    return [Person(name, role, bool(invited), created) for name, role, invited, created in rows]
+
+
 def _person(connection: sqlite3.Connection, column: str, value: str) -> Person | None:
-    row = connection.execute(
-        f"SELECT name, role, link IS NOT NULL, created FROM people WHERE {column} = ?", (value,)
-    ).fetchone()
-    return None if row is None else Person(row[0], row[1], bool(row[2]), row[3])
+    return next(iter(_people(connection, f"{column} = ?", value)), None)

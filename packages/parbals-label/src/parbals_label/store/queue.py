@@ -73,10 +73,13 @@ class Queue:
             hand.draw(min(n, room))
             if len(hand.given) < n and room_for_newcomers(connection, known, now) <= 0:
                 hand.take_over(n, known)
-            return [
-                give(connection, position, annotator, now + lease_seconds)
-                for position in hand.given
-            ]
+            expires = now + lease_seconds
+            for position in hand.given:
+                connection.execute(
+                    "UPDATE leases SET annotator = ?, expires = ? WHERE position = ?",
+                    (annotator, expires, position),
+                )
+            return [Lease(p, expires, why_of(connection, p)) for p in hand.given]
 
     def renew(self, annotator: str, positions: Sequence[int], lease_seconds: float) -> list[int]:
         """Start the annotator's leases again; which of the positions are still theirs."""
@@ -137,39 +140,32 @@ class Queue:
     def queue_counts(self, annotator: str | None = None) -> QueueCounts:
         """How many items wait, and how many are out, on the page."""
         asked = {"who": annotator, "now": moment()}
-        with self._db.reading() as connection:
-            counts = [
-                connection.execute(f"SELECT count(*) FROM leases WHERE {which}", asked).fetchone()
-                for which in (NOBODYS if annotator is None else FREE, NOBODYS, OUT)
-            ]
-        return QueueCounts(*(count for (count,) in counts))
+        which = (NOBODYS if annotator is None else FREE, NOBODYS, OUT)
+        counts = [self._db.rows(f"SELECT count(*) FROM leases WHERE {one}", asked) for one in which]
+        return QueueCounts(*(count for ((count,),) in counts))
 
     def unseen(self) -> dict[str, list[int]]:
         """Positions that wait on the page and were not answered or passed by anybody yet.
 
         By the strategy that chose them; a better batch may take their place.
         """
-        with self._db.reading() as connection:
-            found: dict[str, list[int]] = {}
-            for position, strategy in connection.execute(
-                f"SELECT position, strategy FROM ({UNSEEN}) JOIN batches USING (batch)"
-            ):
-                found.setdefault(strategy, []).append(position)
+        found: dict[str, list[int]] = {}
+        for position, strategy in self._db.rows(
+            f"SELECT position, strategy FROM ({UNSEEN}) JOIN batches USING (batch)"
+        ):
+            found.setdefault(strategy, []).append(position)
         return found
 
     def queued(self) -> tuple[list[int], list[int]]:
         """Positions that wait on the page, and positions that are out: on the page or as a file."""
-        now = moment()
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT position, annotator, expires, queued FROM leases ORDER BY position"
-            )
-            waiting, out = [], []
-            for position, annotator, expires, queued in rows:
-                if queued and (annotator is None or expires <= now):
-                    waiting.append(position)
-                elif queued or expires is None or expires > now:
-                    out.append(position)
+        now, waiting, out = moment(), [], []
+        for position, annotator, expires, queued in self._db.rows(
+            "SELECT position, annotator, expires, queued FROM leases ORDER BY position"
+        ):
+            if queued and (annotator is None or expires <= now):
+                waiting.append(position)
+            elif queued or expires is None or expires > now:
+                out.append(position)
         return waiting, out
 
     def n_done(self) -> int:
@@ -259,27 +255,27 @@ def lease_to(
 ) -> Lease:
     """Give an item to an annotator, unless it is with somebody else or was never in a batch.
 
-    Who has as many as one person may have gets no more: the item waits for anybody.
+    An annotator at the limit gets no more items; this one goes back to the queue.
     """
     why = why_of(connection, position)
+    if why is None:
+        return Lease(position, expires, why)
+    connection.execute(
+        "INSERT INTO leases (position, batch, queued) VALUES (?, ?, 1) ON CONFLICT DO NOTHING",
+        (position, why.batch),
+    )
     (n,) = connection.execute(
         "SELECT count(*) FROM leases WHERE queued AND annotator = ? AND position <> ?",
         (annotator, position),
     ).fetchone()
-    if why is not None and n >= MOST_LEASES:
-        connection.execute(
-            "INSERT INTO leases (position, batch, queued) VALUES (?, ?, 1) ON CONFLICT DO NOTHING",
-            (position, why.batch),
-        )
+    if n >= MOST_LEASES:
         return Lease(position, moment(), why)
-    if why is not None:
-        connection.execute(
-            "INSERT INTO leases (position, batch, annotator, expires, queued) VALUES (?, ?, ?, ?, "
-            "1) ON CONFLICT (position) DO UPDATE SET annotator = excluded.annotator, expires = "
-            "excluded.expires, queued = 1 WHERE queued AND (annotator IS NULL OR annotator = "
-            "excluded.annotator OR leases.expires <= ?)",
-            (position, why.batch, annotator, expires, moment()),
-        )
+    asked = {"who": annotator, "expires": expires, "position": position, "now": moment()}
+    connection.execute(
+        "UPDATE leases SET annotator = :who, expires = :expires WHERE position = :position AND "
+        f"({NOBODYS} OR queued AND annotator = :who)",
+        asked,
+    )
     return Lease(position, expires, why)
 
 
@@ -305,12 +301,3 @@ def why_of(connection: sqlite3.Connection, position: int) -> Why | None:
     similar = from_json(row[-1], dict).get("similar", {})
     count = similar.get(str(position)) if isinstance(similar, dict) else None
     return replace(Why(*row[:-1]), similar=count if isinstance(count, int) else None)
-
-
-def give(connection: sqlite3.Connection, position: int, annotator: str, expires: float) -> Lease:
-    """Make an item of the page the annotator's."""
-    connection.execute(
-        "UPDATE leases SET annotator = ?, expires = ? WHERE position = ?",
-        (annotator, expires, position),
-    )
-    return Lease(position, expires, why_of(connection, position))

@@ -241,8 +241,7 @@ class Settings:
 
     def settings_mark(self) -> int:
         """A number that changes whenever the settings do; it costs less than reading them."""
-        with self._db.reading() as connection:
-            proofs = connection.execute("SELECT checksum FROM meta ORDER BY key").fetchall()
+        proofs = self._db.rows("SELECT checksum FROM meta ORDER BY key")
         return crc32("".join(proof for (proof,) in proofs).encode())
 
     def log(self, kind: str, **detail: Any) -> int:
@@ -253,13 +252,11 @@ class Settings:
 
     def events(self) -> list[Event]:
         """Every event, oldest first."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT event, created, kind, detail, who, origin FROM events ORDER BY event"
-            ).fetchall()
         return [
             Event(event, created, kind, from_json(detail, dict), who, origin)
-            for event, created, kind, detail, who, origin in rows
+            for event, created, kind, detail, who, origin in self._db.rows(
+                "SELECT event, created, kind, detail, who, origin FROM events ORDER BY event"
+            )
         ]
 
     @contextmanager
@@ -295,12 +292,8 @@ def _user() -> str:
 def _told(before: dict[str, Any], changes: dict[str, Any]) -> dict[str, list[Any]]:
     """Name → [before, now] of what people would notice."""
     values = ProjectSettings().model_dump() | before
-    told = {name: [values.get(name), changes[name]] for name in _TOLD if name in changes}
-    return {
-        name: [old, new]
-        for name, (old, new) in told.items()
-        if to_json(old, name) != to_json(new, name)
-    }
+    told = {name: [values[name], changes[name]] for name in _TOLD if name in changes}
+    return {name: pair for name, pair in told.items() if len({to_json(v, name) for v in pair}) > 1}
 
 
 def write_meta(connection: sqlite3.Connection, project: str, values: dict[str, Any]) -> None:

@@ -138,21 +138,14 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         return self._reports("WHERE report > ? ORDER BY report", after)
 
     def _reports(self, which: str, *values: int) -> list[Report]:
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                f"SELECT report, created, n_labels, body FROM reports {which}", values
-            ).fetchall()
+        rows = self._db.rows(f"SELECT report, created, n_labels, body FROM reports {which}", values)
         return [Report(number, at, n, from_json(body, dict)) for number, at, n, body in rows]
 
     def revision(self) -> tuple[int, ...]:
         """Numbers that change whenever answers, passes, batches, reports or settings do."""
-        with self._db.reading() as connection:
-            rows = connection.execute(
-                "SELECT (SELECT coalesce(max(answer), 0) FROM answers), (SELECT "
-                "coalesce(max(pass), 0) FROM passes), (SELECT coalesce(max(batch), 0) FROM "
-                "batches), (SELECT coalesce(max(report), 0) FROM reports)"
-            ).fetchone()
-        return (*rows, self.settings_mark())
+        tables = ("answers", "passes", "batches", "reports")
+        last = " UNION ALL ".join(f"SELECT coalesce(max(rowid), 0) FROM {name}" for name in tables)
+        return (*(number for (number,) in self._db.rows(last)), self.settings_mark())
 
     def copy_database(self, file: Path) -> None:
         """The database as it is at this moment, in a file of its own that is not there yet."""
