@@ -244,6 +244,8 @@ async def _read_body(
     except TimeoutError:
         raise RefusedError(408, "slow", "The body took too long to arrive; try again.") from None
     whole: bytes | None = b"".join(parts)
+    if not _is_text(whole):
+        raise RefusedError(400, "json", "The body is not JSON that can be read.")
 
     async def replay() -> Message:
         nonlocal whole
@@ -253,3 +255,11 @@ async def _read_body(
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether it is UTF-8; JSON with a zero byte would be read as UTF-16."""
+    try:
+        return "\x00" not in body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
