@@ -243,16 +243,13 @@ async def _read_body(
                     raise too_large
     except TimeoutError:
         raise RefusedError(408, "slow", "The body took too long to arrive; try again.") from None
-    whole: bytes | None = b"".join(parts)
-    if not _is_text(whole):
+    body = b"".join(parts)
+    if not _is_text(body):
         raise RefusedError(400, "json", "The body is not JSON that can be read.")
+    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        nonlocal whole
-        if whole is None:
-            return await receive()
-        body, whole = whole, None
-        return {"type": "http.request", "body": body, "more_body": False}
+        return whole.pop() if whole else await receive()
 
     return replay
 
