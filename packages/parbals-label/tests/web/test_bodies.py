@@ -59,6 +59,13 @@ def test_what_is_not_json_is_refused(server, body):
     assert answer.json["error"]["message"]
 
 
+def test_json_is_utf_8_and_nothing_else(server):
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "latin-1"):
+        answer = server.post("/api/take", '{"annotator": "Zoë"}'.encode(encoding))
+        assert (answer.status, answer.error) == (400, "json"), encoding
+    assert server.post("/api/take", '{"annotator": "Zoë"}'.encode()).status == 200
+
+
 def test_text_that_is_not_unicode_is_refused(server):
     for text in (r'"\ud800"', r'"a\udfffb"'):
         answer = server.post("/api/take", f'{{"annotator": {text}}}'.encode())

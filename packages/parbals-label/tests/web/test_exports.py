@@ -30,7 +30,7 @@ def app_of(page):
     return app
 
 
-async def ask(app, path, leaves=None):
+async def ask(app, path, leaves=None, headers=()):
     """One request; the client leaves when that event is set. Returns (status, headers, body)."""
     path, _, query = path.partition("?")
     scope = {
@@ -43,7 +43,7 @@ async def ask(app, path, leaves=None):
         "path": path,
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [],
+        "headers": list(headers),
         "state": {"visitor": Visitor(None, "owner")},
     }
     asked, sent = False, []
@@ -87,6 +87,13 @@ def test_nor_does_one_whose_answer_is_cut_off(page, tmp_path, monkeypatch):
         asyncio.run(ask(app_of(page), "/api/export"))
     assert [len(folders) for folders in sent] == [1]
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_nobody_gets_a_part_of_an_export(page):
+    part = [(b"range", b"bytes=0-3")]
+    status, headers, body = asyncio.run(ask(app_of(page), "/api/export", headers=part))
+    assert (status, len(body)) == (200, int(headers[b"content-length"]))
+    assert body.count(b"\r\n") == 41
 
 
 def test_an_export_that_cannot_be_written_is_refused(page, tmp_path):

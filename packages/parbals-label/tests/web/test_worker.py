@@ -1,4 +1,4 @@
-"""The page's second process."""
+"""The page's second process: what it does when, what it says, and how it ends."""
 
 import json
 import os
@@ -6,10 +6,156 @@ import subprocess
 import sys
 import time
 
+import pytest
 from page_server import make_project, wait_for
+from parbals.learner.active import ActiveLearner
+from parbals_label.project.engine import choose_batch, learner_of, refresh
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.supervisor import Supervisor, worker_environment
+from parbals_label.web.worker import Chooser, Reporter
+
+PARTS = (Chooser, Reporter)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(make_project(tmp_path / "p", n_items=30, queued=0, n_samples=40)) as store:
+        yield store
+
+
+def silent(**words):
+    pass
+
+
+def test_the_worker_chooses_reports_and_maps_and_then_rests(store):
+    said = []
+    chooser, reporter = (part(store, lambda **words: said.append(words)) for part in PARTS)
+    store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+    store.pass_over(2, "skip", annotator="ann")
+    assert chooser.step(5)
+    assert store.queue_counts().free == 5
+    assert not {0, 1, 2} & set(store.pending()), "neither labelled nor passed items are chosen"
+    assert reporter.step()
+    assert store.latest_report().n_labels == 2
+    assert store.settings.predictions.shape == (30, 2)
+    assert reporter.step()
+    assert store.settings.map.shape == (30, 2)
+    assert not reporter.step()
+    assert [words.get("state") for words in said] == ["choosing", "idle", None]
+    assert said[1]["chose"] == 5
+    assert said[1]["seconds"] >= 0.0
+    chooser.step(100)
+    assert store.queue_counts().free == 27, "fewer where fewer are left"
+    said.clear()
+    assert not chooser.step(3)
+    assert said[-1]["chose"] == 0
+
+
+def test_a_better_batch_takes_the_place_of_what_nobody_has_seen(store):
+    store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+    store.record_batch("confidence", 0, [(n, None, None) for n in range(2, 20)], {}, queued=True)
+    (mine,) = store.take("ann", 1, 60.0)
+    assert Chooser(store, silent).step(5, renew=True)
+    assert list(store.unseen()) == ["parbals-epig"]
+    assert len(store.unseen()["parbals-epig"]) == 5
+    assert mine.position in store.pending(), "what somebody has stays theirs"
+    assert [len(record.items) for record in store.batches()] == [1, 5]
+    assert all(store.why(p).similar is not None for p in store.unseen()["parbals-epig"])
+
+
+def test_a_report_is_never_ten_answers_behind(store):
+    reporter = Reporter(store, silent)
+    reporter.reported, reporter.began, reporter.rest = 5, time.monotonic(), 1000.0
+    assert not reporter.is_due(5), "nothing is new"
+    assert not reporter.is_due(14), "the last one took long"
+    assert reporter.is_due(15)
+
+
+def test_items_that_wait_for_a_second_opinion_do_not_cost_the_project_its_strategy(store):
+    store.update_settings(answers_wanted=2, strategy="margin")
+    store.record_batch("random", 0, [(n, None, None) for n in range(20)], {}, queued=True)
+    store.submit([Submission(n, ("ham", "spam")[n % 2]) for n in range(20)], annotator="ann")
+    assert len(store.pending()) == 20, "they wait for somebody else"
+    assert Chooser(store, silent).step(2)
+    assert store.batches()[-1].strategy == "margin"
+    assert refresh(store, with_pending=False).n_pending == len(learner_of(store).pending) == 2
+
+
+@pytest.fixture
+def hasty(store, monkeypatch):
+    """Somebody labels items while they are being chosen: ``hasty(batch)`` says which."""
+    choose = ActiveLearner.choose
+
+    def install(labelled):
+        def chosen(learner, *args, **options):
+            batch = choose(learner, *args, **options)
+            with Store.open(store.folder) as other:
+                other.submit([Submission(int(n), "ham") for n in labelled(batch)], annotator="zoe")
+            return batch
+
+        monkeypatch.setattr(ActiveLearner, "choose", chosen)
+
+    return install
+
+
+def test_a_worker_that_is_overtaken_again_and_again_says_so_and_can_be_asked_again(
+    store, hasty, monkeypatch
+):
+    store.update_settings(strategy="random")
+    hasty(lambda batch: batch.indices)
+    monkeypatch.setattr("parbals_label.project.engine._TRIES", 3)
+    said = []
+    worker = Chooser(store, lambda **words: said.append(words))
+    worker.step(2)
+    assert store.n_labelled == 6, "tried three times"
+    assert [words["state"] for words in said] == ["choosing", "idle"]
+    assert "already has the label 'ham' from 'zoe'" in said[-1]["message"]
+    supervisor = Supervisor(store.folder, lambda: None)
+    for words in said:
+        supervisor._hear(json.dumps(words))
+    assert supervisor.state == "idle", "what is missing is asked for again"
+    monkeypatch.undo()
+    worker.quiet_until = 0.0
+    assert worker.step(2)
+    assert store.queue_counts().free == 2
+
+
+def test_what_was_labelled_while_it_was_chosen_is_not_said_to_be_in_the_batch(store, hasty):
+    store.update_settings(strategy="random")
+    hasty(lambda batch: batch.indices[[0, 2]])
+    number, batch = choose_batch(store, 4, queued=True)
+    stored = store.batches()[-1].items
+    assert len(batch) == 2
+    assert (
+        batch.indices.tolist()
+        == store.batch_positions(number)
+        == [item.position for item in stored]
+    )
+    assert [item.rank for item in stored] == [0, 1]
+    assert batch.scores.tolist() == [item.score for item in stored]
+    assert len(batch.explain().splitlines()) == 4 + len(batch.notes)
+
+
+def test_a_corrected_label_renews_the_predictions_after_a_restart(store):
+    store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="ann")
+    assert Reporter(store, silent)._report()
+    assert not Reporter(store, silent)._report(), "nothing has changed"
+    store.submit([Submission(1, "ham")], annotator="ann", revise=True)
+    before = store.settings.predictions.digest
+    assert Reporter(store, silent)._report(), "as many labels, but others"
+    assert store.settings.predictions.digest != before
+
+
+def test_an_error_is_said_in_one_sentence_and_tried_again_later(store):
+    store.update_settings(features=None)
+    said = []
+    worker = Chooser(store, lambda **words: said.append(words))
+    assert not worker.step(5)
+    assert said[-1]["state"] == "failed"
+    assert "parbals embed" in said[-1]["message"]
+    assert not worker.step(5)
+    assert len(said) == 2, "not at once"
 
 
 def test_the_process_speaks_json_and_ends_with_its_input(tmp_path):

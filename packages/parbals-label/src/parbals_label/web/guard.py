@@ -243,13 +243,20 @@ async def _read_body(
                     raise too_large
     except TimeoutError:
         raise RefusedError(408, "slow", "The body took too long to arrive; try again.") from None
-    whole: bytes | None = b"".join(parts)
+    body = b"".join(parts)
+    if not _is_text(body):
+        raise RefusedError(400, "json", "The body is not JSON that can be read.")
+    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        nonlocal whole
-        if whole is None:
-            return await receive()
-        body, whole = whole, None
-        return {"type": "http.request", "body": body, "more_body": False}
+        return whole.pop() if whole else await receive()
 
     return replay
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether it is UTF-8; JSON with a zero byte would be read as UTF-16."""
+    try:
+        return "\x00" not in body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False

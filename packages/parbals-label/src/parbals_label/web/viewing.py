@@ -127,12 +127,14 @@ def viewing_routes(session: Session) -> APIRouter:
 class _Download(FileResponse):
     """A file in a folder of its own, which is deleted in the end, however the answer ends.
 
-    A background task would not be run where the answer is cut off.
+    A background task would not be run where the answer is cut off. Nobody gets a part of it: the
+    next request makes another export, and parts of two do not fit together.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [header for header in scope["headers"] if header[0] != b"range"]
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__({**scope, "headers": headers}, receive, send)
         finally:
             shutil.rmtree(Path(self.path).parent, ignore_errors=True)
 
