@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from parbals_label.encoders.base import Encoder, Entry, Items, Kind, Options
 from parbals_label.encoders.plain import fitted_mix
-from parbals_label.encoders.weights import file_digest
+from parbals_label.encoders.torch_models import file_digest
 
 __all__ = ["INSTALL", "SENTENCES", "MiniLM", "read_safetensors", "sentence_weights"]
 
