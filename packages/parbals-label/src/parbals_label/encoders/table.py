@@ -55,10 +55,7 @@ def default_encoder(kind: Kind) -> str:
 
 
 def better_encoder(name: str, folder: Path) -> str | None:
-    """What would be better for the project in ``folder`` than ``name``; None if nothing is known.
-
-    benchmarks/FEATURES.md has the figures.
-    """
+    """What would be better for the project in ``folder`` than ``name``; None if nothing is known."""
     if name == "words":
         how = f"`{sentences.INSTALL}` (82 MB, no PyTorch)"
         return (
