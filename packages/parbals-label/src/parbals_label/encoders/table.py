@@ -55,7 +55,7 @@ def default_encoder(kind: Kind) -> str:
 
 
 def better_encoder(name: str, folder: Path) -> str | None:
-    """What would be better for the project in ``folder`` than ``name``; None if nothing is known."""
+    """What would be better than ``name`` for the project in ``folder``; None if unknown."""
     if name == "words":
         how = f"`{sentences.INSTALL}` (82 MB, no PyTorch)"
         return (

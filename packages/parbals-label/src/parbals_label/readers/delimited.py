@@ -28,7 +28,7 @@ __all__ = ["Layout", "open_delimited"]
 
 _SEP_LINE = re.compile(r'"?sep=([,;|\t])"?[\r\n]*', re.IGNORECASE)
 _LINES = 50
-"""Lines that show the delimiter: a header and a few records do, a page of them is plenty."""
+"""Lines by which the delimiter is guessed."""
 _NUMBER = re.compile(r"[-+\d.,\s%]*")
 
 
