@@ -11,8 +11,7 @@ from parbals.errors import InputError, first_line
 from parbals.files import need
 from parbals_label.encoders import Encoder, Entry, Options
 from parbals_label.encoders.images import Preprocess
-from parbals_label.encoders.torch_models import ImageModel
-from parbals_label.encoders.weights import file_digest, read_weights
+from parbals_label.encoders.torch_models import ImageModel, file_digest, read_weights
 
 __all__ = ["EFFICIENTNET_LITE0"]
 

@@ -218,21 +218,6 @@ class TestTornFiles:
         assert target.read_bytes() == whole
 
 
-class TestEarlierFormat:
-    """Sidecars of format 1 held (items, rows) digests of each block."""
-
-    def test_a_finished_array_is_kept_with_what_was_skipped(self, target):
-        texts = ["BAD 0", *TEXTS[1:]]
-        run(target, texts, skip_bad=True)
-        note = json.loads(sidecar_path(target).read_text())
-        blocks = [[digest, "0123456789abcdef"] for digest in note["blocks"]]
-        sidecar_path(target).write_text(json.dumps(note | {"format": 1, "blocks": blocks}))
-        before = target.read_bytes()
-        made = run(target, texts, skip_bad=True)
-        assert (made.n_computed, made.skipped) == (0, ((0, "row 0"),))
-        assert target.read_bytes() == before
-
-
 class TestBadItems:
     def texts(self, n_bad):
         return [f"BAD {i}" if 20 <= i < 20 + n_bad else text for i, text in enumerate(TEXTS)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals_label.encoders import BadItem, Options, embed, load_encoder
-from parbals_label.encoders.weights import model_folder, read_weights
+from parbals_label.encoders.torch_models import model_folder, read_weights
 
 torch = pytest.importorskip("torch", reason="these encoders need torch")
 transformers = pytest.importorskip("transformers", reason="these encoders need transformers")

@@ -80,8 +80,6 @@ NEEDS = {
     "dinov2-vits14": ("torch", "pip install 'parbals[encoders]'"),
     "bert-base-uncased": ("safetensors", "pip install 'parbals[encoders]'"),
     "hf:some/model": ("transformers", "pip install 'parbals[encoders]'"),
-    "timm:resnet18": ("timm", "pip install 'parbals[image-encoders]'"),
-    "open_clip:some/model": ("open_clip", "pip install 'parbals[image-encoders]'"),
 }
 
 
@@ -110,7 +108,7 @@ def test_images_need_pillow(monkeypatch, tmp_path):
 
 
 def test_the_table_loads_nothing_heavy():
-    heavy = ("torch", "transformers", "sklearn", "PIL", "jax", "timm", "open_clip")
+    heavy = ("torch", "transformers", "sklearn", "PIL", "jax")
     code = (
         "import sys, parbals_label.encoders as e; e.all_encoders(); "
         f"print([m for m in {heavy} if m in sys.modules])"

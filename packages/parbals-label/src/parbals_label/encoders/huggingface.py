@@ -33,8 +33,14 @@ from parbals.files import need
 
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 from parbals_label.encoders.images import CLIP, IMAGENET, Preprocess
-from parbals_label.encoders.torch_models import ImageModel, TextModel
-from parbals_label.encoders.weights import folder_digest, model_files, model_folder, read_weights
+from parbals_label.encoders.torch_models import (
+    ImageModel,
+    TextModel,
+    folder_digest,
+    model_files,
+    model_folder,
+    read_weights,
+)
 
 __all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_folder"]
 

@@ -23,7 +23,7 @@ from parbals_label.encoders.scratch import reserve
 
 __all__ = ["RowFile", "alone", "read_sidecar", "sidecar_path"]
 
-_FORMAT = 2  # format 1 also kept a digest of every block's rows
+_FORMAT = 1
 
 
 def sidecar_path(path: Path) -> Path:
@@ -35,10 +35,8 @@ def read_sidecar(path: Path) -> dict[str, Any] | None:
     """What is known about an array that was made here; None where it came from elsewhere."""
     try:
         note = json.loads(sidecar_path(path).read_text("utf-8"))
-        if not isinstance(note, dict) or note.get("format") not in (1, _FORMAT):
+        if not isinstance(note, dict) or note.get("format") != _FORMAT:
             return None
-        if note["format"] == 1:
-            note["blocks"] = [items for items, _ in note["blocks"]]
         return note | {"blocks": list(note["blocks"]), "skipped": list(note["skipped"])}
     except FileNotFoundError:
         return None

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from parbals_label.encoders.base import Encoder, Entry, Items, Kind, Options
 from parbals_label.encoders.plain import fitted_mix
-from parbals_label.encoders.weights import file_digest
+from parbals_label.encoders.torch_models import file_digest
 
 __all__ = ["INSTALL", "SENTENCES", "MiniLM", "read_safetensors", "sentence_weights"]
 
@@ -35,7 +35,8 @@ _LAYERS, _HEADS = 6, 12
 _LONGEST = 256
 _START, _END, _UNKNOWN = 101, 102, 100
 _AT_ONCE = 8
-"""Texts that go through a layer together: their activations then stay in a core's cache."""
+"""Texts that go through the network together: with 4 or 8 a text took about the same CPU time, with
+32 about half as much again or more."""
 
 
 class MiniLM:

@@ -12,7 +12,7 @@ from pathlib import Path
 from parbals.errors import InputError, MissingDependencyError
 from parbals.plugins import load_entry, loadable_entries, other_entries
 
-from parbals_label.encoders import huggingface, image_libraries, plain, sentences
+from parbals_label.encoders import huggingface, plain, sentences
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 
 __all__ = [
@@ -44,11 +44,7 @@ ENCODERS: dict[str, Entry] = {
     "tfidf": plain.TFIDF,
     "pixels": plain.PIXELS,
 }
-PREFIXES: dict[str, Entry] = {
-    "hf": huggingface.HUGGINGFACE,
-    "timm": image_libraries.TIMM,
-    "open_clip": image_libraries.OPEN_CLIP,
-}
+PREFIXES: dict[str, Entry] = {"hf": huggingface.HUGGINGFACE}
 
 
 def default_encoder(kind: Kind) -> str:
@@ -59,10 +55,7 @@ def default_encoder(kind: Kind) -> str:
 
 
 def better_encoder(name: str, folder: Path) -> str | None:
-    """What would be better for the project in ``folder`` than ``name``; None if nothing is known.
-
-    benchmarks/FEATURES.md has the figures.
-    """
+    """What would be better than ``name`` for the project in ``folder``; None if unknown."""
     if name == "words":
         how = f"`{sentences.INSTALL}` (82 MB, no PyTorch)"
         return (

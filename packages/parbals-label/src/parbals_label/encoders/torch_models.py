@@ -1,23 +1,144 @@
-"""Models of PyTorch as encoders: on the GPU when there is one, in half precision if asked."""
+"""Models of PyTorch as encoders: on the GPU when there is one, in half precision if asked.
+
+A model is a folder. It is looked for as a path, then in ``$PARBALS_MODELS`` (by default
+``~/.cache/parbals/models``) under its name, then in the cache of Hugging Face; only then is it
+downloaded. Weights are read without running any code: from safetensors, and where there are none
+``torch.load(weights_only=True)`` reads the older pickle files; it builds tensors and refuses
+everything else.
+"""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from parbals.errors import InputError, first_line
-from parbals.files import need
+from parbals.files import cache_folder, need
 
 from parbals_label.encoders.base import BadItem, Encoder, Kind, Options
 from parbals_label.encoders.images import Preprocess
 
-__all__ = ["ImageModel", "TextModel"]
+__all__ = [
+    "ImageModel",
+    "TextModel",
+    "file_digest",
+    "folder_digest",
+    "model_files",
+    "model_folder",
+    "read_weights",
+]
+
+_INSTALL = "parbals[encoders]"
+_SAFE = "*.safetensors"
+_PICKLED = ("*.bin", "*.pt", "*.pth")
+_DESCRIPTIONS = ("*.json", "*.txt", "*.model")
+
+
+def model_folder(name: str, repository: str | None = None) -> Path:
+    """A model's folder: a path, a name in the models folder, or a repository on the hub."""
+    named = os.environ.get("PARBALS_MODELS")
+    models = Path(named).expanduser() if named else cache_folder() / "models"
+    wanted = repository or name
+    given = Path(name).expanduser()
+    if repository is None and given.is_dir():
+        return given
+    if (models / name).is_dir():
+        return models / name
+    if repository is None and name.startswith((".", "/", "~")):
+        raise InputError(f"There is no folder {given} with a model in it.")
+    hub = need("huggingface_hub", f"Loading {wanted}", _INSTALL)
+    reason = "no weights were found there"
+    for offline in (True, False):
+        try:
+            for weights in (_SAFE, "*.bin"):  # pickled ones only where there are no others
+                patterns = [weights, *_DESCRIPTIONS]
+                folder = Path(
+                    hub.snapshot_download(wanted, allow_patterns=patterns, local_files_only=offline)
+                )
+                if any(folder.glob(weights)):
+                    return folder
+        except Exception as error:  # the hub's, the network's, and those of an impossible name
+            reason = first_line(error, 160)
+    raise InputError(
+        f"The model {wanted} is not on this machine and could not be downloaded ({reason}): get it "
+        f"where there is a connection with `hf download {wanted} --local-dir {models / name}`, and "
+        "put that folder there here too."
+    )
+
+
+def model_files(folder: Path) -> tuple[list[Path], bool]:
+    """The files with weights in a folder, and whether they are safetensors."""
+    safe = sorted(folder.glob(_SAFE))
+    if safe:
+        return safe, True
+    pickled = [path for pattern in _PICKLED for path in folder.glob(pattern)]
+    pickled = sorted(path for path in pickled if path.stem != "training_args")
+    if not pickled:
+        raise InputError(
+            f"{folder} holds no weights; a file ending in .safetensors is needed beside "
+            "config.json."
+        )
+    return pickled, False
+
+
+def read_weights(paths: Iterable[Path]) -> dict[str, Any]:
+    """Tensors by name, on the CPU, from safetensors or from pickles with nothing but tensors."""
+    weights: dict[str, Any] = {}
+    for path in paths:
+        weights |= _safe(path) if path.suffix == ".safetensors" else _pickled(path)
+    return weights
+
+
+def _safe(path: Path) -> dict[str, Any]:
+    safetensors = need("safetensors.torch", f"Reading {path.name}", _INSTALL)
+    try:
+        return dict(safetensors.load_file(path))
+    except Exception as error:
+        raise InputError(f"{path} is damaged ({first_line(error)}); download it again.") from None
+
+
+def _pickled(path: Path) -> dict[str, Any]:
+    torch = need("torch", f"Reading {path.name}", _INSTALL)
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:
+        raise InputError(
+            f"{path} is a pickle that is damaged or asks for more than tensors, so it could run "
+            "code and is not read; use the model's .safetensors file instead."
+        ) from None
+    tensors = content.get("state_dict", content) if isinstance(content, dict) else None
+    if not isinstance(tensors, dict) or not all(map(torch.is_tensor, tensors.values())):
+        raise InputError(
+            f"{path} does not hold tensors by name; use the model's .safetensors file instead."
+        )
+    return tensors
+
+
+def file_digest(paths: Iterable[Path]) -> str:
+    """A digest of names and contents, which changes when any of the files does."""
+    digest = hashlib.blake2b(digest_size=12)
+    for path in sorted(paths):
+        digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 22):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def folder_digest(folder: Path, paths: Iterable[Path]) -> str:
+    """Of the weights and all that decides what they give: configuration, vocabulary, pooling."""
+    places = (folder, *(path for path in folder.iterdir() if path.is_dir()))
+    described = [file for at in places for pattern in _DESCRIPTIONS for file in at.glob(pattern)]
+    return file_digest([*paths, *described])
 
 
 def _on_device(network: Any, options: Options) -> Any:
     """The network ready to encode: on its device, in its precision, with dropout off."""
-    torch = need("torch", "This encoder", "parbals[encoders]")
+    torch = need("torch", "This encoder", _INSTALL)
     name = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)

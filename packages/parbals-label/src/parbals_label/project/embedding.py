@@ -46,9 +46,9 @@ _LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
 about this length. A table beside them gets it too, so that neither drowns the other."""
 _FORGOTTEN_AFTER = 30 * 24 * 3600
-"""Seconds after which nobody comes back for the rows of an interrupted run."""
+"""Seconds after which the rows of an interrupted run are removed: a month."""
 _LEARN_FROM = 20_000
-"""Rows that show a table's bins and values as well as all rows do."""
+"""Rows from which a table's bins and values are learnt: memory must not grow with the items."""
 
 
 class Items(Protocol):

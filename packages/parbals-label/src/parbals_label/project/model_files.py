@@ -9,7 +9,7 @@ particles ``draws`` (K, C, D' + 1) and ``weights`` (K,) stand there instead, and
 Σ_k weights_k softmax(draws_k r̃). For ``tfidf`` and ``words`` what they have learnt of words is in
 the file, so that it takes texts. Where classes do not count alike
 (:mod:`parbals.learner.numbers.metric`) ``stakes`` (C,) say what each is worth, and ``mark`` (C,)
-which one alone counts, if one does. No pickle, and JAX is not needed.
+which one alone counts, if one does. No pickle.
 """
 
 import json

@@ -52,7 +52,7 @@ _AT_ONCE = 2_048
 _MORE_ROWS = 256
 """Rows beyond twice the encoder's width by which the affine map is found, and checked."""
 _TOLERANCE = 1e-3
-"""Of the largest feature: stored features are rounded, and some encoders are to half precision."""
+"""How far off the map may be, as a share of the largest feature."""
 _ENCODED_AT_ONCE = 32
 
 Item = tuple[str, dict[str, Any]]

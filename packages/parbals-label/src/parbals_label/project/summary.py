@@ -52,9 +52,9 @@ _BAR = 30
 _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
 _RARE = 0.05
-"""A share of labels below which looking for a class finds more of it than modelling every class."""
+"""The share of labels up to which a class is called rare; chosen, not tuned."""
 _FEWEST = 20
-"""Fewer labels than this do not show what is rare."""
+"""With fewer labels nothing is called rare."""
 
 
 @dataclass(frozen=True)

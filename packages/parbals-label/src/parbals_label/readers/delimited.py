@@ -24,11 +24,11 @@ from parbals_label.readers.encoding import (
 )
 from parbals_label.readers.source import HEAD, Row, Source, check_columns, short, where
 
-__all__ = ["Layout", "open_delimited", "sniff", "source_of"]
+__all__ = ["Layout", "open_delimited"]
 
 _SEP_LINE = re.compile(r'"?sep=([,;|\t])"?[\r\n]*', re.IGNORECASE)
 _LINES = 50
-"""Lines that show the delimiter: a header and a few records do, a page of them is plenty."""
+"""Lines by which the delimiter is guessed."""
 _NUMBER = re.compile(r"[-+\d.,\s%]*")
 
 
@@ -42,7 +42,6 @@ class Layout:
         raw: quotes are ordinary characters.
         header: the columns' names, those of the file or given ones.
         records: the first ones, without the header.
-        tabs_alike: every line has the same number of tabs, one or more.
         notes: sentences about how it is read.
     """
 
@@ -55,7 +54,6 @@ class Layout:
     has_header: bool
     header: list[str]
     records: list[tuple[int, list[str]]]
-    tabs_alike: bool
     notes: list[str]
 
     def rows(self) -> Iterator[Row]:
@@ -108,34 +106,7 @@ def open_delimited(
     forgiving: bool = False,
     names: Sequence[str] | None = None,
 ) -> Source:
-    """A CSV or TSV file, see :func:`sniff`."""
-    return source_of(sniff(path, kind, encoding, forgiving, names), kind)
-
-
-def source_of(layout: Layout, kind: str) -> Source:
-    """A file that was sniffed."""
-    name = layout.path.name
-    columns = check_columns([name for name in layout.header if name.strip()], name)
-    return Source(
-        columns,
-        None,
-        layout.rows,
-        kind,
-        name,
-        encoding=layout.encoding,
-        notes=tuple(layout.notes),
-        head=layout.head(),
-    )
-
-
-def sniff(
-    path: Path,
-    kind: str,
-    encoding: str | None = None,
-    forgiving: bool = False,
-    names: Sequence[str] | None = None,
-) -> Layout:
-    """How a file is to be read, by one look at it.
+    """A CSV or TSV file; of the kind "txt" only where all its lines have the same number of tabs.
 
     ``names`` are those of the columns of a file that has no header row; where the first row is
     plainly data, its columns are called "column 1", "column 2", ... A column without a name is
@@ -143,11 +114,17 @@ def sniff(
     out, and rows that end early are filled up, because Excel leaves off the last delimiters of a
     block of rows whose last column is empty.
     """
-
-    def look(encoding: str | None) -> Layout:
-        return _look(path, kind, encoding, forgiving, names)
-
-    return decoding(path, encoding, look)
+    layout = decoding(path, encoding, lambda known: _look(path, kind, known, forgiving, names))
+    return Source(
+        check_columns([name for name in layout.header if name.strip()], path.name),
+        None,
+        layout.rows,
+        "csv" if kind == "csv" else "tsv",
+        path.name,
+        encoding=layout.encoding,
+        notes=tuple(layout.notes),
+        head=layout.head(),
+    )
 
 
 def _look(
@@ -167,7 +144,7 @@ def _look(
         except csv.Error as too_long:
             raise InputError(f"{where(path.name, 1)} {_explain(str(too_long), ',')}.") from None
         named = _SEP_LINE.fullmatch(sample[0]) if sample else None
-        delimiter = named[1] if named else "\t" if kind == "tsv" else _likeliest(sample)
+        delimiter = named[1] if named else _likeliest(sample) if kind == "csv" else "\t"
         tabs = _Tabs()
         counted = tabs.count(chain(sample[1:] if named else sample, lines))
         try:
@@ -188,6 +165,8 @@ def _look(
                         pass
             except UnicodeError:
                 raise UndecodableError(path.name, n_records + 1, found) from None
+    if kind == "txt" and not tabs.alike:
+        raise InputError(f"{path.name} has lines with different numbers of tabs.")
     # Quotes mean nothing where read as quotes they break or join the rows of a file with tabs: only
     # where every line has the same number of tabs, which a quoted cell of several lines would not.
     raw = delimiter == "\t" and not forgiving and tabs.alike
@@ -211,7 +190,6 @@ def _look(
         has_header,
         header,
         records[has_header:],
-        tabs.alike,
         notes + more,
     )
 
@@ -235,11 +213,8 @@ def _header(
         return named, False, [] if names else [note]
     named = [given if given.strip() else new for given, new in zip(first, numbered, strict=True)]
     unnamed = [new for new in named if new not in first]
-    return (
-        named,
-        True,
-        [f"A column without a name is called {_listed(unnamed)}."] if unnamed else [],
-    )
+    note = f"A column without a name is called {_listed(unnamed)}."
+    return named, True, [note] if unnamed else []
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from parbals.errors import InputError
 
 from parbals_label.readers.arrow import is_dataset_folder, open_dataset_folder, open_parquet
-from parbals_label.readers.delimited import open_delimited, sniff, source_of
+from parbals_label.readers.delimited import open_delimited
 from parbals_label.readers.images import open_images
 from parbals_label.readers.json_files import open_json
 from parbals_label.readers.numpy_files import open_npy, open_npz
@@ -66,9 +66,7 @@ def open_source(
         return open_delimited(path, suffix[1:], encoding, names=names)
     if suffix in _MAYBE_TABS:
         with suppress(InputError):
-            layout = sniff(path, "tsv", encoding, names=names)
-            if layout.tabs_alike:
-                return source_of(layout, "tsv")
+            return open_delimited(path, "txt", encoding, names=names)
     suffix = path.suffix.lower()
     _only_for("a text file", encoding, path)
     _only_for("a table of text", named, path)
