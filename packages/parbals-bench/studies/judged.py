@@ -81,7 +81,8 @@ def page(records: list[Record]) -> Iterator[str]:
     yield (
         f"Pools of {N_POOL:,} items, {BATCH} random labels and then batches of {BATCH}. % on test "
         "items: *plain* decides the most probable class, *decided* what the metric asks for "
-        "(`src/parbals/learner/metric.py`). Mean over the seeds ± standard error."
+        "(`packages/parbals/src/parbals/learner/numbers/metric.py`). "
+        "Mean over the seeds ± standard error."
     )
     yield ""
     yield (

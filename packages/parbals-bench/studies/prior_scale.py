@@ -255,7 +255,7 @@ HEAD = (
     "*Sampled*: the scale, ln s ~ N(ln 3, 1), and a power, uniform from 0 to 2, are drawn together",
     "with the weights by NumPyro's NUTS: no better than the learnt prior; what Airline loses at",
     "100 labels it loses with both. *Shown*: the error that a report expects, at a temperature by",
-    "left-out labels (`src/parbals/learner/expectation.py`).",
+    "left-out labels (`packages/parbals/src/parbals/learner/numbers/expectation.py`).",
     "",
     "Random labels, means over seeds: error % / expected error % / log loss; last, the change of",
     "the log loss with its standard error. `ag-news:2` is class 2 against the rest;",

@@ -1,8 +1,8 @@
 """The classes that stored predictions decide for, by the project's metric; needs no model."""
 
 import numpy as np
-from parbals.learner.numbers.metric import METRICS, TARGETS, judged_positions, metric_of, stakes_for
-from parbals.types import Stakes
+from parbals.learner.numbers.metric import METRICS, judged_positions, metric_of, stakes_for
+from parbals.types import TARGETS, Stakes
 
 from parbals_label.store.store import Store
 
