@@ -128,8 +128,9 @@ def _coverage(records: list[dict[str, Any]]) -> Iterable[str]:
         f"Pools of at most {N_POOL:,} items, labelled {BATCH} at a time. *Held*: the share of runs "
         "in which the audit's 90 % interval held the error that the model then had on items it had "
         "never seen. *Expected*: the error that a report expects there, minus the real one: as it "
-        "is with the audit; as it is without one, corrected by left-out labels alone; and the model's "
-        "own, not corrected (`packages/parbals/src/parbals/learner/numbers/expectation.py`)."
+        "is with the audit; as it is without one, corrected by left-out labels alone; and the "
+        "model's own, not corrected "
+        "(`packages/parbals/src/parbals/learner/numbers/expectation.py`)."
     )
     yield ""
     yield (
