@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from parbals.errors import MissingDependencyError
-from parbals.features.pca import PoolPCA
+from parbals_bench.datasets.pca import PoolPCA
 from parbals_label.encoders import Options, all_encoders, load_encoder
 
 CPU = Options(device="cpu")
