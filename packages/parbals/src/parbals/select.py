@@ -20,7 +20,7 @@ from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, s
 from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT
-from parbals.types import Batch, Loss
+from parbals.types import TARGETS, Batch, Loss
 from parbals.validate import (
     check_column_names,
     check_features,
@@ -33,7 +33,6 @@ from parbals.validate import (
 
 __all__ = ["select_batch", "select_batch_from_model"]
 
-_DEFAULT_TARGETS = 1_000
 _MOST_ENTRIES = 1 << 28
 
 
@@ -268,7 +267,7 @@ def _pool(X: Any, n_features: int | None) -> np.ndarray | DistributedRows:
 
 def _sample(X: np.ndarray | DistributedRows, seed: int) -> np.ndarray:
     order = derive_generator(seed, "target").permutation(len(X))
-    return X[np.sort(order[:_DEFAULT_TARGETS])]
+    return X[np.sort(order[:TARGETS])]
 
 
 def _compared_names(model: Any, tables: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.features.pca import PoolPCA
 from parbals.features.text import TextFeatures
 from parbals_label.encoders.base import Options, slug
 from parbals_label.encoders.embedding import Embedded, UnreadableError, embed
@@ -17,6 +16,7 @@ from parbals_label.encoders.table import load_encoder
 
 from parbals_bench.datasets.base import Data, Part, Raw, halves
 from parbals_bench.datasets.files import read_matrix
+from parbals_bench.datasets.pca import PoolPCA
 
 __all__ = ["Progress", "embed_parts", "embedded", "tfidf_features"]
 

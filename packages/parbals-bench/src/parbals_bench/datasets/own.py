@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError, LabelError
-from parbals.features.pca import PoolPCA
 from parbals.features.reading import looks_like_id
 from parbals.validate import check_choice
 from parbals_label.readers.items import classes_in, plan_items
@@ -20,6 +19,7 @@ from parbals_label.readers.source import Row, Source, where
 
 from parbals_bench.datasets.base import Data, Dataset, halves, three_parts
 from parbals_bench.datasets.embedded import tfidf_features
+from parbals_bench.datasets.pca import PoolPCA
 from parbals_bench.datasets.tabular import CellError, TabularFeatures
 
 __all__ = ["DATASET", "load"]

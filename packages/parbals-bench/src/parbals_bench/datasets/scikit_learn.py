@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-from parbals.features.pca import PoolPCA
 from parbals.validate import check_choice
 
 from parbals_bench.datasets.base import Data, Dataset, three_parts
+from parbals_bench.datasets.pca import PoolPCA
 from parbals_bench.datasets.tabular import TabularFeatures
 
 __all__ = ["BREAST_CANCER", "DIGITS"]

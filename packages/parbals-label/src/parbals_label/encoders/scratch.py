@@ -9,6 +9,7 @@ from typing import IO
 import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
+from parbals.features.pca import principal
 
 __all__ = ["ROWS", "reduced_rows", "reserve", "scratch", "standardised_rows"]
 
@@ -46,15 +47,15 @@ def reduced_rows(
     Mean and directions are those of 20,000 rows evenly spread where there are more. Columns that
     never change carry no variance, so they are gone. The rows ``blank`` become zero.
     """
-    from parbals.features.pca import PoolPCA
-
     if len(raw) < 2:
         return np.asarray(raw, np.float32)
     blocks = list(block_rows(len(raw), ROWS))
-    pca = PoolPCA(0.99).fit(_sample(raw, -(-len(raw) // _LEARN_FROM)))
-    rows, total = scratch((len(raw), pca.n_components_), folder), 0.0
+    mean, directions, _ = principal(_sample(raw, -(-len(raw) // _LEARN_FROM)), 0.99)
+    if not len(directions):
+        raise InputError("Every column of the pool is constant, so its rows are all alike.")
+    rows, total = scratch((len(raw), len(directions)), folder), 0.0
     for block in blocks:
-        rows[block] = pca.transform(raw[block])
+        rows[block] = (np.asarray(raw[block], np.float64) - mean) @ directions.T
         rows[[row for row in blank if block.start <= row < block.stop]] = 0.0
         total += float(np.square(rows[block], dtype=np.float64).sum())
         release_pages(raw)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
-from typing import Any
 
 import click
 
@@ -14,7 +13,7 @@ from parbals import __version__
 from parbals.cli.options import JSON
 from parbals.cli.output import progress, say, table
 
-__all__ = ["Checkup", "Speed", "Workload", "as_record", "as_text", "doctor", "examine"]
+__all__ = ["Checkup", "Speed", "Workload", "as_text", "doctor", "examine"]
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "click")
 _OPTIONAL = {
@@ -45,7 +44,7 @@ def doctor(as_json: bool, no_speed: bool) -> None:
     with progress() as show:
         show("measuring")
         checkup = examine(with_speed=not no_speed)
-    say(as_json, as_record(checkup), as_text(checkup))
+    say(as_json, asdict(checkup), as_text(checkup))
 
 
 @dataclass(frozen=True)
@@ -125,11 +124,6 @@ def measure_speed(workload: Workload, repeats: int = 3) -> Speed:
         product=_best_of(lambda: pool @ target.T, repeats),
         workload=workload,
     )
-
-
-def as_record(checkup: Checkup) -> dict[str, Any]:
-    """The checkup for programs."""
-    return asdict(checkup)
 
 
 def as_text(checkup: Checkup) -> str:

@@ -119,11 +119,11 @@ class _Line:
         return f"{number / 1e6:,.1f} MB" if self._in_bytes else f"{number:,.0f}"
 
 
-def table(rows: Sequence[Sequence[str]], *, gap: int = 2) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
     """Columns side by side, as wide as their widest cell; wider than a window rather than cut."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = (
-        (" " * gap).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows
     )
     return "\n".join(line.rstrip() for line in lines)

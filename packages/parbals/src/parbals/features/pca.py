@@ -1,15 +1,13 @@
 """Principal directions of a pool, fitted on the pool alone, over arrays of any size."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from parbals.errors import InputError
 
-__all__ = ["PoolPCA", "Principal", "principal", "singular_directions"]
+__all__ = ["Principal", "float_blocks", "principal", "singular_directions"]
 
 _ROWS = 8_192
 _NEGLIGIBLE = 1e-12
@@ -36,12 +34,12 @@ def principal(rows: Any, keep: float | int = 1.0) -> Principal:
         keep: a share of the variance, 0 < keep ≤ 1, or a whole number of directions.
     """
     n_rows, n_columns = rows.shape
-    mean = np.asarray(sum(block.sum(axis=0) for block in _blocks(rows)) / n_rows)
-    moments = np.asarray(sum(np.square(block - mean).sum(axis=0) for block in _blocks(rows)))
+    mean = np.asarray(sum(block.sum(axis=0) for block in float_blocks(rows)) / n_rows)
+    moments = np.asarray(sum(np.square(block - mean).sum(axis=0) for block in float_blocks(rows)))
     varies = moments > _NEGLIGIBLE * n_rows * np.square(mean)
     if not varies.any():
         return Principal(mean, np.zeros((0, n_columns)), np.zeros(0))
-    centred = ((block - mean)[:, varies] for block in _blocks(rows))
+    centred = ((block - mean)[:, varies] for block in float_blocks(rows))
     if n_rows < n_columns:  # the short side decides the cost
         _, roots, axes = np.linalg.svd(np.concatenate(list(centred)), full_matrices=False)
         values = np.square(roots)
@@ -69,57 +67,8 @@ def singular_directions(rows: Any, n_directions: int, seed: int = 0) -> np.ndarr
     return np.asarray(svd.components_)
 
 
-class PoolPCA(TransformerMixin, BaseEstimator):
-    """The fewest directions that keep a share ``variance`` of the pool's; nothing is rescaled.
-
-    scikit-learn's PCA copies the whole pool as float64; this one is :func:`principal`. Columns that
-    never change, as some encoders have, carry no variance and no weight.
-    """
-
-    def __init__(self, variance: float = 0.99) -> None:
-        self.variance = variance
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Mean and directions of the pool."""
-        if not isinstance(self.variance, (int, float)) or not 0.0 < self.variance <= 1.0:
-            raise InputError(
-                f"variance is {self.variance!r}; pass the share to keep, such as 0.99."
-            )
-        table = validate_data(
-            self, X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=2
-        )
-        found = principal(table, float(self.variance))
-        if not len(found.directions):
-            raise InputError("Every column of the pool is constant, so its rows are all alike.")
-        self.mean_, self.components_, self.explained_variance_ratio_ = found
-        self.n_components_ = len(found.directions)
-        return self
-
-    def transform(self, X: Any) -> np.ndarray:
-        """(N, D') in the precision of X, at least float32."""
-        check_is_fitted(self, "components_")
-        table = validate_data(self, X, dtype="numeric", ensure_all_finite=False, reset=False)
-        dtype = np.float64 if table.dtype.itemsize == 8 else np.float32
-        features = np.empty((len(table), self.n_components_), dtype)
-        start = 0
-        for block in _blocks(table):
-            features[start : start + len(block)] = (block - self.mean_) @ self.components_.T
-            start += len(block)
-        return features
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """poolpca0, poolpca1, …"""
-        check_is_fitted(self, "components_")
-        return np.array([f"poolpca{i}" for i in range(self.n_components_)], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-def _blocks(table: Any) -> Iterator[np.ndarray]:
-    """Row blocks as float64, each checked."""
+def float_blocks(table: Any) -> Iterator[np.ndarray]:
+    """Row blocks as float64, each checked to be finite."""
     for start in range(0, len(table), _ROWS):
         block = np.asarray(table[start : start + _ROWS], np.float64)
         if not np.isfinite(block).all():

@@ -13,7 +13,7 @@ from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import ClassNames, Event, ItemNames, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.numbers.audit import draw_audit
-from parbals.learner.numbers.metric import TARGETS, check_metric, decided
+from parbals.learner.numbers.metric import check_metric, decided
 from parbals.learner.numbers.report import Report
 from parbals.learner.pictures import Seen, as_figure, as_html
 from parbals.learner.reporting import make_report
@@ -22,7 +22,7 @@ from parbals.plugins import extension
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, seed_from
 from parbals.strategies.table import DEFAULT, strategy_named
-from parbals.types import Batch, BatchRecord, Stakes
+from parbals.types import TARGETS, Batch, BatchRecord, Stakes
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]

@@ -14,12 +14,11 @@ from parbals.select import select_batch_from_model
 from parbals.skactiveml.classifier import BayesianClassifier
 from parbals.skactiveml.samples import Nothing, classes_of, fitted_copy, samples_of
 from parbals.strategies.table import COLD_START, DEFAULT, Strategy, strategy_named
-from parbals.types import Batch
+from parbals.types import TARGETS, Batch
 
 __all__ = ["ParbalsQuery"]
 
 _Query: Any = _base.SingleAnnotatorPoolQueryStrategy
-_MOST_TARGETS = 1_000
 
 
 class ParbalsQuery(_Query):
@@ -105,7 +104,7 @@ class ParbalsQuery(_Query):
         known = _utils.is_labeled(y, self.missing_label_)
         if X_target is None:
             order = derive_generator(seed, "target").permutation(len(X))
-            X_target = X[np.sort(order[:_MOST_TARGETS])]
+            X_target = X[np.sort(order[:TARGETS])]
         strategy = strategy_named(self.strategy)
         model, labels = None, None
         if strategy.uses_predictions and self._is_enough(strategy, clf, y[known]):

@@ -29,7 +29,6 @@ from parbals.validate import check_choice
 __all__ = [
     "BALANCED",
     "METRICS",
-    "TARGETS",
     "check_metric",
     "decide_from",
     "decided",
@@ -44,9 +43,6 @@ __all__ = [
 METRICS: dict[str, Loss] = {"accuracy": "error", "log-loss": "log"}
 BALANCED = "balanced-accuracy"
 _F1 = "f1:"
-TARGETS = 1_000
-"""Target points that a choice looks at, unless told otherwise: EPIG of a thousand random ones is
-within a few hundredths of that of all."""
 _NAMES = ("accuracy", BALANCED, f"{_F1}CLASS", "log-loss")
 
 
