@@ -41,16 +41,15 @@ def sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) ->
         labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         search = _Search(problem, universes, labels)
         steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-        chosen = np.array([step.index for step in steps])
+        chosen, scores, n_exact, sizes = map(np.array, zip(*steps, strict=True))
         initial = _mean_scores(search.start, chosen, problem.loss)
-    sizes = np.array([step.sample_size for step in steps])
     return batch_of(
         problem,
         chosen,
-        np.array([step.score for step in steps]),
+        scores,
         initial_scores=initial,
         effective_sample_size=sizes,
-        n_exact=np.array([step.n_scored for step in steps]),
+        n_exact=n_exact,
         notes=_notes(sizes.min(), len(problem.weights)) + universes.notes(),
     )
 
