@@ -17,3 +17,5 @@ if "PARBALS_CACHE_DIR" not in os.environ:  # the processes of a run have it from
     os.environ["PARBALS_CACHE_DIR"] = str(cache)
     for name in {path.name for path in cache.glob("*")} - {"compiled"}:
         shutil.rmtree(cache / name, ignore_errors=True)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "compiled"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")

@@ -1,5 +1,6 @@
-"""Buckets, padding, blocks, weights and mapped files, without JAX."""
+"""Buckets, padding, blocks, weights, mapped files, and formulas for NumPy and JAX alike."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from parbals.arrays import (
@@ -9,6 +10,8 @@ from parbals.arrays import (
     normalise_log_weights,
     pad_rows,
     release_pages,
+    safe_reciprocal,
+    times_log,
 )
 
 

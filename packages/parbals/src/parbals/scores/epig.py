@@ -73,7 +73,20 @@ def epig_scores(
     dtype = np.result_type(pool, target)
     weights = weights.astype(dtype)
     stats = target_stats(class_rows(target).astype(dtype, copy=False), weights, stakes)
-    return epig_of_points(class_rows(pool).astype(dtype, copy=False), weights, stats, loss)
+    return epig_of_points(_PoolRows(pool, dtype), weights, stats, loss)
+
+
+class _PoolRows:
+    """Rows of the pool, laid out block by block: the pool is not held twice."""
+
+    def __init__(self, probs: np.ndarray, dtype: np.dtype) -> None:
+        self._probs, self.dtype = probs, dtype
+
+    def __len__(self) -> int:
+        return len(self._probs)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        return class_rows(self._probs[rows]).astype(self.dtype, copy=False)
 
 
 def target_stats(

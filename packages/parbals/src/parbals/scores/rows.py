@@ -5,20 +5,22 @@ C. A score is a formula over an array module: NumPy computes it on the threads o
 where there is an accelerator.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.machine import on_host, several_threads
+from parbals.machine import Workers, on_host, several_threads
 from parbals.shapes import Array, Float
 
-__all__ = ["class_rows", "map_points", "placed", "precision_of"]
+__all__ = ["class_rows", "computing", "map_points", "placed"]
 
 _HOST_ENTRIES, _DEVICE_ENTRIES = 1 << 17, 1 << 23
 """Numbers that a score holds for one block of points: on a CPU as many as its cache keeps."""
+_FEW_ENTRIES = 1 << 14
 
 
 def class_rows(probs: Float[Array, "N K C"]) -> Float[Array, "N A K"]:
@@ -28,13 +30,29 @@ def class_rows(probs: Float[Array, "N K C"]) -> Float[Array, "N A K"]:
     return np.ascontiguousarray(probs.swapaxes(1, 2))
 
 
-def precision_of(dtype: Any) -> AbstractContextManager[Any]:
-    """Compute in a precision; JAX must be told, NumPy goes by its arrays."""
-    if on_host():
-        return nullcontext()
-    from parbals.accelerators import working_precision
+@contextmanager
+def computing(dtype: Any) -> Iterator[Workers | None]:
+    """JAX computes in this precision where there is an accelerator; else NumPy on these threads.
 
-    return working_precision(np.dtype(dtype))
+    Threads that an outer ``computing`` has opened are used again: to open them takes half a
+    millisecond, and while they are open no matrix product waits for threads of its own.
+    """
+    if not on_host():
+        from parbals.accelerators import working_precision
+
+        with working_precision(np.dtype(dtype)):
+            yield None
+    elif getattr(_opened, "workers", None) is not None:
+        yield _opened.workers
+    else:
+        with several_threads() as _opened.workers:
+            try:
+                yield _opened.workers
+            finally:
+                _opened.workers = None
+
+
+_opened = threading.local()
 
 
 def placed(array: np.ndarray) -> Any:
@@ -43,7 +61,7 @@ def placed(array: np.ndarray) -> Any:
         return array
     from jax import device_put
 
-    with precision_of(array.dtype):
+    with computing(array.dtype):
         return device_put(array)
 
 
@@ -60,20 +78,20 @@ def map_points(
         options: what a compiled program is for, such as the loss.
     """
     entries = int(np.prod(points.shape[1:])) if entries is None else entries
-    if on_host():
-        blocks = list(block_rows(len(points), max(1, _HOST_ENTRIES // entries)))
-        if len(blocks) == 1:  # to find the threads takes longer
-            return np.asarray(score(points[blocks[0]], *more, xp=np, **options))
-        with several_threads() as workers:
+    if on_host() and len(points) * entries <= _FEW_ENTRIES:  # to find the threads takes longer
+        return np.asarray(score(points[:], *more, xp=np, **options))
+    with computing(points.dtype) as workers:
+        if workers is not None:
+            size = min(-(-len(points) // workers.n_threads), max(1, _HOST_ENTRIES // entries))
+            blocks = block_rows(len(points), size)
             parts = workers.map(lambda rows: score(points[rows], *more, xp=np, **options), blocks)
-        return np.concatenate(parts)
-    from parbals.accelerators import compiled
+            return np.concatenate(parts)
+        from parbals.accelerators import compiled
 
-    block = min(bucket(len(points)), max(16, 1 << (_DEVICE_ENTRIES // entries).bit_length()))
-    with precision_of(points.dtype):
+        size = min(bucket(len(points)), max(16, 1 << (_DEVICE_ENTRIES // entries).bit_length()))
         # Dispatched without waiting: the next block is laid out while this one is scored.
         parts = [
-            compiled(score, **options)(pad_rows(points[rows], block), *more)
-            for rows in block_rows(len(points), block)
+            compiled(score, **options)(pad_rows(points[rows], size), *more)
+            for rows in block_rows(len(points), size)
         ]
         return np.concatenate([np.asarray(part) for part in parts])[: len(points)]

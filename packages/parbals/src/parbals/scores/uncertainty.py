@@ -1,5 +1,7 @@
 """Scores that need the pool alone: BALD, and the classical measures of an averaged prediction."""
 
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -46,23 +48,9 @@ def margin(pool_probs: Any, sample_weights: Any = None) -> np.ndarray:
     return margin_scores(*check_samples(pool_probs, sample_weights))
 
 
-# The same of samples (N, K, C) and weights (K,) that have been checked.
-
-
-def bald_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return map_points(_bald, probs, weights.astype(probs.dtype))
-
-
-def entropy_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return map_points(_entropy, probs, weights.astype(probs.dtype))
-
-
-def confidence_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return map_points(_least_confidence, probs, weights.astype(probs.dtype))
-
-
-def margin_scores(probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return map_points(_margin, probs, weights.astype(probs.dtype))
+def _scores(score: Callable[..., Any], probs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Of samples (N, K, C) and weights (K,) that have been checked."""
+    return map_points(score, probs, weights.astype(probs.dtype))
 
 
 # One block, of NumPy or JAX.
@@ -103,3 +91,9 @@ def _margin(
 ) -> Float[Array, " N"]:
     ordered = xp.sort(_mean(probs, weights, xp), axis=1)
     return 1.0 - (ordered[:, -1] - ordered[:, -2])
+
+
+bald_scores = partial(_scores, _bald)
+entropy_scores = partial(_scores, _entropy)
+confidence_scores = partial(_scores, _least_confidence)
+margin_scores = partial(_scores, _margin)

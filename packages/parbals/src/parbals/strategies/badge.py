@@ -15,6 +15,7 @@ Pending points count as chosen. The embeddings (N, C, D+1) are never held: with 
 import numpy as np
 
 from parbals.randomness import derive_generator
+from parbals.strategies.greedy import Step, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -23,37 +24,41 @@ __all__ = ["gradient_factors", "select_badge"]
 
 def select_badge(problem: Problem) -> Batch:
     """The score of a point is the squared distance by which it was drawn."""
-    a, z = gradient_factors(problem.mean_probs, problem.require_features())
-    lengths = np.square(a).sum(axis=1) * np.einsum("nd,nd->n", z, z, dtype=np.float64)
-    generator = derive_generator(problem.seed, "badge")
-    free = problem.candidates()
+    search = _Search(problem)
+    steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
+    chosen, scores, *_ = map(np.array, zip(*steps, strict=True))
+    return batch_of(problem, chosen, scores, initial_scores=search.start[chosen])
 
-    def squared_distances(index: int) -> np.ndarray:
+
+class _Search:
+    """Squared distances of gradients to the nearest chosen one, for the greedy loop."""
+
+    def __init__(self, problem: Problem) -> None:
+        a, z = self._factors = gradient_factors(problem.mean_probs, problem.require_features())
+        self._lengths = np.square(a).sum(axis=1) * np.einsum("nd,nd->n", z, z, dtype=np.float64)
+        self._nearest = np.full(problem.n_pool, np.inf)
+        self._generator = derive_generator(problem.seed, "badge")
+        self._problem, self.start = problem, np.empty(0)
+
+    def observe(self, index: int) -> None:
+        (a, z), lengths = self._factors, self._lengths
         inner = (a @ a[index]) * (z @ z[index]).astype(np.float64)
         squares = np.maximum(lengths + lengths[index] - 2.0 * inner, 0.0)
         # What rounding leaves of a point's distance to its own duplicates must not draw them.
-        return np.where(squares <= 1e-6 * (lengths + lengths[index]), 0.0, squares)
+        squares = np.where(squares <= 1e-6 * (lengths + lengths[index]), 0.0, squares)
+        self._nearest = np.minimum(self._nearest, squares)
 
-    nearest = np.full(problem.n_pool, np.inf)
-    for index in problem.pending:
-        nearest = np.minimum(nearest, squared_distances(int(index)))
-    chosen: list[int] = []
-    scores: list[float] = []
-    start = np.where(np.isfinite(nearest), nearest, lengths)
-    for _ in range(problem.batch_size):
-        chances = np.where(free & np.isfinite(nearest), nearest, 0.0)
+    def best(self, free: np.ndarray) -> Step:
+        is_known = np.isfinite(self._nearest)
+        shown = np.where(is_known, self._nearest, self._lengths)
+        self.start = self.start if len(self.start) else shown
+        self._problem.show(shown)
+        chances = np.where(free & is_known, self._nearest, 0.0)
         total = chances.sum()
-        problem.show(np.where(np.isfinite(nearest), nearest, lengths))
         # At the start, and when only duplicates of chosen points are left, all free ones are alike.
         chances = chances / total if total > 0 else free / free.sum()
-        index = int(generator.choice(problem.n_pool, p=chances))
-        chosen.append(index)
-        scores.append(
-            float(nearest[index]) if np.isfinite(nearest[index]) else float(lengths[index])
-        )
-        free[index] = False
-        nearest = np.minimum(nearest, squared_distances(index))
-    return batch_of(problem, np.array(chosen), np.array(scores), initial_scores=start[chosen])
+        index = int(self._generator.choice(len(free), p=chances))
+        return Step(index, float(shown[index]), int(free.sum()))
 
 
 def gradient_factors(mean_probs: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -85,14 +85,14 @@ def select_batchbald(problem: Problem) -> Batch:
     """The score of a point is what its label adds, in nats, to the labels of those before it."""
     search = _Search(problem)
     steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-    chosen = np.array([step.index for step in steps])
+    chosen, scores, n_exact, sizes = map(np.array, zip(*steps, strict=True))
     return batch_of(
         problem,
         chosen,
-        np.array([step.score for step in steps]),
+        scores,
         initial_scores=search.gains(chosen, *search.start),
-        effective_sample_size=np.array([step.sample_size for step in steps]),
-        n_exact=np.array([step.n_scored for step in steps]),
+        effective_sample_size=sizes,
+        n_exact=n_exact,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from parbals.arrays import block_rows, exact_products
 from parbals.scores.rows import map_points, placed
 from parbals.shapes import Array, Float
+from parbals.strategies.greedy import Step, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -25,31 +26,41 @@ _CENTRES = 64
 
 def select_coreset(problem: Problem) -> Batch:
     """The score of a point is its Euclidean distance to the nearest centre when it was chosen."""
-    features = problem.require_features()
-    points = _PoolPoints(features)
-    free = problem.candidates()
-    centres = features[problem.pending]
-    if problem.labelled.features is not None:
-        centres = np.concatenate([problem.labelled.features, centres])
-    chosen: list[int] = []
-    scores: list[float] = []
-    if len(centres) == 0:
-        chosen.append(points.nearest_to_mean())
-        scores.append(np.inf)
-        problem.show(points.nearness_to_mean)
-        free[chosen[0]] = False
-        centres = features[chosen]
-    start = distance = points.distances_to(centres)
-    while len(chosen) < problem.batch_size:
-        problem.show(distance)
-        index = int(np.where(free, distance, -np.inf).argmax())
-        chosen.append(index)
-        scores.append(float(distance[index]))
-        free[index] = False
-        distance = np.minimum(distance, points.distances_to(features[[index]]))
-    return batch_of(
-        problem, np.array(chosen), np.array(scores), initial_scores=start[chosen].astype(np.float64)
-    )
+    search = _Centres(problem)
+    steps = grow(search, problem.candidates(), (), problem.batch_size)
+    chosen, scores, *_ = map(np.array, zip(*steps, strict=True))
+    return batch_of(problem, chosen, scores, initial_scores=search.start[chosen])
+
+
+class _Centres:
+    """Centres for the greedy loop, and the distance of every point to the nearest of them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._features = problem, problem.require_features()
+        self._points = _PoolPoints(self._features)
+        centres = self._features[problem.pending]
+        if problem.labelled.features is not None:
+            centres = np.concatenate([problem.labelled.features, centres])
+        self._has_centres = len(centres) > 0
+        self.start = self._distance = (
+            self._points.distances_to(centres) if self._has_centres else np.empty(0)
+        )
+
+    def observe(self, index: int) -> None:
+        nearest = self._points.distances_to(self._features[[index]])
+        self._distance = np.minimum(self._distance, nearest)
+
+    def best(self, free: np.ndarray) -> Step:
+        if not self._has_centres:
+            nearness = self._points.nearness_to_mean()
+            index = int(nearness.argmax())
+            self._problem.show(nearness)
+            self._has_centres = True
+            self.start = self._distance = self._points.distances_to(self._features[[index]])
+            return Step(index, np.inf, len(free))
+        self._problem.show(self._distance)
+        index = int(np.where(free, self._distance, -np.inf).argmax())
+        return Step(index, float(self._distance[index]), int(free.sum()))
 
 
 class _PoolPoints:
@@ -74,10 +85,6 @@ class _PoolPoints:
             group = np.concatenate([group, np.repeat(group[:1], size - len(group), axis=0)])
             nearest = np.minimum(nearest, map_points(_squares, self._rows, group))
         return self._scale * np.sqrt(nearest)
-
-    def nearest_to_mean(self) -> int:
-        """The point nearest to the mean of the pool."""
-        return int(self.nearness_to_mean().argmax())
 
     def nearness_to_mean(self) -> np.ndarray:
         """(N,) minus the distance to the mean of the pool."""

@@ -26,6 +26,7 @@ import numpy as np
 from parbals.randomness import derive_generator
 from parbals.scores.rows import map_points, placed
 from parbals.shapes import Array, Float, Int
+from parbals.strategies.greedy import Step, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -40,7 +41,6 @@ _BORROWED = (
 
 def select_glister(problem: Problem) -> Batch:
     """The score of a point is the gain in the validation points' mean log-likelihood, in nats."""
-    features = problem.require_features()
     labels, labelled_probs = problem.require_labels()
     labelled = problem.require_labelled_features()
     validation = problem.labelled.validation
@@ -48,38 +48,41 @@ def select_glister(problem: Problem) -> Batch:
     if validation is None:
         validation, notes = _drawn_validation(labels, problem.seed), (_BORROWED,)
 
-    squares = float(np.einsum("nd,nd->", features, features, dtype=np.float64))
-    step = 1.0 / (1.0 + squares / len(features))
-    similarity = step * (1.0 + features @ labelled[validation].T)  # (N, V)
-    toward = -problem.mean_probs
-    toward[np.arange(len(toward)), toward.argmin(axis=1)] += 1.0  # onehot(ŷ) - p̄
-    with np.errstate(divide="ignore"):
-        logits = np.maximum(np.log(labelled_probs[validation]), -1e3)
-    truth = labels[validation]
+    search = _Search(problem, labelled[validation], labelled_probs[validation], labels[validation])
+    steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
+    chosen, scores, *_ = map(np.array, zip(*steps, strict=True))
+    return batch_of(problem, chosen, scores, initial_scores=search.start[chosen], notes=notes)
 
-    for index in problem.pending:
-        logits = logits + np.outer(similarity[index], toward[index])
-    moves = placed(np.concatenate([similarity, toward], axis=1, dtype=np.float32))
 
-    def gains() -> np.ndarray:
-        now = logits.astype(np.float32)
-        return map_points(_gains, moves, now, truth, entries=now.size).astype(np.float64)
+class _Search:
+    """Logits of the validation points (V, C) for the greedy loop; chosen points move them."""
 
-    free = problem.candidates()
-    chosen: list[int] = []
-    scores: list[float] = []
-    start = gain = gains()
-    for _ in range(problem.batch_size):
-        problem.show(gain)
+    def __init__(
+        self, problem: Problem, points: np.ndarray, probs: np.ndarray, truth: np.ndarray
+    ) -> None:
+        features = problem.require_features()
+        squares = float(np.einsum("nd,nd->", features, features, dtype=np.float64))
+        step = 1.0 / (1.0 + squares / len(features))
+        self._similarity = step * (1.0 + features @ points.T)  # (N, V)
+        self._toward = -problem.mean_probs  # onehot(ŷ) - p̄
+        self._toward[np.arange(len(features)), self._toward.argmin(axis=1)] += 1.0
+        moves = np.concatenate([self._similarity, self._toward], axis=1, dtype=np.float32)
+        self._problem, self._moves, self._truth = problem, placed(moves), truth
+        with np.errstate(divide="ignore"):
+            self._logits = np.maximum(np.log(probs), -1e3)
+        self.start = np.empty(0)  # gains before the first choice
+
+    def observe(self, index: int) -> None:
+        self._logits = self._logits + np.outer(self._similarity[index], self._toward[index])
+
+    def best(self, free: np.ndarray) -> Step:
+        now = self._logits.astype(np.float32)
+        gain = map_points(_gains, self._moves, now, self._truth, entries=now.size)
+        gain = gain.astype(np.float64)
+        self.start = self.start if len(self.start) else gain
+        self._problem.show(gain)
         index = int(np.where(free, gain, -np.inf).argmax())
-        chosen.append(index)
-        scores.append(float(gain[index]))
-        free[index] = False
-        logits = logits + np.outer(similarity[index], toward[index])
-        gain = gains()
-    return batch_of(
-        problem, np.array(chosen), np.array(scores), initial_scores=start[chosen], notes=notes
-    )
+        return Step(index, float(gain[index]), int(free.sum()))
 
 
 def _gains(

@@ -11,7 +11,7 @@ from parbals.errors import SampleCollapseWarning
 from parbals.files import need
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
-from parbals.scores.rows import precision_of
+from parbals.scores.rows import computing
 from parbals.strategies.greedy import Step, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes.samples import (
@@ -36,21 +36,20 @@ Members = tuple[Universe, ...]
 def sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
     """The batch that :func:`parbals.strategies.parbals.greedy_batch` promises, from samples."""
     dtype = np.float32 if problem.model is not None else np.result_type(*problem.samples())
-    with precision_of(dtype):
+    with computing(dtype):
         universes = _open_universes(problem, n_universes)
         labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         search = _Search(problem, universes, labels)
         steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-        chosen = np.array([step.index for step in steps])
+        chosen, scores, n_exact, sizes = map(np.array, zip(*steps, strict=True))
         initial = _mean_scores(search.start, chosen, problem.loss)
-    sizes = np.array([step.sample_size for step in steps])
     return batch_of(
         problem,
         chosen,
-        np.array([step.score for step in steps]),
+        scores,
         initial_scores=initial,
         effective_sample_size=sizes,
-        n_exact=np.array([step.n_scored for step in steps]),
+        n_exact=n_exact,
         notes=_notes(sizes.min(), len(problem.weights)) + universes.notes(),
     )
 

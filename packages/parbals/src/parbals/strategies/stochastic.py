@@ -28,39 +28,11 @@ __all__ = [
 ]
 
 
-def select_power_bald(problem: Problem) -> Batch:
-    """Drawn with probability proportional to BALD to the power β."""
-    return noisy_batch(problem, parameter_scores(problem), log_score)
+Scores = Callable[[Problem], np.ndarray]
+Value = Callable[[np.ndarray], np.ndarray]
 
 
-def select_softmax_bald(problem: Problem) -> Batch:
-    """Drawn with probability proportional to exp(β · BALD)."""
-    return noisy_batch(problem, parameter_scores(problem), plain_score)
-
-
-def select_softrank_bald(problem: Problem) -> Batch:
-    """Drawn with probability proportional to the rank by BALD to the power -β."""
-    return noisy_batch(problem, parameter_scores(problem), log_rank)
-
-
-def select_power_epig(problem: Problem) -> Batch:
-    """Drawn with probability proportional to EPIG to the power β."""
-    return noisy_batch(problem, target_scores(problem), log_score)
-
-
-def select_softmax_epig(problem: Problem) -> Batch:
-    """Drawn with probability proportional to exp(β · EPIG)."""
-    return noisy_batch(problem, target_scores(problem), plain_score)
-
-
-def select_softrank_epig(problem: Problem) -> Batch:
-    """Drawn with probability proportional to the rank by EPIG to the power -β."""
-    return noisy_batch(problem, target_scores(problem), log_rank)
-
-
-def noisy_batch(
-    problem: Problem, scores: np.ndarray, value: Callable[[np.ndarray], np.ndarray]
-) -> Batch:
+def noisy_batch(problem: Problem, scores: np.ndarray, value: Value) -> Batch:
     """Top-B of value(score) + G/β over the free points; those without a value last, at random."""
     free = np.flatnonzero(problem.candidates())
     values = value(scores[free].astype(np.float64))
@@ -91,3 +63,20 @@ def log_rank(scores: np.ndarray) -> np.ndarray:
         1, len(scores) + 1
     )
     return np.where(np.isnan(scores), -np.inf, -np.log(ranks))
+
+
+def _drawn(scores: Scores, value: Value) -> Callable[[Problem], Batch]:
+    return lambda problem: noisy_batch(problem, scores(problem), value)
+
+
+# Drawn with probability proportional to the score to the power β, to exp(β · score), and to the
+# rank by the score to the power -β.
+select_power_bald, select_power_epig = (
+    _drawn(scores, log_score) for scores in (parameter_scores, target_scores)
+)
+select_softmax_bald, select_softmax_epig = (
+    _drawn(scores, plain_score) for scores in (parameter_scores, target_scores)
+)
+select_softrank_bald, select_softrank_epig = (
+    _drawn(scores, log_rank) for scores in (parameter_scores, target_scores)
+)

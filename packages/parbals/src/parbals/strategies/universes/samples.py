@@ -85,20 +85,16 @@ class Universe:
         return scores[:n_points].astype(np.float64)
 
 
-class Labellings(Protocol):
-    """One complete labelling of the pool for each universe, read off point by point."""
+class Labelled(Protocol):
+    """State of the partial batch in every universe, each of which has its own labels."""
+
+    members: tuple[Universe, ...]
 
     def label_probs(self, index: int) -> np.ndarray:
         """(U, C): p(· | x, θ_u) of a pool point in every universe."""
 
     def content(self, index: int) -> list[bytes]:
         """What identifies a pool point, for each class: the key of its noise."""
-
-
-class Labelled(Labellings, Protocol):
-    """State of the partial batch in every universe, each with labels of its own."""
-
-    members: tuple[Universe, ...]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
         """Condition universe u on label ``labels[u]`` of the pool point."""
@@ -115,7 +111,7 @@ class PseudoLabels:
         self._most_probable = most_probable
         self._seen: dict[tuple[bytes, ...], int] = {}
 
-    def of(self, index: int, universes: Labellings) -> np.ndarray:
+    def of(self, index: int, universes: Labelled) -> np.ndarray:
         if self._most_probable is not None:
             return np.array([self._most_probable[index].argmax()])
         content = universes.content(index)

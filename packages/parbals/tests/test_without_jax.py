@@ -1,0 +1,95 @@
+"""What `pip install parbals` gives where JAX, BlackJAX and jaxtyping are not installed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from parbals.strategies.table import STRATEGIES
+
+ABSENT = """
+import sys
+
+class Without:
+    '''A finder that does not find what the extra "jax" brings.'''
+
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("jax", "jaxlib", "jax_plugins", "blackjax", "jaxtyping"):
+            return None
+        return self.finder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
+import warnings
+warnings.simplefilter("error")
+import numpy as np
+import parbals
+"""
+
+SCORES = """
+probs = np.random.default_rng(0).dirichlet(np.ones(3), (700, 40))
+for score in (parbals.bald, parbals.margin, parbals.least_confidence, parbals.predictive_entropy):
+    assert score(probs).shape == (700,), score
+for loss in ("log", "error"):
+    assert parbals.epig(probs, probs[:600], loss=loss).shape == (700,)
+"""
+
+STRATEGY = """
+from parbals.testing import make_inputs
+for name in {names}:
+    for n_classes in (2, 3):
+        inputs = make_inputs(n_classes=n_classes)
+        batch = parbals.select_batch(
+            **inputs, batch_size=4, strategy=name, pending=[1, 5], random_state=0
+        )
+        assert len(set(batch.indices.tolist()) - {{1, 5}}) == 4, name
+"""
+
+LEARNER = """
+from sklearn.ensemble import RandomForestClassifier
+generator = np.random.default_rng(0)
+X = generator.standard_normal((80, 3))
+y = np.where(X[:, 0] > 0, "yes", "no")
+model = parbals.EnsembleModel(RandomForestClassifier(20, random_state=0), 2)
+learner = parbals.ActiveLearner(X, classes=["no", "yes"], model=model, random_state=0)
+for _ in range(3):
+    batch = learner.ask(6)
+    learner.tell(batch, y[batch])
+assert learner.predict_proba(X).shape == (80, 2)
+assert learner.report().n_labelled == 18
+"""
+
+PARTICLES = """
+from parbals.strategies.problem import Problem
+from parbals.strategies.sampled import sampled_batch
+problem = Problem("parbals-epig", 3, 1, np.ones(1), np.zeros(0, int), 2, 0, model=object())
+try:
+    sampled_batch(problem, 2, most_probable=False)
+except parbals.errors.MissingDependencyError as error:
+    assert "pip install 'parbals[jax]'" in str(error), error
+else:
+    raise AssertionError("particles without JAX")
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(SCORES, id="scores"),
+        pytest.param(STRATEGY.format(names=list(STRATEGIES)), id="strategies"),
+        pytest.param(LEARNER, id="learner"),
+        pytest.param(PARTICLES, id="particles"),
+    ],
+)
+def test_it_works_or_says_what_to_install(code):
+    environment = {name: value for name, value in os.environ.items() if "JAX" not in name}
+    code = f'{ABSENT}{code}\nassert not any(name.startswith("jax") for name in sys.modules)'
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
