@@ -10,7 +10,6 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.learner.numbers.metric import (
     METRICS,
-    TARGETS,
     decided,
     judged_positions,
     metric_of,
@@ -27,7 +26,7 @@ from parbals.learner.numbers.report import (
     judged_line,
     metric_line,
 )
-from parbals.types import Stakes
+from parbals.types import TARGETS, Stakes
 from parbals.wording import percent
 
 from parbals_label.project.consensus import Agreement, agreement, combined_labels
