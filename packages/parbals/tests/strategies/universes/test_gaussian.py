@@ -103,7 +103,7 @@ def by_definition(channels, X, X_target):
 
 @pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
 def backend(request, monkeypatch):
-    monkeypatch.setattr(backends, "on_host", lambda: request.param == "NumPy")
+    monkeypatch.setattr(backends, "by_numpy", lambda operations: request.param == "NumPy")
 
 
 def grown(channels, X, X_target, pending, score):
@@ -112,6 +112,7 @@ def grown(channels, X, X_target, pending, score):
     free = np.ones(len(X), bool)
     free[pending] = False
     given = surface, labels, X, start_scores(surface, X), free, pending, SIZE, score
+    given = *given, backends.chosen_backend(0)
     with gaussian_universes(*given) as universes:
         steps = grow(universes, free, pending, SIZE)
     return steps, universes.n_cut
@@ -134,7 +135,7 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
     X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
     found = []
     for is_host in (True, False):
-        monkeypatch.setattr(backends, "on_host", lambda is_host=is_host: is_host)
+        monkeypatch.setattr(backends, "by_numpy", lambda operations, is_host=is_host: is_host)
         found.append(grown(channels, X, X_target, PENDING[:0], score)[0])
     ours, theirs = found
     for one, other in zip(ours, theirs, strict=True):
