@@ -10,6 +10,7 @@ from parbals.posterior.channels import Channels
 from parbals.posterior.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.strategies import backends
+from parbals.strategies.backends import jax as jax_backend
 from parbals.strategies.closed_form import start_scores
 from parbals.strategies.greedy import grow
 from parbals.strategies.surface import surface_of
@@ -133,6 +134,7 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
     if score == "form" and len(channels.roots) == 1:
         score = "epig"
     X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
+    monkeypatch.setattr(jax_backend, "platform", lambda: "gpu")  # sizes of an accelerator
     found = []
     for is_host in (True, False):
         monkeypatch.setattr(backends, "by_numpy", lambda operations, is_host=is_host: is_host)

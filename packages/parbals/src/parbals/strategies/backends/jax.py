@@ -46,6 +46,7 @@ _KEPT_ENTRIES = {"cpu": 2**25, "gpu": 2**28}
 """Covariances of kept rows with the targets: 128 MB and 1 GB."""
 _FEWEST_KEPT, _MOST_KEPT = 1_024, 8_192
 """Rows: all that a step asks for, and more than most batches do."""
+_NEW = {"cpu": 128, "gpu": 512}  # rows that are computed together, at least
 _FEWEST_LABELS = 32
 """Smaller batches run through the programs of this size: one of 10 and one of 20 share them."""
 
@@ -161,9 +162,11 @@ class JaxBackend:
         self._known = _Known(self._points, shift, weights, self._targets)
 
     def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
-        """All of them together, which takes no longer; used by the same rule, chunk by chunk."""
-        values = self._scores(indices, "screen")
-        return (values[some] for some in block_rows(len(values), chunk))
+        """On an accelerator all are computed together, which takes no longer than one chunk."""
+        together = chunk if platform() == "cpu" else len(indices)
+        for block in block_rows(len(indices), together):
+            values = self._scores(indices[block], "screen")
+            yield from (values[some] for some in block_rows(len(values), chunk))
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         return self._scores(indices, self._score)
@@ -171,7 +174,7 @@ class JaxBackend:
     def _scores(self, indices: Int[Array, " n"], score: Score) -> Float[Array, " n"]:
         places, new, first = self._places.of(indices)
         if len(new):
-            design = pad_rows(self._rows.design(new), bucket(len(new), 128))
+            design = pad_rows(self._rows.design(new), bucket(len(new), _NEW[platform()]))
             self._kept = _keep(self._kept, self._surface, design, first)
         asked = pad_rows(places.astype(np.int32), bucket(len(places), 64))
         values = _scores_of_kept(self._kept, self._known, self._surface, asked, score=score)
