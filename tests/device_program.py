@@ -25,7 +25,7 @@ def batch_of(n_classes, n_pool, strategy="parbals-epig"):
     model = parbals.BayesianLogisticRegression(
         inference="ep", classes=range(n_classes), random_state=0
     ).fit(X[:60], labels)
-    with patch.object(backends, "on_host", lambda: False):  # one CPU would be NumPy's
+    with patch.object(backends, "by_numpy", lambda operations: False):  # one CPU would be NumPy's
         batch = parbals.select_batch_from_model(
             model, X[160:], X[60:160], 8, strategy, random_state=1
         )

@@ -1,5 +1,6 @@
 """Where NumPy does the work, and what becomes of the threads of its library."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -70,5 +71,34 @@ def test_jax_is_asked_only_where_it_might_have_more_than_a_cpu(names, said, monk
     monkeypatch.delenv("JAX_NUM_CPU_DEVICES", raising=False)
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == said
+
+
+FIRST = """
+import sys
+from parbals.machine import sooner_on_host
+if "started" in sys.argv:
+    import jax
+    jax.devices()
+print(sooner_on_host(int(float(sys.argv[1]))), sooner_on_host(10**9), "jax" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["1e9"], "True False False"),  # the second piece of work is worth an accelerator
+        (["1e13"], "False False False"),
+        (["1e9", "started"], "False False True"),
+    ],
+)
+def test_the_first_work_is_numpys_where_an_accelerator_would_start_longer(arguments, said):
+    run = subprocess.run(
+        [sys.executable, "-c", FIRST, *arguments],
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert run.stdout.strip() == said

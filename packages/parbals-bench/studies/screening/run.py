@@ -18,6 +18,7 @@ from lib.report import machine
 from lib.rows import load
 from parbals import ActiveLearner
 from parbals.posterior.closed.channels import Channels
+from parbals.strategies.backends import numpy as numpy_backend
 from parbals.strategies.closed_form import start_scores
 from parbals.strategies.greedy import Step, grow
 from parbals.strategies.surface import Score, Surface, surface_of
@@ -101,7 +102,7 @@ def batches(channels: Channels, surface: Surface, pool: np.ndarray) -> Iterator[
 
     def search(score: Score) -> list[Step]:
         labels, none = DrawnLabels(channels, UNIVERSES, 0), np.array([], int)
-        given = surface, labels, pool, start, free, none, BATCH, score
+        given = surface, labels, pool, start, free, none, BATCH, score, numpy_backend
         with gaussian.gaussian_universes(*given) as universes:
             return grow(universes, free, none, BATCH)
 

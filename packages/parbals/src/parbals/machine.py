@@ -1,12 +1,16 @@
 """What there is to compute with: whether NumPy on this CPU does the work, and on how many threads.
 
 Where JAX would compute on one CPU, formulas in closed form are computed by NumPy: to load JAX and
-its programs takes longer than a whole batch.
+its programs takes longer than a whole batch. An accelerator takes some four seconds to start,
+before it has computed anything. So the first batch of a process is NumPy's as well where that takes
+no longer, and a command that asks for one batch never pays the start; from the second batch on the
+accelerator is worth it. Both choose the same points.
 """
 
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,10 +20,15 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Workers", "on_host", "several_threads"]
+__all__ = ["Workers", "on_host", "several_threads", "sooner_on_host"]
 
 _PLUGINS = ("jax_plugins", "libtpu")
 """Packages that bring accelerators to JAX."""
+_START = 2.5e11
+"""Operations that two cores do in the four or five seconds that JAX takes to load, to start an
+accelerator and to compile.
+"""
+_asked = deque[bool](maxlen=1)  # whether there has been work
 
 
 def on_host() -> bool:
@@ -33,6 +42,22 @@ def on_host() -> bool:
 
     found = devices()
     return len(found) == 1 and found[0].platform == "cpu"
+
+
+def sooner_on_host(operations: int) -> bool:
+    """Whether NumPy is done with the first work of this process before an accelerator has started.
+
+    It is asked once for each piece of work; the first answer alone may be yes.
+    """
+    is_first = not _asked
+    _asked.append(True)
+    return is_first and operations < _START and not _is_started()
+
+
+def _is_started() -> bool:
+    """Whether the user has let JAX start its devices already; if that cannot be told, not."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bool(getattr(bridge, "backends_are_initialized", bool)())
 
 
 def _is_obvious() -> bool:

@@ -21,7 +21,7 @@ from scipy.special import expit
 @pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
 def backend(request, monkeypatch):
     """NumPy on a CPU, and the programs for accelerators, which take long to compile."""
-    monkeypatch.setattr(backends, "on_host", lambda: request.param == "NumPy")
+    monkeypatch.setattr(backends, "by_numpy", lambda operations: request.param == "NumPy")
 
 
 @pytest.fixture(scope="module")

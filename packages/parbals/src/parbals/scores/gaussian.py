@@ -66,6 +66,7 @@ __all__ = [
 
 _ORDER = 5
 _LEAST = 1e-30
+_MOST_PAIRS = 2**29  # of points and targets, in all channels and universes: 2 GB a table
 # H(σ(f)) = Σ_i a_i exp(-f² / (2 t_i²)), largest error 4.3e-7: a minimax fit.
 _WIDTHS = (0.87391920, 1.18762279, 1.59751311, 2.14570090, 2.87234328, 3.86305225)
 _HEIGHTS = (0.01204564, 0.10817146, 0.24530049, 0.23062558, 0.08880657, 0.00819701)
@@ -106,12 +107,16 @@ def sum_over_channels(
 ) -> tuple[Any, ...]:
     """Σ_a of what ``term`` makes of a channel's covariances and of its part of ``others`` (A, ...).
 
-    NumPy goes through the channels one by one, an accelerator takes them all at once.
+    NumPy goes through the channels one by one, an accelerator takes them all at once where their
+    tables have room.
     """
     if xp is not np:
         import jax
 
-        return tuple(part.sum(axis=0) for part in jax.vmap(term)(covariances, *others))
+        pairs = covariances.left[..., :1].size * covariances.base.shape[1]
+        size = len(covariances.left) if pairs <= _MOST_PAIRS else 1
+        parts = jax.lax.map(lambda each: term(*each), (covariances, *others), batch_size=size)
+        return tuple(part.sum(axis=0) for part in parts)
     first, *channels = zip(covariances.channels(), *others, strict=True)
     sums = term(*first)
     for channel in channels:

@@ -9,25 +9,32 @@ from parbals.posterior.closed.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import closed_bald
 from parbals.shapes import Array, Float
-from parbals.strategies.backends import chosen_backend
+from parbals.strategies.backends import Module, chosen_backend
 from parbals.strategies.distributed import DistributedRows, each_row
 from parbals.strategies.problem import GaussianView
-from parbals.strategies.surface import Score, Surface, surface_of
+from parbals.strategies.surface import Score, Surface, surface_of, walk_operations
 from parbals.types import Loss, Stakes
 
 __all__ = ["bald_in_closed_form", "gain_in_closed_form", "score_under", "start_scores"]
 
 
 def start_scores(
-    surface: Surface, X: np.ndarray | DistributedRows, score: Score = "screen"
+    surface: Surface,
+    X: np.ndarray | DistributedRows,
+    score: Score = "screen",
+    module: Module | None = None,
 ) -> Float[Array, " N"]:
-    """A score of every row of X (N, D), computed where the rows lie."""
+    """A score of every row of X (N, D), by a backend or by the one for so many rows.
+
+    Rows in a cluster are scored by their workers, each of which has its own.
+    """
+    if module is not None and not isinstance(X, DistributedRows):
+        return module.walk(surface, X, score=score)
     return each_row(X, partial(_walk, surface, score=score))
 
 
 def _walk(surface: Surface, X: Float[Array, "n D"], *, score: Score) -> Float[Array, " n"]:
-    """The backend is that of this process or of a Dask worker."""
-    return chosen_backend().walk(surface, X, score=score)
+    return chosen_backend(walk_operations(surface, len(X))).walk(surface, X, score=score)
 
 
 def gain_in_closed_form(

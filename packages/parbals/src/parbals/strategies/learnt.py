@@ -23,9 +23,9 @@ import numpy as np
 from parbals.mixture import label_evidence
 from parbals.race import GUMBEL_VARIANCE, class_evidence
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.surface import Rows, Surface, Targets, covariance
+from parbals.strategies.surface import Rows, Surface, covariance
 
-__all__ = ["Learnt", "Seen", "begin", "branched", "is_moved", "learn", "renewed", "seen_by"]
+__all__ = ["Learnt", "Seen", "begin", "branched", "is_moved", "learn", "looked_at", "seen_by"]
 
 _MOVED = 0.1  # deviations
 
@@ -37,8 +37,9 @@ class Learnt(NamedTuple):
     at_targets: Float[Array, "A R M"]  # b of the targets
     shift: Float[Array, "A U R"]  # s
     weights: Float[Array, "A U R R"]  # W
-    targets: Targets  # (A, U, M); probabilities and gains are those of the next two moments
-    looked_mean: Float[Array, "A U M"]
+    target_mean: Float[Array, "A U M"]
+    target_variance: Float[Array, "A U M"]
+    looked_mean: Float[Array, "A U M"]  # when the softmax was last computed
     looked_variance: Float[Array, "A U M"]
 
 
@@ -52,32 +53,25 @@ class Seen(NamedTuple):
 
 def begin(surface: Surface) -> Learnt:
     """One universe without a label."""
-    targets = Targets(*(part[:, None] for part in surface.targets))
+    mean, variance = surface.targets.mean[:, None], surface.targets.variance[:, None]
     across, *others = surface.target_rows
     none = Rows(across[:0], *(part[:, :0] for part in others))
     n_channels, n_targets = surface.targets.mean.shape
     at_targets, shift, weights = (
         np.zeros((n_channels, *size), np.float32) for size in ((0, n_targets), (1, 0), (1, 0, 0))
     )
-    return Learnt(none, at_targets, shift, weights, targets, targets.mean, targets.variance)
+    return Learnt(none, at_targets, shift, weights, mean, variance, mean, variance)
 
 
 def branched(learnt: Learnt, parents: Int[Array, " U"]) -> Learnt:
     """A universe for each of the parents, which it is a copy of."""
-    return Learnt(
-        learnt.points,
-        learnt.at_targets,
-        learnt.shift[:, parents],
-        learnt.weights[:, parents],
-        Targets(*(part[:, parents] for part in learnt.targets)),
-        learnt.looked_mean[:, parents],
-        learnt.looked_variance[:, parents],
-    )
+    points, at_targets, *own = learnt
+    return Learnt(points, at_targets, *(part[:, parents] for part in own))
 
 
 def learn(surface: Surface, learnt: Learnt, row: Rows, labels: Int[Array, " U"]) -> Learnt:
     """Condition every universe on its label of one row."""
-    seen, targets = seen_by(row, learnt), learnt.targets
+    seen = seen_by(row, learnt.points, learnt.shift, learnt.weights)
     slope, curvature = _evidence(seen.mean[:, :, 0], seen.variance[:, :, 0], labels)
     # What is new of the covariance with this row: with it before, less what others explain.
     new = np.concatenate([seen.pull[:, :, 0], np.ones((*slope.shape, 1), np.float32)], axis=2)
@@ -86,15 +80,14 @@ def learn(surface: Surface, learnt: Learnt, row: Rows, labels: Int[Array, " U"])
     across = np.concatenate([learnt.points.across, row.across])
     others = zip(learnt.points[1:], row[1:], strict=True)
     shift, weights = (_wider(part, axes) for part, axes in ((learnt.shift, 1), (learnt.weights, 2)))
-    lowered = targets.variance - curvature[:, :, None] * np.square(moved)
+    lowered = learnt.target_variance - curvature[:, :, None] * np.square(moved)
     return learnt._replace(
         points=Rows(across, *(np.concatenate(pair, axis=1) for pair in others)),
         at_targets=at_targets,
         shift=shift + slope[:, :, None] * new,
         weights=weights + curvature[:, :, None, None] * new[..., None] * new[..., None, :],
-        targets=targets._replace(
-            mean=targets.mean + slope[:, :, None] * moved, variance=np.maximum(lowered, 0.0)
-        ),
+        target_mean=learnt.target_mean + slope[:, :, None] * moved,
+        target_variance=np.maximum(lowered, 0.0),
     )
 
 
@@ -115,12 +108,18 @@ def _evidence(
     return slope, np.maximum(curvature, 0.0)
 
 
-def seen_by(rows: Rows, learnt: Learnt, xp: ModuleType = np) -> Seen:
-    """Rows with all that the universes know."""
-    before = covariance(rows, learnt.points)[:, None]  # b (A, 1, n, R)
-    pull = -(before @ learnt.weights)
+def seen_by(
+    rows: Rows,
+    points: Rows,
+    shift: Float[Array, "A U R"],
+    weights: Float[Array, "A U R R"],
+    xp: ModuleType = np,
+) -> Seen:
+    """Rows with all that universes know from their labels of these points."""
+    before = covariance(rows, points)[:, None]  # b (A, 1, n, R)
+    pull = -(before @ weights)
     less = (pull * before).sum(axis=3)
-    moved = (before @ learnt.shift[..., None])[..., 0]
+    moved = shift @ before[:, 0].swapaxes(1, 2)
     variance = xp.maximum(rows.variance[:, None] + less, 0.0)
     return Seen(rows.mean[:, None] + moved, variance, pull)
 
@@ -132,7 +131,7 @@ def is_moved(learnt: Learnt) -> Bool[Array, "U M"]:
     where a logit has moved by a tenth of its deviation since. All points are compared by the same
     targets, so that their order hardly feels it.
     """
-    mean, variance = learnt.targets.mean, learnt.targets.variance
+    mean, variance = learnt.target_mean, learnt.target_variance
     if len(mean) == 1:
         return np.ones(mean.shape[1:], bool)
     spread = variance + GUMBEL_VARIANCE
@@ -141,20 +140,13 @@ def is_moved(learnt: Learnt) -> Bool[Array, "U M"]:
     return (is_far | is_narrow).any(axis=0)
 
 
-def renewed(
-    learnt: Learnt, moved: Int[Array, " n"], probs: Float[Array, "A n"], gains: Float[Array, "A n"]
-) -> Learnt:
-    """With other probabilities and gains at some positions of the U times M."""
-    targets = learnt.targets
-
-    def put(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
-        copy = whole.reshape(len(whole), -1).copy()
-        copy[:, moved] = values
-        return copy.reshape(whole.shape)
-
-    mean, variance = (part.reshape(len(part), -1)[:, moved] for part in targets[:2])
-    return learnt._replace(
-        targets=targets._replace(probs=put(targets.probs, probs), gains=put(targets.gains, gains)),
-        looked_mean=put(learnt.looked_mean, mean),
-        looked_variance=put(learnt.looked_variance, variance),
+def looked_at(learnt: Learnt, moved: Bool[Array, "U M"]) -> Learnt:
+    """With the softmax of these targets computed anew."""
+    mean, variance = (
+        np.where(moved, now, before)
+        for now, before in (
+            (learnt.target_mean, learnt.looked_mean),
+            (learnt.target_variance, learnt.looked_variance),
+        )
     )
+    return learnt._replace(looked_mean=mean, looked_variance=variance)

@@ -12,11 +12,12 @@ those (:mod:`parbals.strategies.universes.samples`).
 
 import numpy as np
 
+from parbals.strategies.backends import chosen_backend
 from parbals.strategies.backends import numpy as host
 from parbals.strategies.closed_form import gain_in_closed_form, score_under, start_scores
 from parbals.strategies.greedy import grow
 from parbals.strategies.problem import GaussianView, Problem, batch_of
-from parbals.strategies.surface import surface_of
+from parbals.strategies.surface import batch_operations, surface_of, walk_operations
 from parbals.strategies.universes.gaussian import MOST_SCORED, gaussian_universes
 from parbals.strategies.universes.labels import DrawnLabels, LikeliestLabels
 from parbals.types import Batch
@@ -63,7 +64,10 @@ def _closed_form_batch(
     """
     surface = surface_of(view.channels, view.target, problem.stakes)
     score = score_under(problem.loss, view.n_classes)
-    start = start_scores(surface, view.pool)
+    work = walk_operations(surface, problem.n_pool)
+    work += batch_operations(surface, problem.batch_size, n_universes)
+    module = chosen_backend(work)
+    start = start_scores(surface, view.pool, module=module)
     problem.show(lambda: gain_in_closed_form(view, problem.loss, problem.stakes))
     labels = (
         LikeliestLabels(surface)
@@ -72,7 +76,7 @@ def _closed_form_batch(
     )
     free, pending, size = problem.candidates(), problem.pending, problem.batch_size
     with gaussian_universes(
-        surface, labels, view.pool, start, free, pending, size, score
+        surface, labels, view.pool, start, free, pending, size, score, module
     ) as universes:
         steps = grow(universes, free, pending, size)
     chosen = np.array([step.index for step in steps])

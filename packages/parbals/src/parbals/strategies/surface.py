@@ -36,17 +36,20 @@ __all__ = [
     "Surface",
     "Targets",
     "affordable_rows",
+    "batch_operations",
     "covariance",
     "rows_of",
     "scores_before",
     "scores_by",
     "screening_operations",
     "surface_of",
+    "walk_operations",
     "whitened_rows_of",
 ]
 
 _GAINS_ENTRIES = 4_096  # channels times targets that NumPy works on at a time, in cache
 _AFFORDABLE = 1e11  # operations; the same on every machine, so that choices are
+_EACH_STEP = 5_000  # operations of a target, channel and universe: it meets some 600 rows
 
 Score = Literal["screen", "form", "epig", "decision"]
 """What says which points are worth a closer look, the quadratic form, EPIG (of two classes alone),
@@ -87,10 +90,24 @@ class Surface(NamedTuple):
 
 def affordable_rows(channels: Channels, n_targets: int) -> int:
     """How many rows a walk on a CPU looks at in a second or two."""
-    (n_columns, n_inside), n_channels = channels.basis.shape, len(channels.roots)
+    return int(_AFFORDABLE // max(_operations(channels, n_targets), 1))
+
+
+def walk_operations(surface: "Surface", n_rows: int) -> int:
+    """Of a CPU that screens rows before the batch."""
+    return n_rows * _operations(surface, len(surface.share))
+
+
+def batch_operations(surface: "Surface", batch_size: int, n_universes: int) -> int:
+    """Of a CPU that grows a batch, about, from what it takes."""
+    return _EACH_STEP * batch_size * n_universes * surface.targets.gains.size
+
+
+def _operations(posterior: "Channels | Surface", n_targets: int) -> int:
+    """Of a row."""
+    (n_columns, n_inside), n_channels = posterior.basis.shape, len(posterior.roots)
     operations = min(screening_operations(n_columns, n_inside, n_channels, n_targets))
-    operations += 2 * (channels.whitening.left.size + channels.whitening.right.size)
-    return int(_AFFORDABLE // max(operations, 1))
+    return operations + 2 * (posterior.whitening.left.size + posterior.whitening.right.size)
 
 
 def screening_operations(

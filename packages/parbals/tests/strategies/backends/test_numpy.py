@@ -5,7 +5,7 @@ import pytest
 from parbals.machine import several_threads
 from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
-from parbals.scores.gaussian import Covariances
+from parbals.scores.gaussian import Covariances, probs_and_gains
 from parbals.strategies.backends import Places, PoolRows
 from parbals.strategies.backends.numpy import NumpyBackend, ScreenBefore
 from parbals.strategies.learnt import begin, branched, learn, seen_by
@@ -29,14 +29,17 @@ def test_products_give_what_tables_of_pairs_give(n_channels, n_labels):
             **{name: getattr(rows, name)[:, [i]] for name in ("factor", "mean", "variance")},
         )
         learnt = learn(surface, learnt, row, generator.integers(0, max(n_channels, 2), 4))
-    seen, labelled = seen_by(rows, learnt), learnt.at_targets.swapaxes(1, 2)
+    seen = seen_by(rows, learnt.points, learnt.shift, learnt.weights)
+    gains = probs_and_gains(learnt.target_mean, learnt.target_variance)
+    targets = Targets(learnt.target_mean, learnt.target_variance, *gains)
+    labelled = learnt.at_targets.swapaxes(1, 2)
     base = covariance(rows, surface.target_rows).swapaxes(1, 2)
     expected = [
         scores_by(
             "screen",
             *(part[:, u] for part in seen[:2]),
             Covariances(base, seen.pull[:, u], labelled),
-            Targets(*(part[:, u] for part in learnt.targets)),
+            Targets(*(part[:, u] for part in targets)),
             surface,
         )
         for u in range(4)
@@ -44,8 +47,9 @@ def test_products_give_what_tables_of_pairs_give(n_channels, n_labels):
     members = np.array([0, 1, 1, 2, 3])
     with several_threads() as workers:
         backend = NumpyBackend(surface, PoolRows(X, np.arange(0)), "form", workers)
-        backend.follow(learnt, members)
-        found = backend.screen(np.arange(2, 8))
+        backend.branch(np.zeros(4, int))
+        backend.renew(learnt, members, np.ones(learnt.target_mean.shape[1:], bool))
+        found = np.concatenate(list(backend.screen(np.arange(2, 8), 4)))
     np.testing.assert_allclose(found, np.array(expected)[members].mean(axis=0)[2:8], rtol=1e-4)
 
 

@@ -10,6 +10,7 @@ from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.strategies import backends
+from parbals.strategies.backends import jax as jax_backend
 from parbals.strategies.closed_form import start_scores
 from parbals.strategies.greedy import grow
 from parbals.strategies.surface import surface_of
@@ -103,7 +104,7 @@ def by_definition(channels, X, X_target):
 
 @pytest.fixture(params=["NumPy", pytest.param("JAX", marks=pytest.mark.full)])
 def backend(request, monkeypatch):
-    monkeypatch.setattr(backends, "on_host", lambda: request.param == "NumPy")
+    monkeypatch.setattr(backends, "by_numpy", lambda operations: request.param == "NumPy")
 
 
 def grown(channels, X, X_target, pending, score):
@@ -112,6 +113,7 @@ def grown(channels, X, X_target, pending, score):
     free = np.ones(len(X), bool)
     free[pending] = False
     given = surface, labels, X, start_scores(surface, X), free, pending, SIZE, score
+    given = *given, backends.chosen_backend(0)
     with gaussian_universes(*given) as universes:
         steps = grow(universes, free, pending, SIZE)
     return steps, universes.n_cut
@@ -132,9 +134,10 @@ def test_both_backends_take_the_same_steps(parts, score, monkeypatch):
     if score == "form" and len(channels.roots) == 1:
         score = "epig"
     X = np.random.default_rng(0).standard_normal((600, 4)).astype(np.float32)
+    monkeypatch.setattr(jax_backend, "platform", lambda: "gpu")  # sizes of an accelerator
     found = []
     for is_host in (True, False):
-        monkeypatch.setattr(backends, "on_host", lambda is_host=is_host: is_host)
+        monkeypatch.setattr(backends, "by_numpy", lambda operations, is_host=is_host: is_host)
         found.append(grown(channels, X, X_target, PENDING[:0], score)[0])
     ours, theirs = found
     for one, other in zip(ours, theirs, strict=True):

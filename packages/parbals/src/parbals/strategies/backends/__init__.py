@@ -4,19 +4,20 @@ Both modules have the same two functions: ``walk`` scores every row of a pool be
 ``opened`` gives the :class:`Backend` that a growing batch asks for scores.
 """
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from parbals.machine import on_host
+from parbals.machine import on_host, sooner_on_host
 from parbals.posterior.predictive import add_bias
-from parbals.shapes import Array, Float, Int
+from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.learnt import Learnt
 from parbals.strategies.surface import Score, Surface
 
-__all__ = ["Backend", "PoolRows", "chosen_backend"]
+__all__ = ["Backend", "Module", "Places", "PoolRows", "chosen_backend"]
 
 
 class PoolRows:
@@ -42,7 +43,7 @@ class Places:
     """Which row of a pool is kept at which of ``size`` places; all are freed when they are full."""
 
     def __init__(self, size: int) -> None:
-        self._size, self._place_of = size, dict[int, int]()
+        self.size, self._place_of = size, dict[int, int]()
 
     def of(self, indices: Int[Array, " n"]) -> tuple[Int[Array, " n"], Int[Array, " new"], int]:
         """Places of rows, those rows that are new, and the first place, of consecutive ones, of
@@ -50,7 +51,7 @@ class Places:
         """
         places = self._place_of
         new = [i for i in indices.tolist() if i not in places]
-        if len(places) + len(new) > self._size:
+        if len(places) + len(new) > self.size:
             places.clear()
             new = indices.tolist()
         first = len(places)
@@ -62,23 +63,23 @@ class Places:
 class Backend(Protocol):
     """Scores of rows of the pool, means over all universes; it remembers rows it has seen."""
 
-    def renew(
-        self, mean: Float[Array, "A n"], variance: Float[Array, "A n"]
-    ) -> tuple[Float[Array, "A n"], Float[Array, "A n"]]:
-        """Probabilities and gains of targets, of the moments of their logits."""
+    def branch(self, parents: Int[Array, " U"]) -> None:
+        """The distinct universes are from now on copies of these."""
 
-    def follow(self, learnt: Learnt, members: Int[Array, " U"]) -> None:
-        """Score from now on by what distinct universes have learnt; ``members``: which each is."""
+    def renew(self, learnt: Learnt, members: Int[Array, " U"], moved: Bool[Array, "V M"]) -> None:
+        """Score from now on by what V distinct universes have learnt, ``members`` says which of
+        them each is; the softmax is computed anew at targets that have moved.
+        """
 
-    def screen(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        """What says which rows are worth a closer look."""
+    def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
+        """What says which rows are worth a closer look, of a chunk of them after the other."""
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         """What rows are compared by."""
 
 
 @runtime_checkable
-class _Module(Protocol):
+class Module(Protocol):
     """What both modules have."""
 
     def walk(
@@ -90,12 +91,18 @@ class _Module(Protocol):
     ) -> AbstractContextManager[Backend]: ...
 
 
-def chosen_backend() -> _Module:
-    """NumPy's where JAX has one CPU and nothing else, or is not installed."""
-    if on_host():
+def chosen_backend(operations: int) -> Module:
+    """The module for a piece of work: NumPy's where there is no accelerator, or starting it would
+    take longer.
+    """
+    if by_numpy(operations):
         from parbals.strategies.backends import numpy
 
         return numpy
     from parbals.strategies.backends import jax
 
     return jax
+
+
+def by_numpy(operations: int) -> bool:
+    return sooner_on_host(operations) or on_host()

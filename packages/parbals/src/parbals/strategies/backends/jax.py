@@ -22,8 +22,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from parbals.accelerators import COMPILED_SOON, devices, platform, working_precision
 from parbals.arrays import block_rows, bucket, pad_rows
+from parbals.machine import several_threads
 from parbals.scores.gaussian import Covariances, probs_and_gains
-from parbals.shapes import Array, Float, Int
+from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends import Places, PoolRows
 from parbals.strategies.learnt import Learnt, seen_by
 from parbals.strategies.surface import (
@@ -45,7 +46,7 @@ _KEPT_ENTRIES = {"cpu": 2**25, "gpu": 2**28}
 """Covariances of kept rows with the targets: 128 MB and 1 GB."""
 _FEWEST_KEPT, _MOST_KEPT = 1_024, 8_192
 """Rows: all that a step asks for, and more than most batches do."""
-_RENEWED = {"cpu": 2**10, "gpu": 2**14}  # targets of all universes at a time
+_NEW = {"cpu": 128, "gpu": 512}  # rows that are computed together, at least
 _FEWEST_LABELS = 32
 """Smaller batches run through the programs of this size: one of 10 and one of 20 share them."""
 
@@ -103,10 +104,19 @@ class _Kept(NamedTuple):
     before: Float[Array, "A n M"]
 
 
+class _Known(NamedTuple):
+    """What all universes, each for itself, have learnt; there is room for labels to come."""
+
+    points: _Kept  # that were labelled
+    shift: Float[Array, "A U R"]
+    weights: Float[Array, "A U R R"]
+    targets: Targets
+
+
 @contextmanager
 def opened(surface: Surface, rows: PoolRows, score: Score, n_labels: int) -> "Iterator[JaxBackend]":
-    """A backend for as many labels as will come."""
-    with _exactly():
+    """A backend for as many labels as will come; what NumPy has to do is too little for threads."""
+    with _exactly(), several_threads():
         yield JaxBackend(surface, rows, score, n_labels)
 
 
@@ -115,47 +125,48 @@ class JaxBackend:
 
     def __init__(self, surface: Surface, rows: PoolRows, score: Score, n_labels: int) -> None:
         self._surface, self._rows, self._score = jax.device_put(surface), rows, score
-        self._n_labels = bucket(n_labels, _FEWEST_LABELS)
-        n_channels, n_targets, n_inside = surface.target_rows.factor.shape
         most = _KEPT_ENTRIES[platform()] // surface.targets.gains.size
-        most = min(max(most, _FEWEST_KEPT), _MOST_KEPT)
-        self._places, n_rows = Places(most), most + _FEWEST_KEPT  # new ones come in whole blocks
-        across = surface.target_rows.across.shape[1]
-        self._kept = _nothing(n_channels, n_rows, across, n_inside, n_targets)
+        self._places = Places(min(max(most, _FEWEST_KEPT), _MOST_KEPT))
+        # New rows come in whole blocks: there is room for one after the last.
+        self._kept = self._room(self._places.size + _FEWEST_KEPT)
+        self._points, self._n_seen = self._room(bucket(n_labels, _FEWEST_LABELS)), 0
+        self._targets: Targets = surface.targets  # those of all universes, once there is one
 
-    def renew(
-        self, mean: Float[Array, "A n"], variance: Float[Array, "A n"]
-    ) -> tuple[Float[Array, "A n"], Float[Array, "A n"]]:
-        size = _RENEWED[platform()]
-        parts = []
-        for some in block_rows(mean.shape[1], size):
-            room = (0, 0), (0, size - (some.stop - some.start))
-            parts.append(_renew(*(np.pad(part[:, some], room) for part in (mean, variance))))
-        probs, gains = (np.concatenate(x, 1) for x in zip(*jax.device_get(parts), strict=True))
-        return probs[:, : mean.shape[1]], gains[:, : mean.shape[1]]
+    def _room(self, n_rows: int) -> _Kept:
+        there = self._surface.target_rows
+        n_channels, n_targets, n_inside = there.factor.shape
+        return _nothing(n_channels, n_rows, there.across.shape[1], n_inside, n_targets)
 
-    def follow(self, learnt: Learnt, members: Int[Array, " U"]) -> None:
-        """Every universe for itself, and room for labels to come: all sizes stay."""
-        across, factor, *moments = learnt.points
+    def branch(self, parents: Int[Array, " U"]) -> None:
+        """Every universe is there from the beginning, so that all sizes stay."""
 
-        def roomy(array: np.ndarray, *axes: int) -> np.ndarray:
-            sizes = [self._n_labels - n if i in axes else 0 for i, n in enumerate(array.shape)]
-            return np.pad(array, [(0, size) for size in sizes])
+    def renew(self, learnt: Learnt, members: Int[Array, " U"], moved: Bool[Array, "V M"]) -> None:
+        n_labels, size = learnt.shift.shape[2], len(self._points.rows.across)
+        for place in range(self._n_seen, n_labels):
+            across, *others = learnt.points
+            row = Rows(across[place, None], *(part[:, place, None] for part in others))
+            new = _Kept(row, learnt.at_targets[:, place, None])
+            self._points = _put(self._points, new, place)
+        self._n_seen = n_labels
+        n_channels, n_universes = len(learnt.shift), len(members)
+        shift = np.zeros((n_channels, n_universes, size), np.float32)
+        weights = np.zeros((*shift.shape, size), np.float32)
+        shift[..., :n_labels] = learnt.shift[:, members]
+        weights[..., :n_labels, :n_labels] = learnt.weights[:, members]
+        if self._targets.gains.ndim == 2:
+            each = (part[:, None].repeat(n_universes, axis=1) for part in self._targets)
+            self._targets = Targets(*each)
+        moments = learnt.target_mean[:, members], learnt.target_variance[:, members]
+        self._targets = _renew(self._targets, *moments, moved[members])
+        shift, weights = jax.device_put((shift, weights))
+        self._known = _Known(self._points, shift, weights, self._targets)
 
-        self._learnt = jax.device_put(
-            learnt._replace(
-                points=Rows(roomy(across, 0), roomy(factor, 1), *(roomy(m, 1) for m in moments)),
-                at_targets=roomy(learnt.at_targets, 1),
-                shift=roomy(learnt.shift[:, members], 2),
-                weights=roomy(learnt.weights[:, members], 2, 3),
-                targets=Targets(*(part[:, members] for part in learnt.targets)),
-                looked_mean=learnt.looked_mean[:, :0],  # not needed there
-                looked_variance=learnt.looked_variance[:, :0],
-            )
-        )
-
-    def screen(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
-        return self._scores(indices, "screen")
+    def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
+        """On an accelerator all are computed together, which takes no longer than one chunk."""
+        together = chunk if platform() == "cpu" else len(indices)
+        for block in block_rows(len(indices), together):
+            values = self._scores(indices[block], "screen")
+            yield from (values[some] for some in block_rows(len(values), chunk))
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         return self._scores(indices, self._score)
@@ -163,11 +174,11 @@ class JaxBackend:
     def _scores(self, indices: Int[Array, " n"], score: Score) -> Float[Array, " n"]:
         places, new, first = self._places.of(indices)
         if len(new):
-            design = pad_rows(self._rows.design(new), bucket(len(new), 128))
+            design = pad_rows(self._rows.design(new), bucket(len(new), _NEW[platform()]))
             self._kept = _keep(self._kept, self._surface, design, first)
-        size = bucket(len(places), 64)
-        asked = self._kept, self._learnt, self._surface, pad_rows(places, size)
-        return np.asarray(_scores_of_kept(*asked, score=score))[: len(indices)]
+        asked = pad_rows(places.astype(np.int32), bucket(len(places), 64))
+        values = _scores_of_kept(self._kept, self._known, self._surface, asked, score=score)
+        return np.asarray(values)[: len(indices)]
 
 
 @partial(jax.jit, static_argnums=range(5))
@@ -181,35 +192,49 @@ def _nothing(n_channels: int, n_rows: int, across: int, inside: int, n_targets: 
 
 @partial(_compiled, donate_argnums=0)
 def _keep(
-    kept: _Kept, surface: Surface, design: Float[Array, "n d"], first: Int[Array, ""]
+    kept: _Kept, surface: Surface, design: Float[Array, "n d"], first: Int[Array, ""] | int
 ) -> _Kept:
     """With design rows at consecutive places."""
     rows = rows_of(surface, design)
-    before = covariance(rows, surface.target_rows)
+    return _with(kept, _Kept(rows, covariance(rows, surface.target_rows)), first)
 
-    def put(whole: Any, part: Any, axis: int = 1) -> Any:
+
+@partial(jax.jit, donate_argnums=0)
+def _put(kept: _Kept, row: _Kept, place: Int[Array, ""] | int) -> _Kept:
+    """With one row at a place."""
+    return _with(kept, row, place)
+
+
+def _with(kept: _Kept, new: _Kept, first: Any) -> _Kept:
+    def put(whole: Any, part: Any, axis: int) -> Any:
         return jax.lax.dynamic_update_slice_in_dim(whole, part, first, axis)
 
-    across, *others = map(put, kept.rows, rows, (0, 1, 1, 1))
-    return _Kept(Rows(across, *others), put(kept.before, before))
+    rows = Rows(*map(put, kept.rows, new.rows, (0, 1, 1, 1)))
+    return _Kept(rows, put(kept.before, new.before, 1))
 
 
 @partial(_compiled, static_argnames=("score",))
 def _scores_of_kept(
-    kept: _Kept, learnt: Learnt, surface: Surface, places: Int[Array, " n"], *, score: Score
+    kept: _Kept, known: _Known, surface: Surface, places: Int[Array, " n"], *, score: Score
 ) -> Float[Array, " n"]:
     """The mean over the universes."""
     across, *others = kept.rows
     rows = Rows(across[places], *(part[:, places] for part in others))
-    seen = seen_by(rows, learnt, jnp)
-    before, labelled = (x.swapaxes(1, 2) for x in (kept.before[:, places], learnt.at_targets))
-    covariances = Covariances(before, seen.pull, labelled)
+    seen = seen_by(rows, known.points.rows, known.shift, known.weights, jnp)
+    base, labelled = (x.swapaxes(1, 2) for x in (kept.before[:, places], known.points.before))
+    covariances = Covariances(base, seen.pull, labelled)
     moments = seen.mean, seen.variance
-    return scores_by(score, *moments, covariances, learnt.targets, surface, jnp).mean(axis=0)
+    return scores_by(score, *moments, covariances, known.targets, surface, jnp).mean(axis=0)
 
 
 @_compiled
 def _renew(
-    mean: Float[Array, "A n"], variance: Float[Array, "A n"]
-) -> tuple[Float[Array, "A n"], Float[Array, "A n"]]:
-    return probs_and_gains(mean, variance, jnp)
+    targets: Targets,
+    mean: Float[Array, "A U M"],
+    variance: Float[Array, "A U M"],
+    moved: Bool[Array, "U M"],
+) -> Targets:
+    """With the softmax computed anew where logits have moved."""
+    where: Any = partial(jnp.where, moved)
+    probs, gains = map(where, probs_and_gains(mean, variance, jnp), targets[2:])
+    return Targets(mean, variance, probs, gains)

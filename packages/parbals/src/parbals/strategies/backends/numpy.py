@@ -28,7 +28,7 @@ from parbals.arrays import block_rows, release_pages
 from parbals.machine import Workers, several_threads
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import Covariances, probs_and_gains, rough_gains, screening_gains
-from parbals.shapes import Array, Float, Int
+from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends import Places, PoolRows
 from parbals.strategies.learnt import Learnt, Seen, seen_by
 from parbals.strategies.surface import (
@@ -111,6 +111,7 @@ class NumpyBackend:
         n_channels, n_targets, n_inside = surface.target_rows.factor.shape
         most = max(_FEWEST_KEPT, _KEPT_ENTRIES // surface.targets.gains.size)
         self._places = Places(most)
+        self._probs, self._gains = surface.targets.probs[:, None], surface.targets.gains[:, None]
         # Pages that are not written to take no memory.
         self._kept = Rows(
             across=np.empty((most, surface.target_rows.across.shape[1]), np.float32),
@@ -120,29 +121,43 @@ class NumpyBackend:
         )
         self._kept_before = np.empty((n_channels, most, n_targets), np.float32)
 
-    def renew(
-        self, mean: Float[Array, "A n"], variance: Float[Array, "A n"]
-    ) -> tuple[Float[Array, "A n"], Float[Array, "A n"]]:
+    def branch(self, parents: Int[Array, " U"]) -> None:
+        self._probs, self._gains = self._probs[:, parents], self._gains[:, parents]
+
+    def renew(self, learnt: Learnt, members: Int[Array, " U"], moved: Bool[Array, "V M"]) -> None:
+        self._learnt, self._share_of = learnt, np.bincount(members) / len(members)
+        if learnt.shift.shape[2]:  # before the first label nothing has moved
+            self._look_at(moved)
+        weights = 0.5 * self._surface.share * screening_gains(self._gains)
+        labelled = learnt.at_targets[:, None]  # B (A, 1, R, M)
+        self._weights = weights  # w (A, V, M)
+        self._weighted = weights[:, :, None] * labelled  # w B (A, V, R, M)
+        self._form = self._weighted @ labelled.swapaxes(2, 3)  # (A, V, R, R)
+
+    def _look_at(self, moved: Bool[Array, "V M"]) -> None:
+        """Compute the softmax at targets that have moved, a share of them in each thread."""
+        mean, variance = (
+            part[:, moved] for part in (self._learnt.target_mean, self._learnt.target_variance)
+        )
         n_channels, n_points = mean.shape
+        if n_points == 0:
+            return
         size = max(16, min(_GAINS_ENTRIES // n_channels, -(-n_points // self._workers.n_threads)))
         parts = self._workers.map(
             lambda some: probs_and_gains(mean[:, some], variance[:, some]),
             block_rows(n_points, size),
         )
-        probs, gains = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-        return probs, gains
+        self._probs, self._gains = self._probs.copy(), self._gains.copy()
+        self._probs[:, moved], self._gains[:, moved] = (
+            np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
+        )
 
-    def follow(self, learnt: Learnt, members: Int[Array, " U"]) -> None:
-        self._learnt, self._share_of = learnt, np.bincount(members) / len(members)
-        weights = 0.5 * self._surface.share * screening_gains(learnt.targets.gains)
-        labelled = learnt.at_targets[:, None]  # B (A, 1, R, M)
-        self._weights = weights  # w (A, U, M)
-        self._weighted = weights[:, :, None] * labelled  # w B (A, U, R, M)
-        self._form = self._weighted @ labelled.swapaxes(2, 3)  # (A, U, R, R)
+    def screen(self, indices: Int[Array, " n"], chunk: int) -> Iterator[Float[Array, " m"]]:
+        return (self._screen(indices[some]) for some in block_rows(len(indices), chunk))
 
-    def screen(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
+    def _screen(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         rows, before = self._at(indices)
-        seen = seen_by(rows, self._learnt)
+        seen = self._seen(rows)
         gains = screening_gains(rough_gains(seen.mean, seen.variance))
         tasks = list(product(range(len(gains)), self._shared_out(len(indices), len(gains))))
         given = seen, before, gains
@@ -172,7 +187,8 @@ class NumpyBackend:
 
     def score(self, indices: Int[Array, " n"]) -> Float[Array, " n"]:
         rows, before = self._at(indices)
-        learnt, seen = self._learnt, seen_by(rows, self._learnt)
+        learnt, seen = self._learnt, self._seen(rows)
+        targets = Targets(learnt.target_mean, learnt.target_variance, self._probs, self._gains)
         base, labelled = (
             np.ascontiguousarray(part.swapaxes(1, 2)) for part in (before, learnt.at_targets)
         )
@@ -185,7 +201,7 @@ class NumpyBackend:
                 mean,
                 variance,
                 Covariances(base[:, :, some], pull, labelled),
-                Targets(*(part[:, number] for part in learnt.targets)),
+                Targets(*(part[:, number] for part in targets)),
                 self._surface,
             )
 
@@ -193,6 +209,9 @@ class NumpyBackend:
         shares = self._shared_out(len(indices), n_universes)
         values = np.concatenate(self._workers.map(scores, product(range(n_universes), shares)))
         return self._share_of @ values.reshape(n_universes, -1)
+
+    def _seen(self, rows: Rows) -> Seen:
+        return seen_by(rows, self._learnt.points, self._learnt.shift, self._learnt.weights)
 
     def _shared_out(self, n_rows: int, n_tasks: int) -> list[slice]:
         """Rows in as many parts as give all threads work, where there are ``n_tasks`` for each."""

@@ -20,10 +20,10 @@ from contextlib import contextmanager
 import numpy as np
 
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends import Backend, PoolRows, chosen_backend
+from parbals.strategies.backends import Backend, Module, PoolRows
 from parbals.strategies.distributed import DistributedRows
 from parbals.strategies.greedy import Step
-from parbals.strategies.learnt import begin, branched, is_moved, learn, renewed
+from parbals.strategies.learnt import begin, branched, is_moved, learn, looked_at
 from parbals.strategies.surface import Score, Surface, rows_of
 from parbals.strategies.universes.labels import Labels
 
@@ -62,25 +62,30 @@ class Standing:
 
     def highest(self, free: Bool[Array, " N"], n: int) -> Int[Array, " n"]:
         """Positions of the ``n`` free points that stand highest, equals in the pool's order."""
-        order = self._ordered(self._window[free[self._window]])[:n]
+        order = self._ordered(self._window[free[self._window]], n)
         is_whole = self._outside == -np.inf
         if not is_whole and (len(order) < n or self.values[order[-1]] <= self._outside):
             self._look_around(free, max(self._WINDOW, 2 * n))
-            order = self._ordered(self._window)[:n]
+            order = self._ordered(self._window, n)
         return order
 
     def _look_around(self, free: Bool[Array, " N"], size: int) -> None:
-        window, self._outside = np.flatnonzero(free), -np.inf
-        if len(window) > size:
-            values = self.values[window]
-            least = np.partition(values, len(window) - size)[len(window) - size]
-            is_high = values >= least
-            self._outside = values[~is_high].max(initial=-np.inf)
-            window = window[is_high]
-        self._window = window
+        self._window, self._outside = np.flatnonzero(free), -np.inf
+        is_high = self._is_high(self._window, size)
+        self._outside = self.values[self._window[~is_high]].max(initial=-np.inf)
+        self._window = self._window[is_high]
 
-    def _ordered(self, positions: Int[Array, " n"]) -> Int[Array, " n"]:
-        return positions[np.argsort(-self.values[positions], kind="stable")]
+    def _ordered(self, positions: Int[Array, " m"], n: int) -> Int[Array, " k"]:
+        """The ``n`` highest of some, the highest first; a few are sorted faster than all."""
+        few = positions[self._is_high(positions, n)]
+        return few[np.argsort(-self.values[few], kind="stable")[:n]]
+
+    def _is_high(self, positions: Int[Array, " m"], n: int) -> Bool[Array, " m"]:
+        """Which are among the ``n`` highest, or equal to the last of those."""
+        values = self.values[positions]
+        if len(values) <= n:
+            return np.ones(len(values), bool)
+        return values >= np.partition(values, len(values) - n)[len(values) - n]
 
 
 class GaussianUniverses:
@@ -110,36 +115,31 @@ class GaussianUniverses:
         (parents, labels), members = np.unique(pairs, axis=1, return_inverse=True)
         self._members, self._is_new = members.reshape(-1), True
         row = rows_of(self._surface, design)
+        self._backend.branch(parents)
         self._learnt = learn(self._surface, branched(self._learnt, parents), row, labels)
 
     def best(self, free: Bool[Array, " N"]) -> Step:
         """The free point with the highest mean score over the universes."""
         if self._is_new:
-            self._renew()
+            moved = is_moved(self._learnt)
+            self._backend.renew(self._learnt, self._members, moved)
+            self._learnt, self._is_new = looked_at(self._learnt, moved), False
         n_scored = self._screen_again(free)
         short = self._standing.highest(free, SHORT)
         scores = self._backend.score(short)
         best = int(scores.argmax())
         return Step(int(short[best]), float(scores[best]), n_scored)
 
-    def _renew(self) -> None:
-        """Look again at the targets that have moved, and score by what has been learnt."""
-        learnt = self._learnt
-        moved = np.flatnonzero(is_moved(learnt)) if learnt.shift.shape[2] else np.arange(0)
-        if len(moved):
-            mean, variance = (part.reshape(len(part), -1)[:, moved] for part in learnt.targets[:2])
-            self._learnt = renewed(learnt, moved, *self._backend.renew(mean, variance))
-        self._backend.follow(self._learnt, self._members)
-        self._is_new = False
-
     def _screen_again(self, free: Bool[Array, " N"]) -> int:
         """Screen every free point that might be the best; how many those were."""
         order = self._standing.highest(free, MOST_SCORED + 1)
         before, best, done = self._standing.values[order], -np.inf, 0
-        while done < min(len(order), MOST_SCORED) and before[done] > MARGIN * best:
-            some = order[done : min(done + CHUNK, MOST_SCORED)]
-            self._standing.values[some] = values = self._backend.screen(some)
+        for values in self._backend.screen(order[:MOST_SCORED], CHUNK):
+            some = order[done : done + len(values)]
+            self._standing.values[some] = values
             best, done = max(best, values.max()), done + len(some)
+            if done < len(order) and before[done] <= MARGIN * best:
+                break
         self.n_cut += done < len(order) and before[done] > (1.0 + ROUNDING) * best
         return done
 
@@ -154,12 +154,11 @@ def gaussian_universes(
     pending: Int[Array, " P"],
     batch_size: int,
     score: Score,
+    module: Module,
 ) -> Iterator[GaussianUniverses]:
-    """Universes over a pool (N, D) whose points were screened before the batch, by the backend of
-    this machine.
-    """
+    """Universes over a pool (N, D) whose points were screened before the batch."""
     standing = Standing(start)
     ahead = np.concatenate([pending, standing.highest(free, 2 * MOST_SCORED)])
     rows, n_labels = PoolRows(X, ahead), len(pending) + batch_size
-    with chosen_backend().opened(surface, rows, score, n_labels) as backend:
+    with module.opened(surface, rows, score, n_labels) as backend:
         yield GaussianUniverses(surface, labels, rows, standing, backend)
