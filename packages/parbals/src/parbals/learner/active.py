@@ -285,7 +285,9 @@ class ActiveLearner(Records, Shown):
         key = self._digest(positions, numbers)
         if key not in self._fitted:
             kept = list(self._fitted.items())[-1:]  # the latest look's beside today's
-            model = fit_model(self, positions, numbers, int.from_bytes(key[:7], "little"))
+            near = kept[0][1] if kept else None
+            seed = int.from_bytes(key[:7], "little")
+            model = fit_model(self, positions, numbers, seed, near)
             self._fitted = dict([*kept, (key, model)])
         return self._fitted[key]
 
