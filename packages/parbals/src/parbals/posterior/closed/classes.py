@@ -173,12 +173,14 @@ def _renewed_sites(mean: np.ndarray, variance: np.ndarray, labels: np.ndarray) -
     slopes, curvatures = np.empty(mean.shape), np.empty(mean.shape)
 
     def write(block: slice) -> None:
-        _, slopes[block], curvatures[block] = class_evidence(
-            mean[block], variance[block], labels[block]
-        )
+        found = class_evidence(mean[block], variance[block], labels[block])
+        _, slopes[block], curvatures[block] = found
 
-    with several_threads() as workers:
-        workers.map(write, block_rows(len(mean), max(1, _BLOCK // mean.shape[1])))
+    if len(mean) < MANY:
+        write(slice(None))
+    else:
+        with several_threads() as workers:
+            workers.map(write, block_rows(len(mean), max(1, _BLOCK // mean.shape[1])))
     renewed = curvatures / np.maximum(1.0 - variance * curvatures, 1e-3)
     return Sites(renewed, slopes + _pull(renewed, mean + variance * slopes))
 

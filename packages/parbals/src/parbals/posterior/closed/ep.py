@@ -53,7 +53,7 @@ __all__ = [
 _LEAST_STEP, _GROWTH = 0.02, 1.05
 MANY = 2_000
 """So many labels are many: fits may start with another fit's sites, whose rest is below 1e-6."""
-_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 1e-6, 60, 12
+_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 1e-6, 60, 2
 _REST = 0.1
 _BLOCK = 2_048  # rows that a thread takes at a time
 
@@ -83,19 +83,31 @@ class Settled(NamedTuple):
 
 
 def settle(
-    renew: Callable[[Sites], Sites], sites: Sites, tolerance: float, most_sweeps: int
+    renew: Callable[[Sites], Sites],
+    sites: Sites,
+    tolerance: float,
+    most_sweeps: int,
+    *,
+    ahead: bool = False,
 ) -> Settled:
-    """Renew the sites until none changes by more than ``tolerance`` of the largest."""
-    change, step, n_sweeps = np.inf, 1.0, 0
+    """Renew the sites until none changes by more than ``tolerance`` of the largest.
+
+    ``ahead``: until the next sweep would not, as the last two foretell: in a series of changes that
+    shrink by the same factor the next one is known.
+    """
+    change = left = np.inf
+    step, n_sweeps = 1.0, 0
     if sites.precisions.size == 0:
         return Settled(sites, 0, 0.0)
-    while change >= tolerance and n_sweeps < most_sweeps:
+    while left >= tolerance and n_sweeps < most_sweeps:
         renewed = renew(sites)
         before, change = change, max(map(_relative_change, renewed, sites))
         step = max(0.5 * step, _LEAST_STEP) if change > before else min(_GROWTH * step, 1.0)
         sites = Sites(*(old + step * (new - old) for new, old in zip(renewed, sites, strict=True)))
+        is_even = ahead and n_sweeps and step == 1.0
+        left = change * min(change / before, 1.0) if is_even else change
         n_sweeps += 1
-    return Settled(sites, n_sweeps, change)
+    return Settled(sites, n_sweeps, left)
 
 
 def _relative_change(new: np.ndarray, old: np.ndarray) -> float:
@@ -241,7 +253,7 @@ def settle_many(
 
         return settle(nearer, sites, 0.1 * _MANY_TOLERANCE, _MEAN_STEPS).sites
 
-    settled = settle(renew, sites, _MANY_TOLERANCE, _MANY_SWEEPS)
+    settled = settle(renew, sites, _MANY_TOLERANCE, _MANY_SWEEPS, ahead=True)
     roots = precision_roots(rows, settled.sites.precisions)
     mean = posterior_mean(rows, roots, pull, settled.sites, mean)
     assert latest is not None
@@ -250,6 +262,9 @@ def settle_many(
 
 def precision_roots(rows: np.ndarray, precisions: np.ndarray) -> np.ndarray:
     """(A, d, d): root rootᵀ = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹ of rows (n, d), precisions (n, A)."""
+    unit = np.eye(rows.shape[1])
+    if len(rows) < MANY:
+        return _roots(unit + (rows.T * precisions.T[:, None, :]) @ rows)
     blocks = list(block_rows(len(rows), _BLOCK))
     halves, n_channels = np.sqrt(precisions), precisions.shape[1]
 
@@ -261,9 +276,13 @@ def precision_roots(rows: np.ndarray, precisions: np.ndarray) -> np.ndarray:
     with several_threads() as workers:
         parts = workers.map(product, [(a, block) for a in range(n_channels) for block in blocks])
     size = len(blocks)
-    sums = [sum(parts[a * size : (a + 1) * size], np.eye(rows.shape[1])) for a in range(n_channels)]
-    lower = np.linalg.cholesky(np.stack(sums))
-    return np.ascontiguousarray(np.linalg.inv(lower).transpose(0, 2, 1))
+    sums = [sum(parts[a * size : (a + 1) * size], unit) for a in range(n_channels)]
+    return _roots(np.stack(sums))
+
+
+def _roots(hessians: np.ndarray) -> np.ndarray:
+    """R (A, d, d) with R Rᵀ = H⁻¹ of each (A, d, d)."""
+    return np.linalg.inv(np.linalg.cholesky(hessians)).transpose(0, 2, 1)
 
 
 def _variances(rows: np.ndarray, roots: np.ndarray) -> np.ndarray:
