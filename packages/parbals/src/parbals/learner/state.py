@@ -97,12 +97,13 @@ class Setup:
         return digest.digest()
 
     @several_threads()  # the library alone would spin more than it computes
-    def fit(self, positions: np.ndarray, numbers: np.ndarray, seed: int) -> Any:
+    def fit(self, positions: np.ndarray, numbers: np.ndarray, seed: int, near: Any = None) -> Any:
         """The model of labels: ours, or a copy of the user's own wrapped in its checks.
 
         Args:
             positions, numbers: (n,) pool items and their class numbers.
             seed: of draws from the posterior; a model of the user's own has its own.
+            near: a model of nearly the same labels, a start where there are thousands.
         """
         if self.model is not None:
             own = fresh_copy(self.model, warn=False)  # the warning came with the learner
@@ -120,7 +121,7 @@ class Setup:
         moments = self.pool_moments if self.prior_scale == "auto" else None
         if len(positions) == 0:
             return model.fit_prior(self.pool_rows(np.zeros(1, int)).shape[1], moments)
-        return model.fit(self.pool_rows(positions), numbers, moments)
+        return model.fit(self.pool_rows(positions), numbers, moments, near)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +229,8 @@ class State:
             return None
         key = self.setup.digest(positions, numbers)
         if key not in self.fits:
-            model = self.setup.fit(positions, numbers, int.from_bytes(key[:7], "little"))
+            near = self.fits[[*self.fits][-1]] if self.fits else None
+            model = self.setup.fit(positions, numbers, int.from_bytes(key[:7], "little"), near)
             for old in list(self.fits)[:-1]:  # the latest look's stays beside today's
                 del self.fits[old]
             self.fits[key] = model

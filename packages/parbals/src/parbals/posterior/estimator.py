@@ -20,7 +20,7 @@ from parbals.labels import (
 from parbals.machine import several_threads
 from parbals.posterior.closed.prior import PoolMoments, fixed_prior, learnt_prior
 from parbals.posterior.diagnostics import warn_if_unreliable
-from parbals.posterior.inference import INFERENCES, Gaussian, Inference, Posterior
+from parbals.posterior.inference import INFERENCES, Gaussian, Inference, NearFit, Posterior
 from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import add_bias, contrast_basis, mean_proba, sample_proba
 from parbals.randomness import Seed, seed_from
@@ -80,12 +80,14 @@ class LogisticModel:
         self.classes = classes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, X_pool: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_pool: Any = None, near: "LogisticModel | None" = None) -> Self:
         """The posterior given labelled rows X (n, D), y (n,).
 
         ``X_pool``: rows (m, D), or their
         :class:`~parbals.posterior.closed.whitening.PoolMoments`, that show ``prior_scale="auto"``
-        how features vary; without them the labelled rows do.
+        how features vary; without them the labelled rows do. ``near``: a model fitted to nearly
+        the same labels with the same settings and pool. With thousands of labels the sweeps of
+        expectation propagation start with its sites, and end within 1e-6 of where they would.
         """
         self._check_settings()
         n_rows = len(check_features(X))
@@ -94,7 +96,7 @@ class LogisticModel:
         labels = check_labels(y, classes, n_rows)
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
-        self._infer(self._rows(X, first=True), labels, classes, seed, X_pool)
+        self._infer(self._rows(X, first=True), labels, classes, seed, X_pool, near)
         warn_if_unreliable(self.diagnostics_)
         return self
 
@@ -179,6 +181,11 @@ class LogisticModel:
         return state if isinstance(state, Gaussian) else None
 
     @property
+    def near_fit(self) -> NearFit | None:
+        """Where a fit of nearly the same labels may start."""
+        return None if self.gaussian is None else NearFit(self.gaussian, self._inference.prior)
+
+    @property
     def labelled_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The features (n, D) and class numbers (n,) that the posterior knows."""
         self._check_fitted()
@@ -205,18 +212,26 @@ class LogisticModel:
         return PoolMoments.of(check_features(X_pool, "X_pool", self.n_features_in_))
 
     def _infer(
-        self, rows: np.ndarray, labels: np.ndarray, classes: np.ndarray, seed: int, X_pool: Any
+        self,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        seed: int,
+        X_pool: Any,
+        near: "LogisticModel | None" = None,
     ) -> None:
         """Become the model of checked rows (n, D) and class numbers (n,)."""
         rows = np.ascontiguousarray(rows)  # a data frame's lie column by column
         pool = self._pool_moments(X_pool)
+        start = None if near is None else near.near_fit
         if isinstance(self.prior_scale, str):
-            prior = learnt_prior(rows, labels, len(classes), pool)
+            known = None if start is None else start.prior
+            prior = learnt_prior(rows, labels, len(classes), pool, known)
         else:
             prior = fixed_prior(float(self.prior_scale), rows.shape[1])
         self.classes_ = classes
         self._inference = Inference(self.inference, self.n_samples, len(classes), prior, seed)
-        self._take(self._inference.posterior(add_bias(rows), labels))
+        self._take(self._inference.posterior(add_bias(rows), labels, start))
 
     def _take(self, posterior: Posterior) -> None:
         self._posterior, self.diagnostics_ = posterior, posterior.diagnostics

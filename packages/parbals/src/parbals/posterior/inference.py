@@ -8,12 +8,13 @@ ways that need it: importing it takes longer than a whole fit in closed form.
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import numpy as np
 
 from parbals.files import need
 from parbals.posterior.closed.classes import ClassesPosterior, fit_classes
-from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
+from parbals.posterior.closed.ep import MANY, GaussianPosterior, Kept, Sites, fit_gaussian
 from parbals.posterior.closed.laplace import laplace_reference
 from parbals.posterior.closed.prior import Prior
 from parbals.posterior.diagnostics import Diagnostics
@@ -21,7 +22,7 @@ from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import contrast_basis
 from parbals.randomness import derive_generator
 
-__all__ = ["INFERENCES", "Gaussian", "Inference", "Posterior"]
+__all__ = ["INFERENCES", "Gaussian", "Inference", "NearFit", "Posterior"]
 
 INFERENCES = ("auto", "ep", "smc", "nuts", "laplace")
 
@@ -57,6 +58,13 @@ class Posterior:
         return np.einsum("cj,dck->djk", contrast_basis(self.state.n_classes), draws)
 
 
+class NearFit(NamedTuple):
+    """A posterior of nearly the same labels, and its prior: where many labels' sweeps may start."""
+
+    state: Gaussian
+    prior: Prior
+
+
 @dataclass(frozen=True, eq=False)
 class Inference:
     """One of ``INFERENCES``, with K = ``n_samples`` draws of C classes, a prior and a seed."""
@@ -67,10 +75,12 @@ class Inference:
     prior: Prior
     seed: int
 
-    def posterior(self, X: np.ndarray, labels: np.ndarray) -> Posterior:
+    def posterior(
+        self, X: np.ndarray, labels: np.ndarray, near: "NearFit | None" = None
+    ) -> Posterior:
         """Of design rows X (n, D+1) and class numbers (n,)."""
         if self.way in ("ep", "auto"):
-            return self._of_gaussian(self._gaussian(X, labels))
+            return self._of_gaussian(self._gaussian(X, labels, near))
         if self.way == "smc":
             return self._of_particles(X, labels, self._particles(X, labels))
         rows = self.prior.whitening.rows(X)
@@ -100,12 +110,17 @@ class Inference:
         moved = condition_population(known.state, rows, labels_new, self.seed)
         return self._of_particles(X, labels, moved)
 
-    def _gaussian(self, X: np.ndarray, labels: np.ndarray) -> Gaussian:
+    def _gaussian(self, X: np.ndarray, labels: np.ndarray, near: "NearFit | None") -> Gaussian:
         whitening = self.prior.whitening
+        start: tuple[Sites | None, Kept | None] = self.prior.sites, None
+        if near is not None and near.state.n_classes == self.n_classes and len(X) >= MANY:
+            start = near.state.start_for(X, labels)
+            if near.prior is not self.prior:  # what rows and variances are depends on it
+                start = start[0], None
         if self.n_classes > 2:
-            return fit_classes(X, labels, self.n_classes, whitening)
+            return fit_classes(X, labels, self.n_classes, whitening, *start)
         # The difference of two classes' weights has twice the variance of each.
-        return fit_gaussian(X, labels, whitening.times(np.sqrt(2.0)), self.prior.sites)
+        return fit_gaussian(X, labels, whitening.times(np.sqrt(2.0)), *start)
 
     def _particles(self, X: np.ndarray, labels: np.ndarray) -> Population:
         need("jax", 'inference="smc"', "parbals[jax]")

@@ -21,8 +21,18 @@ from typing import Self
 import numpy as np
 
 from parbals.arrays import block_rows
+from parbals.machine import several_threads
 from parbals.posterior.closed.channels import Channels, row_space
-from parbals.posterior.closed.ep import SitePosterior, Sites, settle
+from parbals.posterior.closed.ep import (
+    MANY,
+    Kept,
+    SitePosterior,
+    Sites,
+    posterior_mean,
+    precision_roots,
+    settle,
+    settle_many,
+)
 from parbals.posterior.closed.laplace import modal_logits
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import softmax
@@ -76,8 +86,11 @@ class ClassesPosterior(SitePosterior):
         sites = Sites(probs, _pull(probs, f) + pull)
         return type(self)(**vars(_of_sites(self.X, self.labels, self.whitening, sites)))
 
-    def _refitted(self, X: np.ndarray, labels: np.ndarray, start: Sites) -> Self:
-        return type(self)(**vars(fit_classes(X, labels, self.n_classes, self.whitening, start)))
+    def _refitted(
+        self, X: np.ndarray, labels: np.ndarray, start: Sites, kept: Kept | None = None
+    ) -> Self:
+        fitted = fit_classes(X, labels, self.n_classes, self.whitening, start, kept)
+        return type(self)(**vars(fitted))
 
 
 def _probs(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -95,8 +108,24 @@ def fit_classes(
     n_classes: int,
     whitening: Whitening,
     start: Sites | None = None,
+    kept: Kept | None = None,
 ) -> ClassesPosterior:
-    """Expectation propagation on design rows X (n, d), class numbers."""
+    """Expectation propagation on design rows X (n, d), class numbers.
+
+    ``start``, ``kept``: what a fit of nearly the same labels found.
+    """
+    empty = np.zeros((len(X), n_classes))
+    if len(X) >= max(MANY, X.shape[1]):
+        settled, kept = settle_many(
+            whitening.rows(X) if kept is None else kept.rows,
+            start or Sites(empty, empty),
+            _pull,
+            lambda mean, variance: _renewed_sites(mean, variance, labels),
+            kept,
+        )
+        channels = Channels(whitening, np.eye(X.shape[1]), kept.mean, kept.roots)
+        sites, n_sweeps, change = settled
+        return ClassesPosterior(X, labels, whitening, sites, channels, n_sweeps, change, kept)
     whitened = whitening.rows(X)
     space = row_space(whitened)
     rows = space.rows(whitened)
@@ -104,11 +133,11 @@ def fit_classes(
 
     def renew(sites: Sites) -> Sites:
         nonlocal mean  # where the next sweep's conjugate gradients begin
-        roots = _roots(rows, sites.precisions)
-        mean = _mean(rows, roots, sites, mean)
-        return _renewed_sites(rows, roots, mean, sites, labels)
+        roots = precision_roots(rows, sites.precisions)
+        mean = posterior_mean(rows, roots, _pull, sites, mean)
+        variance = np.square(rows @ roots).sum(axis=2).T
+        return _renewed_sites(*_cavities(rows @ mean, variance, sites), labels)
 
-    empty = np.zeros((len(X), n_classes))
     settled = settle(renew, start or Sites(empty, empty), _TOLERANCE, _MOST_SWEEPS)
     return _of_sites(X, labels, whitening, *settled, mean)
 
@@ -125,18 +154,11 @@ def _of_sites(
     whitened = whitening.rows(X)
     space = row_space(whitened)
     rows = space.rows(whitened)
-    roots = _roots(rows, sites.precisions)
+    roots = precision_roots(rows, sites.precisions)
     start = np.zeros((rows.shape[1], len(roots))) if mean is None else mean
-    location = _mean(rows, roots, sites, start)
+    location = posterior_mean(rows, roots, _pull, sites, start)
     channels = Channels(whitening, space.matrix(X.shape[1]), location, roots)
     return ClassesPosterior(X, labels, whitening, sites, channels, n_sweeps, change)
-
-
-def _roots(rows: np.ndarray, precisions: np.ndarray) -> np.ndarray:
-    """(C, r, r): root rootᵀ = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹ for every class."""
-    hessians = np.eye(rows.shape[1]) + (rows.T * precisions.T[:, None, :]) @ rows
-    lower = np.linalg.cholesky(hessians)
-    return np.linalg.inv(lower).transpose(0, 2, 1)
 
 
 def _pull(precisions: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -146,49 +168,21 @@ def _pull(precisions: np.ndarray, f: np.ndarray) -> np.ndarray:
     return pulled - precisions * (pulled.sum(axis=1, keepdims=True) / total)
 
 
-def _mean(
-    rows: np.ndarray,
-    roots: np.ndarray,
-    sites: Sites,
-    mean: np.ndarray,
-) -> np.ndarray:
-    """Weights m (r, C) with m + Σ_i x_i (W_i f_i)ᵀ = Σ_i x_i ν_iᵀ, from those of the last sweep."""
+def _renewed_sites(mean: np.ndarray, variance: np.ndarray, labels: np.ndarray) -> Sites:
+    """Sites (n, C) that agree with labels under cavities of these means and variances (n, C)."""
+    slopes, curvatures = np.empty(mean.shape), np.empty(mean.shape)
 
-    def conditioned(residual: np.ndarray) -> np.ndarray:
-        inner = roots.transpose(0, 2, 1) @ residual.T[:, :, None]
-        return (roots @ inner)[:, :, 0].T
+    def write(block: slice) -> None:
+        found = class_evidence(mean[block], variance[block], labels[block])
+        _, slopes[block], curvatures[block] = found
 
-    precisions = sites.precisions
-    right = rows.T @ sites.shifts
-    residual = right - mean - rows.T @ _pull(precisions, rows @ mean)
-    direction = better = conditioned(residual)
-    size = np.sum(residual * better)
-    goal = 1e-12 * np.sum(right * conditioned(right))
-    for _ in range(100):
-        if size <= goal:
-            break
-        bent = direction + rows.T @ _pull(precisions, rows @ direction)
-        length = size / np.sum(direction * bent)
-        mean = mean + length * direction
-        residual = residual - length * bent
-        better = conditioned(residual)
-        size, before = np.sum(residual * better), size
-        direction = better + (size / before) * direction
-    return mean
-
-
-def _renewed_sites(
-    rows: np.ndarray,
-    roots: np.ndarray,
-    mean: np.ndarray,
-    sites: Sites,
-    labels: np.ndarray,
-) -> Sites:
-    variance = np.square(rows @ roots).sum(axis=2).T
-    cavity_mean, cavity_variance = _cavities(rows @ mean, variance, sites)
-    _, slopes, curvatures = class_evidence(cavity_mean, cavity_variance, labels)
-    renewed = curvatures / np.maximum(1.0 - cavity_variance * curvatures, 1e-3)
-    return Sites(renewed, slopes + _pull(renewed, cavity_mean + cavity_variance * slopes))
+    if len(mean) < MANY:
+        write(slice(None))
+    else:
+        with several_threads() as workers:
+            workers.map(write, block_rows(len(mean), max(1, _BLOCK // mean.shape[1])))
+    renewed = curvatures / np.maximum(1.0 - variance * curvatures, 1e-3)
+    return Sites(renewed, slopes + _pull(renewed, mean + variance * slopes))
 
 
 def _cavities(f: np.ndarray, variance: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:

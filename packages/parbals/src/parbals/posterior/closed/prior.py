@@ -12,7 +12,9 @@ labels near a boundary may favour it.
 Labels become Gaussian sites under the average, these give every shape its scale and weight
 (:class:`Profile`), and that is repeated under the new average. All labels take
 part: those that a strategy chose may be taken as they come only together with those it chose them
-by. A part of them is a sample of hard items, and its evidence finds scales that are too small.
+by. A part of them is a sample of hard items, and its evidence finds scales that are too small. Only
+where there are thousands does a random part stand for all, drawn by what the rows hold
+(:func:`random_part`): the prior is a function of the labels, in whatever order they came.
 
 *What labels say of many priors at once.* Sites exp(ν f - ½ τ f²) turn labels into Gaussian ones,
 whose evidence has a closed form. With f = s F u + b at the labelled rows, u ~ N(0, I), an intercept
@@ -33,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from parbals.posterior.closed.ep import Sites, cavities, renewed_sites, settle
+from parbals.posterior.closed.ep import Sites, cavities, label_keys, renewed_sites, settle
 from parbals.posterior.closed.whitening import INTERCEPT, POWERS, PoolMoments, Whitening
 
 __all__ = [
@@ -51,6 +53,7 @@ _GRID = _LOG_SCALE + np.linspace(-4.0, 4.0, 33)  # of ln s
 _LOG_SHARES = (-1.0, -0.5, 0.0, -1.0)  # of the powers, before any label
 _LOG_SHARE_COLUMNS = 1.0
 _MOST_PAIRS, _WORK = 66, 4e8  # pairs times rows times squared columns
+_MOST_LABELS = 2_000  # that say what many say of a scale, at a tenth of the work
 _MOST_ROUNDS = 4
 _MOST_SWEEPS, _TOLERANCE = 5, 2e-2  # of a round: the next begins with its sites
 _LONGEST = 4.0
@@ -68,6 +71,8 @@ class Prior(NamedTuple):
     sentence: str
     sites: Sites | None = None
     """Of two classes' labels, nearly settled: where a fit may begin."""
+    part: np.ndarray | None = None
+    """Keys of the labels that it was learnt from, where those are a part of all."""
 
 
 def fixed_prior(scale: float, n_features: int) -> Prior:
@@ -77,13 +82,27 @@ def fixed_prior(scale: float, n_features: int) -> Prior:
 
 
 def learnt_prior(
-    rows: np.ndarray, labels: np.ndarray, n_classes: int, pool: PoolMoments | None
+    rows: np.ndarray,
+    labels: np.ndarray,
+    n_classes: int,
+    pool: PoolMoments | None,
+    known: Prior | None = None,
 ) -> Prior:
     """The prior for labelled rows (n, D) and class numbers; ``pool``: how features vary.
+
+    ``known``: learnt with the same pool, and the answer if it was from the same part of many.
 
     Without a pool the labelled rows must say that, and of directions they say too little unless
     there are twice as many rows as columns: all are then alike.
     """
+    if len(rows) > _MOST_LABELS:
+        keys = label_keys(rows, labels)
+        part = random_part(keys)
+        if known is not None and known.part is not None and (known.part == keys[part]).all():
+            return known
+        pool = pool or PoolMoments.of(rows)
+        prior = learnt_prior(rows[part], labels[part], n_classes, pool)
+        return prior._replace(sites=None, part=keys[part])
     n_rows, n_columns = rows.shape
     shaped = pool is not None or n_rows >= 2 * n_columns
     if pool is None:
@@ -96,6 +115,11 @@ def learnt_prior(
     shape = "columns" if shapes.columns_win else "directions" if shaped else "even"
     sentence = _sentence(shapes.scale, shape, n_rows if len(pairs.signs) else 0)
     return Prior(shapes.whitening, shapes.scale, shape, sentence, sites if n_classes == 2 else None)
+
+
+def random_part(keys: np.ndarray) -> np.ndarray:
+    """Positions of at most 2,000 labels: those of the smallest keys (n,), as a sample of all."""
+    return np.sort(np.argsort(keys, kind="stable")[:_MOST_LABELS])
 
 
 class _Shapes(NamedTuple):

@@ -1,0 +1,115 @@
+"""Thousands of labels: the same posterior by the sweeps for many, from any start, in any order."""
+
+import numpy as np
+import parbals
+import pytest
+from parbals.posterior.closed import classes, ep, prior
+from parbals.posterior.closed.prior import label_keys, learnt_prior, random_part
+from parbals.posterior.closed.whitening import PoolMoments
+
+N, D = 300, 12
+RNG = np.random.default_rng(0)
+POOL = RNG.standard_normal((N + 50, D)) * np.arange(1, D + 1) ** -0.5
+X, X_TEST = POOL[:N], POOL[N:]
+
+
+def labels(n_classes):
+    logits = 2.0 * X @ np.random.default_rng(1).standard_normal((D, n_classes))
+    return (logits + np.random.default_rng(2).gumbel(size=logits.shape)).argmax(axis=1)
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Two hundred labels are many, and a hundred say what the prior is."""
+
+    def switch(on=True):
+        for module in (ep, classes, __import__("parbals.posterior.inference").posterior.inference):
+            monkeypatch.setattr(module, "MANY", 200 if on else 10**9)
+        monkeypatch.setattr(prior, "_MOST_LABELS", 100)
+
+    switch()
+    return switch
+
+
+def model(y, rows=X, **options):
+    known = {"prior_scale": 1.0, "classes": np.unique(y), "random_state": 0} | options
+    return parbals.BayesianLogisticRegression(**known).fit(rows, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_the_sweeps_for_many_find_what_the_others_find(many, n_classes):
+    y = labels(n_classes)
+    quick = model(y)
+    many(on=False)
+    usual = model(y)
+    assert quick.gaussian.kept is not None
+    assert usual.gaussian.kept is None
+    atol = 1e-6 if n_classes == 2 else 1e-4  # the usual sweeps of more classes stop there
+    np.testing.assert_allclose(quick.predict_proba(X_TEST), usual.predict_proba(X_TEST), atol=atol)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_one_more_label_is_a_fresh_fit(many, n_classes):
+    y = labels(n_classes)
+    y[-1] = (y[-1] + 1) % n_classes  # one that says something
+    before = model(y[:-1], X[:-1])
+    more = before.condition(X[-1:], y[-1:])
+    fresh = model(y)
+    moved = np.abs(fresh.predict_proba(X_TEST) - before.predict_proba(X_TEST)).max()
+    assert moved > 1e-4
+    np.testing.assert_allclose(more.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=5e-6)
+
+
+@pytest.mark.parametrize("prior_scale", ["auto", 1.0])
+def test_a_start_is_not_seen_in_the_result(many, prior_scale):
+    """From a fit of other labels, some of them gone and some of them new, in another order."""
+    y = labels(3)
+    options = {"prior_scale": prior_scale, "classes": [0, 1, 2]}
+    pool = PoolMoments.of(POOL)
+    Model = parbals.BayesianLogisticRegression
+    near = Model(**options, random_state=0).fit(X[20:-10][::-1], y[20:-10][::-1], pool)
+    again = Model(**options, random_state=0).fit(X, y, pool, near)
+    fresh = Model(**options, random_state=0).fit(X, y, pool)
+    assert again.prior_scale_ == fresh.prior_scale_
+    np.testing.assert_allclose(again.predict_proba(X_TEST), fresh.predict_proba(X_TEST), atol=5e-6)
+
+
+def test_a_learner_of_many_labels_chooses_alike_in_any_order_of_arrival(many):
+    names, y = ["a", "b", "c"], labels(3)
+    answers = [names[k] for k in y]
+    chosen = []
+    for order in (np.arange(290), np.arange(290)[::-1]):
+        learner = parbals.ActiveLearner(POOL, names, random_state=0)
+        for part in (order[:250], order[250:289], order[289:]):
+            learner.tell(part, [answers[i] for i in part])
+            learner.fitted()
+        chosen.append(learner.ask(5).tolist())
+    assert chosen[0] == chosen[1]
+
+
+class TestPart:
+    """The labels that a prior is learnt from, where there are thousands."""
+
+    def test_keys_are_all_different_and_do_not_depend_on_the_order(self):
+        rows = np.repeat(X[:100], 3, axis=0)  # each row three times, with labels of two kinds
+        y = np.tile([0, 1, 1], 100)
+        order = RNG.permutation(300)
+        keys = label_keys(rows, y)
+        assert len(np.unique(keys)) == 300
+        assert set(keys.tolist()) == set(label_keys(rows[order], y[order]).tolist())
+
+    def test_a_part_of_them_is_a_random_sample(self, many):
+        keys = label_keys(X, labels(3))
+        part = random_part(keys)
+        assert len(part) == 100
+        assert abs(part.mean() - N / 2) < 4 * N / np.sqrt(12 * 100)
+
+    def test_the_prior_is_kept_while_its_part_is_the_same(self, many):
+        y, pool = labels(3), PoolMoments.of(POOL)
+        keys = label_keys(X, y)
+        out = int(np.argmax(keys))
+        stay = np.arange(N) != out
+        known = learnt_prior(X[stay], y[stay], 3, pool)
+        assert learnt_prior(X, y, 3, pool, known) is known
+        inside = np.arange(N) != int(np.argmin(keys))
+        assert learnt_prior(X[inside], y[inside], 3, pool, known) is not known
