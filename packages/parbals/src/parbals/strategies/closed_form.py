@@ -10,7 +10,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import closed_bald
 from parbals.shapes import Array, Float
 from parbals.strategies.backends import Module, chosen_backend
-from parbals.strategies.distributed import DistributedRows, each_row
+from parbals.strategies.distributed import DistributedRows, PoolFeatures, each_row
 from parbals.strategies.problem import GaussianView
 from parbals.strategies.surface import Score, Surface, surface_of, walk_operations
 from parbals.types import Loss, Stakes
@@ -20,7 +20,7 @@ __all__ = ["bald_in_closed_form", "gain_in_closed_form", "score_under", "start_s
 
 def start_scores(
     surface: Surface,
-    X: np.ndarray | DistributedRows,
+    X: PoolFeatures,
     score: Score = "screen",
     module: Module | None = None,
 ) -> Float[Array, " N"]:
@@ -33,7 +33,7 @@ def start_scores(
     return each_row(X, partial(_walk, surface, score=score))
 
 
-def _walk(surface: Surface, X: Float[Array, "n D"], *, score: Score) -> Float[Array, " n"]:
+def _walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " n"]:
     return chosen_backend(walk_operations(surface, len(X))).walk(surface, X, score=score)
 
 
@@ -57,7 +57,7 @@ def bald_in_closed_form(view: GaussianView) -> Float[Array, " N"]:
     return each_row(view.pool, partial(_bald_of_rows, view.channels))
 
 
-def _bald_of_rows(channels: Channels, X: Float[Array, "n D"]) -> Float[Array, " n"]:
+def _bald_of_rows(channels: Channels, X: PoolFeatures) -> Float[Array, " n"]:
     scores = np.empty(len(X))
     for rows in block_rows(len(X), 8192):
         mean, variance = channels.marginals(add_bias(X[rows]))

@@ -6,14 +6,23 @@ Dask from what it was made of, and scored by another.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
 from parbals.validate import check_features
 
-__all__ = ["DistributedRows", "each_row", "is_distributed"]
+__all__ = ["DistributedRows", "PoolFeatures", "each_row", "is_distributed"]
+
+
+@runtime_checkable
+class PoolFeatures(Protocol):
+    """Features (N, D) of a pool, wherever they are: rows are read when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
 
 
 def is_distributed(X: Any) -> bool:
@@ -21,9 +30,7 @@ def is_distributed(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "dask"
 
 
-def each_row(
-    X: "np.ndarray | DistributedRows", function: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
+def each_row(X: PoolFeatures, function: Callable[[Any], np.ndarray]) -> np.ndarray:
     """(N,) what ``function`` from rows (n, D) to (n,) says of all rows, computed where they lie."""
     return X.each_row(function) if isinstance(X, DistributedRows) else function(X)
 

@@ -13,7 +13,7 @@ import numpy as np
 from parbals.machine import on_host, sooner_on_host
 from parbals.posterior.predictive import add_bias
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.distributed import DistributedRows
+from parbals.strategies.distributed import DistributedRows, PoolFeatures
 from parbals.strategies.learnt import Learnt
 from parbals.strategies.surface import Score, Surface
 
@@ -23,7 +23,7 @@ __all__ = ["Backend", "Module", "Places", "PoolRows", "chosen_backend"]
 class PoolRows:
     """Design rows of a pool, by position; those in a cluster are fetched ``ahead``, all at once."""
 
-    def __init__(self, X: "np.ndarray | DistributedRows", ahead: Int[Array, " n"]) -> None:
+    def __init__(self, X: PoolFeatures, ahead: Int[Array, " n"]) -> None:
         self._X, self._fetched = X, dict[int, np.ndarray]()
         if isinstance(X, DistributedRows):
             self._fetch(ahead)
@@ -82,9 +82,7 @@ class Backend(Protocol):
 class Module(Protocol):
     """What both modules have."""
 
-    def walk(
-        self, surface: Surface, X: Float[Array, "N D"], *, score: Score
-    ) -> Float[Array, " N"]: ...
+    def walk(self, surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]: ...
 
     def opened(
         self, surface: Surface, rows: PoolRows, score: Score, n_labels: int

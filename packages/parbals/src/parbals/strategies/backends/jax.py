@@ -26,6 +26,7 @@ from parbals.machine import several_threads
 from parbals.scores.gaussian import Covariances, probs_and_gains
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends import Places, PoolRows
+from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.learnt import Learnt, seen_by
 from parbals.strategies.surface import (
     Rows,
@@ -53,7 +54,7 @@ _FEWEST_LABELS = 32
 _compiled = partial(jax.jit, compiler_options=COMPILED_SOON)
 
 
-def walk(surface: Surface, X: Float[Array, "N D"], *, score: Score) -> Float[Array, " N"]:
+def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]:
     """A score of every row before the batch, in memory or in a mapped file."""
     with _exactly():
         found = devices()

@@ -30,6 +30,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import Covariances, probs_and_gains, rough_gains, screening_gains
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends import Places, PoolRows
+from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.learnt import Learnt, Seen, seen_by
 from parbals.strategies.surface import (
     Rows,
@@ -52,7 +53,7 @@ _KEPT_ENTRIES = 2**25  # covariances with the targets: 128 MB
 _FEWEST_KEPT = 128  # rows
 
 
-def walk(surface: Surface, X: Float[Array, "N D"], *, score: Score) -> Float[Array, " N"]:
+def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]:
     """A score of every row before the batch, in memory or in a mapped file."""
     screen = ScreenBefore(surface) if score == "screen" and ScreenBefore.pays(surface) else None
     block = max(16, _TABLE_ENTRIES // len(surface.basis if screen else surface.share))

@@ -21,7 +21,7 @@ import numpy as np
 
 from parbals.shapes import Array, Bool, Float, Int
 from parbals.strategies.backends import Backend, Module, PoolRows
-from parbals.strategies.distributed import DistributedRows
+from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.greedy import Step
 from parbals.strategies.learnt import begin, branched, is_moved, learn, looked_at
 from parbals.strategies.surface import Score, Surface, rows_of
@@ -148,7 +148,7 @@ class GaussianUniverses:
 def gaussian_universes(
     surface: Surface,
     labels: Labels,
-    X: np.ndarray | DistributedRows,
+    X: PoolFeatures,
     start: Float[Array, " N"],
     free: Bool[Array, " N"],
     pending: Int[Array, " P"],
