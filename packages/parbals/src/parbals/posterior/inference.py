@@ -14,9 +14,10 @@ import numpy as np
 
 from parbals.files import need
 from parbals.posterior.closed.classes import ClassesPosterior, fit_classes
-from parbals.posterior.closed.ep import MANY, GaussianPosterior, Kept, Sites, fit_gaussian
+from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.closed.laplace import laplace_reference
 from parbals.posterior.closed.prior import Prior
+from parbals.posterior.closed.sites import MANY, Kept, Sites
 from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import contrast_basis
