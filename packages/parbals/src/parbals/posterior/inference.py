@@ -77,7 +77,7 @@ class Inference:
     seed: int
 
     def posterior(
-        self, X: np.ndarray, labels: np.ndarray, near: "NearFit | None" = None
+        self, X: np.ndarray, labels: np.ndarray, near: NearFit | None = None
     ) -> Posterior:
         """Of design rows X (n, D+1) and class numbers (n,)."""
         if self.way in ("ep", "auto"):
@@ -111,7 +111,7 @@ class Inference:
         moved = condition_population(known.state, rows, labels_new, self.seed)
         return self._of_particles(X, labels, moved)
 
-    def _gaussian(self, X: np.ndarray, labels: np.ndarray, near: "NearFit | None") -> Gaussian:
+    def _gaussian(self, X: np.ndarray, labels: np.ndarray, near: NearFit | None) -> Gaussian:
         whitening = self.prior.whitening
         start: tuple[Sites | None, Kept | None] = self.prior.sites, None
         if near is not None and near.state.n_classes == self.n_classes and len(X) >= MANY:

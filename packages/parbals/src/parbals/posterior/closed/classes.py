@@ -69,7 +69,8 @@ class ClassesPosterior(SitePosterior):
         Or classes so unequally known (some of them never seen, features large) that the quadrature
         of :mod:`parbals.race` loses the narrow ones among the wide.
         """
-        _, variance = self.channels.marginals(self.X)
+        kept = self.kept
+        variance = self.channels.marginals(self.X)[1] if kept is None else kept.variances
         apart = variance.max(axis=1, initial=0.0) / np.maximum(variance.min(axis=1), _LEAST)
         if np.median(apart if len(apart) else [1.0]) > _MOST_APART:
             return (
