@@ -164,7 +164,7 @@ def select_batch_from_model(
     """Choose a batch for a fitted model, from features.
 
     With a ``BayesianLogisticRegression`` ParBaLS conditions the posterior itself in every universe:
-    a Gaussian (``inference="ep"``) by rank-one updates in closed form; particles ("smc") by new
+    a Gaussian (``inference="auto"``) by rank-one updates in closed form; particles ("smc") by new
     weights, resampled and moved when their effective sample size falls. Any other fitted model with
     ``sample_proba`` (N, K, C) goes through :func:`select_batch`.
 

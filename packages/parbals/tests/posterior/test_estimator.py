@@ -8,7 +8,13 @@ import textwrap
 import numpy as np
 import parbals
 import pytest
-from parbals.errors import InputError, LabelError, PosteriorWarning, ShapeError
+from parbals.errors import (
+    InputError,
+    LabelError,
+    MissingDependencyError,
+    PosteriorWarning,
+    ShapeError,
+)
 from parbals.posterior.particles.hmc import move_population
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
@@ -143,6 +149,44 @@ def test_auto_takes_particles_where_it_does_not_settle(monkeypatch, n_classes, m
     assert settled.diagnostics_.inference == "ep"
     with pytest.warns(PosteriorWarning, match="did not settle"):
         small(inference="ep").fit(X, y)
+
+
+@pytest.mark.parametrize(("n_classes", "module"), [(2, "ep"), (3, "classes")])
+def test_without_jax_a_gaussian_at_the_mode_stands_in_and_says_so(monkeypatch, n_classes, module):
+    X, y = np.random.default_rng(0).standard_normal((12, 2)), np.arange(12) % n_classes
+    monkeypatch.setattr(f"parbals.posterior.closed.{module}._MOST_SWEEPS", 1)
+    monkeypatch.setattr("parbals.posterior.inference.find_spec", lambda name: None)
+    with pytest.warns(PosteriorWarning, match="did not settle|at the mode") as told:
+        model = small(inference="auto").fit(X, y)
+    assert any("stands in" in str(each.message) for each in told)
+    assert model.diagnostics_.inference == "laplace"
+    laplace = small(inference="laplace", n_samples=20_000).fit(X, y)
+    atol = 0.01 if n_classes == 2 else 0.03  # Gaussians of the classes are taken as independent
+    np.testing.assert_allclose(model.predict_proba(X), laplace.predict_proba(X), atol=atol)
+
+
+@pytest.mark.parametrize("inference", ["smc", "nuts"])
+def test_samplers_without_jax_say_what_to_install(monkeypatch, inference):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[jax\]'"):
+        small(inference=inference).fit(X, Y)
+
+
+def test_the_default_is_the_closed_form_and_loads_no_jax():
+    script = textwrap.dedent(
+        """
+        import sys, numpy as np, parbals
+        X = np.random.default_rng(0).standard_normal((20, 3))
+        for n_classes in (2, 3):
+            model = parbals.BayesianLogisticRegression(random_state=0)
+            model = model.fit(X, np.arange(20) % n_classes).condition(X[:1], [0])
+            assert model.predict_proba(X).shape == (20, n_classes)
+            assert model.sample_proba(X).shape == (20, 400, n_classes)
+            assert model.diagnostics_.inference == "ep"
+        assert not {"jax", "blackjax"} & set(sys.modules)
+        """
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_a_posterior_that_did_not_settle_is_reported(monkeypatch):

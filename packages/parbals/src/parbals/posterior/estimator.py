@@ -227,6 +227,8 @@ class LogisticModel:
         if isinstance(self.prior_scale, str):
             known = None if start is None else start.prior
             prior = learnt_prior(rows, labels, len(classes), pool, known)
+        elif start is not None and start.prior.scale == self.prior_scale:
+            prior = start.prior
         else:
             prior = fixed_prior(float(self.prior_scale), rows.shape[1])
         self.classes_ = classes

@@ -14,9 +14,10 @@ import numpy as np
 
 from parbals.files import need
 from parbals.posterior.closed.classes import ClassesPosterior, fit_classes
-from parbals.posterior.closed.ep import MANY, GaussianPosterior, Kept, Sites, fit_gaussian
+from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.closed.laplace import laplace_reference
 from parbals.posterior.closed.prior import Prior
+from parbals.posterior.closed.sites import MANY, Kept, Sites
 from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import contrast_basis
@@ -76,7 +77,7 @@ class Inference:
     seed: int
 
     def posterior(
-        self, X: np.ndarray, labels: np.ndarray, near: "NearFit | None" = None
+        self, X: np.ndarray, labels: np.ndarray, near: NearFit | None = None
     ) -> Posterior:
         """Of design rows X (n, D+1) and class numbers (n,)."""
         if self.way in ("ep", "auto"):
@@ -110,7 +111,7 @@ class Inference:
         moved = condition_population(known.state, rows, labels_new, self.seed)
         return self._of_particles(X, labels, moved)
 
-    def _gaussian(self, X: np.ndarray, labels: np.ndarray, near: "NearFit | None") -> Gaussian:
+    def _gaussian(self, X: np.ndarray, labels: np.ndarray, near: NearFit | None) -> Gaussian:
         whitening = self.prior.whitening
         start: tuple[Sites | None, Kept | None] = self.prior.sites, None
         if near is not None and near.state.n_classes == self.n_classes and len(X) >= MANY:

@@ -3,8 +3,10 @@
 import numpy as np
 import parbals
 import pytest
-from parbals.posterior.closed import classes, ep, prior
-from parbals.posterior.closed.prior import label_keys, learnt_prior, random_part
+from parbals.posterior import inference
+from parbals.posterior.closed import classes, ep, prior, sites
+from parbals.posterior.closed.prior import learnt_prior, random_part
+from parbals.posterior.closed.sites import label_keys
 from parbals.posterior.closed.whitening import PoolMoments
 
 N, D = 300, 12
@@ -23,7 +25,7 @@ def many(monkeypatch):
     """Two hundred labels are many, and a hundred say what the prior is."""
 
     def switch(on=True):
-        for module in (ep, classes, __import__("parbals.posterior.inference").posterior.inference):
+        for module in (sites, ep, classes, inference):
             monkeypatch.setattr(module, "MANY", 200 if on else 10**9)
         monkeypatch.setattr(prior, "_MOST_LABELS", 100)
 

@@ -3,8 +3,9 @@
 import numpy as np
 import parbals
 import pytest
-from parbals.posterior.closed.ep import Sites, fit_gaussian
+from parbals.posterior.closed.ep import fit_gaussian
 from parbals.posterior.closed.prior import PoolMoments, learnt_prior, profile, settled_sites
+from parbals.posterior.closed.sites import Sites
 from parbals.posterior.closed.whitening import Whitening
 from scipy.special import expit
 from scipy.stats import multivariate_normal

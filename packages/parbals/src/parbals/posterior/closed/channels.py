@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parbals.posterior.closed.whitening import Whitening
+from parbals.shapes import Array, Float
 
 __all__ = ["Channels", "RowSpace", "row_space"]
 
@@ -28,32 +29,34 @@ __all__ = ["Channels", "RowSpace", "row_space"]
 class RowSpace(NamedTuple):
     """The span of an orthonormal basis Q (d, r), or the whole space of d dimensions."""
 
-    basis: np.ndarray | None = None
+    basis: Float[Array, "d r"] | None = None
 
-    def matrix(self, n_columns: int) -> np.ndarray:
+    def matrix(self, n_columns: int) -> Float[Array, "d r"]:
         """Q (d, r), for d columns."""
         return np.eye(n_columns) if self.basis is None else self.basis
 
-    def rows(self, X: np.ndarray) -> np.ndarray:
+    def rows(self, X: Float[Array, "n d"]) -> Float[Array, "n r"]:
         """X Q (n, r): coordinates of rows (n, d)."""
         return X if self.basis is None else X @ self.basis
 
-    def coordinates(self, vectors: np.ndarray) -> np.ndarray:
+    def coordinates(self, vectors: Float[Array, "d *more"]) -> Float[Array, "r *more"]:
         """Qᵀ v (r, ...) of vectors v (d, ...)."""
         return vectors if self.basis is None else np.tensordot(self.basis.T, vectors, axes=1)
 
-    def vectors(self, coordinates: np.ndarray) -> np.ndarray:
+    def vectors(self, coordinates: Float[Array, "r *more"]) -> Float[Array, "d *more"]:
         """Q c (d, ...) of coordinates c (r, ...)."""
         return coordinates if self.basis is None else np.tensordot(self.basis, coordinates, axes=1)
 
-    def replace(self, vectors: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+    def replace(
+        self, vectors: Float[Array, "d *more"], coordinates: Float[Array, "r *more"]
+    ) -> Float[Array, "d *more"]:
         """v + Q (c - Qᵀ v) (d, ...): new coordinates within, unchanged across."""
         if self.basis is None:
             return coordinates
         return vectors + self.vectors(coordinates - self.coordinates(vectors))
 
 
-def row_space(X: np.ndarray, size: int | None = None) -> RowSpace:
+def row_space(X: Float[Array, "n d"], size: int | None = None) -> RowSpace:
     """A space of ``size`` ≥ n dimensions that holds rows X (n, d); the whole one if d ≤ size."""
     n_rows, n_columns = X.shape
     size = n_rows if size is None else size
@@ -69,16 +72,16 @@ class Channels:
     """A Gaussian weight vectors of d coordinates each; methods take design rows (N, d)."""
 
     whitening: Whitening
-    basis: np.ndarray  # B (d, r)
-    location: np.ndarray  # m (r, A)
-    roots: np.ndarray  # R (A, r, r)
+    basis: Float[Array, "d r"]  # B
+    location: Float[Array, "r A"]  # m
+    roots: Float[Array, "A r r"]  # R
 
     @property
-    def mean(self) -> np.ndarray:
+    def mean(self) -> Float[Array, "d A"]:
         """(d, A) posterior means of the weights: E[f_a] = x·mean_a."""
         return self.whitening.weights(self.basis @ self.location)
 
-    def marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def marginals(self, X: Float[Array, "N d"]) -> tuple[Float[Array, "N A"], Float[Array, "N A"]]:
         """Mean and variance (N, A) of f_a at design rows X (N, d)."""
         whitened = self.whitening.rows(X)
         inside = whitened @ self.basis
@@ -86,7 +89,9 @@ class Channels:
         posterior = np.square(inside @ self.roots).sum(axis=2).T
         return inside @ self.location, np.maximum(prior, 0.0)[:, None] + posterior
 
-    def quick_marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def quick_marginals(
+        self, X: Float[Array, "N d"]
+    ) -> tuple[Float[Array, "N A"], Float[Array, "N A"]]:
         """The same in single precision, for many rows.
 
         Both are known to about 1e-6 of the prior's deviation: the centre is taken off in double.
@@ -102,14 +107,16 @@ class Channels:
         return shifted @ location, variance
 
     @cached_property
-    def _single(self) -> tuple[Whitening, np.ndarray, np.ndarray, np.ndarray]:
+    def _single(
+        self,
+    ) -> tuple[Whitening, Float[Array, "d r"], Float[Array, "d A"], Float[Array, "A d r"]]:
         """Whitening, B, T B m (d, A) and T B R_a (A, d, r)."""
         inside = self.whitening.coloured(self.basis)
         parts = self.basis, inside @ self.location, inside @ self.roots
         basis, location, factors = (x.astype(np.float32) for x in parts)
         return self.whitening.single(), basis, location, factors
 
-    def covariance_with(self, X: np.ndarray) -> np.ndarray:
+    def covariance_with(self, X: Float[Array, "M d"]) -> Float[Array, "A d M"]:
         """S_a xᵀ (A, d, M) for design rows X (M, d): cov(f_a(x'), f_a(x)) = x' S_a xᵀ."""
         whitened = self.whitening.rows(X).T  # (d, M)
         inside = self.basis.T @ whitened
@@ -117,11 +124,13 @@ class Channels:
         coloured = (whitened + self.basis @ learnt).transpose(1, 0, 2)
         return self.whitening.weights(coloured).transpose(1, 0, 2)
 
-    def draw(self, generator: np.random.Generator, n_samples: int) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, n_samples: int) -> Float[Array, "d A K"]:
         """(d, A, K) independent draws of the weights."""
         return self.whitening.weights(self.draw_whitened(generator, n_samples))
 
-    def draw_whitened(self, generator: np.random.Generator, n_samples: int) -> np.ndarray:
+    def draw_whitened(
+        self, generator: np.random.Generator, n_samples: int
+    ) -> Float[Array, "d A K"]:
         """(d, A, K) independent draws of the whitened weights."""
         (n_columns, _), n_channels = self.basis.shape, len(self.roots)
         noise = generator.standard_normal((n_channels, n_columns, n_samples))

@@ -16,14 +16,14 @@ A sweep takes each site out (the cavity), multiplies by the softmax with the mom
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
 from parbals.posterior.closed.channels import Channels, row_space
-from parbals.posterior.closed.ep import (
+from parbals.posterior.closed.laplace import modal_logits
+from parbals.posterior.closed.sites import (
     MANY,
     Kept,
     SitePosterior,
@@ -33,10 +33,10 @@ from parbals.posterior.closed.ep import (
     settle,
     settle_many,
 )
-from parbals.posterior.closed.laplace import modal_logits
 from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.predictive import softmax
 from parbals.race import class_evidence, class_probs
+from parbals.shapes import Array, Float, Int
 
 __all__ = ["ClassesPosterior", "fit_classes"]
 
@@ -56,11 +56,11 @@ class ClassesPosterior(SitePosterior):
     def n_classes(self) -> int:
         return self.sites.precisions.shape[1]
 
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+    def predict_proba(self, X: Float[Array, "N d"]) -> Float[Array, "N C"]:
         """(N, C) probabilities E[softmax(f)]."""
         return _probs(*self.channels.quick_marginals(X))
 
-    def left_out(self) -> np.ndarray:
+    def left_out(self) -> Float[Array, "n C"]:
         return _probs(*_cavities(*self.channels.marginals(self.X), self.sites))
 
     def problems(self) -> tuple[str, ...]:
@@ -69,7 +69,8 @@ class ClassesPosterior(SitePosterior):
         Or classes so unequally known (some of them never seen, features large) that the quadrature
         of :mod:`parbals.race` loses the narrow ones among the wide.
         """
-        _, variance = self.channels.marginals(self.X)
+        kept = self.kept
+        variance = self.channels.marginals(self.X)[1] if kept is None else kept.variances
         apart = variance.max(axis=1, initial=0.0) / np.maximum(variance.min(axis=1), _LEAST)
         if np.median(apart if len(apart) else [1.0]) > _MOST_APART:
             return (
@@ -78,22 +79,25 @@ class ClassesPosterior(SitePosterior):
             )
         return self._unsettled(_SETTLED)
 
-    def at_mode(self) -> Self:
+    def at_mode(self) -> "ClassesPosterior":
         """Its sites are exact: with τ = p the curvature W is the softmax's, diag(p) - p pᵀ."""
         f = modal_logits(self.whitening.rows(self.X), self.labels, self.n_classes)
         probs = softmax(f)
         pull = np.eye(self.n_classes)[self.labels] - probs
         sites = Sites(probs, _pull(probs, f) + pull)
-        return type(self)(**vars(_of_sites(self.X, self.labels, self.whitening, sites)))
+        return _of_sites(self.X, self.labels, self.whitening, sites)
 
     def _refitted(
-        self, X: np.ndarray, labels: np.ndarray, start: Sites, kept: Kept | None = None
-    ) -> Self:
-        fitted = fit_classes(X, labels, self.n_classes, self.whitening, start, kept)
-        return type(self)(**vars(fitted))
+        self,
+        X: Float[Array, "n d"],
+        labels: Int[Array, " n"],
+        start: Sites,
+        kept: Kept | None = None,
+    ) -> "ClassesPosterior":
+        return fit_classes(X, labels, self.n_classes, self.whitening, start, kept)
 
 
-def _probs(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+def _probs(mean: Float[Array, "N C"], variance: Float[Array, "N C"]) -> Float[Array, "N C"]:
     """(N, C) from moments (N, C), some at a time: what the quadrature makes of them is cached."""
     probs = np.empty(mean.shape)
     for rows in block_rows(len(mean), max(1, _BLOCK // mean.shape[1])):
@@ -103,8 +107,8 @@ def _probs(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
 
 
 def fit_classes(
-    X: np.ndarray,
-    labels: np.ndarray,
+    X: Float[Array, "n d"],
+    labels: Int[Array, " n"],
     n_classes: int,
     whitening: Whitening,
     start: Sites | None = None,
@@ -143,13 +147,13 @@ def fit_classes(
 
 
 def _of_sites(
-    X: np.ndarray,
-    labels: np.ndarray,
+    X: Float[Array, "n d"],
+    labels: Int[Array, " n"],
     whitening: Whitening,
     sites: Sites,
     n_sweeps: int = 0,
     change: float = 0.0,
-    mean: np.ndarray | None = None,
+    mean: Float[Array, "r C"] | None = None,
 ) -> ClassesPosterior:
     whitened = whitening.rows(X)
     space = row_space(whitened)
@@ -161,14 +165,16 @@ def _of_sites(
     return ClassesPosterior(X, labels, whitening, sites, channels, n_sweeps, change)
 
 
-def _pull(precisions: np.ndarray, f: np.ndarray) -> np.ndarray:
+def _pull(precisions: Float[Array, "n C"], f: Float[Array, "n C"]) -> Float[Array, "n C"]:
     """W f (n, C) of logits f (n, C)."""
     pulled = precisions * f
     total = np.maximum(precisions.sum(axis=1, keepdims=True), _LEAST)
     return pulled - precisions * (pulled.sum(axis=1, keepdims=True) / total)
 
 
-def _renewed_sites(mean: np.ndarray, variance: np.ndarray, labels: np.ndarray) -> Sites:
+def _renewed_sites(
+    mean: Float[Array, "n C"], variance: Float[Array, "n C"], labels: Int[Array, " n"]
+) -> Sites:
     """Sites (n, C) that agree with labels under cavities of these means and variances (n, C)."""
     slopes, curvatures = np.empty(mean.shape), np.empty(mean.shape)
 
@@ -185,7 +191,9 @@ def _renewed_sites(mean: np.ndarray, variance: np.ndarray, labels: np.ndarray) -
     return Sites(renewed, slopes + _pull(renewed, mean + variance * slopes))
 
 
-def _cavities(f: np.ndarray, variance: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
+def _cavities(
+    f: Float[Array, "n C"], variance: Float[Array, "n C"], sites: Sites
+) -> tuple[Float[Array, "n C"], Float[Array, "n C"]]:
     """Mean and variance (n, C) of every row's logits under all sites but its own."""
     f = f - f.mean(axis=1, keepdims=True)
     left = variance / np.maximum(1.0 - sites.precisions * variance, 1e-4)

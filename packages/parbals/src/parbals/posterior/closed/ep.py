@@ -6,335 +6,22 @@ with those of the true likelihood under all other sites (the cavity). The likeli
 so τ ≥ 0 and all sites can be renewed at once. In the row space of the design, when there are fewer
 rows than columns (the posterior equals the prior across it), a sweep costs n r² + r³ with
 r = min(n, d).
-
-A sweep renews all sites at once. Many labels that say the same overshoot together, so a step is
-damped as soon as the changes grow; a quick return to whole steps would only start the next round of
-that.
-
-*Thousands of labels* (:func:`settle_many`). What a sweep costs is n r² for the covariances and n r
-for the mean, so a sweep keeps the cavities' variances and lets the mean settle first: with those
-fixed, m = Σ_i x_i α_i is the maximum of a concave function, found by Newton's steps whose systems
-are solved by conjugate gradients, conditioned by the last covariances. Few sweeps are left, and one
-more label, which starts with everything that is there, needs two.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import expit
 
-from parbals.arrays import block_rows
-from parbals.machine import several_threads
 from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.channels import Channels, row_space
 from parbals.posterior.closed.laplace import modal_logits
+from parbals.posterior.closed.sites import MANY, Kept, SitePosterior, Sites, settle, settle_many
 from parbals.posterior.closed.whitening import Whitening
+from parbals.shapes import Array, Float, Int
 
-__all__ = [
-    "MANY",
-    "GaussianPosterior",
-    "Kept",
-    "SitePosterior",
-    "Sites",
-    "cavities",
-    "fit_gaussian",
-    "label_keys",
-    "posterior_mean",
-    "precision_roots",
-    "renewed_sites",
-    "settle",
-    "settle_many",
-]
-
-_LEAST_STEP, _GROWTH = 0.02, 1.05
-MANY = 2_000
-"""So many labels are many: fits may start with another fit's sites, whose rest is below 1e-6."""
-_MANY_TOLERANCE, _MANY_SWEEPS, _MEAN_STEPS = 1e-6, 60, 2
-_REST = 0.1
-_BLOCK = 2_048  # rows that a thread takes at a time
-
-
-class Sites(NamedTuple):
-    """exp(ν f - ½ τ f²) for every label: precisions τ and shifts ν, of one shape."""
-
-    precisions: np.ndarray
-    shifts: np.ndarray
-
-
-class Kept(NamedTuple):
-    """What a fit of many labels leaves for the next one."""
-
-    rows: np.ndarray  # whitened, (n, d)
-    variances: np.ndarray  # of their logits, (n, A)
-    roots: np.ndarray  # (A, d, d)
-    mean: np.ndarray  # (d, A)
-
-
-class Settled(NamedTuple):
-    """Sites after the last sweep, and the largest relative change that it wanted."""
-
-    sites: Sites
-    n_sweeps: int
-    change: float
-
-
-def settle(
-    renew: Callable[[Sites], Sites],
-    sites: Sites,
-    tolerance: float,
-    most_sweeps: int,
-    *,
-    ahead: bool = False,
-) -> Settled:
-    """Renew the sites until none changes by more than ``tolerance`` of the largest.
-
-    ``ahead``: until the next sweep would not, as the last two foretell: in a series of changes that
-    shrink by the same factor the next one is known.
-    """
-    change = left = np.inf
-    step, n_sweeps = 1.0, 0
-    if sites.precisions.size == 0:
-        return Settled(sites, 0, 0.0)
-    while left >= tolerance and n_sweeps < most_sweeps:
-        renewed = renew(sites)
-        before, change = change, max(map(_relative_change, renewed, sites))
-        step = max(0.5 * step, _LEAST_STEP) if change > before else min(_GROWTH * step, 1.0)
-        sites = Sites(*(old + step * (new - old) for new, old in zip(renewed, sites, strict=True)))
-        is_even = ahead and n_sweeps and step == 1.0
-        left = change * min(change / before, 1.0) if is_even else change
-        n_sweeps += 1
-    return Settled(sites, n_sweeps, left)
-
-
-def _relative_change(new: np.ndarray, old: np.ndarray) -> float:
-    """Largest change of a site, as a share of the largest site."""
-    return float(np.abs(new - old).max() / max(np.abs(new).max(), 1e-300))
-
-
-def label_keys(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(n,) random numbers of 64 bits that say which row (n, D) with which label it is.
-
-    Equal ones are told apart by counting them, so that all are different.
-    """
-    bits = np.column_stack([np.asarray(rows, np.float64), labels]).view(np.uint64)
-    odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
-    keys = _mixed((bits ^ (bits >> 32)) @ odd)
-    order = np.argsort(keys, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0))
-    counted = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
-    keys[order] += _mixed(counted.astype(np.uint64)) * (counted > 0)
-    return np.asarray(keys)
-
-
-def _mixed(keys: np.ndarray) -> np.ndarray:
-    """Numbers of 64 bits, every bit of which depends on all of what was given (splitmix64)."""
-    keys = (keys ^ (keys >> 30)) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> 27)) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(keys ^ (keys >> 31))
-
-
-@dataclass(frozen=True)
-class SitePosterior(ABC):
-    """A Gaussian given design rows X (n, d) and class numbers, made of one site a label."""
-
-    X: np.ndarray
-    labels: np.ndarray
-    whitening: Whitening  # the prior
-    sites: Sites
-    channels: Channels
-    n_sweeps: int
-    change: float
-    """Largest relative change of a site that the last sweep wanted."""
-    kept: Kept | None = None
-
-    @property
-    @abstractmethod
-    def n_classes(self) -> int:
-        """C."""
-
-    @abstractmethod
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """(N, C) probabilities of design rows X (N, d)."""
-
-    @abstractmethod
-    def left_out(self) -> np.ndarray:
-        """(n, C) probabilities of every labelled row by all labels but its own, its cavity's."""
-
-    @abstractmethod
-    def problems(self) -> tuple[str, ...]:
-        """What the user must be told."""
-
-    @abstractmethod
-    def at_mode(self) -> Self:
-        """The Gaussian at the mode of the same posterior, with the curvature there as its sites."""
-
-    @abstractmethod
-    def _refitted(
-        self, X: np.ndarray, labels: np.ndarray, start: Sites, kept: Kept | None = None
-    ) -> Self:
-        """The posterior of these labels under the same prior."""
-
-    def condition(self, X_new: np.ndarray, labels_new: np.ndarray) -> Self:
-        """The posterior that also knows these labels; the old sites are where it starts."""
-        X, labels = np.concatenate([self.X, X_new]), np.append(self.labels, labels_new)
-        return self._refitted(X, labels, *self.start_for(X, labels))
-
-    def start_for(self, X: np.ndarray, labels: np.ndarray) -> tuple[Sites, Kept | None]:
-        """Where a fit of nearly the same design rows X (n, d) and labels may start.
-
-        Labels are known by what their rows hold; those that are new get sites that say nothing.
-        """
-        keys, own = label_keys(X, labels), label_keys(self.X, self.labels)
-        order = np.argsort(own)
-        found = np.searchsorted(own, keys, sorter=order)
-        places = order[np.minimum(found, len(own) - 1)] if len(own) else found
-        is_new = own[places] != keys if len(own) else np.ones(len(keys), bool)
-
-        def known(values: np.ndarray, new: np.ndarray | float) -> np.ndarray:
-            taken = values[places] if len(own) else np.empty((len(keys), *values.shape[1:]))
-            taken[is_new] = new
-            return taken
-
-        sites = Sites(*(known(values, 0.0) for values in self.sites))
-        if self.kept is None:
-            return sites, None
-        rows = known(self.kept.rows, self.whitening.rows(X[is_new]))
-        variances = known(self.kept.variances, self.channels.marginals(X[is_new])[1])
-        return sites, self.kept._replace(rows=rows, variances=variances)
-
-    def _unsettled(self, allowed: float) -> tuple[str, ...]:
-        """A sentence if sites still changed when the sweeps were used up."""
-        if self.change < allowed:
-            return ()
-        return (
-            f"Expectation propagation did not settle: after {self.n_sweeps} sweeps a site still "
-            f"changed by {self.change:.1g} of the largest. Standardise the features, use a smaller "
-            'prior_scale, or use inference="smc".',
-        )
-
-
-def settle_many(
-    rows: np.ndarray,
-    sites: Sites,
-    pull: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    renewed: Callable[[np.ndarray, np.ndarray], Sites],
-    kept: Kept | None = None,
-) -> tuple[Settled, Kept]:
-    """Sites (n, A) of whitened rows (n, d), n > d, and what another fit may start with.
-
-    Args:
-        pull: W f (n, A) of precisions and logits f, both (n, A).
-        renewed: sites for cavities of these means and variances, both (n, A).
-        kept: of these rows, as a fit of nearly the same labels left them.
-    """
-    single = rows.astype(np.float32)
-    mean = np.zeros((rows.shape[1], sites.shifts.shape[1])) if kept is None else kept.mean
-    roots, variances = (None, None) if kept is None else (kept.roots, kept.variances)
-    latest = variances
-
-    def renew(sites: Sites) -> Sites:
-        nonlocal mean, roots, variances, latest
-        if roots is None or variances is None:
-            roots = precision_roots(rows, sites.precisions)
-            variances = _variances(single, roots)
-        latest, variances = variances, None
-        cavity = latest / np.maximum(1.0 - sites.precisions * latest, 1e-4)
-        conditioned = roots
-
-        def nearer(sites: Sites) -> Sites:
-            nonlocal mean
-            mean = posterior_mean(rows, conditioned, pull, sites, mean, _REST)
-            f = rows @ mean
-            return renewed(f - cavity * (sites.shifts - pull(sites.precisions, f)), cavity)
-
-        return settle(nearer, sites, 0.1 * _MANY_TOLERANCE, _MEAN_STEPS).sites
-
-    settled = settle(renew, sites, _MANY_TOLERANCE, _MANY_SWEEPS, ahead=True)
-    roots = precision_roots(rows, settled.sites.precisions)
-    mean = posterior_mean(rows, roots, pull, settled.sites, mean)
-    assert latest is not None
-    return settled, Kept(rows, latest, roots, mean)
-
-
-def precision_roots(rows: np.ndarray, precisions: np.ndarray) -> np.ndarray:
-    """(A, d, d): root rootᵀ = (I + Σ_i τ_ia x_i x_iᵀ)⁻¹ of rows (n, d), precisions (n, A)."""
-    unit = np.eye(rows.shape[1])
-    if len(rows) < MANY:
-        return _roots(unit + (rows.T * precisions.T[:, None, :]) @ rows)
-    blocks = list(block_rows(len(rows), _BLOCK))
-    halves, n_channels = np.sqrt(precisions), precisions.shape[1]
-
-    def product(task: tuple[int, slice]) -> np.ndarray:
-        channel, block = task
-        scaled = rows[block] * halves[block, channel, None]
-        return np.asarray(scaled.T @ scaled)
-
-    with several_threads() as workers:
-        parts = workers.map(product, [(a, block) for a in range(n_channels) for block in blocks])
-    size = len(blocks)
-    sums = [sum(parts[a * size : (a + 1) * size], unit) for a in range(n_channels)]
-    return _roots(np.stack(sums))
-
-
-def _roots(hessians: np.ndarray) -> np.ndarray:
-    """R (A, d, d) with R Rᵀ = H⁻¹ of each (A, d, d)."""
-    return np.linalg.inv(np.linalg.cholesky(hessians)).transpose(0, 2, 1)
-
-
-def _variances(rows: np.ndarray, roots: np.ndarray) -> np.ndarray:
-    """(n, A) of the logits of rows (n, d), in single precision as these are."""
-    variances, factors = np.empty((len(rows), len(roots))), roots.astype(np.float32)
-
-    def write(task: tuple[int, slice]) -> None:
-        channel, block = task
-        looked = rows[block] @ factors[channel]
-        variances[block, channel] = np.einsum("nr,nr->n", looked, looked)
-
-    with several_threads() as workers:
-        tasks = [(a, block) for a in range(len(roots)) for block in block_rows(len(rows), _BLOCK)]
-        workers.map(write, tasks)
-    return variances
-
-
-def posterior_mean(
-    rows: np.ndarray,
-    roots: np.ndarray,
-    pull: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    sites: Sites,
-    mean: np.ndarray,
-    rest: float = 0.0,
-) -> np.ndarray:
-    """m (d, A) with m + Σ_i x_i (W_i f_i)ᵀ = Σ_i x_i ν_iᵀ, from one near it, conditioned by roots.
-
-    Sites are (n, A), rows (n, d), roots (A, d, d); ``pull`` is W f.
-    """
-
-    def conditioned(residual: np.ndarray) -> np.ndarray:
-        inner = roots.transpose(0, 2, 1) @ residual.T[:, :, None]
-        return np.asarray((roots @ inner)[:, :, 0].T)
-
-    precisions = sites.precisions
-    right = rows.T @ sites.shifts
-    residual = right - mean - rows.T @ pull(precisions, rows @ mean)
-    direction = better = conditioned(residual)
-    size = np.sum(residual * better)
-    goal = max(1e-12 * np.sum(right * conditioned(right)), rest**2 * size)
-    for _ in range(100):
-        if size <= goal:
-            break
-        bent = direction + rows.T @ pull(precisions, rows @ direction)
-        length = size / np.sum(direction * bent)
-        mean = mean + length * direction
-        residual = residual - length * bent
-        better = conditioned(residual)
-        size, before = np.sum(residual * better), size
-        direction = better + (size / before) * direction
-    return mean
-
+__all__ = ["GaussianPosterior", "cavities", "fit_gaussian", "renewed_sites"]
 
 _MOST_SWEEPS = 200
 _TOLERANCE = 1e-7
@@ -350,39 +37,43 @@ class GaussianPosterior(SitePosterior):
     def n_classes(self) -> int:
         return 2
 
-    def marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def marginals(self, X: Float[Array, "N d"]) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
         """Mean and variance (N,) of f at design rows X (N, d)."""
         mean, variance = self.channels.marginals(X)
         return mean[:, 0], variance[:, 0]
 
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+    def predict_proba(self, X: Float[Array, "N d"]) -> Float[Array, "N C"]:
         """(N, 2) probabilities, E[σ(∓f)]."""
         mean, variance = self.channels.quick_marginals(X)
         return _two_classes(mean[:, 0], variance[:, 0])
 
-    def left_out(self) -> np.ndarray:
+    def left_out(self) -> Float[Array, "n C"]:
         return _two_classes(*cavities(*self.marginals(self.X), self.sites))
 
     def problems(self) -> tuple[str, ...]:
         return self._unsettled(_SETTLED)
 
-    def at_mode(self) -> Self:
+    def at_mode(self) -> "GaussianPosterior":
         f = modal_logits(self.whitening.times(np.sqrt(0.5)).rows(self.X), self.labels, 2)
         f = f[:, 1] - f[:, 0]
         probs = expit(f)
         precisions = probs * (1.0 - probs)
         sites = Sites(precisions, precisions * f + self.labels - probs)
-        return type(self)(**vars(_of_sites(self.X, self.labels, self.whitening, sites)))
+        return _of_sites(self.X, self.labels, self.whitening, sites)
 
     def _refitted(
-        self, X: np.ndarray, labels: np.ndarray, start: Sites, kept: Kept | None = None
-    ) -> Self:
-        return type(self)(**vars(fit_gaussian(X, labels, self.whitening, start, kept)))
+        self,
+        X: Float[Array, "n d"],
+        labels: Int[Array, " n"],
+        start: Sites,
+        kept: Kept | None = None,
+    ) -> "GaussianPosterior":
+        return fit_gaussian(X, labels, self.whitening, start, kept)
 
 
 def fit_gaussian(
-    X: np.ndarray,
-    labels: np.ndarray,
+    X: Float[Array, "n d"],
+    labels: Int[Array, " n"],
     whitening: Whitening,
     start: Sites | None = None,
     kept: Kept | None = None,
@@ -408,8 +99,8 @@ def fit_gaussian(
 
 
 def _fit_many(
-    X: np.ndarray,
-    labels: np.ndarray,
+    X: Float[Array, "n d"],
+    labels: Int[Array, " n"],
     whitening: Whitening,
     start: Sites | None,
     kept: Kept | None,
@@ -427,8 +118,8 @@ def _fit_many(
 
 
 def _of_sites(
-    X: np.ndarray,
-    labels: np.ndarray,
+    X: Float[Array, "n d"],
+    labels: Int[Array, " n"],
     whitening: Whitening,
     sites: Sites,
     n_sweeps: int = 0,
@@ -441,25 +132,31 @@ def _of_sites(
     return GaussianPosterior(X, labels, whitening, sites, channels, n_sweeps, change)
 
 
-def _two_classes(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+def _two_classes(mean: Float[Array, " N"], variance: Float[Array, " N"]) -> Float[Array, "N 2"]:
     (second,) = sigmoid_means(mean, variance, 0)
     return np.stack([1.0 - second, second], axis=1)
 
 
-def _moments(rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
+def _moments(
+    rows: Float[Array, "n r"], sites: Sites
+) -> tuple[Float[Array, " r"], Float[Array, "r r"]]:
     """Mean (r,) and root (r, r) of the covariance, root rootᵀ = (I + Σ_i τ_i x_i x_iᵀ)⁻¹."""
     lower = cholesky(np.eye(rows.shape[1]) + (rows.T * sites.precisions) @ rows, lower=True)
     root = solve_triangular(lower, np.eye(len(lower)), lower=True).T
     return cho_solve((lower, True), rows.T @ sites.shifts), root
 
 
-def cavities(mean: np.ndarray, variance: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
+def cavities(
+    mean: Float[Array, "*n"], variance: Float[Array, "*n"], sites: Sites
+) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
     """Mean and variance of f at every row under all sites but its own; all of one shape."""
     left = 1.0 - sites.precisions * variance
     return (mean - variance * sites.shifts) / left, variance / left
 
 
-def renewed_sites(mean: np.ndarray, variance: np.ndarray, signs: np.ndarray) -> Sites:
+def renewed_sites(
+    mean: Float[Array, "*n"], variance: Float[Array, "*n"], signs: Float[Array, "*#n"]
+) -> Sites:
     """Sites that give every row the moments of its cavity times the likelihood of its label ±1."""
     _, slope, curvature = label_evidence(mean, variance, signs)
     left = 1.0 - variance * curvature  # share of the cavity's variance that the label leaves

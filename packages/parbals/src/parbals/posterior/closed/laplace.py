@@ -16,12 +16,13 @@ one factorisation is cheap. Whitened coordinates are well scaled, so everything 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parbals.posterior.closed.channels import RowSpace, row_space
 from parbals.posterior.predictive import contrast_basis, curvature, softmax
+from parbals.shapes import Array, Float, Int
 
 __all__ = ["Reference", "laplace_reference", "matched_reference", "modal_logits"]
 
@@ -35,14 +36,14 @@ class Reference(NamedTuple):
     In the row space L is ``factor``, across it σ I.
     """
 
-    mean: np.ndarray  # (D+1, J)
-    factor: np.ndarray  # (r, r); r = D+1 in the whole space
-    root: np.ndarray  # its inverse, transposed
-    curvature: np.ndarray  # κ, (n,)
+    mean: Float[Array, "d J"]
+    factor: Float[Array, "r r"]  # r = d in the whole space
+    root: Float[Array, "r r"]  # its inverse, transposed
+    curvature: Float[Array, " n"]  # κ
     prior_scale: float
     space: RowSpace = RowSpace()
 
-    def design(self, X: np.ndarray) -> np.ndarray:
+    def design(self, X: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """Whitened rows X L (n, D+1) of design rows X (n, D+1)."""
         if self.space.basis is None:
             return X @ self.factor
@@ -50,13 +51,13 @@ class Reference(NamedTuple):
         change = inner @ self.factor - self.prior_scale * inner
         return self.prior_scale * X + change @ self.space.basis.T
 
-    def whiten(self, weights: np.ndarray) -> np.ndarray:
+    def whiten(self, weights: Float[Array, "d J K"]) -> Float[Array, "d J K"]:
         """z (D+1, J, K) of weights V (D+1, J, K):  z = L⁻¹ (V - mean)."""
         shifted = weights - self.mean[:, :, None]
         inner = np.tensordot(self.root.T, self.space.coordinates(shifted), axes=1)
         return self.space.replace(shifted / self.prior_scale, inner)
 
-    def colour(self, whitened: np.ndarray) -> np.ndarray:
+    def colour(self, whitened: Float[Array, "d J K"]) -> Float[Array, "d J K"]:
         """V (D+1, J, K) of whitened coordinates z:  V = mean + L z."""
         inner = np.tensordot(self.factor, self.space.coordinates(whitened), axes=1)
         return self.mean[:, :, None] + self.space.replace(self.prior_scale * whitened, inner)
@@ -67,11 +68,11 @@ class Reference(NamedTuple):
 
 
 def laplace_reference(
-    X: np.ndarray,
-    labels: np.ndarray,
+    X: Float[Array, "n d"],
+    labels: Int[Array, " n"],
     n_classes: int,
     prior_scale: float,
-    start: np.ndarray | None = None,
+    start: Float[Array, "d J"] | None = None,
 ) -> Reference:
     """Mode of the posterior and the curvature there.
 
@@ -90,7 +91,7 @@ def laplace_reference(
     rows = np.arange(len(X))
     chosen = basis[labels]
 
-    def negative_log_posterior(z: np.ndarray, f: np.ndarray) -> float:
+    def negative_log_posterior(z: Float[Array, "d J"], f: Float[Array, "n J"]) -> float:
         logits = f @ basis.T
         top = logits.max(axis=1, keepdims=True, initial=0.0)
         log_norm = top[:, 0] + np.log(np.exp(logits - top).sum(axis=1))
@@ -105,7 +106,9 @@ def laplace_reference(
         if np.sqrt(np.square(gradient).sum()) < _NEWTON_TOLERANCE:
             break
 
-        def curved(v: np.ndarray, probs: np.ndarray = probs) -> np.ndarray:
+        def curved(
+            v: Float[Array, "d J"], probs: Float[Array, "n C"] = probs
+        ) -> Float[Array, "d J"]:
             pushed = (design @ v) @ basis.T * probs
             pushed -= probs * pushed.sum(axis=1, keepdims=True)
             return design.T @ (pushed @ basis) + prior_precision @ v
@@ -123,7 +126,9 @@ def laplace_reference(
     return _reference_at(X, mean + guess.factor @ z, n_classes, prior_scale)
 
 
-def modal_logits(whitened: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+def modal_logits(
+    whitened: Float[Array, "n d"], labels: Int[Array, " n"], n_classes: int
+) -> Float[Array, "n C"]:
     """Logits (n, C), of sum zero, of whitened rows (n, d) at the mode of their posterior."""
     space = row_space(whitened)
     rows = space.rows(whitened)
@@ -132,7 +137,7 @@ def modal_logits(whitened: np.ndarray, labels: np.ndarray, n_classes: int) -> np
 
 
 def matched_reference(
-    old: Reference, X: np.ndarray, weights: np.ndarray, sweeps: int = 2
+    old: Reference, X: Float[Array, "n d"], weights: Float[Array, "d J K"], sweeps: int = 2
 ) -> Reference:
     """Re-centre and re-scale a reference on a population V (D+1, J, K).
 
@@ -157,15 +162,17 @@ def matched_reference(
     return Reference(mean, factor, root, kappa, old.prior_scale)
 
 
-def _reference_at(X: np.ndarray, mean: np.ndarray, n_classes: int, prior_scale: float) -> Reference:
+def _reference_at(
+    X: Float[Array, "n d"], mean: Float[Array, "d J"], n_classes: int, prior_scale: float
+) -> Reference:
     kappa = curvature(softmax(X @ mean @ contrast_basis(n_classes).T))
     root, factor = _factorise(X, kappa, prior_scale)
     return Reference(mean, factor, root, kappa, prior_scale)
 
 
 def _factorise(
-    X: np.ndarray, kappa: np.ndarray, prior_scale: float
-) -> tuple[np.ndarray, np.ndarray]:
+    X: Float[Array, "n d"], kappa: Float[Array, " n"], prior_scale: float
+) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
     hessian = (X * kappa[:, None]).T @ X
     hessian[np.diag_indices_from(hessian)] += 1.0 / prior_scale**2
     root = np.linalg.cholesky(hessian)
@@ -173,8 +180,8 @@ def _factorise(
 
 
 def _conjugate_gradients(
-    apply: Callable[[np.ndarray], np.ndarray], right: np.ndarray, steps: int = 40
-) -> np.ndarray:
+    apply: Callable[[Any], Any], right: Float[Array, "d J"], steps: int = 40
+) -> Float[Array, "d J"]:
     """Solve apply(x) = right roughly; an inexact Newton direction is still a descent direction."""
     x, residual = np.zeros_like(right), right
     direction, norm = residual, np.square(residual).sum()

@@ -30,13 +30,15 @@ first order: its slope in ln s is that of this formula, and so is the place of i
 
 from functools import partial
 from itertools import compress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from parbals.posterior.closed.ep import Sites, cavities, label_keys, renewed_sites, settle
+from parbals.posterior.closed.ep import cavities, renewed_sites
+from parbals.posterior.closed.sites import Sites, label_keys, settle
 from parbals.posterior.closed.whitening import INTERCEPT, POWERS, PoolMoments, Whitening
+from parbals.shapes import Array, Float, Int
 
 __all__ = [
     "PoolMoments",
@@ -82,8 +84,8 @@ def fixed_prior(scale: float, n_features: int) -> Prior:
 
 
 def learnt_prior(
-    rows: np.ndarray,
-    labels: np.ndarray,
+    rows: Float[Array, "n D"],
+    labels: Int[Array, " n"],
     n_classes: int,
     pool: PoolMoments | None,
     known: Prior | None = None,
@@ -127,8 +129,8 @@ class _Shapes(NamedTuple):
 
     pool: PoolMoments
     powers: tuple[float, ...]
-    log_scales: np.ndarray  # (S,)
-    log_shares: np.ndarray  # (S,)
+    log_scales: Float[Array, " S"]
+    log_shares: Float[Array, " S"]
     columns_win: bool = False
 
     @classmethod
@@ -137,7 +139,9 @@ class _Shapes(NamedTuple):
         log_shares = [*_LOG_SHARES[: len(powers)], *[_LOG_SHARE_COLUMNS][:by_columns]]
         return cls(pool, powers, np.full(len(log_shares), _LOG_SCALE), np.array(log_shares))
 
-    def weighed(self, log_scales: np.ndarray, log_evidence: np.ndarray) -> "_Shapes":
+    def weighed(
+        self, log_scales: Float[Array, " S"], log_evidence: Float[Array, " S"]
+    ) -> "_Shapes":
         """With these scales, and weights by the evidence (S,) at them."""
         n_powers = len(self.powers)
         before = _Shapes.of(self.pool, self.powers, by_columns=len(log_scales) > n_powers)
@@ -155,7 +159,7 @@ class _Shapes(NamedTuple):
         return float(np.sqrt(self.squares.sum()))
 
     @property
-    def squares(self) -> np.ndarray:
+    def squares(self) -> Float[Array, " S"]:
         """s² of every power times its share in the average."""
         n_powers = len(self.powers)
         shares = self.log_shares[:n_powers]
@@ -170,7 +174,7 @@ class _Shapes(NamedTuple):
         return self.pool.along_directions(self.squares @ inside, float(self.squares @ across))
 
 
-def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: np.ndarray) -> tuple[_Shapes, Sites]:
+def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: Float[Array, "n D"]) -> tuple[_Shapes, Sites]:
     """The shapes with scales and weights that labels of rows (n, D) give them; the last sites."""
     pool, has_columns = shapes.pool, len(shapes.log_scales) > len(shapes.powers)
     apart = pool.coordinates(rows)
@@ -212,7 +216,7 @@ def _weighed(shapes: _Shapes, pairs: "_Pairs", rows: np.ndarray) -> tuple[_Shape
     return shapes, Sites(sites.precisions[0], sites.shifts[0])
 
 
-def _stride(taken: np.ndarray, eased: np.ndarray) -> np.ndarray:
+def _stride(taken: Float[Array, " S"], eased: Float[Array, " S"]) -> Float[Array, " S"]:
     """How many times the step that ln s wants is to be taken, 1 to 4.
 
     The last step, ``taken``, made the wish smaller by ``eased``: sites that follow the scale let it
@@ -223,8 +227,8 @@ def _stride(taken: np.ndarray, eased: np.ndarray) -> np.ndarray:
 
 
 def _best_scales(
-    factors: list[np.ndarray], pairs: "_Pairs", sites: Sites
-) -> tuple[np.ndarray, np.ndarray]:
+    factors: list[Any], pairs: "_Pairs", sites: Sites
+) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
     """ln s (S,) of every shape at its maximum, and the maximum; factors (P, n, r) at s = 1.
 
     By the parabola through the best point of the grid and its neighbours.
@@ -260,12 +264,12 @@ def _sentence(scale: float, shape: str, n_labels: int) -> str:
 class _Pairs(NamedTuple):
     """Pairs of classes as two-class problems, padded to one length."""
 
-    rows: np.ndarray  # (P, n) positions
-    signs: np.ndarray  # (P, n) ±1, 0 for padding
+    rows: Int[Array, "P n"]  # positions
+    signs: Float[Array, "P n"]  # ±1, 0 for padding
     share: float  # what a pair counts: C classes have C - 1 differences, and more pairs
 
     @classmethod
-    def of(cls, labels: np.ndarray, n_columns: int) -> "_Pairs":
+    def of(cls, labels: Int[Array, " n"], n_columns: int) -> "_Pairs":
         """All pairs of the classes that have labels; where that is much work, of every class and
         its neighbours in a ring.
         """
@@ -291,7 +295,7 @@ class _Pairs(NamedTuple):
             signs[p, : len(own)] = np.where(labels[own] == seen[second], 1.0, -1.0)
         return cls(rows, signs, (n_seen - 1) / max(len(pairs), 1))
 
-    def factors(self, whitened: np.ndarray) -> np.ndarray:
+    def factors(self, whitened: Float[Array, "n D"]) -> Float[Array, "P m r"]:
         """F (P, n, r) of f_a - f_b, without intercepts, at whitened rows (n, D).
 
         Of wide rows only their products matter: a root of those, r = n.
@@ -308,17 +312,17 @@ class _Pairs(NamedTuple):
 class Profile(NamedTuple):
     """ln Z as a function of s, for every matrix F of a stack."""
 
-    eigenvalues: np.ndarray  # λ (..., r)
-    pulls: np.ndarray  # g² (..., r)
+    eigenvalues: Float[Array, "*P r"]  # λ
+    pulls: Float[Array, "*P r"]  # g²
 
-    def log_evidence(self, log_scales: np.ndarray) -> np.ndarray:
+    def log_evidence(self, log_scales: Float[Array, " G"]) -> Float[Array, "G *P"]:
         """(G, ...) at ln s (G,)."""
         squares = np.exp(2.0 * log_scales).reshape(-1, *[1] * self.pulls.ndim)
         spread = 1.0 + squares * self.eigenvalues
         return 0.5 * (squares * self.pulls / spread - np.log(spread)).sum(axis=-1)
 
 
-def profile(factors: np.ndarray, sites: Sites, intercept: float) -> Profile:
+def profile(factors: Float[Array, "*P n r"], sites: Sites, intercept: float) -> Profile:
     """Of F (..., n, r) and sites (..., n); ``intercept``: κ."""
     precisions, shifts = sites
     total = intercept**-2 + precisions.sum(axis=-1, keepdims=True)
@@ -333,8 +337,8 @@ def profile(factors: np.ndarray, sites: Sites, intercept: float) -> Profile:
 
 
 def settled_sites(
-    factors: np.ndarray,
-    signs: np.ndarray,
+    factors: Float[Array, "*P n r"],
+    signs: Float[Array, "*#P n"],
     start: Sites | None = None,
     *,
     tolerance: float,

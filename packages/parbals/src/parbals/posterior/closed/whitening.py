@@ -16,9 +16,11 @@ or, with standardised columns, s² / (D variance_j) in every column j. Both give
 variance s² over the pool, whatever the units of the features: s is a scale of logits.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from parbals.shapes import Array, Bool, Float
 
 __all__ = ["INTERCEPT", "POWERS", "PoolMoments", "Whitening"]
 
@@ -29,13 +31,15 @@ class Whitening(NamedTuple):
     Methods take NumPy arrays and, held by JAX arrays, JAX's.
     """
 
-    centre: Any  # (d,), the last entry 0
-    deviations: Any  # (d,)
-    left: Any  # (d, q)
-    right: Any  # (q, d)
+    centre: Float[Array, " d"]  # the last entry 0
+    deviations: Float[Array, " d"]
+    left: Float[Array, "d q"]
+    right: Float[Array, "q d"]
 
     @classmethod
-    def diagonal(cls, deviations: np.ndarray, centre: np.ndarray | None = None) -> "Whitening":
+    def diagonal(
+        cls, deviations: Float[Array, " d"], centre: Float[Array, " d"] | None = None
+    ) -> "Whitening":
         """Independent weights with these deviations (d,)."""
         n_columns = len(deviations)
         none = np.zeros((n_columns, 0))
@@ -46,7 +50,7 @@ class Whitening(NamedTuple):
         n_columns, n_directions = self.left.shape
         return bool(n_columns == n_directions)
 
-    def rows(self, X: Any) -> Any:
+    def rows(self, X: Float[Array, "N d"]) -> Float[Array, "N d"]:
         """z (N, d) of design rows X (N, d); rows of zeros, which pad, stay zeros."""
         shifted = self.shifted(X)
         if self.is_whole:
@@ -55,18 +59,18 @@ class Whitening(NamedTuple):
             return shifted * self.deviations
         return shifted * self.deviations + (shifted @ self.left) @ self.right
 
-    def shifted(self, X: Any) -> Any:
+    def shifted(self, X: Float[Array, "N d"]) -> Float[Array, "N d"]:
         """Design rows X (N, d) counted from the centre."""
         return (X - X[:, -1:] * self.centre).astype(self.left.dtype, copy=False)
 
-    def coloured(self, v: np.ndarray) -> np.ndarray:
+    def coloured(self, v: Float[Array, "d *more"]) -> Float[Array, "d *more"]:
         """T v (d, ...) of whitened weights v (d, ...), for design rows counted from the centre."""
         if self.is_whole:
             return np.tensordot(self.left, v, axes=1)
         w = self.deviations.reshape(-1, *[1] * (v.ndim - 1)) * v
         return np.asarray(w + np.tensordot(self.left, np.tensordot(self.right, v, axes=1), axes=1))
 
-    def weights(self, v: np.ndarray) -> np.ndarray:
+    def weights(self, v: Float[Array, "d *more"]) -> Float[Array, "d *more"]:
         """The same for design rows as they are."""
         w = self.coloured(v)
         w[-1] -= np.tensordot(self.centre, w, axes=1)
@@ -99,15 +103,15 @@ class PoolMoments(NamedTuple):
     What lies across the directions is taken to have the same variance everywhere.
     """
 
-    mean: np.ndarray  # (D,)
-    column_variances: np.ndarray  # (D,)
-    directions: np.ndarray  # (D, q), orthonormal
-    shares: np.ndarray  # r (q,)
+    mean: Float[Array, " D"]
+    column_variances: Float[Array, " D"]
+    directions: Float[Array, "D q"]  # orthonormal
+    shares: Float[Array, " q"]  # r
     share_across: float  # of each of the D - q others
     total: float  # Σλ
 
     @classmethod
-    def of(cls, rows: np.ndarray) -> "PoolMoments":
+    def of(cls, rows: Float[Array, "m D"]) -> "PoolMoments":
         """From the rows; of very wide ones, directions from a thousand of them."""
         rows = np.ascontiguousarray(rows, np.float64)  # columns would be summed in another order
         n_columns = rows.shape[1]
@@ -130,14 +134,14 @@ class PoolMoments(NamedTuple):
         nothing = np.zeros((n_columns, 0))
         return cls(0.0 * ones, ones, nothing, ones[:0], 1.0 / n_columns, float(n_columns))
 
-    def by_power(self, power: float) -> tuple[np.ndarray, float]:
+    def by_power(self, power: float) -> tuple[Float[Array, " q"], float]:
         """Variances (q,) along the directions and across them, for s = 1."""
         n_across = len(self.mean) - len(self.shares)
         size = np.sum(self.shares ** (1.0 + power)) + n_across * self.share_across ** (1.0 + power)
         unit = 1.0 / (self.total * size)
         return unit * self.shares**power, float(unit * self.share_across**power)
 
-    def coordinates(self, rows: np.ndarray) -> np.ndarray:
+    def coordinates(self, rows: Float[Array, "n D"]) -> Float[Array, "n p"]:
         """Rows (n, D), counted from the mean, along the directions and what is left: q or q + D."""
         centred = rows - self.mean
         along = centred @ self.directions
@@ -145,12 +149,12 @@ class PoolMoments(NamedTuple):
             return np.asarray(along)
         return np.concatenate([along, centred - along @ self.directions.T], axis=1)
 
-    def in_coordinates(self, variances: np.ndarray, across: float) -> np.ndarray:
+    def in_coordinates(self, variances: Float[Array, " q"], across: float) -> Float[Array, " p"]:
         """Variances of the weights of ``coordinates``."""
         n_others = 0 if len(self.shares) == len(self.mean) else len(self.mean)
         return np.append(variances, np.full(n_others, across))
 
-    def along_directions(self, variances: np.ndarray, across: float) -> Whitening:
+    def along_directions(self, variances: Float[Array, " q"], across: float) -> Whitening:
         """The prior with these variances (q,) along the directions, and the other across them."""
         n_columns, n_directions = self.directions.shape
         centre, deviations = np.append(self.mean, 0.0), np.sqrt(variances)
@@ -172,7 +176,7 @@ class PoolMoments(NamedTuple):
         return len(variances) > 1 and bool(variances.max() > _OTHER_UNITS**2 * variances.min())
 
     @property
-    def _varies(self) -> np.ndarray:
+    def _varies(self) -> Bool[Array, " D"]:
         return self.column_variances > _LEAST * self.total
 
     def by_columns(self, scale: float) -> Whitening:
@@ -180,12 +184,12 @@ class PoolMoments(NamedTuple):
         deviations = np.append(scale * self._of_columns, INTERCEPT)
         return Whitening.diagonal(deviations, np.append(self.mean, 0.0))
 
-    def standardised(self, rows: np.ndarray) -> np.ndarray:
+    def standardised(self, rows: Float[Array, "n D"]) -> Float[Array, "n D"]:
         """Rows (n, D) whitened by ``by_columns(1)``, without the intercept."""
         return np.asarray((rows - self.mean) * self._of_columns)
 
     @property
-    def _of_columns(self) -> np.ndarray:
+    def _of_columns(self) -> Float[Array, " D"]:
         """Deviations of the columns' weights, for s = 1."""
         varies = self._varies
         return np.asarray(
@@ -193,7 +197,7 @@ class PoolMoments(NamedTuple):
         )
 
 
-def _principal(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _principal(centred: Float[Array, "m D"]) -> tuple[Float[Array, "D q"], Float[Array, " q"]]:
     """Orthonormal directions (D, q) of centred rows and their variances (q,)."""
     n_rows, n_columns = centred.shape
     if n_columns <= _MOST_DIRECTIONS:
