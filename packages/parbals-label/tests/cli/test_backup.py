@@ -3,10 +3,9 @@
 import json
 
 from click.testing import CliRunner
-from parbals.cli import output
 from parbals.cli.main import parbals
-from parbals.cli.output import warn_of_network
 from parbals.errors import InputError, ProjectError
+from parbals_label.cli import options
 from parbals_label.store.store import Store
 
 
@@ -72,9 +71,9 @@ def test_what_is_not_there_is_told(run, tmp_path):
 
 
 def test_a_project_on_a_network_file_system_is_warned_of(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(output, "network_file_system", lambda folder: "nfs4")
-    warn_of_network(tmp_path)
+    monkeypatch.setattr(options, "network_file_system", lambda folder: "nfs4")
+    options.warn_of_network(tmp_path)
     assert "network file system (nfs4)" in capsys.readouterr().err
-    monkeypatch.setattr(output, "network_file_system", lambda folder: None)
-    warn_of_network(tmp_path)
+    monkeypatch.setattr(options, "network_file_system", lambda folder: None)
+    options.warn_of_network(tmp_path)
     assert capsys.readouterr().err == ""

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -21,7 +20,6 @@ __all__ = [
     "cache_folder",
     "locked",
     "need",
-    "network_file_system",
     "replacing",
     "sync_folder",
     "whole_file",
@@ -117,35 +115,6 @@ def _lock(file: IO[bytes]) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-_NETWORK = (
-    *("9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs"),
-    *("nfs4", "ocfs2", "orangefs", "smb2", "smb3", "smbfs", "virtiofs", "davfs"),
-    *("fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.davfs2"),
-)
-
-
-def network_file_system(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str | None:
-    """The kind of the network file system that ``path`` lies on; None on a local disk.
-
-    ``path`` need not be there yet. Linux says what is mounted where; elsewhere nothing is known.
-    """
-    try:
-        lines = mounts.read_text("utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return None
-    place, kind, longest = Path(os.path.realpath(path)), None, -1
-    for line in lines:  # 36 35 98:0 /root /mounted/here rw shared:1 - ext4 /dev/sda rw
-        before, _, after = line.partition(" - ")
-        words, kinds = before.split(), after.split()
-        if len(words) < 5 or not kinds:
-            continue
-        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), words[4])
-        # A later mount on the same place hides the earlier one.
-        if place.is_relative_to(point) and len(point) >= longest:
-            longest, kind = len(point), kinds[0]
-    return kind if kind in _NETWORK else None
 
 
 def cache_folder() -> Path:

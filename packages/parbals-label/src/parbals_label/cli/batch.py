@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from parbals.cli.options import FOLDER, FORCE, JSON, NO_REPORT
-from parbals.cli.output import about, progress, say, ticking
+from parbals.cli.options import JSON
+from parbals.cli.output import progress, say
 
 if TYPE_CHECKING:
     from parbals_label.store.store import Store
+
+from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT, about, ticking
 
 __all__ = ["next_", "tell"]
 

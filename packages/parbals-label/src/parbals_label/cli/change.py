@@ -4,17 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.options import (
-    ENCODER_OPTIONS,
-    ENCODING,
-    FOLDER,
-    FORCE,
-    JSON,
-    NAMES,
-    SPLIT,
-    comma_list,
-)
+from parbals.cli.options import JSON, comma_list
 from parbals.cli.output import progress, say
+
+from parbals_label.cli.options import ENCODER_OPTIONS, ENCODING, FOLDER, FORCE, NAMES, SPLIT
 
 __all__ = ["COMMANDS"]
 

@@ -10,12 +10,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.options import FOLDER, JSON, NO_REPORT, SECONDS
+from parbals.cli.options import JSON
 from parbals.cli.output import progress, say
 from parbals.strategies.table import UNIFORM
 
 if TYPE_CHECKING:
     from parbals_label.machines.pace import Stop
+
+from parbals_label.cli.options import FOLDER, NO_REPORT, SECONDS
 
 __all__ = ["clean_stop", "label"]
 

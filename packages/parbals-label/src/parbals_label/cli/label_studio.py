@@ -6,8 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.options import FOLDER, JSON, SECONDS
+from parbals.cli.options import JSON
 from parbals.cli.output import say
+
+from parbals_label.cli.options import FOLDER, SECONDS
 
 __all__ = ["label_studio"]
 

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import click
-from parbals.cli.options import ENCODING, FOLDER, FORCE, JSON, NAMES, SPLIT
+from parbals.cli.options import JSON
 from parbals.cli.output import progress, say
+
+from parbals_label.cli.options import ENCODING, FOLDER, FORCE, NAMES, SPLIT
 
 __all__ = ["export_model", "predict"]
 

@@ -4,17 +4,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.options import (
+from parbals.cli.options import JSON, comma_list
+from parbals.cli.output import progress, say
+
+from parbals_label.cli.options import (
     ENCODER_OPTIONS,
     ENCODING,
     FOLDER,
-    JSON,
     NAMES,
     SPLIT,
-    comma_list,
     goal_options,
+    warn_of_network,
 )
-from parbals.cli.output import progress, say, warn_of_network
 
 __all__ = ["embed", "init"]
 

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import click
-from parbals.cli.options import goal_options
-from parbals.cli.output import warn_of_network
 
+from parbals_label.cli.options import goal_options, warn_of_network
 from parbals_label.web.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]

@@ -4,8 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.options import FOLDER, JSON
+from parbals.cli.options import JSON
 from parbals.cli.output import say
+
+from parbals_label.cli.options import FOLDER
 
 __all__ = ["COMMANDS"]
 

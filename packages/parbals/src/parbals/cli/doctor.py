@@ -3,9 +3,9 @@
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from time import perf_counter
+from timeit import repeat
+from typing import Any
 
 import click
 
@@ -13,7 +13,7 @@ from parbals import __version__
 from parbals.cli.options import JSON
 from parbals.cli.output import progress, say, table
 
-__all__ = ["Checkup", "Speed", "Workload", "as_text", "doctor", "examine"]
+__all__ = ["as_text", "doctor", "examine"]
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "click")
 _OPTIONAL = {
@@ -44,121 +44,92 @@ def doctor(as_json: bool, no_speed: bool) -> None:
     with progress() as show:
         show("measuring")
         checkup = examine(with_speed=not no_speed)
-    say(as_json, asdict(checkup), as_text(checkup))
+    say(as_json, checkup, as_text(checkup))
 
 
-@dataclass(frozen=True)
-class Workload:
-    """The quick measurement: a fit of n labels with D features; a batch from N items, M targets."""
+def examine(*, with_speed: bool = True) -> dict[str, Any]:
+    """Look around, and measure speed if asked; ``None`` stands for missing or unknown."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+        "parbals": __version__,
+        "packages": {name: _version_of(name) for name in _REQUIRED},
+        "optional": {name: _version_of(name) for name in _OPTIONAL},
+        "devices": _devices(),
+        "n_cores": _usable_cores(),
+        "memory_gib": _memory_gib(),
+        "speed": measure_speed() if with_speed else None,
+    }
 
-    n_labels: int = 200
-    n_features: int = 300
-    n_pool: int = 10_000
-    n_target: int = 1_000
-    batch_size: int = 20
 
-
-@dataclass(frozen=True)
-class Speed:
-    """Seconds, best of a few after one run that is not counted.
+def measure_speed(
+    n_labels: int = 200,
+    n_features: int = 300,
+    n_pool: int = 10_000,
+    n_target: int = 1_000,
+    batch_size: int = 20,
+) -> dict[str, Any]:
+    """Seconds of the default engine, a fit and a batch in closed form, on made-up data.
 
     ``product`` is the bare matrix product (N, D)(D, M) in NumPy, a measure of the machine itself.
     """
-
-    fit: float
-    batch: float
-    product: float
-    workload: Workload
-
-
-@dataclass(frozen=True)
-class Checkup:
-    """Everything the doctor found; ``None`` stands for missing or unknown."""
-
-    python: str
-    platform: str
-    parbals: str
-    packages: dict[str, str | None]
-    optional: dict[str, str | None]
-    devices: tuple[str, ...]
-    n_cores: int
-    memory_gib: float | None
-    speed: Speed | None
-
-
-def examine(workload: Workload | None = None, *, with_speed: bool = True) -> Checkup:
-    """Look around, and measure speed if asked."""
-    return Checkup(
-        python=platform.python_version(),
-        platform=platform.platform(terse=True),
-        parbals=__version__,
-        packages={name: _version_of(name) for name in _REQUIRED},
-        optional={name: _version_of(name) for name in _OPTIONAL},
-        devices=_devices(),
-        n_cores=_usable_cores(),
-        memory_gib=_memory_gib(),
-        speed=measure_speed(workload or Workload()) if with_speed else None,
-    )
-
-
-def measure_speed(workload: Workload, repeats: int = 3) -> Speed:
-    """Time the default engine, a fit and a batch in closed form, on made-up data."""
+    workload = dict(locals())
     import numpy as np
 
     from parbals import BayesianLogisticRegression, select_batch_from_model
 
-    size, rng = workload, np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     labelled, pool, target = (
-        rng.standard_normal((n, size.n_features)) / np.sqrt(size.n_features)
-        for n in (size.n_labels, size.n_pool, size.n_target)
+        rng.standard_normal((n, n_features)) / np.sqrt(n_features)
+        for n in (n_labels, n_pool, n_target)
     )
-    y = (labelled @ rng.standard_normal(size.n_features) > 0).astype(int)
+    y = (labelled @ rng.standard_normal(n_features) > 0).astype(int)
     y[:2] = 0, 1
     model = BayesianLogisticRegression(inference="ep", random_state=0).fit(labelled, y)
-    return Speed(
-        fit=_best_of(lambda: model.fit(labelled, y), repeats),
-        batch=_best_of(
-            lambda: select_batch_from_model(model, pool, target, size.batch_size, random_state=0),
-            repeats,
+    return {
+        "fit": _best(lambda: model.fit(labelled, y)),
+        "batch": _best(
+            lambda: select_batch_from_model(model, pool, target, batch_size, random_state=0)
         ),
-        product=_best_of(lambda: pool @ target.T, repeats),
-        workload=workload,
-    )
+        "product": _best(lambda: pool @ target.T),
+        "workload": workload,
+    }
 
 
-def as_text(checkup: Checkup) -> str:
+def _best(action: Callable[[], object]) -> float:
+    """The shortest of three runs, after one uncounted: what else runs here only adds time."""
+    return min(repeat(action, number=1, repeat=4)[1:])
+
+
+def as_text(checkup: dict[str, Any]) -> str:
     """The checkup for people: tables."""
-    memory = "unknown" if checkup.memory_gib is None else f"{checkup.memory_gib:.1f} GiB"
+    memory, speed = checkup["memory_gib"], checkup["speed"]
     reinstall = "missing: pip install --force-reinstall parbals"
     get = "not installed (optional): pip install 'parbals[{}]'".format
-    optional = [(name, found or get(_OPTIONAL[name])) for name, found in checkup.optional.items()]
-    required = [(name, found or reinstall) for name, found in checkup.packages.items()]
+    required = [(name, found or reinstall) for name, found in checkup["packages"].items()]
+    optional = [
+        (name, found or get(_OPTIONAL[name])) for name, found in checkup["optional"].items()
+    ]
     sections: dict[str, list[tuple[str, ...]]] = {
         "This machine": [
-            ("Python", f"{checkup.python} on {checkup.platform}"),
-            ("Computes on", ", ".join(checkup.devices)),
-            ("Processor cores", str(checkup.n_cores)),
-            ("Memory", memory),
+            ("Python", f"{checkup['python']} on {checkup['platform']}"),
+            ("Computes on", ", ".join(checkup["devices"])),
+            ("Processor cores", str(checkup["n_cores"])),
+            ("Memory", "unknown" if memory is None else f"{memory:.1f} GiB"),
         ],
-        "Packages": [("parbals", checkup.parbals), *required, *optional],
+        "Packages": [("parbals", checkup["parbals"]), *required, *optional],
     }
-    if checkup.speed is not None:
-        sections["Speed"] = _speed_rows(checkup.speed)
+    if speed is not None:
+        size = speed["workload"]
+        labels = f"{size['n_labels']} labels, {size['n_features']} features"
+        pairs = f"{size['n_pool']:,} items × {size['n_target']:,} targets"
+        batch = f"{size['batch_size']} of {pairs}, parbals-epig"
+        sections["Speed"] = [
+            ("Fit the model", f"{speed['fit']:.3f} s", labels),
+            ("Choose a batch", f"{speed['batch']:.3f} s", batch),
+            ("The bare matrix product", f"{speed['product']:.3f} s", f"{pairs}, in NumPy"),
+        ]
     return "\n\n".join(f"{title}\n{table(rows)}" for title, rows in sections.items())
-
-
-def _speed_rows(speed: Speed) -> list[tuple[str, ...]]:
-    size = speed.workload
-    pairs = f"{size.n_pool:,} items × {size.n_target:,} targets"
-    return [
-        (
-            "Fit the model",
-            f"{speed.fit:.3f} s",
-            f"{size.n_labels} labels, {size.n_features} features",
-        ),
-        ("Choose a batch", f"{speed.batch:.3f} s", f"{size.batch_size} of {pairs}, parbals-epig"),
-        ("The bare matrix product", f"{speed.product:.3f} s", f"{pairs}, in NumPy"),
-    ]
 
 
 def _devices() -> tuple[str, ...]:
@@ -168,17 +139,6 @@ def _devices() -> tuple[str, ...]:
     import jax
 
     return tuple(f"{device.platform}: {device.device_kind}" for device in jax.devices())
-
-
-def _best_of(action: Callable[[], object], repeats: int) -> float:
-    """The shortest of ``repeats`` runs, after one uncounted: what else runs here only adds time."""
-    action()
-    seconds = []
-    for _ in range(repeats):
-        begun = perf_counter()
-        action()
-        seconds.append(perf_counter() - begun)
-    return min(seconds)
 
 
 def _version_of(name: str) -> str | None:

@@ -3,18 +3,14 @@
 import json
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Protocol
 
 import click
 
-from parbals.files import network_file_system
-
-__all__ = ["Progress", "about", "progress", "say", "table", "ticking", "warn_of_network"]
+__all__ = ["Progress", "progress", "say", "table"]
 
 _BAR = 24
 _CLEAR = "\r\x1b[2K"  # to the start of the line, and nothing on it
@@ -32,43 +28,6 @@ class Progress(Protocol):
 def say(as_json: bool, record: Any, text: str) -> None:
     """The outcome of a command: a record for programs or a text for people."""
     click.echo(json.dumps(record, ensure_ascii=False, default=str) if as_json else text)
-
-
-def about(seconds: float) -> str:
-    """A length of time as people say it."""
-    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
-
-
-def warn_of_network(folder: Path) -> None:
-    """Tell people whose project would lie where SQLite's locks may not hold."""
-    kind = network_file_system(folder)
-    if kind is not None:
-        click.echo(
-            f"parbals: {folder} lies on a network file system ({kind}), where two computers that "
-            "use the project at once can damage it; use it from one computer only, or keep it on a "
-            "local disk.",
-            err=True,
-        )
-
-
-@contextmanager
-def ticking(show: Progress, stage: str, expected: float | None) -> Iterator[None]:
-    """A bar that runs with the clock towards ``expected`` seconds, for work that says nothing."""
-    ended, began = threading.Event(), time.monotonic()
-
-    def tick() -> None:
-        while not ended.wait(0.5):
-            show(stage, min(round(time.monotonic() - began), round(total) - 1), round(total))
-
-    total = max(expected or 0.0, 1.0)
-    show(stage, 0, None if expected is None else round(total))
-    thread = threading.Thread(target=tick, daemon=True)
-    if expected is not None:
-        thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
 
 
 @contextmanager
