@@ -9,24 +9,20 @@ universe is, how it finds its best point and what it learns from one, is its own
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 __all__ = ["Step", "Universes", "grow"]
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What one step of the loop chose."""
 
     index: int  # a position in the pool
     score: float  # its mean over the universes
     n_scored: int  # points that were scored to find it
-    sample_size: float = (
-        np.inf
-    )  # mean effective sample size of the universes; infinite without samples
+    sample_size: float = np.inf  # mean effective one of the universes; infinite without samples
 
 
 class Universes(Protocol):
