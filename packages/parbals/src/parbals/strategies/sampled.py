@@ -16,6 +16,7 @@ from parbals.strategies.greedy import Step, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes.samples import (
     Labelled,
+    ParticleUniverses,
     PseudoLabels,
     ReweightedUniverses,
     Universe,
@@ -60,10 +61,7 @@ def _open_universes(problem: Problem, n_universes: int) -> Labelled:
             *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
         )
     need("jax", "A posterior of particles that move", "parbals[jax]")
-    from parbals.strategies.universes.particles import ParticleUniverses
-
-    n_more = problem.batch_size + len(problem.pending)
-    return ParticleUniverses(problem.model, n_universes, n_more, problem.seed, problem.stakes)
+    return ParticleUniverses(problem.model, n_universes, problem.seed, problem.stakes)
 
 
 class _Search:

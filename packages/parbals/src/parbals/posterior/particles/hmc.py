@@ -28,7 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from parbals.posterior.closed.channels import RowSpace
 from parbals.posterior.closed.laplace import Reference
 from parbals.posterior.predictive import contrast_basis
 
@@ -39,8 +38,6 @@ __all__ = [
     "log_likelihood_terms",
     "move_population",
     "whitened_posterior",
-    "with_labels",
-    "within",
 ]
 
 
@@ -133,39 +130,6 @@ def whitened_posterior(
     numbers = (reference.design(padded), padded @ reference.mean, present, kappa, slope)
     design, offset, mask, curved, slopes = jax.device_put([a.astype(np.float32) for a in numbers])
     return WhitenedPosterior(design, offset, jax.device_put(all_labels), mask, curved, slopes)
-
-
-def with_labels(
-    posterior: WhitenedPosterior,
-    reference: Reference,
-    n_known: int,
-    X_new: np.ndarray,
-    labels_new: np.ndarray,
-) -> WhitenedPosterior:
-    """The posterior that also knows new rows (n_new, D+1), in place of padding rows.
-
-    Whitening the known rows again would be the dearest part of a few moves.
-    """
-    design, offset, labels, present = (np.array(part) for part in posterior[:4])
-    # Row by row: rounding must not depend on how many labels came before.
-    for row, (x, label) in enumerate(zip(X_new, labels_new, strict=True), n_known):
-        design[row], offset[row] = reference.design(x[None])[0], x @ reference.mean
-        labels[row], present[row] = label, 1.0
-    return posterior._replace(
-        **jax.device_put({"design": design, "offset": offset, "labels": labels, "present": present})
-    )
-
-
-def within(posterior: WhitenedPosterior, space: RowSpace) -> WhitenedPosterior:
-    """The posterior in the coordinates of a space that holds its whitened rows; c lies there too.
-
-    c = Lᵀ mean / σ², and the mean is a combination of rows.
-    """
-    if space.basis is None:
-        return posterior
-    design = space.rows(np.asarray(posterior.design, np.float64)).astype(np.float32)
-    slope = space.coordinates(np.asarray(posterior.slope, np.float64)).astype(np.float32)
-    return posterior._replace(**jax.device_put({"design": design, "slope": slope}))
 
 
 @partial(jax.jit, static_argnames=("n_classes",))
