@@ -12,7 +12,7 @@ from parbals.files import need
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
 from parbals.scores.rows import computing
-from parbals.strategies.greedy import Step, grow
+from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes.samples import (
     Labelled,
@@ -42,7 +42,7 @@ def sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) ->
         labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         search = _Search(problem, universes, labels)
         steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-        chosen, scores, n_exact, sizes = map(np.array, zip(*steps, strict=True))
+        chosen, scores, n_exact, sizes = columns(steps)
         initial = _mean_scores(search.start, chosen, problem.loss)
     return batch_of(
         problem,

@@ -210,6 +210,7 @@ class ParticleUniverses:
         x = self._model.pool[index][None]
 
         def conditioned(member: Universe, label: int) -> Universe:
+            assert member.population is not None
             old, seed = member.population, int(self._generator.integers(2**32))
             new = smc.condition_population(old, x, np.array([label], np.int32), seed)
             self._notes |= dict.fromkeys(new.diagnostics.problems)
