@@ -106,7 +106,8 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     import parbals.select as select
     import parbals_bench.run.single as protocol
     from parbals.posterior.estimator import LogisticModel
-    from parbals.strategies.universes import particles, samples
+    from parbals.posterior.particles import smc
+    from parbals.strategies.universes import samples
     from parbals_bench.run.loading import load_data
 
     clock = Stopwatch()
@@ -119,8 +120,8 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
         (samples.Universe, "bound_pool", "bound"),
         (samples.Universe, "score_pool", "exact"),
         (samples.Universe, "score_points", "exact"),
-        (particles, "move_population", "moves"),
-        (particles.ParticleUniverses, "_cloud", "rows"),
+        (smc, "condition_population", "moves"),
+        (samples.ParticleUniverses, "_cloud", "rows"),
     ):
         clock.wrap(owner, function, stage)
     loaders = argparse.Namespace(

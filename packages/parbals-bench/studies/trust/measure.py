@@ -217,15 +217,18 @@ def _information(p: np.ndarray, q: np.ndarray, covariance: np.ndarray) -> np.nda
 
 
 def _largest_r_hat(logits: np.ndarray) -> float:
-    from parbals.posterior.particles.nuts import split_r_hat
+    from blackjax.diagnostics import potential_scale_reduction
 
-    return float(split_r_hat(logits).max())
+    half = logits.shape[1] // 2
+    halves = np.concatenate([logits[:, :half], logits[:, -half:]])
+    return float(potential_scale_reduction(halves).max())
 
 
 def _least_effective(logits: np.ndarray) -> float:
-    from parbals.posterior.particles.nuts import effective_draws
+    from blackjax.diagnostics import effective_sample_size
 
-    return float(min(effective_draws(logits[:, :, i : i + 20]).min() for i in range(0, 100, 20)))
+    parts = (logits[:, :, i : i + 20] for i in range(0, 100, 20))
+    return float(min(effective_sample_size(part).min() for part in parts))
 
 
 # -- what is judged

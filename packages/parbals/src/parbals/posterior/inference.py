@@ -89,8 +89,10 @@ class Inference:
             need("jax blackjax", 'inference="nuts"', "parbals[jax]")
             from parbals.posterior.particles.nuts import draw_nuts
 
-            by_nuts = draw_nuts(self.seed, rows, labels, self.n_classes, 1.0, self.n_samples)
-            return self._equal(X, labels, by_nuts.diagnostics, drawn=by_nuts.coefficients)
+            drawn, diagnostics = draw_nuts(
+                self.seed, rows, labels, self.n_classes, 1.0, self.n_samples
+            )
+            return self._equal(X, labels, diagnostics, drawn=drawn)
         reference = laplace_reference(rows, labels, self.n_classes, 1.0)
         generator = derive_generator(self.seed, "laplace", len(X))
         noise = generator.standard_normal((*reference.mean.shape, self.n_samples))

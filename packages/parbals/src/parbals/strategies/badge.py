@@ -15,7 +15,7 @@ Pending points count as chosen. The embeddings (N, C, D+1) are never held: with 
 import numpy as np
 
 from parbals.randomness import derive_generator
-from parbals.strategies.greedy import Step, grow
+from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -26,7 +26,7 @@ def select_badge(problem: Problem) -> Batch:
     """The score of a point is the squared distance by which it was drawn."""
     search = _Search(problem)
     steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-    chosen, scores, *_ = map(np.array, zip(*steps, strict=True))
+    chosen, scores, *_ = columns(steps)
     return batch_of(problem, chosen, scores, initial_scores=search.start[chosen])
 
 

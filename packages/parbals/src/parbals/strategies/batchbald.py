@@ -27,7 +27,7 @@ from parbals.scores.bound import argmax_certified
 from parbals.scores.rows import map_points
 from parbals.scores.uncertainty import bald_scores, entropy_scores
 from parbals.shapes import Array, Float
-from parbals.strategies.greedy import Step, grow
+from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -85,7 +85,7 @@ def select_batchbald(problem: Problem) -> Batch:
     """The score of a point is what its label adds, in nats, to the labels of those before it."""
     search = _Search(problem)
     steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-    chosen, scores, n_exact, sizes = map(np.array, zip(*steps, strict=True))
+    chosen, scores, n_exact, sizes = columns(steps)
     return batch_of(
         problem,
         chosen,

@@ -13,7 +13,7 @@ import numpy as np
 from parbals.arrays import block_rows, exact_products
 from parbals.scores.rows import map_points, placed
 from parbals.shapes import Array, Float
-from parbals.strategies.greedy import Step, grow
+from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -28,7 +28,7 @@ def select_coreset(problem: Problem) -> Batch:
     """The score of a point is its Euclidean distance to the nearest centre when it was chosen."""
     search = _Centres(problem)
     steps = grow(search, problem.candidates(), (), problem.batch_size)
-    chosen, scores, *_ = map(np.array, zip(*steps, strict=True))
+    chosen, scores, *_ = columns(steps)
     return batch_of(problem, chosen, scores, initial_scores=search.start[chosen])
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from parbals.randomness import derive_generator
 from parbals.scores.rows import map_points, placed
 from parbals.shapes import Array, Float, Int
-from parbals.strategies.greedy import Step, grow
+from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.types import Batch
 
@@ -50,7 +50,7 @@ def select_glister(problem: Problem) -> Batch:
 
     search = _Search(problem, labelled[validation], labelled_probs[validation], labels[validation])
     steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-    chosen, scores, *_ = map(np.array, zip(*steps, strict=True))
+    chosen, scores, *_ = columns(steps)
     return batch_of(problem, chosen, scores, initial_scores=search.start[chosen], notes=notes)
 
 

@@ -9,22 +9,22 @@ universe is, how it finds its best point and what it learns from one, is its own
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from dataclasses import astuple, dataclass
+from typing import Protocol
 
 import numpy as np
 
-__all__ = ["Step", "Universes", "grow"]
+__all__ = ["Step", "Universes", "columns", "grow"]
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """What one step of the loop chose."""
 
-    index: int  # type: ignore[assignment]  # a position in the pool; hides a tuple's own index()
+    index: int  # a position in the pool
     score: float  # its mean over the universes
     n_scored: int  # points that were scored to find it
-    sample_size: float = (
-        np.inf
-    )  # mean effective sample size of the universes; infinite without samples
+    sample_size: float = np.inf  # mean effective one of the universes; infinite without samples
 
 
 class Universes(Protocol):
@@ -50,3 +50,8 @@ def grow(
         steps.append(universes.best(free))
         free[steps[-1].index] = False
     return steps
+
+
+def columns(steps: list[Step]) -> list[np.ndarray]:
+    """Positions, scores, numbers of points scored and sample sizes of the steps, (B,) each."""
+    return [np.array(column) for column in zip(*map(astuple, steps), strict=True)]

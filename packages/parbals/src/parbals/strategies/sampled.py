@@ -12,10 +12,11 @@ from parbals.files import need
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
 from parbals.scores.rows import computing
-from parbals.strategies.greedy import Step, grow
+from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes.samples import (
     Labelled,
+    ParticleUniverses,
     PseudoLabels,
     ReweightedUniverses,
     Universe,
@@ -41,7 +42,7 @@ def sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) ->
         labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         search = _Search(problem, universes, labels)
         steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
-        chosen, scores, n_exact, sizes = map(np.array, zip(*steps, strict=True))
+        chosen, scores, n_exact, sizes = columns(steps)
         initial = _mean_scores(search.start, chosen, problem.loss)
     return batch_of(
         problem,
@@ -60,10 +61,7 @@ def _open_universes(problem: Problem, n_universes: int) -> Labelled:
             *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
         )
     need("jax", "A posterior of particles that move", "parbals[jax]")
-    from parbals.strategies.universes.particles import ParticleUniverses
-
-    n_more = problem.batch_size + len(problem.pending)
-    return ParticleUniverses(problem.model, n_universes, n_more, problem.seed, problem.stakes)
+    return ParticleUniverses(problem.model, n_universes, problem.seed, problem.stakes)
 
 
 class _Search:

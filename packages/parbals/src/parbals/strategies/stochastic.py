@@ -71,12 +71,9 @@ def _drawn(scores: Scores, value: Value) -> Callable[[Problem], Batch]:
 
 # Drawn with probability proportional to the score to the power β, to exp(β · score), and to the
 # rank by the score to the power -β.
-select_power_bald, select_power_epig = (
-    _drawn(scores, log_score) for scores in (parameter_scores, target_scores)
+select_power_bald, select_softmax_bald, select_softrank_bald = (
+    _drawn(parameter_scores, value) for value in (log_score, plain_score, log_rank)
 )
-select_softmax_bald, select_softmax_epig = (
-    _drawn(scores, plain_score) for scores in (parameter_scores, target_scores)
-)
-select_softrank_bald, select_softrank_epig = (
-    _drawn(scores, log_rank) for scores in (parameter_scores, target_scores)
+select_power_epig, select_softmax_epig, select_softrank_epig = (
+    _drawn(target_scores, value) for value in (log_score, plain_score, log_rank)
 )

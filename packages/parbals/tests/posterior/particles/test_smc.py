@@ -220,7 +220,7 @@ def further(population, n_moves, seed):
         jax.random.key(seed),
         population.whitened,
         whitened_posterior(population.reference, X, labels, bucket(len(X))),
-        np.float32(population.step_size),
+        np.float32(population.diagnostics.step_size),
         n_moves,
         np.float32(-1.0),
         n_classes=population.n_classes,

@@ -28,7 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from parbals.posterior.closed.channels import RowSpace
 from parbals.posterior.closed.laplace import Reference
 from parbals.posterior.predictive import contrast_basis
 
@@ -39,8 +38,6 @@ __all__ = [
     "log_likelihood_terms",
     "move_population",
     "whitened_posterior",
-    "with_labels",
-    "within",
 ]
 
 
@@ -90,28 +87,16 @@ class MoveResult(NamedTuple):
 
     whitened: Float[Array, "d J K"]
     logits: Float[Array, "n J K"]  # A z, for the moments of the population
+    log_likelihood: Float[Array, "n K"]
+    gradient: Float[Array, "d J K"]  # ∇R
     step_size: Float[Array, ""]
     acceptance: Float[Array, ""]  # mean over particles, of the last move
     correlation: Float[Array, ""]  # what is left of the start: of the row logits or of |V|²
     n_moves: Int[Array, ""]
     n_gradients: Int[Array, ""]
+    n_accepted: Int[Array, " K"]  # of these moves, for each particle
     energy_start: Float[Array, " K"]  # -ln p(z) up to a constant, before the moves
     energy: Float[Array, " K"]  # and after them
-    n_accepted: Int[Array, " K"]  # of these moves, for each particle
-
-
-class _State(NamedTuple):
-    key: Key[Array, ""]
-    z: Float[Array, "d J K"]
-    logits: Float[Array, "n J K"]
-    log_lik: Float[Array, "n K"]
-    gradient: Float[Array, "d J K"]
-    step: Float[Array, ""]
-    acceptance: Float[Array, ""]
-    correlation: Float[Array, ""]
-    n_moves: Int[Array, ""]
-    n_gradients: Int[Array, ""]
-    n_accepted: Int[Array, " K"]
 
 
 def whitened_posterior(
@@ -133,39 +118,6 @@ def whitened_posterior(
     numbers = (reference.design(padded), padded @ reference.mean, present, kappa, slope)
     design, offset, mask, curved, slopes = jax.device_put([a.astype(np.float32) for a in numbers])
     return WhitenedPosterior(design, offset, jax.device_put(all_labels), mask, curved, slopes)
-
-
-def with_labels(
-    posterior: WhitenedPosterior,
-    reference: Reference,
-    n_known: int,
-    X_new: np.ndarray,
-    labels_new: np.ndarray,
-) -> WhitenedPosterior:
-    """The posterior that also knows new rows (n_new, D+1), in place of padding rows.
-
-    Whitening the known rows again would be the dearest part of a few moves.
-    """
-    design, offset, labels, present = (np.array(part) for part in posterior[:4])
-    # Row by row: rounding must not depend on how many labels came before.
-    for row, (x, label) in enumerate(zip(X_new, labels_new, strict=True), n_known):
-        design[row], offset[row] = reference.design(x[None])[0], x @ reference.mean
-        labels[row], present[row] = label, 1.0
-    return posterior._replace(
-        **jax.device_put({"design": design, "offset": offset, "labels": labels, "present": present})
-    )
-
-
-def within(posterior: WhitenedPosterior, space: RowSpace) -> WhitenedPosterior:
-    """The posterior in the coordinates of a space that holds its whitened rows; c lies there too.
-
-    c = Lᵀ mean / σ², and the mean is a combination of rows.
-    """
-    if space.basis is None:
-        return posterior
-    design = space.rows(np.asarray(posterior.design, np.float64)).astype(np.float32)
-    slope = space.coordinates(np.asarray(posterior.slope, np.float64)).astype(np.float32)
-    return posterior._replace(**jax.device_put({"design": design, "slope": slope}))
 
 
 @partial(jax.jit, static_argnames=("n_classes",))
@@ -228,18 +180,18 @@ def move_population(
         # K independent pairs show a squared correlation of 1/K by chance.
         return jnp.sqrt(jnp.maximum(jnp.maximum(rows, size) - 1.0 / n_particles, 0.0))
 
-    def one_move(state: _State) -> _State:
-        key, momentum_key, accept_key, angle_key, short_key, factor_key = jax.random.split(
-            state.key, 6
+    def one_move(state: MoveResult) -> MoveResult:
+        momentum_key, accept_key, angle_key, short_key, factor_key = jax.random.split(
+            jax.random.fold_in(key, state.n_moves), 5
         )
         momentum = jax.random.normal(momentum_key, whitened.shape, whitened.dtype)
         angle = np.pi / 2 * jax.random.uniform(angle_key, (), minval=0.85, maxval=1.15)
-        n_steps = jnp.clip(jnp.ceil(angle / state.step), 1, _MOST_LEAPFROGS).astype(jnp.int32)
+        n_steps = jnp.clip(jnp.ceil(angle / state.step_size), 1, _MOST_LEAPFROGS).astype(jnp.int32)
         short = jax.random.uniform(short_key, (n_particles,)) < short_share
         factor = jnp.where(
             short, jnp.exp(-np.log(1e3) * jax.random.uniform(factor_key, (n_particles,))), 1.0
         )
-        step = jnp.minimum(angle / n_steps, state.step) * factor
+        step = jnp.minimum(angle / n_steps, state.step_size) * factor
         cosine, sine = jnp.cos(step), jnp.sin(step)
 
         def leapfrog(i: Array, carry: tuple) -> tuple:
@@ -249,17 +201,20 @@ def move_population(
             kick = jnp.where(i == n_steps - 1, 0.5 * step, step)
             return z, p - kick * gradient, logits, log_lik, gradient
 
-        kicked = momentum - 0.5 * step * state.gradient
+        start, kicked = state.whitened, momentum - 0.5 * step * state.gradient
         z, p, logits, log_lik, gradient = jax.lax.fori_loop(
-            0, n_steps, leapfrog, (state.z, kicked, state.logits, state.log_lik, state.gradient)
+            0,
+            n_steps,
+            leapfrog,
+            (state.whitened, kicked, state.logits, state.log_likelihood, state.gradient),
         )
         # Differences are taken term by term before summing: energies of thousands would drown them
         # in float32.
-        gain = 0.5 * ((state.z - z) * (state.z + z) + (momentum - p) * (momentum + p)).sum(
-            axis=(0, 1)
-        )
-        gain += (posterior.slope[:, :, None] * (state.z - z)).sum(axis=(0, 1))
-        gain += (log_lik - state.log_lik).sum(axis=0)
+        gain = 0.5 * (
+            (state.whitened - z) * (state.whitened + z) + (momentum - p) * (momentum + p)
+        ).sum(axis=(0, 1))
+        gain += (posterior.slope[:, :, None] * (start - z)).sum(axis=(0, 1))
+        gain += (log_lik - state.log_likelihood).sum(axis=0)
         gain -= 0.5 * (scale * (state.logits - logits) * (state.logits + logits)).sum(axis=(0, 1))
         probability = jnp.where(jnp.isfinite(gain), jnp.exp(jnp.minimum(gain, 0.0)), 0.0)
         accepted = jax.random.uniform(accept_key, (n_particles,)) < probability
@@ -267,27 +222,28 @@ def move_population(
         def keep(new: Array, old: Array) -> Array:
             return jnp.where(accepted, new, old)
 
-        z, logits = keep(z, state.z), keep(logits, state.logits)
+        z, logits = keep(z, start), keep(logits, state.logits)
         acceptance = jnp.where(short, 0.0, probability).sum() / jnp.maximum((~short).sum(), 1)
-        return _State(
-            key,
+        return MoveResult(
             z,
             logits,
-            keep(log_lik, state.log_lik),
+            keep(log_lik, state.log_likelihood),
             keep(gradient, state.gradient),
-            _adapted_step(state.step, acceptance),
+            _adapted_step(state.step_size, acceptance),
             acceptance,
             remaining_correlation(z, logits),
             state.n_moves + 1,
             state.n_gradients + n_steps,
             state.n_accepted + accepted,
+            state.energy_start,
+            state.energy,
         )
 
-    def unfinished(state: _State) -> Array:
+    def unfinished(state: MoveResult) -> Array:
         return (state.n_moves < max_moves) & (state.correlation > tolerance)
 
-    begin = _State(
-        key,
+    energy_start = prior_start - log_lik_start.sum(axis=0)
+    begin = MoveResult(
         whitened,
         logits_start,
         log_lik_start,
@@ -298,20 +254,12 @@ def move_population(
         jnp.zeros((), jnp.int32),
         jnp.zeros((), jnp.int32),
         jnp.zeros(n_particles, jnp.int32),
+        energy_start,
+        energy_start,
     )
     end = jax.lax.while_loop(unfinished, one_move, begin)
-    return MoveResult(
-        end.z,
-        end.logits,
-        end.step,
-        end.acceptance,
-        end.correlation,
-        end.n_moves,
-        end.n_gradients,
-        prior_start - log_lik_start.sum(axis=0),
-        prior_energy(end.z, end.logits) - end.log_lik.sum(axis=0),
-        end.n_accepted,
-    )
+    energy = prior_energy(end.whitened, end.logits) - end.log_likelihood.sum(axis=0)
+    return end._replace(energy=energy)
 
 
 def _squared_correlation(a: Float[Array, "*n K"], b: Float[Array, "*n K"]) -> Float[Array, "*n"]:

@@ -7,7 +7,7 @@ enough.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import blackjax
 import jax
@@ -22,7 +22,7 @@ from parbals.posterior.particles.smc import jax_key
 from parbals.posterior.predictive import contrast_basis
 from parbals.randomness import derive_generator
 
-__all__ = ["NutsDraws", "draw_nuts", "effective_draws", "split_r_hat"]
+__all__ = ["draw_nuts"]
 
 N_CHAINS = 4
 N_WARM_UP = 400
@@ -30,17 +30,10 @@ _FEWEST_DRAWS = 32
 """Fewer draws a chain than this say nothing about whether the chains agree."""
 
 
-class NutsDraws(NamedTuple):
-    """Contrast weights V (D+1, J, K) and how the chains behaved."""
-
-    coefficients: np.ndarray
-    diagnostics: Diagnostics
-
-
 def draw_nuts(
     seed: int, X: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float, n_samples: int
-) -> NutsDraws:
-    """Draws from four chains on design rows X (n, D+1), cut to ``n_samples``."""
+) -> tuple[np.ndarray, Diagnostics]:
+    """Contrast weights V (D+1, J, K) from four chains on design rows X (n, D+1)."""
     generator = derive_generator(seed, "nuts", len(X))
     reference = laplace_reference(X, labels, n_classes, prior_scale)
     rows = bucket(len(X))
@@ -60,26 +53,21 @@ def draw_nuts(
             n_draws=n_draws,
         )
         z, divergences = np.asarray(chains[0]), int(chains[1])
-    logits = (z.reshape(-1, *z.shape[2:]).swapaxes(1, 2) @ (X @ reference.factor).T).reshape(
-        *z.shape[:2], -1
-    )
-    # Without rows there is no logit that the chains could disagree on.
-    r_hat = float(split_r_hat(logits).max(initial=1.0))
-    ess = float(effective_draws(logits).min(initial=N_CHAINS * n_draws))
+        # Without rows there is no logit that the chains could disagree on.
+        r_hat = float(np.asarray(chains[2])[: len(X)].max(initial=1.0))
+        ess = float(np.asarray(chains[3])[: len(X)].min(initial=N_CHAINS * n_draws))
     # Interleave the chains, so that the first K draws use them all equally.
     whitened = z.swapaxes(0, 1).reshape(-1, *reference.mean.shape)[:n_samples]
     n_drawn = N_CHAINS * n_draws
-    return NutsDraws(
-        reference.colour(np.moveaxis(whitened, 0, 2)),
-        Diagnostics(
-            inference="nuts",
-            n_samples=n_samples,
-            effective_sample_size=n_samples * min(ess / n_drawn, 1.0),
-            divergences=divergences,
-            r_hat=r_hat,
-            problems=_problems(divergences, r_hat, n_drawn),
-        ),
+    diagnostics = Diagnostics(
+        inference="nuts",
+        n_samples=n_samples,
+        effective_sample_size=n_samples * min(ess / n_drawn, 1.0),
+        divergences=divergences,
+        r_hat=r_hat,
+        problems=_problems(divergences, r_hat, n_drawn),
     )
+    return reference.colour(np.moveaxis(whitened, 0, 2)), diagnostics
 
 
 def _problems(divergences: int, r_hat: float, n_drawn: int) -> tuple[str, ...]:
@@ -112,8 +100,11 @@ def _run_chains(
     *,
     n_classes: int,
     n_draws: int,
-) -> tuple[Float[Array, "chains S d J"], Array]:
-    """Draws and the number of divergent transitions."""
+) -> tuple[Float[Array, "chains S d J"], Array, Array, Array]:
+    """Draws, the number of divergent transitions, and split-R̂ and effective draws of the logits.
+
+    Both are (n, J), of every row and contrast; those of padding rows mean nothing.
+    """
     basis = jnp.asarray(contrast_basis(n_classes))
 
     def log_posterior(z: Float[Array, "d J"]) -> Float[Array, ""]:
@@ -136,41 +127,8 @@ def _run_chains(
         return draws
 
     z, divergent = jax.vmap(one_chain)(jax.random.split(key, N_CHAINS), start)
-    return z, divergent.sum()
-
-
-def split_r_hat(draws: np.ndarray) -> np.ndarray:
-    """Gelman and Rubin's R̂ (Q,) of draws (chains, S, Q), every chain cut in half; 1: all agree.
-
-    (BlackJAX's diagnostics give the same numbers; run outside one compiled program they compile a
-    hundred small ones for every new number of rows, which took longer than the sampling.)
-    """
-    half = draws.shape[1] // 2
-    halves = np.concatenate([draws[:, :half], draws[:, -half:]])
-    within = halves.var(axis=1, ddof=1).mean(axis=0)
-    between = halves.mean(axis=1).var(axis=0, ddof=1)
-    return np.sqrt(between / within + (half - 1) / half)
-
-
-def effective_draws(draws: np.ndarray) -> np.ndarray:
-    """Effective number (Q,) of draws in chains (chains, S, Q), by Geyer's initial sequence.
-
-    N / (1 + 2 Σ_t ρ_t), where the autocorrelations ρ_t are summed in pairs for as long as those are
-    positive, and each pair is cut to the one before it: for a reversible chain they decrease.
-    """
-    n_chains, n_draws, _ = draws.shape
-    centred = draws - draws.mean(axis=1, keepdims=True)
-    spectrum = np.fft.rfft(centred, 2 * n_draws, axis=1)
-    covariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n_draws].mean(axis=0) / n_draws
-    within = covariance[0] * n_draws / (n_draws - 1)
-    total = covariance[0] + draws.mean(axis=1).var(axis=0, ddof=1)
-    correlation = 1.0 - (within - covariance * n_draws / (n_draws - 1)) / total
-    correlation[0] = 1.0
-    even = n_draws - n_draws % 2
-    pairs = correlation[:even].reshape(even // 2, 2, -1).sum(axis=1)
-    pairs = np.minimum.accumulate(
-        np.where(np.logical_and.accumulate(pairs > 0, axis=0), pairs, 0.0), axis=0
-    )
-    n_total = n_chains * n_draws
-    # Antithetic chains can beat independence; their estimate is noisy, so it is capped as in Stan.
-    return n_total / np.maximum(2.0 * pairs.sum(axis=0) - 1.0, 1.0 / np.log10(n_total))
+    logits = jnp.einsum("nd,csdj->csnj", X @ factor, z)
+    half = n_draws // 2
+    halves = jnp.concatenate([logits[:, :half], logits[:, -half:]])
+    r_hat = blackjax.diagnostics.potential_scale_reduction(halves)
+    return z, divergent.sum(), r_hat, blackjax.diagnostics.effective_sample_size(logits)

@@ -1,7 +1,6 @@
 """Weighted particles in NumPy; :mod:`parbals.posterior.particles.smc` draws and moves them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,10 +10,7 @@ from parbals.posterior.closed.whitening import Whitening
 from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.predictive import add_bias, contrast_basis
 
-__all__ = ["Population", "condition", "log_likelihoods", "systematic_resample"]
-
-_MOVE_BELOW = 0.5
-"""Particles are resampled and moved when the effective sample size falls below this share of K."""
+__all__ = ["Population", "log_likelihoods", "systematic_resample"]
 
 
 @dataclass(frozen=True)
@@ -27,10 +23,7 @@ class Population:
     reference: Reference
     whitened: np.ndarray  # z (D+1, J, K), float32
     log_weights: np.ndarray  # (K,), unnormalised
-    step_size: float
     diagnostics: Diagnostics
-    walls: bool = False  # moves must be shortened, see relax.Refusals
-    origins: np.ndarray | None = None  # (K,) numbers below K; equal ones stand at one place
     whitening: Whitening | None = None  # of the rows that it was given, if it was any
 
     @property
@@ -44,11 +37,8 @@ class Population:
 
     @property
     def effective_sample_size(self) -> float:
-        """(Σw)² / Σw², where particles that stand at one place count as one."""
-        weights = self.weights
-        if self.origins is not None:
-            weights = np.bincount(self.origins, weights)
-        return float(effective_sample_size(weights))
+        """(Σw)² / Σw²."""
+        return float(effective_sample_size(self.weights))
 
     def coefficients(self) -> np.ndarray:
         """Contrast weights V (D+1, J, K), float64."""
@@ -63,32 +53,6 @@ class Population:
         """Contrast logits (n, J, K) of design rows X (n, D+1): X mean + (X L) z."""
         design = self.reference.design(X).astype(np.float32)
         return (X @ self.reference.mean)[:, :, None] + np.tensordot(design, self.whitened, axes=1)
-
-
-def condition(
-    population: Population,
-    X_new: np.ndarray,
-    labels_new: np.ndarray,
-    move: Callable[[Population], Population],
-) -> Population:
-    """The population that also knows the labels of design rows X_new (n_new, D+1).
-
-    Its weights are multiplied by p(y_new | x_new); if they have worn thin, ``move`` gives the
-    population with equal weights, resampled and moved.
-    """
-    gained = log_likelihoods(population.contrasts(X_new), labels_new, population.n_classes)
-    reweighted = replace(
-        population,
-        X=np.concatenate([population.X, X_new]),
-        labels=np.concatenate([population.labels, labels_new]),
-        log_weights=population.log_weights + gained.sum(axis=0),
-    )
-    size, old = reweighted.effective_sample_size, population.diagnostics
-    diagnostics = replace(
-        old, effective_sample_size=size, n_reweighted=old.n_reweighted + len(X_new)
-    )
-    reweighted = replace(reweighted, diagnostics=diagnostics)
-    return reweighted if size >= _MOVE_BELOW * population.n_samples else move(reweighted)
 
 
 def log_likelihoods(contrasts: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:

@@ -2,16 +2,15 @@
 
 ``draw_population`` starts K particles at a Gaussian around the mode and moves them all at once, in
 the space of the rows, until they have forgotten it (``relax``). New labels multiply each particle's
-weight by p(y | x) of that particle (:func:`~parbals.posterior.particles.population.condition`);
-only when the effective sample size falls too low are the particles resampled and moved: those of a
-model until they have settled, those of a universe a few times.
+weight by p(y | x) of that particle (``condition_population``); only when the effective sample size
+falls too low are the particles resampled and moved until they have settled.
 
 A population has settled when it has forgotten where it began without drifting while it did, several
 times in a row. What is watched are the logits of the rows, the size of the weights and the energy.
 """
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,33 +20,29 @@ from parbals.posterior.closed.channels import RowSpace, row_space
 from parbals.posterior.closed.laplace import Reference, laplace_reference, matched_reference
 from parbals.posterior.diagnostics import Diagnostics
 from parbals.posterior.particles.hmc import MoveResult, move_population, whitened_posterior
-from parbals.posterior.particles.population import Population, condition, systematic_resample
+from parbals.posterior.particles.population import (
+    Population,
+    log_likelihoods,
+    systematic_resample,
+)
 from parbals.randomness import derive_generator
 
-__all__ = ["SHORT_SHARE", "Refusals", "condition_population", "draw_population", "jax_key", "relax"]
+__all__ = ["Refusals", "condition_population", "draw_population", "jax_key", "relax"]
 
+_MOVE_BELOW = 0.5
+"""Particles are resampled and moved when the effective sample size falls below this share of K."""
 _DRAW_BELOW = 0.1
 """Below this share too few ancestors are left to resample from: the population is drawn again."""
 _SMALLEST_POPULATION = 128
 """The step size and the stopping rule read the population, so it is never smaller than this."""
 
 
-SHORT_SHARE = 0.25
+_SHORT_SHARE = 0.25
 """Share of the particles whose moves are shortened once the population has met walls."""
 _GRADIENT_BUDGET = 20_000
 _WARM_UP_ROUNDS = 12
 _TIMES_FORGOTTEN = 3
 """The slowest direction is a small part of everything that is watched: once is not enough."""
-
-
-class Relaxed(NamedTuple):
-    """Particles that have settled, and the reference they are whitened by."""
-
-    reference: Reference
-    whitened: np.ndarray
-    step_size: float
-    diagnostics: Diagnostics
-    walls: bool
 
 
 class Refusals:
@@ -87,8 +82,25 @@ def draw_population(
 def condition_population(
     population: Population, X_new: np.ndarray, labels_new: np.ndarray, seed: int
 ) -> Population:
-    """:func:`condition`, with moves that go on until the particles have settled."""
-    return condition(population, X_new, labels_new, lambda worn: _settled(worn, seed))
+    """The population that also knows the labels of design rows X_new (n_new, D+1).
+
+    Its weights are multiplied by p(y_new | x_new); if they have worn thin, the particles are
+    resampled and moved, and have equal weights again.
+    """
+    gained = log_likelihoods(population.contrasts(X_new), labels_new, population.n_classes)
+    reweighted = replace(
+        population,
+        X=np.concatenate([population.X, X_new]),
+        labels=np.concatenate([population.labels, labels_new]),
+        log_weights=population.log_weights + gained.sum(axis=0),
+    )
+    size, old = reweighted.effective_sample_size, population.diagnostics
+    diagnostics = replace(
+        old, effective_sample_size=size, n_reweighted=old.n_reweighted + len(X_new)
+    )
+    reweighted = replace(reweighted, diagnostics=diagnostics)
+    worn = size < _MOVE_BELOW * population.n_samples
+    return _settled(reweighted, seed) if worn else reweighted
 
 
 def _settled(worn: Population, seed: int) -> Population:
@@ -117,23 +129,22 @@ def _population(
     X: np.ndarray,
     labels: np.ndarray,
     n_classes: int,
-    relaxed: Relaxed,
+    relaxed: tuple[Reference, np.ndarray, Diagnostics],
     space: RowSpace,
     across: np.ndarray,
 ) -> Population:
     """Particles found in the row space, with prior draws ``across`` (D+1, J, K) outside it."""
     n_samples = across.shape[2]
-    whitened = space.replace(across, relaxed.whitened[:, :, :n_samples])
+    reference, inside, diagnostics = relaxed
+    whitened = space.replace(across, inside[:, :, :n_samples])
     return Population(
         X,
         labels,
         n_classes,
-        relaxed.reference.lifted(space),
+        reference.lifted(space),
         np.ascontiguousarray(whitened, np.float32),
         np.zeros(n_samples),
-        relaxed.step_size,
-        replace(relaxed.diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples)),
-        relaxed.walls,
+        replace(diagnostics, n_samples=n_samples, effective_sample_size=float(n_samples)),
     )
 
 
@@ -146,8 +157,8 @@ def relax(
     n_classes: int,
     *,
     from_reference: bool,
-) -> Relaxed:
-    """Move particles until they are draws from the posterior.
+) -> tuple[Reference, np.ndarray, Diagnostics]:
+    """Particles moved until they are draws from the posterior, and what they are whitened by.
 
     Particles that come from the reference are first resampled towards the posterior. Warm-up: a few
     moves at a time; while the population's moments disagree with the reference, the reference is
@@ -170,7 +181,7 @@ def relax(
             max_moves,
             np.float32(tolerance),
             n_classes=n_classes,
-            short_share=SHORT_SHARE if walls else 0.0,
+            short_share=_SHORT_SHARE if walls else 0.0,
         )
         return jax.tree.map(np.asarray, result)
 
@@ -222,7 +233,7 @@ def relax(
         step_size=step,
         problems=_problems(settled, result, drift),
     )
-    return Relaxed(reference, whitened, step, diagnostics, walls)
+    return reference, whitened, diagnostics
 
 
 def jax_key(generator: np.random.Generator) -> jax.Array:

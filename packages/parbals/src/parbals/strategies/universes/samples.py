@@ -6,12 +6,12 @@ batch, from noise keyed by the point itself, so the labelling is fixed from the 
 nothing.
 
 Two kinds share one interface. ``ReweightedUniverses`` know predictive samples alone: conditioning
-on a label multiplies the weights of the K samples. Those of a particle model can also move its
-samples (:mod:`parbals.strategies.universes.particles`).
+on a label multiplies the weights of the K samples. ``ParticleUniverses`` condition the population
+of a particle model, which is resampled and moved when reweighting alone would wear thin.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -19,14 +19,25 @@ import numpy as np
 
 from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
 from parbals.machine import on_host
+from parbals.posterior.particles.population import Population
+from parbals.posterior.predictive import class_probs, contrast_basis, softmax
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.scores.bound import bound_of_points
 from parbals.scores.epig import TargetStats, epig_of_points, target_stats
 from parbals.scores.losses import Loss, Stakes
 from parbals.scores.rows import class_rows, placed
 from parbals.shapes import Array, Float
+from parbals.strategies.problem import ModelView
 
-__all__ = ["Cloud", "Labelled", "PseudoLabels", "ReweightedUniverses", "Universe", "branch"]
+__all__ = [
+    "Cloud",
+    "Labelled",
+    "ParticleUniverses",
+    "PseudoLabels",
+    "ReweightedUniverses",
+    "Universe",
+    "branch",
+]
 
 
 class Cloud(NamedTuple):
@@ -43,6 +54,7 @@ class Universe:
 
     cloud: Cloud
     log_weights: np.ndarray
+    population: Population | None = None  # whose samples they are, of a particle model
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -167,6 +179,73 @@ class ReweightedUniverses:
     def notes(self) -> tuple[str, ...]:
         """None: what reweighting wears off shows in the effective sample size."""
         return ()
+
+
+class ParticleUniverses:
+    """Universes of a particle model: each has a population that knows its labels."""
+
+    def __init__(
+        self, model: ModelView, n_universes: int, seed: int, stakes: Stakes | None = None
+    ) -> None:
+        self._model, self._stakes = model, stakes
+        self._generator = derive_generator(seed, "universes")
+        population = model.population
+        drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
+        self._drawn = replace(population, whitened=population.whitened[:, :, drawn])
+        start = Universe(self._cloud(population), population.log_weights, population)
+        self.members: tuple[Universe, ...] = (start,) * n_universes
+        self._notes: dict[str, None] = {}
+
+    def label_probs(self, index: int) -> np.ndarray:
+        contrasts = self._drawn.contrasts(self._model.pool[index][None])[0]
+        return softmax(contrasts.T @ contrast_basis(self._drawn.n_classes).T)
+
+    def content(self, index: int) -> list[bytes]:
+        row = self._model.pool[index].tobytes()
+        return [row + c.to_bytes(4, "little") for c in range(self._drawn.n_classes)]
+
+    def observe(self, index: int, labels: np.ndarray) -> None:
+        from parbals.posterior.particles import smc
+
+        x = self._model.pool[index][None]
+
+        def conditioned(member: Universe, label: int) -> Universe:
+            assert member.population is not None
+            old, seed = member.population, int(self._generator.integers(2**32))
+            new = smc.condition_population(old, x, np.array([label], np.int32), seed)
+            self._notes |= dict.fromkeys(new.diagnostics.problems)
+            cloud = member.cloud if new.whitened is old.whitened else self._cloud(new)
+            return Universe(cloud, new.log_weights, new)
+
+        self.members = branch(self.members, labels, conditioned)
+
+    def notes(self) -> tuple[str, ...]:
+        """What the populations said of moves that did not settle."""
+        return tuple(self._notes)
+
+    def _cloud(self, population: Population) -> Cloud:
+        pool, target = (
+            _ParticleRows(X, population) for X in (self._model.pool, self._model.target)
+        )
+        return Cloud(pool, placed(target[:]), self._stakes)
+
+
+class _ParticleRows:
+    """Predictive rows (N, A, K) of design rows (N, D+1), computed whenever they are needed."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, X: np.ndarray, population: Population) -> None:
+        self._X, self._weights = X, population.coefficients().astype(self.dtype)
+
+    def __len__(self) -> int:
+        return len(self._X)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        d, n_contrasts, n_samples = self._weights.shape
+        contrasts = self._X[rows].astype(self.dtype) @ self._weights.reshape(d, -1)
+        probs = class_probs(contrasts.reshape(-1, n_contrasts, n_samples), n_contrasts + 1)
+        return probs[:, 1:] if n_contrasts == 1 else probs
 
 
 def branch(
