@@ -35,7 +35,8 @@ def tables(airline: str | None, cards: str | None) -> Iterator[tuple[str, pd.Dat
 def kinds(frame: pd.DataFrame) -> dict[str, np.ndarray]:
     numbers, names = frame.select_dtypes("number"), frame.select_dtypes(exclude="number")
     scores = ((numbers - numbers.mean()) / numbers.std()).fillna(0.0).clip(-3, 3).to_numpy()
-    bins = TabularFeatures(dropped=()).fit_transform(frame)
+    columns = pd.concat([names, numbers], axis=1).to_numpy(object)
+    bins = TabularFeatures(names.shape[1]).fit(columns).transform(columns)
     bins -= bins.mean(axis=0)
     slots = pd.get_dummies(names).to_numpy(float) if names.shape[1] else np.empty((len(frame), 0))
     return {

@@ -102,7 +102,7 @@ def test_mistakes_are_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("command", ["run", "status", "report", "pack", "unpack"])
+@pytest.mark.parametrize("command", ["run", "status", "report"])
 def test_help_has_examples(command):
     assert "Examples:" in call(command, "--help").output
 

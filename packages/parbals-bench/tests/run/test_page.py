@@ -7,14 +7,14 @@ from html.parser import HTMLParser
 from importlib import resources
 
 import pytest
-from bench_helpers import folder_of, record_of
+from bench_helpers import folder_of, pack, record_of
 from parbals.errors import InputError
 from parbals_bench.report.page import build_page, read_results, write_report
 from parbals_bench.report.results import Results
 from parbals_bench.run.folder import ResultsFolder
 from parbals_bench.run.grid import load_suite, read_suite
 from parbals_bench.run.metrics import METRICS
-from parbals_bench.run.packed import open_results, pack
+from parbals_bench.run.packed import open_results
 from synthetic import SUITE, made_up, write_folder
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}

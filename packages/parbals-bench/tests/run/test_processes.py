@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from bench_helpers import (
     SMALL_SETTINGS,
-    TINY_SUITE,
     InProcess,
     always_die,
     load_or_die,
@@ -23,8 +22,7 @@ from bench_helpers import (
 )
 from parbals.errors import InputError
 from parbals_bench.run.folder import ResultsFolder
-from parbals_bench.run.grid import read_suite, run_grid
-from parbals_bench.run.processes import LocalProcesses, _Queue
+from parbals_bench.run.processes import LocalProcesses
 from parbals_bench.run.records import read_line
 
 _PROGRAM = Path(__file__).with_name("grid_program.py")
@@ -129,27 +127,3 @@ def test_no_core_has_two_owners_and_ours_are_left_as_they_were():
     assert os.environ.get("OMP_NUM_THREADS") == variable
     with pytest.raises(InputError, match="0 processes"):
         LocalProcesses(0)
-
-
-@pytest.mark.full
-def test_where_compiling_is_slow_a_cell_begins_with_one_run_and_the_others_follow(
-    tmp_path, tiny_runs, computed_here
-):
-    folder = ResultsFolder(tmp_path / "led")
-    assert not run_grid(tiny_runs, folder, load_tiny, LocalProcesses(2, compile_first=True))
-    assert without_seconds(folder) == computed_here
-
-
-def test_a_cell_waits_for_its_first_run_while_other_cells_begin():
-    runs = sorted(read_suite(TINY_SUITE).runs, key=lambda run: run.cell)
-    cells = list(dict.fromkeys(run.cell for run in runs))
-    queue = _Queue(runs, compile_first=True)
-    leaders = [queue.next() for _ in cells]
-    assert [run.cell for run in leaders] == cells
-    assert queue.next() is None  # everybody else waits
-    queue.finished(leaders[1])
-    assert queue.next().cell == cells[1]
-    queue.again(leaders[0])  # its process died before the programs were there
-    assert queue.next() == leaders[0]
-    assert queue.next().cell == cells[1]
-    assert queue.next() is None

@@ -1,4 +1,4 @@
-"""`parbals bench`: run the paper's experiment, look how far it is, read and pack the results."""
+"""`parbals bench`: run the paper's experiment, look how far it is, read the results."""
 
 import sys
 from functools import partial
@@ -230,11 +230,13 @@ def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_j
 
     Writes report.html, tables.md, tables.tex and curves/ as PNG and SVG. Works while the grid still
     runs. Tables of all metrics are always there; --metric decides which one the pictures and the
-    findings are about.
+    findings are about. RESULTS is a folder, or one file that tar made of it.
 
     \b
     Examples:
       parbals bench report
+      tar -cJf results.tar.xz -C bench-results suite.toml runs
+      parbals bench report results.tar.xz --out report
       parbals bench report results --out paper/figures --metric log_loss
     """
     from parbals_bench.report.page import read_results, write_report
@@ -249,54 +251,6 @@ def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_j
     page = folder / "report.html"
     record = {"report": str(page), "files": [str(path) for path in paths]}
     say(as_json, record, f"{len(paths)} files.\nThe report: {page}")
-
-
-@bench.command()
-@_RESULTS
-@click.option("--to", "file", type=_PATH, help="The file; by default RESULTS.tar.xz.")
-@JSON
-def pack(results: Path, file: Path | None, as_json: bool) -> None:
-    """All results as one small file, to commit or to send.
-
-    A .tar.xz of the folder's suite and runs, without its report; `status` and `report` read it like
-    the folder, `unpack` and tar unpack it.
-
-    \b
-    Examples:
-      parbals bench pack bench-results
-      parbals bench pack results --to docs/results.tar.xz
-      parbals bench report docs/results.tar.xz --out report
-    """
-    from parbals_bench.run.folder import ResultsFolder
-    from parbals_bench.run.packed import SUFFIX
-    from parbals_bench.run.packed import pack as pack_folder
-
-    file = file or results.parent / f"{results.resolve().name}{SUFFIX}"
-    n_runs = pack_folder(ResultsFolder(results), file)
-    size = file.stat().st_size
-    record = {"file": str(file), "runs": n_runs, "bytes": size}
-    say(as_json, record, f"{n_runs:,} runs in {file}, {size / 1000:,.0f} kB.")
-
-
-@bench.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option(
-    "--out", type=_PATH, default="bench-results", show_default=True, help="Folder for the records."
-)
-@JSON
-def unpack(file: Path, out: Path, as_json: bool) -> None:
-    """The folder that was packed into a file, for example to go on with its grid.
-
-    \b
-    Examples:
-      parbals bench unpack results.tar.xz
-      parbals bench unpack results.tar.xz --out results
-    """
-    from parbals_bench.run.folder import ResultsFolder
-    from parbals_bench.run.packed import unpack as unpack_file
-
-    n_runs = unpack_file(file, ResultsFolder(out))
-    say(as_json, {"folder": str(out), "runs": n_runs}, f"{n_runs:,} runs in {out}.")
 
 
 def _duration(seconds: float) -> str:

@@ -73,9 +73,7 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     place = data_folder(folder, NAME)
     X_pool, y_pool, short_train = _read(place, "train")
     X_rest, y_rest, short_test = _read(place, "test")
-    encoder = TabularFeatures(
-        categorical=range(len(_CATEGORICAL)), dropped=(), binning=_BINNINGS[features]
-    ).fit(X_pool)
+    encoder = TabularFeatures(len(_CATEGORICAL), binning=_BINNINGS[features]).fit(X_pool)
     to_target, to_test = halves(len(y_rest), NAME)
     rest = encoder.transform(X_rest)
     X_target, X_test, y_test = rest[to_target], rest[to_test], y_rest[to_test]

@@ -66,9 +66,8 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
     for part, numbers in rows.items():
         if not len(numbers):
             raise InputError(f"{NAME} has no row of the part {part!r}; the file is too small.")
-    encoder = TabularFeatures(
-        categorical=(), dropped=(), binning="values" if features == "tabular-values" else "kbins"
-    ).fit(table[rows["train"]])
+    binning = "values" if features == "tabular-values" else "kbins"
+    encoder = TabularFeatures(binning=binning).fit(table[rows["train"]])
     X = {part: encoder.transform(table[numbers]) for part, numbers in rows.items()}
     y_pool, y_test = y[rows["train"]], y[rows["test"]]
     return Data(NAME, X["train"], y_pool, X["val"], X["test"], y_test, CLASSES, notes=notes)

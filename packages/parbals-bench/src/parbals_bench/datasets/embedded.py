@@ -1,13 +1,14 @@
 """From texts or images to features: an encoder's cached array, TF-IDF, or pixels."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
+from parbals.features.pca import float_blocks, principal
 from parbals.features.text import TextFeatures
 from parbals_label.encoders.base import Options, slug
 from parbals_label.encoders.embedding import Embedded, UnreadableError, embed
@@ -16,15 +17,15 @@ from parbals_label.encoders.table import load_encoder
 
 from parbals_bench.datasets.base import Data, Part, Raw, halves
 from parbals_bench.datasets.files import read_matrix
-from parbals_bench.datasets.pca import PoolPCA
 
-__all__ = ["Progress", "embed_parts", "embedded", "tfidf_features"]
+__all__ = ["Progress", "embed_parts", "embedded", "reduced", "tfidf_features"]
 
 Progress = Callable[[str, float, float | None], None]
 """Called with a stage, how many rows are through it, and how many there are."""
 
 _ENDINGS = ("_f16.npy", "_f32.npy", ".npy")
 _DIRECTIONS = 256
+_VARIANCE = 0.99
 
 
 def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: str) -> Data:
@@ -43,8 +44,7 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
             X = _pixels(raw)
         else:
             raw, X = _cached(raw, folder, name)
-        pca = PoolPCA(0.99).fit(X["train"])
-        X = {part: pca.transform(matrix) for part, matrix in X.items()}
+        X = reduced(X, "train")
     X = {part: np.ascontiguousarray(matrix, np.float32) for part, matrix in X.items()}
     y_pool, y_test = raw.parts["train"].y, raw.parts["test"].y
     target, X_test = X.get("val"), X["test"]
@@ -53,6 +53,24 @@ def embedded(raw: Raw, folder: Path, features: str, seed: int, paper_encoder: st
         target, X_test, y_test = X_test[to_target], X_test[to_test], y_test[to_test]
     notes = (*raw.notes, *notes)
     return Data(raw.name, X["train"], y_pool, target, X_test, y_test, raw.classes, notes=notes)
+
+
+def reduced(matrices: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarray]:
+    """PCA of the pool: the fewest directions with 99 % of its variance; nothing is rescaled.
+
+    Rows are read in blocks, so that memory-mapped arrays of any size work. Features are as precise
+    as the arrays, at least float32.
+    """
+    found = principal(matrices[pool], _VARIANCE)
+    if not len(found.directions):
+        raise InputError("Every column of the pool is constant, so its rows are all alike.")
+    features = {}
+    for part, matrix in matrices.items():
+        dtype = np.float64 if matrix.dtype.itemsize == 8 else np.float32
+        blocks = (block - found.mean for block in float_blocks(matrix))
+        rows = [(block @ found.directions.T).astype(dtype) for block in blocks]
+        features[part] = np.concatenate(rows)
+    return features
 
 
 def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:

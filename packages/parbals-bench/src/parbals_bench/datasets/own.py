@@ -1,26 +1,23 @@
 """A user's own labelled data: CSV, TSV, JSONL, Parquet, .npz, or a Hugging Face dataset folder."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from parbals.errors import InputError, LabelError
-from parbals.features.reading import looks_like_id
+from parbals.features.table import TableEncoding
 from parbals.validate import check_choice
 from parbals_label.readers.items import classes_in, plan_items
 from parbals_label.readers.numbers import numeric_features
 from parbals_label.readers.numpy_files import open_npz
 from parbals_label.readers.open import open_source
-from parbals_label.readers.source import Row, Source, where
+from parbals_label.readers.source import Source
 
 from parbals_bench.datasets.base import Data, Dataset, halves, three_parts
-from parbals_bench.datasets.embedded import tfidf_features
-from parbals_bench.datasets.pca import PoolPCA
-from parbals_bench.datasets.tabular import CellError, TabularFeatures
+from parbals_bench.datasets.embedded import reduced, tfidf_features
 
 __all__ = ["DATASET", "load"]
 
@@ -32,18 +29,15 @@ _VALIDATION = ("validation", "val", "dev")
 
 @dataclass(frozen=True)
 class _Rows:
-    """Labelled rows of one file or split; ``numbers`` are where a person finds them in the file."""
+    """Labelled rows of one file or split."""
 
-    name: str
     columns: list[dict[str, Any]]
     matrix: np.ndarray | None
     y: np.ndarray
-    numbers: np.ndarray
 
     def take(self, rows: np.ndarray) -> "_Rows":
         matrix = None if self.matrix is None else self.matrix[rows]
-        columns = [self.columns[i] for i in rows]
-        return _Rows(self.name, columns, matrix, self.y[rows], self.numbers[rows])
+        return _Rows([self.columns[i] for i in rows], matrix, self.y[rows])
 
 
 def load(
@@ -59,9 +53,9 @@ def load(
 
     A Hugging Face folder with splits train and test keeps them (and validation as target source, or
     half of test); anything else is divided 60/20/20 by the seed. ``features``: "given" takes the
-    array of an .npz as it is, "pca" reduces it to 99 % of its variance, "tabular" makes bins and
-    slots of the columns, "tfidf" reads the column ``text``. "auto" takes the array if there is one,
-    else the text if it is named, else the columns.
+    array of an .npz as it is, "pca" reduces it to 99 % of its variance, "tabular" makes features of
+    the columns as `parbals init` does, "tfidf" reads the column ``text``. "auto" takes the array if
+    there is one, else the text if it is named, else the columns.
     """
     if folder is None:
         raise InputError(
@@ -121,30 +115,16 @@ def _opened(path: Path, split: str | None, label: str) -> Source:
 
 def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) -> _Rows:
     number = {name: c for c, name in enumerate(classes)}
-    walked: list[int] = []
-    columns, kept, y = [], [], []
-
-    def numbered() -> Iterator[Row]:
-        walked.clear()  # every walk begins again
-        for row in source.rows():
-            walked.append(row.number)
-            yield row
-
-    items = plan_items(replace(source, rows=numbered), label_column=label, classes=classes)
-    for row, (_, content, name) in enumerate(items):
-        if name is not None:
-            columns.append(content)
-            kept.append(row)
-            y.append(number[name])
-    if not y:
+    items = list(plan_items(source, label_column=label, classes=classes))
+    kept = [row for row, (_, _, name) in enumerate(items) if name is not None]
+    if not kept:
         raise LabelError(f"{source.name}, column {label!r} has no labels.")
-    if len(y) < len(walked):
-        notes.append(
-            f"{len(walked) - len(y):,} rows of {source.name} have no label and were left out"
-        )
+    if len(kept) < len(items):
+        left_out = f"{len(items) - len(kept):,} rows of {source.name}"
+        notes.append(f"{left_out} have no label and were left out")
     matrix = None if source.features is None else numeric_features(source)[kept]
-    numbers = np.array(walked, np.int64)[kept]
-    return _Rows(source.name, columns, matrix, np.array(y, np.int64), numbers)
+    y = np.array([number[items[row][2]] for row in kept], np.int64)
+    return _Rows([items[row][1] for row in kept], matrix, y)
 
 
 def _features(
@@ -160,11 +140,8 @@ def _features(
                 f'{name} has no array of features; use features="tabular", or features="tfidf" '
                 'with text="COLUMN".'
             )
-        if features == "given":
-            return matrices
-        pca = PoolPCA(0.99).fit(matrices["pool"])
-        return {part: pca.transform(matrix) for part, matrix in matrices.items()}
-    return _tfidf(parts, text, seed, name) if features == "tfidf" else _tabular(parts, name, notes)
+        return matrices if features == "given" else reduced(matrices, "pool")
+    return _tfidf(parts, text, seed, name) if features == "tfidf" else _tabular(parts, notes)
 
 
 def _tfidf(
@@ -181,44 +158,15 @@ def _tfidf(
     return tfidf_features(texts, "pool", seed, f"{name}, column {text!r}")
 
 
-def _tabular(parts: dict[str, _Rows], name: str, notes: list[str]) -> dict[str, np.ndarray]:
-    columns = list(parts["pool"].columns[0])
-    tables = {}
-    for part, rows in parts.items():
-        tables[part] = np.empty((len(rows.columns), len(columns)), dtype=object)
-        for place, column in enumerate(columns):
-            tables[part][:, place] = [row.get(column) for row in rows.columns]
-    pool = tables["pool"]
-    dropped = [i for i, column in enumerate(columns) if looks_like_id(column, pool[:, i])]
-    if len(dropped) == len(columns):
-        raise InputError(
-            f"{name} has no column besides the label that says something about more than one row."
-        )
-    if dropped:
-        notes.append(
-            "columns left out because they only tell rows apart: "
-            f"{', '.join(columns[i] for i in dropped)}"
-        )
-    encoder = TabularFeatures(dropped=dropped)
-    with _placed(parts["pool"], columns):
-        encoder.fit(pool)
-    features = {}
-    for part, table in tables.items():
-        with _placed(parts[part], columns):
-            features[part] = encoder.transform(table)
-    return features
-
-
-@contextmanager
-def _placed(rows: _Rows, columns: list[str]) -> Iterator[None]:
-    """A fault in a cell names the row and the column of the file."""
-    try:
-        yield
-    except CellError as error:
-        place = where(rows.name, int(rows.numbers[error.row]), columns[error.place])
-        raise InputError(
-            f"{place} is {error.shown}, {error.fault}; correct the cell, or remove the row."
-        ) from None
+def _tabular(parts: dict[str, _Rows], notes: list[str]) -> dict[str, np.ndarray]:
+    """What `parbals init` makes of a table, by what the pool holds."""
+    tables = {
+        part: {name: [row.get(name) for row in rows.columns] for name in rows.columns[0]}
+        for part, rows in parts.items()
+    }
+    encoding = TableEncoding.fit(tables["pool"])
+    notes += encoding.notes
+    return {part: encoding.transform(table) for part, table in tables.items()}
 
 
 DATASET = Dataset(

@@ -6,10 +6,12 @@ import numpy as np
 from parbals.validate import check_choice
 
 from parbals_bench.datasets.base import Data, Dataset, three_parts
-from parbals_bench.datasets.pca import PoolPCA
+from parbals_bench.datasets.embedded import reduced
 from parbals_bench.datasets.tabular import TabularFeatures
 
 __all__ = ["BREAST_CANCER", "DIGITS"]
+
+_PARTS = ("pool", "target", "test")
 
 
 def _load_digits(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
@@ -20,7 +22,9 @@ def _load_digits(folder: Path | None = None, *, features: str = "auto", seed: in
     images, labels = load_digits(return_X_y=True)
     X, y = (images / 16.0).astype(np.float32), labels.astype(np.int64)
     classes = tuple(str(digit) for digit in range(10))
-    return _divided("digits", X, y, classes, PoolPCA(0.99), seed)
+    parts = dict(zip(_PARTS, three_parts(len(y), "digits", seed), strict=True))
+    features = reduced({part: X[rows] for part, rows in parts.items()}, "pool")
+    return _data("digits", features, y, parts, classes)
 
 
 def _load_cancer(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
@@ -31,21 +35,21 @@ def _load_cancer(folder: Path | None = None, *, features: str = "auto", seed: in
     patients = load_breast_cancer()
     classes = tuple(str(name) for name in patients.target_names)
     y = patients.target.astype(np.int64)
-    return _divided("breast-cancer", patients.data, y, classes, TabularFeatures(dropped=()), seed)
+    parts = dict(zip(_PARTS, three_parts(len(y), "breast-cancer", seed), strict=True))
+    encoder = TabularFeatures().fit(patients.data[parts["pool"]])
+    features = {part: encoder.transform(patients.data[rows]) for part, rows in parts.items()}
+    return _data("breast-cancer", features, y, parts, classes)
 
 
-def _divided(
+def _data(
     name: str,
-    X: np.ndarray,
+    X: dict[str, np.ndarray],
     y: np.ndarray,
+    parts: dict[str, np.ndarray],
     classes: tuple[str, ...],
-    encoder: PoolPCA | TabularFeatures,
-    seed: int,
 ) -> Data:
-    pool, target, test = three_parts(len(y), name, seed)
-    encoder.fit(X[pool])
-    X_pool, X_target, X_test = (encoder.transform(X[rows]) for rows in (pool, target, test))
-    return Data(name, X_pool, y[pool], X_target, X_test, y[test], classes)
+    y_pool, y_test = y[parts["pool"]], y[parts["test"]]
+    return Data(name, X["pool"], y_pool, X["target"], X["test"], y_test, classes)
 
 
 DIGITS = Dataset(

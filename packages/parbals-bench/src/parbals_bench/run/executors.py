@@ -4,7 +4,6 @@ Every executor takes runs and gives back lines of results in the order they are 
 them writes files.
 """
 
-import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -66,18 +65,11 @@ def attempt(run: Run, loader: Loader) -> Outcome:
 
 def _loaded(reference: str, loader: Loader) -> Any:
     """The data of the last run are kept: the next run mostly wants the same."""
-    token = (reference, _name_of(loader))
+    token = (reference, repr(loader))  # the same for two copies that travelled here separately
     if not _LATEST or _LATEST[0][0] != token:
         _LATEST.clear()  # two large datasets need not fit into memory
         _LATEST.append((token, loader(reference)))
     return _LATEST[0][1]
-
-
-def _name_of(loader: Loader) -> Any:
-    """The same for two copies of a loader that travelled to this process separately."""
-    if isinstance(loader, functools.partial):
-        return (_name_of(loader.func), repr(loader.args), repr(loader.keywords))
-    return (getattr(loader, "__module__", ""), getattr(loader, "__qualname__", repr(loader)))
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,7 @@
-"""A folder of results as one file to commit or to send: a .tar.xz of what the folder holds."""
+"""A folder of results as one file to commit or to send, read as the folder is.
+
+tar -cJf results.tar.xz -C bench-results suite.toml runs
+"""
 
 import io
 import lzma
@@ -7,13 +10,12 @@ import tarfile
 from pathlib import Path
 
 from parbals.errors import InputError, first_line
-from parbals.files import whole_file
 
 from parbals_bench.run.folder import ResultsFiles, ResultsFolder
 
-__all__ = ["SUFFIX", "PackedResults", "open_results", "pack", "plain_name", "unpack"]
+__all__ = ["PackedResults", "open_results", "plain_name"]
 
-SUFFIX = ".tar.xz"
+_SUFFIX = ".tar.xz"
 _SUITE, _LINES = "suite.toml", re.compile(r"runs/([A-Za-z0-9+.-][A-Za-z0-9+._-]*\.jsonl)")
 # What a file may grow to. Real results grow to three or four times their size.
 _MOST_BYTES, _PLAUSIBLE_BYTES, _BYTES_A_BYTE = 1 << 31, 1 << 25, 64
@@ -36,7 +38,7 @@ class PackedResults(ResultsFiles):
             reason = f"it has no {error}" if isinstance(error, KeyError) else first_line(error)
             raise InputError(
                 f"{path} is damaged or not a file of packed results ({reason}); take it from a "
-                "copy, or write it with `parbals bench pack`."
+                "copy."
             ) from None
         self._lines = {name.removeprefix("runs/"): files[name] for name in sorted(files)}
 
@@ -54,41 +56,7 @@ def open_results(path: str | Path) -> ResultsFiles:
 
 def plain_name(path: Path) -> str:
     """The name of a results folder or of a packed file, without its ending."""
-    return path.resolve().name.removesuffix(SUFFIX)
-
-
-def pack(folder: ResultsFolder, destination: Path) -> int:
-    """Write what the folder holds into one file, the same bytes every time; how many records."""
-    records, damages = folder.read()
-    if damages:
-        raise InputError(
-            f"{folder.path} has a damaged line ({damages[0]}); `parbals bench run` heals it, then "
-            "pack again."
-        )
-    files = {_SUITE: folder.suite_text().encode()}
-    files |= {f"runs/{name}": content for name, content in folder.lines().items()}
-    with (
-        whole_file(destination) as file,
-        lzma.open(file, "wb", preset=9 | lzma.PRESET_EXTREME) as stream,
-        tarfile.open(fileobj=stream, mode="w") as archive,
-    ):
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)  # no owner, and the first second of 1970
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return len(records)
-
-
-def unpack(source: Path, folder: ResultsFolder) -> int:
-    """The folder that was packed, file by file; a folder that is not empty is left alone."""
-    packed = PackedResults(source)
-    if folder.path.exists() and any(folder.path.iterdir()):
-        raise InputError(f"{folder.path} is not empty; unpack into a new folder with --out.")
-    folder.save_suite(packed.suite_text())
-    for name, content in packed.lines().items():
-        with whole_file(folder.runs / name) as file:
-            file.write(content)
-    return len(packed.records())
+    return path.resolve().name.removesuffix(_SUFFIX)
 
 
 def _decompressed(path: Path) -> bytes:

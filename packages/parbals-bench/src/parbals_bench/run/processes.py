@@ -4,11 +4,10 @@ Every run then computes with the same number of threads whatever else is running
 do not get in each other's way. They are started fresh (not forked), end with the process that
 started them, and one that dies takes only its run with it, which is tried once more.
 
-On a GPU the processes share it, and so the runs of a cell are computed side by side: a run keeps
-the GPU busy for a small part of its time only (on an H200 with NVIDIA's multi-process service, MPS,
-eight at a time took as long each as one alone). The first run
-of a cell goes ahead and compiles; the others follow when its programs are on disk, since compiling
-takes longer than running there.
+On a GPU the processes share it: a run keeps the GPU busy for a small part of its time only (on an
+H200 with NVIDIA's multi-process service, MPS, eight at a time took as long each as one alone). A
+suite lists every strategy of one seed before the next seed, so the first run of a cell has mostly
+compiled its programs and left them on disk when the others begin.
 """
 
 import os
@@ -18,10 +17,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from multiprocessing import connection, get_context, parent_process
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
 from parbals.errors import InputError
@@ -29,7 +26,7 @@ from parbals.errors import InputError
 from parbals_bench.run.executors import Loader, Outcome, attempt
 from parbals_bench.run.spec import Run
 
-__all__ = ["LocalProcesses", "has_gpu"]
+__all__ = ["LocalProcesses"]
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # Otherwise the first process takes three quarters of the GPU's memory for itself.
@@ -46,17 +43,13 @@ class _Worker:
 
 
 class LocalProcesses:
-    """``n_workers`` processes; by default one per core, which finishes a grid soonest.
+    """``n_workers`` processes; by default one per core, which finishes a grid soonest."""
 
-    With ``compile_first``, by default on a GPU, a cell's other runs wait for its first one.
-    """
-
-    def __init__(self, n_workers: int | None = None, *, compile_first: bool | None = None) -> None:
+    def __init__(self, n_workers: int | None = None) -> None:
         cores = _cores()
         if n_workers is not None and n_workers < 1:
             raise InputError(f"{n_workers} processes cannot run anything; use at least 1.")
         n_workers = n_workers or len(cores)
-        self._compile_first = has_gpu() if compile_first is None else compile_first
         share = max(1, len(cores) // n_workers)
         # More processes than cores share them; otherwise no core has two owners.
         self._shares = [
@@ -65,17 +58,17 @@ class LocalProcesses:
         ]
 
     def results(self, runs: Sequence[Run], loader: Loader) -> Iterator[Outcome]:
-        waiting = _Queue(runs, self._compile_first)
+        waiting = deque(runs)
         tries: dict[str, int] = {}
         unloadable: dict[str, str] = {}
         workers: list[_Worker] = []
         try:
             workers += [_start(cores, loader) for cores in self._shares[: len(runs)]]
-            while len(waiting) or any(worker.run for worker in workers):
+            while waiting or any(worker.run for worker in workers):
                 for worker in workers:
-                    while worker.run is None and (run := waiting.next()) is not None:
+                    while worker.run is None and waiting:
+                        run = waiting.popleft()
                         if run.reference in unloadable:
-                            waiting.finished(run)
                             yield Outcome(run, None, unloadable[run.reference], no_data=True)
                             continue
                         worker.run = run
@@ -96,14 +89,12 @@ class LocalProcesses:
                         worker.process.join()
                         tries[run.key] = tries.get(run.key, 0) + 1
                         if tries[run.key] < _TRIES:
-                            waiting.again(run)
+                            waiting.appendleft(run)
                         else:
-                            waiting.finished(run)
                             yield Outcome(run, None, _epitaph(worker.process))
                         workers[workers.index(worker)] = _start(worker.cores, loader)
                         continue
                     worker.run = None
-                    waiting.finished(run)
                     if outcome.no_data:
                         unloadable[run.reference] = outcome.error
                     yield outcome
@@ -113,41 +104,6 @@ class LocalProcesses:
                 worker.process.kill()  # nothing it holds needs saving
             for worker in workers:
                 worker.process.join()
-
-
-class _Queue:
-    """Runs that nobody has yet, in order; with ``compile_first`` a cell waits for its first one."""
-
-    def __init__(self, runs: Sequence[Run], compile_first: bool) -> None:
-        self._compile_first = compile_first
-        self._waiting = deque((run, run.cell) for run in runs)
-        self._compiled: set[str] = set()
-        self._leaders: dict[str, str] = {}  # cell -> key of the run that is compiling its programs
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def next(self) -> Run | None:
-        """The first run that need not wait, or that may lead its cell; ``None`` if all wait."""
-        for place, (run, cell) in enumerate(self._waiting):
-            if cell in self._leaders:
-                continue
-            if self._compile_first and cell not in self._compiled:
-                self._leaders[cell] = run.key
-            del self._waiting[place]
-            return run
-        return None
-
-    def again(self, run: Run) -> None:
-        """Its process died: it is next in line, still as the leader of its cell if it was."""
-        if self._leaders.get(run.cell) == run.key:
-            del self._leaders[run.cell]
-        self._waiting.appendleft((run, run.cell))
-
-    def finished(self, run: Run) -> None:
-        if self._leaders.get(run.cell) == run.key:
-            del self._leaders[run.cell]
-            self._compiled.add(run.cell)
 
 
 def _start(cores: tuple[int, ...], loader: Loader) -> _Worker:
@@ -198,13 +154,6 @@ def _pinned(cores: tuple[int, ...]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def has_gpu() -> bool:
-    """Whether JAX will find an NVIDIA GPU, found out without loading JAX."""
-    if os.environ.get("JAX_PLATFORMS", "") == "cpu" or not any(Path("/dev").glob("nvidia[0-9]*")):
-        return False
-    return any(find_spec(f"jax_cuda{version}_plugin") is not None for version in (12, 13))
 
 
 def _cores() -> list[int]:
