@@ -5,7 +5,7 @@ Where it is not: the answers that can still be read and proved.
 
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -55,9 +55,8 @@ def problems(connection: sqlite3.Connection, *, thorough: bool = False) -> Itera
     yield from bad
     if bad:
         return
-    yield from _answer_problems(connection, meta["project"], set(meta["classes"]), Renames.of(meta))
-    for table in ("passes", "requests"):
-        yield from _row_problems(connection, meta["project"], table)
+    for table in COLUMNS:
+        yield from _row_problems(connection, meta, table)
     if thorough:
         yield from _item_problems(connection, meta["project"])
         for table, row, *_ in connection.execute("PRAGMA foreign_key_check"):
@@ -85,24 +84,40 @@ def _parsed(rows: tuple[tuple[str, str, str], ...]) -> tuple[dict[str, Any], lis
     return meta, bad
 
 
-def _answer_problems(
-    connection: sqlite3.Connection, project: str, classes: set[str], renames: Renames
+def _row_problems(
+    connection: sqlite3.Connection, meta: dict[str, Any], table: str
 ) -> Iterator[str]:
-    """Answers are numbered 1, 2, ... without a gap; so are the revisions of an item's annotator."""
-    (n_items,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()
-    latest: dict[tuple[int, str], int] = {}
-    n_answers = 0
+    """Rows are numbered 1, 2, ... without a gap; SQLite counts for itself how many there were."""
+    check = _answer_check(connection, meta) if table == "answers" else lambda fields: iter(())
+    name, n_rows = COLUMNS[table].partition(",")[0], 0
     for *fields, proof in connection.execute(
-        f"SELECT {COLUMNS['answers']}, checksum FROM answers ORDER BY answer"
+        f"SELECT {COLUMNS[table]}, checksum FROM {table} ORDER BY rowid"
     ):
-        answer, position, annotator, revision, label, *_ = fields
-        n_answers += 1
-        if checksum(project, "answers", fields) != proof:
-            yield f"answer {answer} does not pass its checksum"
+        n_rows += 1
+        if checksum(meta["project"], table, fields) != proof:
+            yield f"{name} {fields[0]} does not pass its checksum"
             continue
-        if answer != n_answers:
-            yield f"answer {n_answers} is missing"
-            n_answers = answer
+        if fields[0] != n_rows:
+            yield f"{name} {n_rows} is missing"
+            n_rows = fields[0]
+        yield from check(fields)
+    (counted,) = connection.execute(
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,)
+    ).fetchone()
+    if counted > n_rows:
+        yield f"{counted} {table} were confirmed but only {n_rows} are there"
+
+
+def _answer_check(
+    connection: sqlite3.Connection, meta: dict[str, Any]
+) -> Callable[[list[Any]], Iterator[str]]:
+    """What an answer must be besides; an annotator's revisions of an item have no gap either."""
+    (n_items,) = connection.execute("SELECT coalesce(max(position) + 1, 0) FROM items").fetchone()
+    classes, renames = set(meta["classes"]), Renames.of(meta)
+    latest: dict[tuple[int, str], int] = {}
+
+    def check(fields: list[Any]) -> Iterator[str]:
+        answer, position, annotator, revision, label, *_ = fields
         if not 0 <= position < n_items:
             yield f"answer {answer} is for item {position}, which is missing"
         if label is not None and renames.now(label, answer) not in classes:
@@ -111,32 +126,8 @@ def _answer_problems(
             before = f"revision {revision - 1} of the answer of {annotator!r}"
             yield f"{before} for item {position} is missing"
         latest[position, annotator] = revision
-    yield from _uncounted(connection, "answers", n_answers)
 
-
-def _row_problems(connection: sqlite3.Connection, project: str, table: str) -> Iterator[str]:
-    """Passes and requests are numbered 1, 2, ... without a gap."""
-    n_rows = 0
-    name = COLUMNS[table].partition(",")[0]
-    for *fields, proof in connection.execute(
-        f"SELECT {COLUMNS[table]}, checksum FROM {table} ORDER BY rowid"
-    ):
-        n_rows += 1
-        if checksum(project, table, fields) != proof:
-            yield f"{name} {fields[0]} does not pass its checksum"
-        elif fields[0] != n_rows:
-            yield f"{name} {n_rows} is missing"
-            n_rows = fields[0]
-    yield from _uncounted(connection, table, n_rows)
-
-
-def _uncounted(connection: sqlite3.Connection, table: str, n_rows: int) -> Iterator[str]:
-    """SQLite counts for itself how many rows a table has had."""
-    (counted,) = connection.execute(
-        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (table,)
-    ).fetchone()
-    if counted > n_rows:
-        yield f"{counted} {table} were confirmed but only {n_rows} are there"
+    return check
 
 
 def _item_problems(connection: sqlite3.Connection, project: str) -> Iterator[str]:

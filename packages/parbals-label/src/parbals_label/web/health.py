@@ -17,10 +17,8 @@ from typing import Any
 
 from parbals import __version__
 from parbals.errors import ParbalsError
-from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import disable_created_metrics
-from prometheus_client.registry import Collector
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -109,69 +107,56 @@ class Watch:
         if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
             words = "Send the token of the project's file page-metrics-token as a bearer token.\n"
             return PlainTextResponse(words, 401, {**_ALWAYS, "www-authenticate": "Bearer"})
+        registry = CollectorRegistry()
         try:
-            lines = await self.session.desk.read_slowly(_project_metrics)
+            await self.session.desk.read_slowly(lambda s: _add_project_metrics(s, registry))
         except ParbalsError as error:
             return PlainTextResponse(f"{error}\n", 503, _ALWAYS)
         worker = self.session.supervisor
         up, seconds = worker.process_id is not None, round(worker.seconds_to_choose, 3)
-        lines += [
-            _counter("worker_restarts", "Ends of the process that chooses items.", worker.ends),
-            _gauge("worker_up", "1 while the process that chooses items runs.", up),
-            _gauge("choosing_seconds", "Seconds that the latest batch took to choose.", seconds),
-            _gauge("info", "The server's version.", {__version__: 1}, "version"),
-        ]
-        registry = CollectorRegistry()
-        registry.register(_Listed(lines))
+        ended = "Ends of the process that chooses items."
+        _counter(registry, "worker_restarts", ended, worker.ends)
+        _gauge(registry, "worker_up", "1 while the process that chooses items runs.", up)
+        _gauge(registry, "choosing_seconds", "Seconds that the latest batch took.", seconds)
+        version = Gauge("parbals_info", "The server's version.", ("version",), registry=registry)
+        version.labels(__version__).set(1)
         body = generate_latest(registry) + generate_latest(self._registry)
         return Response(body, headers={**_ALWAYS, "content-type": _TEXT})
 
 
-class _Listed(Collector):
-    """Metrics that were counted elsewhere: other processes change a project as well."""
-
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> list[Metric]:
-        return self._metrics
-
-
-def _project_metrics(store: Store) -> list[Metric]:
+def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:
+    """What is counted in the project: other processes change it as well."""
     n_done, n_labelled, queue = store.n_done(), store.n_labelled, store.queue_counts()
-    states = {"labelled": n_labelled, "passed": n_done - n_labelled}
-    states["unlabelled"] = store.n_items - n_done
+    items = {"labelled": n_labelled, "passed": n_done - n_labelled}
+    items["unlabelled"] = store.n_items - n_done
+    _gauge(registry, "items", "Items by state.", items)
     chosen = {"waiting": queue.free, "out": queue.out}
+    _gauge(registry, "queue_items", "Chosen items, by state.", chosen)
     answers, passes, batches, *_ = store.revision()
-    metrics: list[Metric] = [
-        _gauge("items", "Items by state.", states, "state"),
-        _gauge("queue_items", "Chosen items, by state.", chosen, "state"),
-        _counter("answers", "Answers stored, corrections included.", answers),
-        _counter("passes", "Passes stored.", passes),
-        _counter("batches", "Batches chosen.", batches),
-    ]
+    _counter(registry, "answers", "Answers stored, corrections included.", answers)
+    _counter(registry, "passes", "Passes stored.", passes)
+    _counter(registry, "batches", "Batches chosen.", batches)
     report = store.latest_report()
     if report is not None:
         age = max(0.0, time.time() - datetime.fromisoformat(report.created).timestamp())
-        metrics += [
-            _gauge("report_age_seconds", "Seconds since the latest report.", round(age, 1)),
-            _gauge("report_labels", "Labels that the latest report knows.", report.n_labels),
-        ]
-    return metrics
+        _gauge(registry, "report_age_seconds", "Seconds since the latest report.", round(age, 1))
+        _gauge(registry, "report_labels", "Labels that the latest report knows.", report.n_labels)
 
 
-def _counter(name: str, about: str, count: int) -> Metric:
-    return CounterMetricFamily(f"parbals_{name}", about, value=count)
+def _counter(registry: CollectorRegistry, name: str, about: str, count: int) -> None:
+    Counter(f"parbals_{name}", about, registry=registry).inc(count)
 
 
-def _gauge(name: str, about: str, value: float | Mapping[str, float], label: str = "") -> Metric:
-    """A number, or one for each value of a label."""
+def _gauge(
+    registry: CollectorRegistry, name: str, about: str, value: float | Mapping[str, float]
+) -> None:
+    """A number, or one for each state."""
     if not isinstance(value, Mapping):
-        return GaugeMetricFamily(f"parbals_{name}", about, value=value)
-    gauge = GaugeMetricFamily(f"parbals_{name}", about, labels=(label,))
-    for kind, number in value.items():
-        gauge.add_metric((kind,), number)
-    return gauge
+        Gauge(f"parbals_{name}", about, registry=registry).set(value)
+        return
+    gauge = Gauge(f"parbals_{name}", about, ("state",), registry=registry)
+    for state, number in value.items():
+        gauge.labels(state).set(number)
 
 
 def _request_id(scope: Scope) -> bytes:
