@@ -22,6 +22,15 @@ CONFIG = (
 _CSRF = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
 
+# The open source release has the code of the editions that import in the background.
+OTHER_EDITION = """\
+from label_studio.core.settings.base import *
+from label_studio.core.settings.label_studio import *
+VERSION_EDITION = "Not Community"
+FEATURE_FLAGS_FILE = BASE_DIR + "/../" + FEATURE_FLAGS_FILE
+"""
+
+
 def fresh_studio(folder: Path, **more: str) -> "Studio":
     """A server with an empty database, which is made once: that takes a minute."""
     template = Path(PROGRAM).absolute().parent.parent / "fresh"

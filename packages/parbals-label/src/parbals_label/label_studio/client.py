@@ -7,9 +7,10 @@ needed here is nine requests.
 
 import json
 import secrets
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from http.client import HTTPException
 from typing import Any, NoReturn
@@ -24,6 +25,7 @@ __all__ = ["Client", "GoneError", "ServerError", "about_item", "changed_or_open"
 _SECONDS = 60.0
 _SECONDS_TO_CREATE = 600.0
 """A request that creates tasks is not given up early: it might still be carried out afterwards."""
+_PAUSE = 1.0
 _PAGE = 100
 _MOST_BYTES = 1 << 28
 _OVERLAP = timedelta(seconds=60)
@@ -124,15 +126,35 @@ class Client:
             yield from (task for task in found if isinstance(task, dict))
             n_read, total = n_read + len(found), int(answer.get("total") or 0)
 
-    def create_tasks(self, project: int, tasks: Sequence[dict[str, Any]]) -> list[int]:
-        """Create tasks in this order; their numbers."""
-        answer = self._import(project, "return_task_ids=true", list(tasks))
+    def create_tasks(
+        self, project: int, tasks: Sequence[dict[str, Any]], note: Callable[[int], None]
+    ) -> list[int]:
+        """Create tasks in this order; their numbers.
+
+        ``note`` hears the number of an import that the server carries out by itself, before it is
+        waited for: a run that starts again must wait for it, or would create the tasks twice.
+        """
+        answer = self._import(project, "return_task_ids=true", list(tasks), note=note)
         numbers = answer.get("task_ids")
         if not isinstance(numbers, list) or len(numbers) != len(tasks):
             raise ServerError(
                 f"Label Studio created {answer.get('task_count')} tasks and was given {len(tasks)}."
             )
         return [int(number) for number in numbers]
+
+    def wait_for_import(self, project: int, number: int) -> dict[str, Any]:
+        """What an import came to that the server (Label Studio Enterprise) carries out by itself.
+
+        Its ``status`` is "completed" or "failed".
+        """
+        end = time.monotonic() + _SECONDS_TO_CREATE
+        while True:
+            answer = self._request("GET", f"/api/projects/{project}/imports/{number}/")
+            if answer.get("status") in ("completed", "failed"):
+                return answer
+            if time.monotonic() > end:
+                raise ServerError(f"{self.url} has not finished import {number} yet.")
+            time.sleep(_PAUSE)
 
     def change_task(self, number: int, **changes: Any) -> None:
         """Change a task, such as its ``data``."""
@@ -158,22 +180,29 @@ class Client:
         body = f"{head}Content-Type: {kind}\r\n\r\n".encode() + content
         body += f"\r\n--{mark}--\r\n".encode()
         kind = f"multipart/form-data; boundary={mark}"
-        answer = self._import(project, "commit_to_project=false", body, kind)
+        answer = self._import(project, "commit_to_project=false", body, kind=kind)
         (number,) = answer["file_upload_ids"]
         uploaded = self._request("GET", f"/api/import/file-upload/{int(number)}")
         return f"/data/{str(uploaded['file']).lstrip('/')}"
 
     def _import(
-        self, project: int, options: str, body: Any, kind: str = "application/json"
+        self,
+        project: int,
+        options: str,
+        body: Any,
+        *,
+        kind: str = "application/json",
+        note: Callable[[int], None] = lambda number: None,
     ) -> dict[str, Any]:
-        """What an import came to."""
+        """What an import came to, whether the server does it at once or by itself."""
         path = f"/api/projects/{project}/import?{options}"
         answer = self._request("POST", path, body, kind=kind, seconds=_SECONDS_TO_CREATE)
-        if "import" in answer:
-            raise InputError(
-                f"{self.url} imports in the background, as Label Studio Enterprise does; only the "
-                "open source release is supported."
-            )
+        if isinstance(number := answer.get("import"), int):
+            note(number)
+            answer = self.wait_for_import(project, number)
+            if answer["status"] == "failed":
+                reason = " ".join(str(answer.get("error") or "it does not say why").split())
+                raise InputError(f"{self.url} could not import: {reason[:300].rstrip('.')}.")
         return answer
 
     def _request(self, method: str, path: str, body: Any = None, **how: Any) -> dict[str, Any]:

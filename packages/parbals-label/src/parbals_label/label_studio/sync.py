@@ -340,6 +340,10 @@ class _Connection:
 
     def _hand_out(self, interface: Interface, positions: list[int]) -> None:
         """See to it that leased items have a task, best first, with the model's prediction."""
+        if self.state.importing is not None:  # begun by a run that did not see its end
+            with suppress(GoneError):
+                self.client.wait_for_import(self.number, self.state.importing)
+            self.state.note_import(None)
         items = self.store.items(positions)
         for start in range(0, len(items), _AT_ONCE):
             filters = [about_item(item.id) for item in items[start : start + _AT_ONCE]]
@@ -362,8 +366,9 @@ class _Connection:
                     self.client.predict(known, predicted)
         wanted = [item.position for item in items if item.position not in self.state.tasks]
         if wanted:
-            numbers = self.client.create_tasks(self.number, new)
+            numbers = self.client.create_tasks(self.number, new, note=self.state.note_import)
             self.state.remember(dict(zip(wanted, numbers, strict=True)))
+            self.state.note_import(None)
             self.result.created += len(wanted)
             self.say(f"{_n(len(wanted), 'task', 'tasks')} created.")
 

@@ -31,6 +31,7 @@ _MODEL = "parbals"
 _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob|data):", re.IGNORECASE)
 _KEY = re.compile(r"[A-Za-z_]\w*")
 _TASKS, _LOST, _PEOPLE = "label studio tasks", "label studio tasks deleted", "label studio people"
+_IMPORT = "label studio import"
 
 
 def project_uid(project: Mapping[str, Any]) -> str:
@@ -179,7 +180,8 @@ class State:
 
     The tasks of items, by position, and the names of people, by their number there. ``owner`` is
     the name that items in Label Studio are leased to. ``lost`` are items whose open task somebody
-    deleted.
+    deleted. ``importing`` is the number of an import that the server carries out by itself, from
+    when it began until its tasks were seen.
     """
 
     def __init__(self, store: Store, uid: str) -> None:
@@ -189,8 +191,9 @@ class State:
         self.positions: dict[int, int] = {}
         self.lost: set[int] = set()
         self.people: dict[int, str] = {}
+        self.importing: int | None = None
         for event in store.events():
-            if event.kind not in (_TASKS, _LOST, _PEOPLE):
+            if event.kind not in (_TASKS, _LOST, _PEOPLE, _IMPORT):
                 continue
             try:
                 if event.detail["project"] == uid:
@@ -208,6 +211,11 @@ class State:
     def lose(self, positions: Collection[int]) -> None:
         """The tasks of these items were deleted."""
         self._note(_LOST, list(positions))
+
+    def note_import(self, number: int | None) -> None:
+        """The server has begun an import; None: it has ended, however it did."""
+        if number != self.importing:
+            self._note(_IMPORT, number)
 
     def remember_people(self, annotations: Iterable[Any]) -> None:
         """Learn the names of those who annotated: webhooks tell their numbers only."""
@@ -233,5 +241,7 @@ class State:
             for position in what:
                 self.positions.pop(self.tasks.pop(position, -1), None)
                 self.lost.add(position)
-        else:
+        elif kind == _PEOPLE:
             self.people |= {int(number): str(name) for number, name in what}
+        else:
+            self.importing = what
