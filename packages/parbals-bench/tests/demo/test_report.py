@@ -110,7 +110,7 @@ def test_a_single_seed_has_no_interval(demo, places):
 
 
 def test_nats_are_said_in_details_alone(html):
-    assert "nat" in re.findall(r"\w+", html)
+    assert "nats" in re.findall(r"\w+", html)
     shown = re.sub(r"<details>.*?</details>", "", html, flags=re.DOTALL)
     shown = re.sub(r"<svg.*?</svg>|<[^>]*>", "", shown, flags=re.DOTALL)
     assert not re.search(r"\bm?nats?\b", shown)

@@ -1,16 +1,14 @@
 """The whole demo: what it writes, and that it never leaves half a file."""
 
 import errno
-import json
 import os
 
-import numpy as np
 import pytest
 from parbals.cli.main import main
 from parbals.errors import ParbalsError
 from parbals_bench.demo import story
 
-FILES = {"report.html", "learning_curve.png", "pool_map.png", "results.json"}
+FILES = {"report.html", "learning_curve.png", "pool_map.png"}
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +18,7 @@ def no_work(monkeypatch, demo, places):
     monkeypatch.setattr(story, "pool_map", lambda *args: places)
 
 
-def test_the_command_writes_the_files_and_says_where_the_report_is(tmp_path, capsys, demo):
+def test_the_command_writes_the_files_and_says_where_the_report_is(tmp_path, capsys):
     out = tmp_path / "new" / "folder"
     with pytest.raises(SystemExit) as ended:
         main(["demo", "--out", str(out)])
@@ -29,11 +27,6 @@ def test_the_command_writes_the_files_and_says_where_the_report_is(tmp_path, cap
     assert "of what its messages know is said twice" in text
     assert f"The report: {out / 'report.html'}" in text
     assert {path.name for path in out.iterdir()} == FILES
-    numbers = json.loads((out / "results.json").read_text("utf-8"))
-    accuracy = 100 * np.array(numbers["metrics"]["epig"]["accuracy"])
-    np.testing.assert_allclose(accuracy, demo.values("epig", "accuracy"))
-    assert numbers["n_labels"] == [12, 15]
-    assert numbers["first_batch"]["parbals-epig"]["joint_nats"] > 0
 
 
 @pytest.mark.usefixtures("quick_pictures")

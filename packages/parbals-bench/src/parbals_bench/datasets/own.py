@@ -116,15 +116,15 @@ def _opened(path: Path, split: str | None, label: str) -> Source:
 def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) -> _Rows:
     number = {name: c for c, name in enumerate(classes)}
     items = list(plan_items(source, label_column=label, classes=classes))
-    kept = [row for row, (_, _, name) in enumerate(items) if name is not None]
+    told = {row: number[name] for row, (_, _, name) in enumerate(items) if name is not None}
+    kept = list(told)
     if not kept:
         raise LabelError(f"{source.name}, column {label!r} has no labels.")
     if len(kept) < len(items):
         left_out = f"{len(items) - len(kept):,} rows of {source.name}"
         notes.append(f"{left_out} have no label and were left out")
     matrix = None if source.features is None else numeric_features(source)[kept]
-    y = np.array([number[items[row][2]] for row in kept], np.int64)
-    return _Rows([items[row][1] for row in kept], matrix, y)
+    return _Rows([items[row][1] for row in kept], matrix, np.array(list(told.values()), np.int64))
 
 
 def _features(

@@ -23,8 +23,8 @@ def _load_digits(folder: Path | None = None, *, features: str = "auto", seed: in
     X, y = (images / 16.0).astype(np.float32), labels.astype(np.int64)
     classes = tuple(str(digit) for digit in range(10))
     parts = dict(zip(_PARTS, three_parts(len(y), "digits", seed), strict=True))
-    features = reduced({part: X[rows] for part, rows in parts.items()}, "pool")
-    return _data("digits", features, y, parts, classes)
+    made = reduced({part: X[rows] for part, rows in parts.items()}, "pool")
+    return _data("digits", made, y, parts, classes)
 
 
 def _load_cancer(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -> Data:
@@ -37,8 +37,8 @@ def _load_cancer(folder: Path | None = None, *, features: str = "auto", seed: in
     y = patients.target.astype(np.int64)
     parts = dict(zip(_PARTS, three_parts(len(y), "breast-cancer", seed), strict=True))
     encoder = TabularFeatures().fit(patients.data[parts["pool"]])
-    features = {part: encoder.transform(patients.data[rows]) for part, rows in parts.items()}
-    return _data("breast-cancer", features, y, parts, classes)
+    made = {part: encoder.transform(patients.data[rows]) for part, rows in parts.items()}
+    return _data("breast-cancer", made, y, parts, classes)
 
 
 def _data(

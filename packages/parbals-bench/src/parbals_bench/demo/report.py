@@ -12,10 +12,11 @@ from parbals.strategies.table import STRATEGIES as TABLE
 from parbals.wording import percent
 
 from parbals_bench.demo.plots import COLOURS, curves, map_figure
-from parbals_bench.demo.run import SIMILAR, STRATEGIES, Demo, FirstBatch
+from parbals_bench.demo.run import SIMILAR, STRATEGIES, Demo
 from parbals_bench.report.page import whole_page
 from parbals_bench.report.plots import inline_svg, to_png
 from parbals_bench.report.stats import mean_interval
+from parbals_bench.report.tables import number, text_table, to_html
 from parbals_bench.run.metrics import METRICS
 
 __all__ = ["build_report", "curve_sentences", "worth_sentences"]
@@ -164,7 +165,7 @@ def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
     judged = batch.judged
     # The judge orders the batch by information; its positions count within the batch.
     similarity = batch.similarity[np.ix_(judged.indices, judged.indices)]
-    items, rows = [], []
+    items = []
     for rank, position in enumerate(judged.indices):
         row = int(batch.rows[position])
         text, label = demo.pool.texts[row], escape(str(demo.pool.labels[row]))
@@ -178,32 +179,11 @@ def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
             f'<div class="worth"><span class="alone" style="width:{_share(alone, largest)}"></span>'
             f'<span style="width:{_share(given, largest)}"></span></div></li>\n'
         )
-        rows.append((str(rank + 1), alone, given))
     return (
         f'<section class="card" style="--method: {COLOURS[strategy]}">'
         f"<h3>{strategy_title(strategy)}</h3>"
         f"<div>Each message was {_rule(strategy)}.</div>"
-        f'<ol class="items">\n{"".join(items)}</ol>{_amounts(batch, rows)}</section>\n'
-    )
-
-
-def _amounts(batch: FirstBatch, rows: list[tuple[str, float, float]]) -> str:
-    """The bars in numbers, folded away."""
-    cells = "".join(
-        f"<tr><th>{name}</th><td>{1000 * alone:.1f}</td><td>{1000 * given:.1f}</td></tr>"
-        for name, alone, given in [*rows, ("all", batch.alone, batch.joint)]
-    )
-    like = ""
-    if len(batch.pairs):
-        like = (
-            f"<p>Two wordings have a mean cosine similarity of {batch.pairs.mean():.2f}; from "
-            f"{SIMILAR} on they count as near-duplicates.</p>"
-        )
-    return (
-        "<details><summary>Details</summary><p>Thousandths of a nat that each message tells about "
-        "a target message, alone and given those above.</p><table><thead><tr><th></th>"
-        f"<th>alone</th><th>given those above</th></tr></thead><tbody>{cells}</tbody></table>"
-        f"{like}</details>"
+        f'<ol class="items">\n{"".join(items)}</ol></section>\n'
     )
 
 
@@ -236,11 +216,12 @@ given yet are drawn from the model, so both carry a little chance.</p></details>
 
 
 def _curves(demo: Demo) -> str:
+    words = {name: f"{METRICS[name].title} against the number of labels" for name in _SHOWN_METRICS}
     figures = "".join(
-        f"<figure>{inline_svg(curves(demo, metric), metric, _description(metric))}</figure>\n"
-        for metric in _SHOWN_METRICS
+        f"<figure>{inline_svg(curves(demo, metric), metric, description)}</figure>\n"
+        for metric, description in words.items()
     )
-    tables = "".join(f'<div class="scroll">{_table(demo, name)}</div>\n' for name in _SHOWN_METRICS)
+    tables = "".join(_table(demo, name) for name in _SHOWN_METRICS)
     return f"""<h2>How accuracy grew</h2>
 {_list(curve_sentences(demo))}
 <div class="grid">
@@ -252,24 +233,15 @@ methods. F1 is that of spam.</p>
 """
 
 
-def _description(metric: str) -> str:
-    return f"{METRICS[metric].title} against the number of labels"
-
-
 def _table(demo: Demo, metric: str) -> str:
-    head = "".join(f"<th>{strategy_title(name)}</th>" for name in STRATEGIES)
-    rows = "".join(
-        f"<tr><th>{n_labels}</th>"
-        + "".join(f"<td>{_mean(demo.values(name, metric)[:, step])}</td>" for name in STRATEGIES)
-        + "</tr>\n"
-        for step, n_labels in enumerate(demo.budget.n_labels)
-    )
     what = "mean ± half of the 95% interval" if demo.n_seeds > 1 else "one run"
-    title = f"{METRICS[metric].title}, %"
-    return (
-        f'<p><b>{title}</b> <span class="soft">({what})</span></p><table><thead><tr><th>labels</th>'
-        f"{head}</tr></thead><tbody>\n{rows}</tbody></table>\n"
-    )
+    values = [demo.values(name, metric) for name in STRATEGIES]
+    rows = {
+        f"{n_labels} labels": [number(mean_interval(x[:, step]), 1) for x in values]
+        for step, n_labels in enumerate(demo.budget.n_labels)
+    }
+    titles = [strategy_title(name) for name in STRATEGIES]
+    return to_html(text_table(f"{METRICS[metric].title}, % ({what})", titles, rows))
 
 
 def _next() -> str:
@@ -307,12 +279,6 @@ Repository, <a href="https://doi.org/10.24432/C5CC84">doi.org/10.24432/C5CC84</a
 def _list(sentences: Iterable[str]) -> str:
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
     return f'<ul class="says">{items}</ul>'
-
-
-def _mean(values: np.ndarray) -> str:
-    interval = mean_interval(values)
-    spread = "" if np.isnan(interval.half_width) else f" ± {interval.half_width:.1f}"
-    return f"{interval.mean:.1f}{spread}"
 
 
 def _share(value: float, largest: float) -> str:

@@ -53,11 +53,6 @@ class FirstBatch:
         """
         return max(0.0, 1.0 - self.joint / self.alone) if self.alone > 0 else 0.0
 
-    @property
-    def pairs(self) -> np.ndarray:
-        """The similarity of every two wordings."""
-        return self.similarity[np.triu_indices(len(self.similarity), 1)]
-
 
 @dataclass(frozen=True)
 class Demo:
