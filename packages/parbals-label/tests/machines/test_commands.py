@@ -65,7 +65,6 @@ REFUSED = {
     "no time": ["--with", "python3", "--timeout", "0"],
     "a time that is not a number": ["--with", "python3", "--timeout", "soon"],
     "endless time": ["--with", "python3", "--max-seconds", "inf"],
-    "an unknown strategy": ["--with", "python3", "--strategy", "best"],
 }
 
 

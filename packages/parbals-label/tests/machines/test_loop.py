@@ -108,8 +108,7 @@ def test_abstentions_are_remembered_and_not_asked_again(label, write, tmp_path):
     )  # another machine may know better
 
 
-@pytest.mark.parametrize("strategy", ["project", "random"])
-def test_people_get_what_a_machine_abstained_on_while_it_goes_on(label, write, tmp_path, strategy):
+def test_people_get_what_a_machine_abstained_on_while_it_goes_on(label, write, tmp_path):
     folder = make_project(tmp_path / "shared", 12, labelled=2, strategy="margin")
     body = f"""
 from parbals_label.store.store import Store
@@ -120,7 +119,7 @@ with open(Path(__file__).with_suffix(".seen"), "a") as log:
     log.write(json.dumps(seen) + "\\n")
 for item in got: say(item, None if int(item["id"]) % 2 else "ham")
 """
-    found = label(write(body), folder=folder, batch_size=3, strategy=strategy)
+    found = label(write(body), folder=folder, batch_size=3)
     seen = [json.loads(line) for line in (tmp_path / "annotator.seen").read_text().splitlines()]
     assert len(seen) == 4
     for batch in seen:  # nothing else is out, least of all what it has abstained on
@@ -135,7 +134,7 @@ def test_a_run_that_inherits_abstentions_chooses_as_often_as_it_asks(
     folder = make_project(tmp_path / "inherited", 40, labelled=4, strategy="margin")
     with Store.open(folder) as store:
         store.log("machine abstained", annotator="machine:test", positions=list(range(4, 34)))
-    found = label(write(GOOD), folder=folder, batch_size=3, strategy=strategy)
+    found = label(write(GOOD), folder=folder, batch_size=3)
     assert sorted(found.labels) == [f"{i:03d}" for i in range(34, 40)]
     assert (found.result.stored, found.result.ended) == (6, "done")
     with Store.open(folder) as store:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from parbals.cli.options import JSON
 from parbals.cli.output import progress, say
-from parbals.strategies.table import UNIFORM
 
 if TYPE_CHECKING:
     from parbals_label.machines.pace import Stop
@@ -69,13 +68,6 @@ _LONGEST_NAME = 100
     type=SECONDS,
     metavar="S",
     help="Longest silence before a retry.",
-)
-@click.option(
-    "--strategy",
-    default="project",
-    show_default=True,
-    type=click.Choice(["project", UNIFORM]),
-    help="How items are chosen: as the project does, or at random.",
 )
 @click.option(
     "--until-advised",

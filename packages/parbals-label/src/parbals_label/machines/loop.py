@@ -13,7 +13,6 @@ from hashlib import blake2b
 
 from parbals.errors import InputError, ParbalsError, ProjectError
 from parbals.files import locked
-from parbals.strategies.table import UNIFORM
 
 from parbals_label.machines.asking import Asked, Asking
 from parbals_label.machines.json_lines import Reply
@@ -42,14 +41,13 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Rules:
-    """How a run goes on and when it ends; ``strategy`` is the 'project' 's own or 'random'."""
+    """How a run goes on and when it ends."""
 
     batch_size: int = 20
     budget: int | None = None
     rate: int | None = None
     retries: int = 3
     timeout: float = 120.0
-    strategy: str = "project"
     until_advised: bool = False
     ask_again: bool = False
     first_wait: float = 1.0
@@ -190,7 +188,6 @@ class _Run:
                 fewer=True,
                 annotator=self.name,
                 expires=moment() + self.rules.lease_seconds,
-                strategy=UNIFORM if self.rules.strategy == UNIFORM else None,
                 leave_out=self._passed,
             )
         except NothingFreeError:
