@@ -112,7 +112,7 @@ def sigmoid_means(
 def label_evidence(
     mean: Float[Array, "*n"],
     variance: Float[Array, "*n"],
-    sign: Float[Array, "*n"] | float,
+    sign: Float[Array, "..."] | float,
     xp: ModuleType = np,
 ) -> tuple[Float[Array, "*n"], Float[Array, "*n"], Float[Array, "*n"]]:
     """ln Z, d ln Z / dm and -d² ln Z / dm² of Z = E[σ(sign · f)], f ~ N(mean, variance); sign ±1.

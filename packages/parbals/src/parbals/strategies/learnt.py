@@ -108,6 +108,7 @@ def _evidence(
     return slope, np.maximum(curvature, 0.0)
 
 
+@np.errstate(invalid="ignore")  # as in the surface
 def seen_by(
     rows: Rows,
     points: Rows,

@@ -175,6 +175,8 @@ def whitened_rows_of(surface: Surface, whitened: Float[Array, "n d"]) -> Rows:
     return _within(surface.basis, surface.location, surface.roots, whitened)
 
 
+# Small float32 products of some BLAS raise the flag on finite numbers.
+@np.errstate(invalid="ignore")
 def _within(
     basis: Float[Array, "d r"],
     location: Float[Array, "r A"],
@@ -189,6 +191,7 @@ def _within(
     return Rows(across, factor, (inside @ location).T, variance)
 
 
+@np.errstate(invalid="ignore")
 def covariance(one: Rows, other: Rows) -> Float[Array, "A n m"]:
     """cov(f_a(x), f_a(x')) of all x of the one and all x' of the other."""
     return one.across @ other.across.T + one.factor @ other.factor.swapaxes(1, 2)
