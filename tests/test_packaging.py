@@ -22,8 +22,6 @@ PROJECTS = {
 }
 RECIPE = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8"))
 OUTPUTS = {output["package"]["name"]: output for output in RECIPE["outputs"]}
-LEAVING = {"modal", "modAL", "rich", "skops", "torch"}
-"""What these are for is on its way out of the packages."""
 IMPORTED = {"PIL": "pillow", "skactiveml": "scikit-activeml", "sklearn": "scikit-learn"}
 IMPORTED |= {"distributed": "dask", "starlette": "fastapi"}
 """Modules whose distribution has another name, or brings them along."""
@@ -97,7 +95,7 @@ def test_what_is_named_to_install_can_be_installed():
     known = PROJECTS["parbals"]["project"]["optional-dependencies"]
     for file in files:
         for extra in re.findall(r"parbals\[([a-z-]+)\]", file.read_text("utf-8")):
-            assert extra in known or extra in LEAVING, f"{file}: {extra}"
+            assert extra in known, f"{file}: {extra}"
 
 
 @pytest.mark.parametrize("name", PROJECTS)
@@ -118,7 +116,7 @@ def test_what_a_package_imports_it_asks_for(name):
                     [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 )
                 missing = {imported.split(".")[0] for imported in names if imported} - known
-                assert missing <= LEAVING, f"{path}: {missing}"
+                assert not missing, f"{path}: {missing}"
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,7 @@ def test_the_bench_tells_its_metrics_and_records_the_same(tmp_path):
     data = SimpleNamespace(
         name="made up",
         classes=("a", "b"),
+        positive=None,
         **{"X_pool": X[:30], "y_pool": Y[:30], "X_target_source": X},
         **{"X_test": X[30:], "y_test": Y[30:]},
     )

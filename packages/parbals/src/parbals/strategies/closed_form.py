@@ -9,7 +9,8 @@ from parbals.posterior.closed.channels import Channels
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import closed_bald
 from parbals.shapes import Array, Float
-from parbals.strategies.backends import Module, chosen_backend
+from parbals.strategies.backends import chosen_backend
+from parbals.strategies.backends.base import Module
 from parbals.strategies.distributed import DistributedRows, PoolFeatures, each_row
 from parbals.strategies.problem import GaussianView
 from parbals.strategies.surface import Score, Surface, surface_of, walk_operations

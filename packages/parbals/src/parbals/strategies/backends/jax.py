@@ -25,7 +25,7 @@ from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.machine import several_threads
 from parbals.scores.gaussian import Covariances, probs_and_gains
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends import Places, PoolRows
+from parbals.strategies.backends.base import Places, PoolRows
 from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.learnt import Learnt, seen_by
 from parbals.strategies.surface import (

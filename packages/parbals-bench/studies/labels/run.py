@@ -7,7 +7,7 @@ differences are the largest of any probability over 2,000 other rows: of one mor
 fit, of the sweeps for many to the usual ones under the same prior, and of the prior that a part of
 the labels gives to the one that all give (the last two up to 5,000 labels).
 
-    python packages/parbals-bench/studies/labels.py [n ...]
+    studies labels [n ...]      # by default 1,000, 5,000 and 20,000 labels; prints a table
 """
 
 import sys
@@ -92,7 +92,3 @@ def main():
     for n in sizes:
         for n_classes in (2, 4):
             row(n, n_classes)
-
-
-if __name__ == "__main__":
-    main()
