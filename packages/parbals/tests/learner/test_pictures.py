@@ -65,10 +65,12 @@ def active():
     return made
 
 
-def test_the_picture_shows_the_state_and_the_last_batch(active):
+def test_the_picture_shows_state_curve_map_and_the_last_batch(active):
     reader = read(active._repr_html_())
     assert "30 of 300 labelled, 12 out" in reader.text
     assert active.reports[-1].advice in reader.text
+    assert "expected error" in reader.text
+    assert "measured error" in reader.text
     assert "Last batch: 12 items (the first 10)" in reader.text
     first = active.pending[0]
     assert first in reader.text
@@ -80,7 +82,10 @@ def test_the_picture_shows_the_state_and_the_last_batch(active):
 def test_nothing_in_it_can_run_or_be_fetched(active):
     reader = read(active._repr_html_())
     assert BAD in reader.text  # shown, not run
-    assert reader.tags <= {"div", "b", "span", "table", "tr", "th", "td"}
+    assert reader.tags <= {
+        *("div", "b", "span", "svg", "text", "path", "circle", "rect", "polygon", "polyline"),
+        *("table", "tr", "th", "td"),
+    }
     names = {name for name, _ in reader.attributes}
     assert not {name for name in names if name.startswith("on") or name in ("href", "src")}
     assert "url(" not in active._repr_html_()

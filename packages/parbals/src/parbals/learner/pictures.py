@@ -1,4 +1,4 @@
-"""A learner in a notebook: where it stands as HTML, and in pictures as a matplotlib figure.
+"""Pictures of a learner: where it stands as HTML for a notebook, and as a matplotlib figure.
 
 The HTML has no scripts, no styles of its own and nothing from elsewhere. Whatever came from the
 user (names, labels) is escaped. Nothing is computed but what is seen: a model where the last batch
@@ -19,13 +19,14 @@ from parbals.learner.state import State
 from parbals.randomness import derive_generator
 from parbals.strategies.table import STRATEGIES
 from parbals.types import Batch, Estimate
-from parbals.wording import why_words
+from parbals.wording import percent, why_words
 
 __all__ = ["Seen", "as_figure", "as_html"]
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#767676")
 """Okabe and Ito's, which the colour-blind can tell apart; further classes begin again."""
 _POINTS, _ITEMS = 600, 10  # of the map, and of the last batch, that are drawn
+_WIDTH, _HEIGHT, _EDGE = 320, 220, 34
 _GREY = "#9a9a9a"
 _LONGEST = 60
 
@@ -126,17 +127,101 @@ def as_figure(seen: Seen) -> Any:
 
 
 def as_html(seen: Seen) -> str:
-    """The state and the last batch."""
-    chips = "".join(
-        f'<span style="margin-right:14px;white-space:nowrap">{_text(label)} <b>{count:,}</b></span>'
-        for label, count in seen.state.class_balance().items()
+    """The state, the curve beside the map, and the last batch."""
+    pictures = "".join(
+        f'<div style="margin:6px 18px 6px 0">{picture}</div>'
+        for picture in (_curve(seen), _map(seen))
+        if picture
     )
-    told = seen.reports[-1].advice if seen.reports else "report() shows how good the model is."
+    row = f'<div style="display:flex;flex-wrap:wrap">{pictures}</div>'
     return (
         '<div style="font-size:13px;line-height:1.45;max-width:700px">'
-        f"<div><b>{seen.title}</b></div><div>{chips}</div><div>{_text(told, 1_000)}</div>"
-        f"{_last(seen)}</div>"
+        f"{_state(seen)}{row}{_last(seen)}</div>"
     )
+
+
+def _state(seen: Seen) -> str:
+    chips = "".join(
+        '<span style="margin-right:14px;white-space:nowrap"><svg width="10" height="10">'
+        f'<circle cx="5" cy="5" r="4.5" fill="{_COLOURS[number % len(_COLOURS)]}"/></svg> '
+        f"{_text(label)} <b>{count:,}</b></span>"
+        for number, (label, count) in enumerate(seen.state.class_balance().items())
+    )
+    advice = f"<div>{_text(seen.reports[-1].advice, 1_000)}</div>" if seen.reports else ""
+    return f"<div><b>{seen.title}</b></div><div>{chips}</div>{advice}"
+
+
+def _svg(title: str, *parts: str) -> str:
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="{title}" font-size="11" fill="currentColor">'
+        f'<text x="{_EDGE}" y="14" font-weight="600">{title}</text>{"".join(parts)}</svg>'
+    )
+
+
+def _curve(seen: Seen) -> str:
+    """Error against labels, with the interval as a band."""
+    curves = seen.curves
+    if not curves:
+        return (
+            '<div style="opacity:.7">report() shows how good the model is, and draws it here.</div>'
+        )
+    every = [point for points, *_ in curves for point in points]
+    most, highest = max(n for n, _ in every), max(e.high for _, e in every)
+    # A wide first interval must not press the curve flat: what is above the picture is cut.
+    top = max(min(highest, 2.5 * max(e.mean for _, e in every)), 0.02)
+    width, height, low = _WIDTH - _EDGE - 8, _HEIGHT - 56, 24
+
+    def at(n: float, value: float) -> str:
+        x, y = _EDGE + width * n / max(most, 1), low + height * (1.0 - min(value, top) / top)
+        return f"{x:.1f},{y:.1f}"
+
+    parts = [
+        f'<path d="M{at(0, top)} V{low + height} H{_EDGE + width}" fill="none" stroke="{_GREY}"/>',
+        f'<text x="{_EDGE - 4}" y="{low + 8}" text-anchor="end">{percent(top)}</text>',
+        f'<text x="{_EDGE - 4}" y="{low + height}" text-anchor="end">0</text>',
+        f'<text x="{_EDGE + width}" y="{low + height + 14}" text-anchor="end">{most:,} '
+        "labels</text>",
+    ]
+    for place, (points, colour, name) in enumerate(curves):
+        band = [at(n, e.high) for n, e in points] + [at(n, e.low) for n, e in reversed(points)]
+        parts.append(f'<polygon points="{" ".join(band)}" fill="{colour}" opacity=".15"/>')
+        if len(points) == 1:  # a band has no width yet
+            ends = f'points="{band[0]} {band[1]}" stroke="{colour}"'
+            parts.append(f'<polyline {ends} stroke-width="2" opacity=".4"/>')
+        path = " ".join(at(n, e.mean) for n, e in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        for n, e in points:
+            x, y = at(n, e.mean).split(",")
+            parts.append(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{colour}"/>')
+        start = _EDGE + 100 * place
+        parts.append(f'<text x="{start}" y="{_HEIGHT - 4}" fill="{colour}">{name} error</text>')
+    return _svg("Error", *parts)
+
+
+def _map(seen: Seen) -> str:
+    places, classes, is_out = seen.map()
+    if not len(places):
+        return ""
+    x = 12 + (places[:, 0] + 1.0) * 0.5 * (_WIDTH - 24)
+    y = 30 + (1.0 - places[:, 1]) * 0.5 * (_HEIGHT - 44)
+
+    def circle(place: int, size: float, style: str) -> str:
+        return f'<circle cx="{x[place]:.1f}" cy="{y[place]:.1f}" r="{size}" {style}/>'
+
+    parts = [
+        f'<rect x="2" y="20" width="{_WIDTH - 4}" height="{_HEIGHT - 24}" rx="4" fill="none" '
+        f'stroke="{_GREY}" opacity="0.5"/>'
+    ]
+    for place in np.argsort(classes >= 0, kind="stable").tolist():  # labelled ones on top
+        number = int(classes[place])
+        if number < 0:
+            parts.append(circle(place, 1.5, f'fill="{_GREY}" opacity="0.55"'))
+        else:
+            parts.append(circle(place, 3.5, f'fill="{_COLOURS[number % len(_COLOURS)]}"'))
+    for place in np.flatnonzero(is_out).tolist():
+        parts.append(circle(place, 6, 'fill="none" stroke="currentColor"'))
+    return _svg("The pool; rings: the last batch", *parts)
 
 
 def _last(seen: Seen) -> str:
