@@ -46,14 +46,12 @@ def test_choosing_alone_tells_nobody(tmp_path):
 
 
 def test_the_bench_tells_its_metrics_and_records_the_same(tmp_path):
-    from types import SimpleNamespace
-
+    from parbals_bench.datasets.base import Data
     from parbals_bench.run.single import run_one
 
-    data = SimpleNamespace(
+    data = Data(
         name="made up",
         classes=("a", "b"),
-        positive=None,
         **{"X_pool": X[:30], "y_pool": Y[:30], "X_target_source": X},
         **{"X_test": X[30:], "y_test": Y[30:]},
     )

@@ -1,18 +1,14 @@
 """What the results say, in sentences computed from them."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from parbals_bench.report.results import Results
 from parbals_bench.report.tasks import OURS, SEQUENTIAL, dataset_title
-
-if TYPE_CHECKING:
-    from parbals_bench.report.results import Results
 
 __all__ = ["headlines"]
 
 
-def headlines(results: "Results") -> list[str]:
+def headlines(results: Results) -> list[str]:
     """A few sentences, the most important first; only what the results can bear."""
     sentences = [*_places(results), *_saved(results), *_weakness(results)]
     sentences += [*_one_at_a_time(results), *_universes(results)]
@@ -26,7 +22,7 @@ def headlines(results: "Results") -> list[str]:
     return sentences
 
 
-def _places(results: "Results") -> list[str]:
+def _places(results: Results) -> list[str]:
     sentences = []
     for kind, board in results.leaderboards.items():
         first = board[0]
@@ -40,7 +36,7 @@ def _places(results: "Results") -> list[str]:
     return sentences
 
 
-def _saved(results: "Results") -> list[str]:
+def _saved(results: Results) -> list[str]:
     shares = results.shares_saved.get(OURS)
     if not shares:
         return []
@@ -52,7 +48,7 @@ def _saved(results: "Results") -> list[str]:
     ]
 
 
-def _weakness(results: "Results") -> list[str]:
+def _weakness(results: Results) -> list[str]:
     """Where ParBaLS EPIG is beaten for certain, and by which strategy."""
     losses = []
     for task in results.main_tasks:
@@ -69,7 +65,7 @@ def _weakness(results: "Results") -> list[str]:
     return [f"{OURS.title} is beaten by {', '.join(worst)}{more}."]
 
 
-def _one_at_a_time(results: "Results") -> list[str]:
+def _one_at_a_time(results: Results) -> list[str]:
     gaps = results.batch_gaps
     if OURS not in gaps:
         return []
@@ -85,7 +81,7 @@ def _one_at_a_time(results: "Results") -> list[str]:
     ]
 
 
-def _universes(results: "Results") -> list[str]:
+def _universes(results: Results) -> list[str]:
     spreads = []
     for table in results.tables[results.metric.key]:
         if table.variants_of == OURS.strategy:
@@ -100,7 +96,7 @@ def _universes(results: "Results") -> list[str]:
     ]
 
 
-def _published(results: "Results") -> list[str]:
+def _published(results: Results) -> list[str]:
     """By dataset: where the features are not the paper's, no agreement is to be expected."""
     verdicts: dict[str, list[bool]] = {}
     for row in results.agreements:

@@ -9,6 +9,7 @@ from pathlib import Path
 from parbals.errors import InputError
 from parbals.files import whole_file
 
+from parbals_bench.report.headlines import headlines
 from parbals_bench.report.plots import inline_svg, to_png, to_svg
 from parbals_bench.report.results import ONE_AT_A_TIME, ONE_VS_ALL, SAVED, Results
 from parbals_bench.report.tables import Table, to_html, to_latex, to_markdown
@@ -122,7 +123,7 @@ def _header(results: Results) -> str:
             (sum(record.run.budget.total for record in records), "labels given"),
         )
     )
-    sentences = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in results.headlines)
+    sentences = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in headlines(results))
     paper = '<a href="#paper">Beside the paper</a>' if results.agreement_tables else ""
     saved = '<a href="#saved">Labels saved</a>' if results.savings_tables else ""
     time = '<a href="#time">Run time</a>' if results.times_tables else ""

@@ -10,7 +10,6 @@ from itertools import groupby
 import numpy as np
 from matplotlib.figure import Figure
 
-from parbals_bench.report.headlines import headlines
 from parbals_bench.report.paper import Agreement, agreements
 from parbals_bench.report.plots import Curve, curve_figure, savings_figure
 from parbals_bench.report.stats import LabelsSaved, Place, labels_saved, leaderboard
@@ -146,10 +145,6 @@ class Results:
                         gap = end - task.final(SEQUENTIAL, self.metric.key, seeds)
                         gaps.setdefault(line, []).append((task, gap))
         return gaps
-
-    @cached_property
-    def headlines(self) -> list[str]:
-        return headlines(self)
 
     @cached_property
     def notes(self) -> list[tuple[str, str]]:
