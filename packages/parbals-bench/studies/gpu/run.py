@@ -75,7 +75,9 @@ def measure_batches() -> list[dict]:
     """Every size in a process of its own, which alone tells the peak of its memory."""
     rows = []
     for size in SIZES:
-        said = in_fresh_process(f"import json, gpu; print(json.dumps(gpu.measure_size(*{size})))")
+        said = in_fresh_process(
+            f"import json, gpu.run as gpu; print(json.dumps(gpu.measure_size(*{size})))"
+        )
         rows.append(json.loads(said.splitlines()[-1]))
         print(said, end="", flush=True)
     return rows
@@ -161,7 +163,7 @@ def measure_compiling() -> list[dict]:
     rows = []
     for n_classes in (2, 4, 10):
         program = (
-            "import time, gpu, jax\n"
+            "import time, gpu.run as gpu, jax\n"
             "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)\n"
             "jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)\n"
             f"parts = gpu.made({n_classes}, 10_000)\n"
