@@ -204,16 +204,13 @@ def bin_edges(known: np.ndarray, n_bins: int) -> np.ndarray:
     return np.unique(np.where(edges == values[-1], values[-2], edges))
 
 
-def bin_labels(
-    name: str, edges: Sequence[float] | np.ndarray, *, edge_is_above: bool = False
-) -> list[str]:
-    """What each bin of a column holds; with ``edge_is_above`` bins are [e₀, e₁) and so on."""
+def bin_labels(name: str, edges: Sequence[float] | np.ndarray) -> list[str]:
+    """What each bin of a column holds: bins are (e₀, e₁] and so on."""
     shown = [f"{edge:g}" for edge in edges]
     if not shown:
         return [f"{name} is there"]
-    below, above, after = ("<", "≥", "≤") if edge_is_above else ("≤", ">", "<")
-    between = [f"{low} {after} {name} {below} {high}" for low, high in pairwise(shown)]
-    return [f"{name} {below} {shown[0]}", *between, f"{name} {above} {shown[-1]}"]
+    between = [f"{low} < {name} ≤ {high}" for low, high in pairwise(shown)]
+    return [f"{name} ≤ {shown[0]}", *between, f"{name} > {shown[-1]}"]
 
 
 def _numbers(name: str, reading: str, x: np.ndarray, bins: bool) -> list[_Number | _Category]:
