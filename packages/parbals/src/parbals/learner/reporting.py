@@ -7,7 +7,7 @@ import numpy as np
 from parbals.arrays import mean_prediction
 from parbals.learner.choosing import choose_among
 from parbals.learner.numbers.audit import audit_predictions, measure
-from parbals.learner.numbers.expectation import believed_labels, estimates, temperature
+from parbals.learner.numbers.expectation import Temperature, believed_labels, estimates, temperature
 from parbals.learner.numbers.find import estimate_recall
 from parbals.learner.numbers.metric import METRICS, decide_from, decided, metric_values
 from parbals.learner.numbers.report import Estimate, Report
@@ -15,10 +15,10 @@ from parbals.learner.state import State
 from parbals.machine import several_threads
 from parbals.randomness import derive_generator
 from parbals.strategies.lookahead import expected_gain
-from parbals.strategies.table import DEFAULT
+from parbals.strategies.table import DEFAULT, UNIFORM
 from parbals.validate import check_weights
 
-__all__ = ["make_report"]
+__all__ = ["make_report", "model_temperature"]
 
 _LOOKED_AHEAD = 1_000
 """The best of so many free items are worth within a few hundredths what the best of all are."""
@@ -35,7 +35,7 @@ def make_report(state: State, batch_size: int) -> Report:
     if model is not None:
         samples = model.sample_proba(targets)
         weights = check_weights(model.sample_weights, samples.shape[1])
-        heat = temperature(model, *audit_predictions(state, model))
+        heat = model_temperature(state, model)
         stakes = setup.stakes(model)
         decisions = decided(mean_prediction(samples, weights), stakes)
         generator = derive_generator(setup.seed, "report")
@@ -65,6 +65,12 @@ def make_report(state: State, batch_size: int) -> Report:
         expected_metric=judged,
         decide_from=threshold,
     )
+
+
+def model_temperature(state: State, model: Any) -> Temperature:
+    """How far a state's model is to be believed: by labels left out of it, and by the audit."""
+    chosen = state.setup.strategy != UNIFORM
+    return temperature(state.left_out(model), audit_predictions(state, model), chosen=chosen)
 
 
 def _next_gain(

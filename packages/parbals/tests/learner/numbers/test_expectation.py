@@ -21,6 +21,14 @@ def fitted(X, y, n_classes, scale, inference="ep"):
     )
 
 
+NONE = (np.zeros((0, 2)), np.zeros(0, int))
+
+
+def heat_of(model, random=NONE, *, chosen=False):
+    places, probs = model.gaussian.left_out()
+    return temperature((probs, model.gaussian.labels[places]), random, chosen=chosen)
+
+
 def test_the_mean_error_is_one_minus_the_mean_confidence():
     samples = np.random.default_rng(0).dirichlet(np.ones(3), (50, 40))
     error, log_loss = estimates(samples, np.full(40, 1 / 40), np.random.default_rng(0))
@@ -47,14 +55,35 @@ def test_a_temperature_makes_it_that_of_sharpened_predictions(degree):
     assert widths[0] < widths[1]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_what_is_left_out_is_nearly_what_a_fit_without_the_label_says(n_classes):
-    X, y = drawn(40, n_classes, 1.5)
-    found = fitted(X, y, n_classes, 1.5).gaussian.left_out()
-    for i in range(4):
+@pytest.mark.parametrize(("n_classes", "n_features"), [(2, 4), (7, 20), (4, 60)])
+def test_what_is_left_out_is_what_a_fit_without_the_label_says(n_classes, n_features):
+    """Also what all labels say together: a label that is half left out flatters the model."""
+    X, y = drawn(40, n_classes, 1.0, n_features=n_features)
+    posterior = fitted(X, y, n_classes, 1.0).gaussian
+    places, found = posterior.left_out()
+    without = np.empty_like(found)
+    for row, i in zip(without, places, strict=True):
         rest = np.arange(40) != i
-        without = fitted(X[rest], y[rest], n_classes, 1.5).predict_proba(X[i : i + 1])[0]
-        np.testing.assert_allclose(found[i], without, atol=0.03)
+        start = posterior.start_for(posterior.X[rest], y[rest])
+        fit = posterior._refitted(posterior.X[rest], y[rest], *start)
+        row[:] = fit.predict_proba(posterior.X[i : i + 1])[0]
+    np.testing.assert_allclose(found, without, atol=0.02)
+    scores = [np.log(probs[np.arange(40), y[places]]).mean() for probs in (found, without)]
+    assert scores[0] == pytest.approx(scores[1], abs=0.01)
+    degrees = [temperature((probs, y[places]), NONE, chosen=False) for probs in (found, without)]
+    assert np.log(degrees[0].degree / degrees[1].degree) == pytest.approx(0.0, abs=0.03)
+
+
+@pytest.mark.parametrize("n_classes", [3])
+def test_of_thousands_of_labels_some_are_left_out_by_a_fit_without_them(n_classes, monkeypatch):
+    monkeypatch.setattr("parbals.posterior.closed.classes.MANY", 50)
+    monkeypatch.setattr("parbals.posterior.closed.classes._LEFT_OUT", 10)
+    X, y = drawn(60, n_classes, 1.5)
+    places, found = fitted(X, y, n_classes, 1.5).gaussian.left_out()
+    rest = np.setdiff1d(np.arange(60), places)
+    without = fitted(X[rest], y[rest], n_classes, 1.5).predict_proba(X[places])
+    assert len(places) == 10
+    np.testing.assert_allclose(found, without, atol=2e-3)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -62,7 +91,7 @@ def test_a_model_that_is_right_is_left_alone_and_others_are_corrected(n_classes)
     degrees = {}
     for scale in (0.1, 1.5, 15.0):  # of the prior; labels come from 1.5
         found = [
-            temperature(fitted(*drawn(60, n_classes, 1.5, seed), n_classes, scale)).degree
+            heat_of(fitted(*drawn(60, n_classes, 1.5, seed), n_classes, scale)).degree
             for seed in range(6)
         ]
         degrees[scale] = np.exp(np.mean(np.log(found)))
@@ -71,12 +100,31 @@ def test_a_model_that_is_right_is_left_alone_and_others_are_corrected(n_classes)
     assert degrees[15.0] > degrees[1.5]
 
 
-def test_without_labels_or_cavities_it_is_one():
-    model = LogisticModel(50, 1.0, "ep", classes=np.arange(2), random_state=0)
-    assert temperature(model.fit_prior(3)) == Temperature()
-    X, y = drawn(30, 2, 1.0)
-    assert temperature(fitted(X, y, 2, 1.0, "laplace")) == Temperature()
-    assert temperature(object()) == Temperature()
+def test_without_labels_it_is_one():
+    assert temperature(NONE, NONE, chosen=True) == Temperature()
+
+
+def test_labels_that_were_chosen_say_less_of_the_rest():
+    model = fitted(*drawn(60, 2, 1.5), 2, 1.5)
+    drawn_ones, chosen_ones = heat_of(model), heat_of(model, chosen=True)
+    assert chosen_ones.degree == drawn_ones.degree
+    assert chosen_ones.deviation > np.hypot(drawn_ones.deviation, 0.2)
+
+
+@pytest.mark.parametrize("inference", ["auto", "laplace"])
+def test_models_that_leave_nothing_out_themselves_are_fitted_to_folds(inference):
+    """Trees know their labels by heart and expect no error; what they say of others is wrong."""
+    from sklearn.ensemble import BaggingClassifier
+
+    X, y = drawn(200, 2, 1.0)
+    own = BaggingClassifier(n_estimators=10, random_state=0) if inference == "auto" else None
+    learner = parbals.ActiveLearner(
+        X, [0, 1], random_state=0, model=own, inference=inference, strategy="random"
+    )
+    learner.tell(np.arange(80), y[:80])
+    expected = learner.report().expected_error
+    real = np.mean(learner.predict(X) != y)
+    assert expected.low <= real <= expected.high
 
 
 def test_a_few_labels_that_happen_to_be_right_prove_little():
@@ -84,7 +132,7 @@ def test_a_few_labels_that_happen_to_be_right_prove_little():
     X = np.array([-3.0, -2.5, -2.0, 2.0, 2.5, 3.0])[:, None]
     y = np.array([0, 0, 0, 1, 1, 1])
     model = fitted(X, y, 2, "auto")
-    assert temperature(model).degree > 0.2
+    assert heat_of(model).degree > 0.2
     learner = parbals.ActiveLearner(X, [0, 1], random_state=0)
     learner.tell(np.arange(6), y)
     assert learner.report(1).expected_error.mean > 0.005
@@ -93,16 +141,15 @@ def test_a_few_labels_that_happen_to_be_right_prove_little():
 def test_random_items_that_the_model_has_not_learnt_from_have_the_last_word():
     X, y = drawn(40, 2, 1.5)
     model = fitted(X, y, 2, 1.5)
-    own = temperature(model)
-    assert temperature(model, np.zeros((0, 2)), np.zeros(0, int)) == own
+    own = heat_of(model)
     generator = np.random.default_rng(1)
     probs = generator.dirichlet(np.ones(2), 4_000)
     labels = (generator.random(4_000) < sharpened(probs, 2.0)[:, 1]).astype(int)
-    few, many = (temperature(model, probs[:n], labels[:n]) for n in (10, 4_000))
+    few, many = (heat_of(model, (probs[:n], labels[:n])) for n in (10, 4_000))
     assert many.degree == pytest.approx(2.0, rel=0.1)
     assert many.deviation < few.deviation
     assert min(own.degree, 2.0) <= few.degree <= max(own.degree, 2.0) * 1.3
-    assert temperature(object(), probs, labels).degree == pytest.approx(2.0, rel=0.1)
+    assert temperature(NONE, (probs, labels), chosen=True).degree == pytest.approx(2.0, rel=0.1)
 
 
 def test_an_audit_corrects_what_chosen_labels_make_the_model_expect():

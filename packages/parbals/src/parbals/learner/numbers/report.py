@@ -212,10 +212,14 @@ class Goal:
 
 @dataclass(frozen=True)
 class GoalPart:
-    """How far one part of a goal is: a ``share`` from 0 to 1, and the same in words."""
+    """How far one part of a goal is: a ``share`` from 0 to 1, and the same in words.
+
+    ``is_expected``: the model expects that it is reached, and nobody has measured it.
+    """
 
     share: float
     sentence: str
+    is_expected: bool = False
 
     @property
     def is_reached(self) -> bool:
@@ -242,8 +246,8 @@ class Advice:
 def goal_parts(goal: Goal | None, n_labelled: int, report: Report | None) -> list[GoalPart]:
     """How far the goal is.
 
-    An error counts with the upper end of its interval: the measured one, or without an audit the
-    one that the model expects.
+    An error counts with the upper end of its interval. What the model expects, however good, is
+    never the whole way: only an audit shows that an error is reached.
     """
     parts = []
     if goal is not None and goal.labels is not None:
@@ -252,11 +256,13 @@ def goal_parts(goal: Goal | None, n_labelled: int, report: Report | None) -> lis
     if goal is not None and goal.error is not None:
         share, sentence = 0.0, f"an error below {percent(goal.error)}"
         error, source = _error(report)
+        is_below = error is not None and error.high < goal.error  # the goal itself is not below it
         if error is not None:
-            # The goal itself is not below the goal.
-            share = 1.0 if error.high < goal.error else min(0.99, goal.error / error.high)
+            share = min(0.99, goal.error / max(error.high, 1e-9))
             sentence += f"; {source} {percent(error.mean)}, at most {percent(error.high)}"
-        parts.append(GoalPart(share, sentence))
+        if is_below and source == "measured":
+            share = 1.0
+        parts.append(GoalPart(share, sentence, is_below and source != "measured"))
     return parts
 
 
@@ -266,8 +272,12 @@ def advice(goal: Goal | None, n_labelled: int, report: Report | None) -> Advice:
     if parts and all(part.is_reached for part in parts):
         error, source = _error(report)
         known = "" if error is None else f" The {source} error is {percent(error.mean)}."
-        unsure = " Only an audit would measure it." if known and source != "measured" else ""
-        return Advice(True, True, f"Your goal is reached.{known}{unsure}")
+        return Advice(True, True, f"Your goal is reached.{known}")
+    if parts and all(part.is_reached or part.is_expected for part in parts):
+        sentence = (
+            "The model expects to have reached your goal; an audit of 60 labels would show it."
+        )
+        return Advice(False, False, sentence)
     if report is None:
         sentence = "Go on: a first estimate appears once the model has learnt from a few labels."
         return Advice(False, False, sentence)

@@ -18,6 +18,7 @@ A sweep takes each site out (the cavity), multiplies by the softmax with the mom
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
@@ -46,6 +47,7 @@ _SETTLED = 1e-2
 _LEAST = 1e-300
 _MOST_APART = 100.0
 _BLOCK = 2_048  # logits
+_LEFT_OUT = 400  # labels: a temperature is known well enough by so many
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,20 @@ class ClassesPosterior(SitePosterior):
         """(N, C) probabilities E[softmax(f)]."""
         return _probs(*self.channels.quick_marginals(X))
 
-    def left_out(self) -> Float[Array, "n C"]:
-        return _probs(*_cavities(*self.channels.marginals(self.X), self.sites))
+    def left_out(self) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
+        """Of at most 400 labels; of many, those by a fit without them."""
+        n_labels = len(self.X)
+        drawn = np.random.default_rng(n_labels).permutation(n_labels)[:_LEFT_OUT]
+        if n_labels >= MANY:
+            rest = np.sort(np.setdiff1d(np.arange(n_labels), drawn))
+            start = self.start_for(self.X[rest], self.labels[rest])
+            without = self._refitted(self.X[rest], self.labels[rest], *start)
+            return drawn, without.predict_proba(self.X[drawn])
+        f, variance = self.channels.marginals(self.X)
+        looked = self.whitening.rows(self.X) @ self.channels.basis @ self.channels.roots
+        left = _cavities(f, variance, self.sites)[1]
+        mean = _left_out_means(looked, f, variance, self.sites, drawn)
+        return drawn, _probs(mean, left[drawn])
 
     def problems(self) -> tuple[str, ...]:
         """Sites that still changed when the sweeps were used up.
@@ -198,3 +212,41 @@ def _cavities(
     f = f - f.mean(axis=1, keepdims=True)
     left = variance / np.maximum(1.0 - sites.precisions * variance, 1e-4)
     return f - left * (sites.shifts - _pull(sites.precisions, f)), left
+
+
+def _left_out_means(
+    looked: Float[Array, "C n r"],
+    f: Float[Array, "n C"],
+    variance: Float[Array, "n C"],
+    sites: Sites,
+    places: Int[Array, " m"],
+) -> Float[Array, "m C"]:
+    """Mean logits of some rows under all sites but their own, as the mean obeys W whole.
+
+    The covariances that the sweeps use leave out the second term of W, so a site taken out by them
+    leaves some of what its label said behind. Whole, the posterior's precision is H - U Uᵀ, H one
+    block a class and u_i = x_i ⊗ t_i, t_i = τ_i / √Σ_a τ_ia, so that the logits of row i have
+
+        Σ_i = diag(v_i) + P_i P_iᵀ,  P_ia = K_a[i] diag(t_a) (I - G)^-½,  G = Σ_a t_a t_aᵀ ∘ K_a,
+
+    with K_a (n, n) the covariance of rows by class a alone; the mean without site i is
+    f_i - Σ_i (I - W_i Σ_i)⁻¹ (ν_i - W_i f_i).
+
+    Args:
+        looked: rows times the root of each class's covariance: K_a = looked_a looked_aᵀ.
+    """
+    precisions, unit = sites.precisions, np.eye(f.shape[1])
+    t = precisions / np.sqrt(np.maximum(precisions.sum(axis=1, keepdims=True), _LEAST))
+    scaled = looked * t.T[:, :, None]
+    lower = np.linalg.cholesky(np.eye(len(f)) - sum(part @ part.T for part in scaled))
+    parts = np.empty((len(looked), len(places), len(f)))
+    for a, part in enumerate(looked):
+        parts[a] = solve_triangular(lower, scaled[a] @ part[places].T, lower=True).T
+    covariance = np.einsum("ain,bin->iab", parts, parts, optimize=True)
+    covariance += variance[places, :, None] * unit
+    here = t[places]
+    weights = precisions[places, :, None] * unit - here[:, :, None] * here[:, None, :]
+    unexplained = (sites.shifts - _pull(precisions, f))[places, :, None]
+    change = covariance @ np.linalg.solve(unit - weights @ covariance, unexplained)
+    mean = f[places] - change[:, :, 0]
+    return mean - mean.mean(axis=1, keepdims=True)

@@ -47,8 +47,10 @@ class GaussianPosterior(SitePosterior):
         mean, variance = self.channels.quick_marginals(X)
         return _two_classes(mean[:, 0], variance[:, 0])
 
-    def left_out(self) -> Float[Array, "n C"]:
-        return _two_classes(*cavities(*self.marginals(self.X), self.sites))
+    def left_out(self) -> tuple[Int[Array, " n"], Float[Array, "n C"]]:
+        """Of every label, its cavity's."""
+        probs = _two_classes(*cavities(*self.marginals(self.X), self.sites))
+        return np.arange(len(probs)), probs
 
     def problems(self) -> tuple[str, ...]:
         return self._unsettled(_SETTLED)

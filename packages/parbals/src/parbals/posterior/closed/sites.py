@@ -151,8 +151,8 @@ class SitePosterior(ABC):
         """(N, C) probabilities of design rows X (N, d)."""
 
     @abstractmethod
-    def left_out(self) -> Float[Array, "n C"]:
-        """(n, C) probabilities of every labelled row by all labels but its own, its cavity's."""
+    def left_out(self) -> tuple[Int[Array, " m"], Float[Array, "m C"]]:
+        """Some labels' places (m,), and their rows' probabilities (m, C) by all labels but them."""
 
     @abstractmethod
     def problems(self) -> tuple[str, ...]:
