@@ -13,10 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["NAMES", "load"]
+__all__ = ["NAMES", "load", "made"]
 
 NAMES = ("sms-spam", "breast-cancer", "digits", "ag-news", "cifar10", "airline", "credit-card")
-MOST = 16_000
+OTHER_LABELS = {
+    "airline-class": "Class",
+    "airline-boarding": "Online boarding",
+    "airline-kind": "Type of Travel",
+    "airline-age": "Age",
+}
+"""The airline's passengers with another column to foretell: three, six, four and seven classes."""
+DIGITS = ("digits-ink", "digits-odd")
+"""Twenty classes, each digit with little or much ink; and two."""
+MOST, MOST_OTHERS = 16_000, 6_000
 
 
 def main() -> int:
@@ -29,7 +38,7 @@ def main() -> int:
     if given.data is not None:
         os.environ["PARBALS_DATA"] = str(given.data)
     given.folder.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
+    for name in (*NAMES, *OTHER_LABELS, *DIGITS):
         X, y = _rows(name)
         np.savez_compressed(given.folder / f"{name}.npz", X=X, y=y)
         print(name, X.shape, int(y.max()) + 1, "classes", flush=True)
@@ -56,6 +65,10 @@ def _rows(name: str) -> tuple[np.ndarray, np.ndarray]:
     if file.exists():
         with np.load(file) as stored:
             return stored["X"], stored["y"]
+    if name in OTHER_LABELS:
+        return _passengers(OTHER_LABELS[name])
+    if name in DIGITS:
+        return _digits(name)
     from parbals_bench.datasets.table import load_dataset
 
     data = load_dataset(name)
@@ -63,3 +76,61 @@ def _rows(name: str) -> tuple[np.ndarray, np.ndarray]:
     y = np.concatenate([data.y_pool, data.y_test])
     drawn = np.random.default_rng(0).permutation(len(X))[:MOST]
     return X[drawn].astype(np.float16), y[drawn].astype(np.int8)
+
+
+def _passengers(label: str) -> tuple[np.ndarray, np.ndarray]:
+    """Standardised columns of the airline's passengers, and another column's classes."""
+    import pandas as pd
+
+    frame = pd.read_csv(Path(os.environ.get("PARBALS_DATA", ".")) / "airline" / "train.csv.gz")
+    frame = frame.dropna().sample(MOST_OTHERS, random_state=0).drop(columns=["Unnamed: 0", "id"])
+    classes = frame[label]
+    if label == "Age":
+        classes = pd.qcut(classes, 7, labels=False)
+    if label == "Type of Travel":
+        classes = frame.pop("Customer Type") + ", " + classes
+    columns = pd.get_dummies(frame.drop(columns=[label]), dtype=float)
+    rows = ((columns - columns.mean()) / columns.std()).to_numpy()
+    return rows.astype(np.float16), np.unique(classes, return_inverse=True)[1].astype(np.int8)
+
+
+def _digits(name: str) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    ink = X.sum(axis=1)
+    median = np.array([np.median(ink[y == digit]) for digit in range(10)])
+    labels = y % 2 if name == "digits-odd" else 2 * y + (ink > median[y])
+    return (X / 16.0).astype(np.float16), labels.astype(np.int8)
+
+
+@cache
+def made(name: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows of no real thing, as :func:`load` has them: what the model is right and wrong about."""
+    from sklearn.datasets import make_classification
+
+    generator, n_rows = np.random.default_rng(5), MOST_OTHERS
+    if name == "made-seven":  # some labels wrong
+        terms = {"n_informative": 12, "n_redundant": 4, "flip_y": 0.05, "random_state": 3}
+        X, y = make_classification(
+            n_rows, 20, n_classes=7, n_clusters_per_class=1, class_sep=1.5, **terms
+        )
+    elif name == "made-clusters":  # two clusters a class
+        terms = {"n_informative": 15, "n_redundant": 5, "flip_y": 0.02, "random_state": 4}
+        X, y = make_classification(
+            n_rows, 30, n_classes=6, n_clusters_per_class=2, class_sep=1.5, **terms
+        )
+    elif name == "made-twenty":  # heavy tails
+        centres = 0.9 * generator.standard_normal((20, 50))
+        y = generator.integers(20, size=n_rows)
+        X = centres[y] + generator.standard_t(4, (n_rows, 50))
+    elif name == "made-product":  # what no line can tell
+        X = generator.standard_normal((n_rows, 15))
+        logit = 2.0 * X[:, 0] + 1.5 * X[:, 1] * X[:, 2] + X[:, 3]
+        y = generator.logistic(size=n_rows) < logit
+    else:  # the model itself
+        X = generator.standard_normal((n_rows, 40))
+        logits = X @ (0.5 * generator.standard_normal((40, 4)))
+        y = np.argmax(logits + generator.gumbel(size=logits.shape), axis=1)
+    y = np.asarray(y, np.int64)
+    return X.astype(np.float32), y, int(y.max()) + 1
