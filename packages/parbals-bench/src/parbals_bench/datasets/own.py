@@ -11,7 +11,7 @@ from parbals.errors import InputError, LabelError
 from parbals.features.table import TableEncoding
 from parbals.validate import check_choice
 from parbals_label.readers.items import classes_in, plan_items
-from parbals_label.readers.numbers import numeric_features
+from parbals_label.readers.numbers import array_features
 from parbals_label.readers.numpy_files import open_npz
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
@@ -123,7 +123,7 @@ def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) 
     if len(kept) < len(items):
         left_out = f"{len(items) - len(kept):,} rows of {source.name}"
         notes.append(f"{left_out} have no label and were left out")
-    matrix = None if source.features is None else numeric_features(source)[kept]
+    matrix = None if source.features is None else array_features(source)[kept]
     return _Rows([items[row][1] for row in kept], matrix, np.array(list(told.values()), np.int64))
 
 

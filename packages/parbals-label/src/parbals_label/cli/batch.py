@@ -85,7 +85,7 @@ def next_(
         try:
             if number != expected and out is None:  # another command came in between
                 check_destination(folder, path, force=force)
-            write_batch_csv(path, rows, store.settings.columns, store.classes)
+            write_batch_csv(path, rows, store.settings.columns)
         except InputError as error:
             raise InputError(
                 f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "
@@ -155,15 +155,12 @@ def tell(
     """
     from parbals_label.project.batch_files import positions_of_answers
     from parbals_label.project.summary import goal_of, newer_answers, report_lines
-    from parbals_label.readers.answers import ToolRow, read_answers, tool_answers
+    from parbals_label.readers.answers import read_answers
     from parbals_label.store.records import Submission, SubmitResult
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
-        answers = tool_answers(file, store.classes, store.former_classes)
-        if answers is None:
-            filled = read_answers(file, store.classes, former=store.former_classes)
-            answers = [ToolRow(*row, None) for row in filled]
+        answers = read_answers(file, store.classes, store.former_classes)
         positions = positions_of_answers(store, answers, file.name)
         given: dict[str, list[Submission]] = {}
         for position, answer in zip(positions, answers, strict=True):

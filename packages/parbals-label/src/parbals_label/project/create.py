@@ -97,9 +97,7 @@ def create_project(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
     how = encode_with or Options()
-    source = open_source(
-        data, encoding=encoding, split=split, verify_images=not how.skip_bad, names=names
-    )
+    source = open_source(data, encoding=encoding, split=split, names=names)
     plan = _plan(source, roles, None if encoder == AUTO else encoder, classes or [])
     known, columns = plan.encoder, plan.columns
     # Before a million rows are read: is the encoder there, and does it read what it will be given?

@@ -5,8 +5,6 @@ which takes numbers as they are, and ``table``, which reads numbers, categories,
 with gaps. Whatever grows with the number of items lies in files, not in memory.
 """
 
-import hashlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -17,11 +15,9 @@ import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.files import cache_folder
 
-from parbals_label.encoders.base import Encoder, Kind, Options, slug
-from parbals_label.encoders.embedding import Progress, embed
-from parbals_label.encoders.row_file import sidecar_path
+from parbals_label.encoders.base import Encoder, Kind, Options
+from parbals_label.encoders.embedding import Embedded, Progress, embed
 from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
 from parbals_label.project.features import COLUMNS, TABLE, store_features
@@ -45,8 +41,6 @@ __all__ = [
 _LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
 about this length. A table beside them gets it too, so that neither drowns the other."""
-_FORGOTTEN_AFTER = 30 * 24 * 3600
-"""Seconds after which the rows of an interrupted run are removed: a month."""
 _LEARN_FROM = 20_000
 """Rows from which a table's bins and values are learnt: memory must not grow with the items."""
 
@@ -87,7 +81,7 @@ class Encoded:
 
     features: np.ndarray
     unreadable: tuple[int, ...] = ()
-    cached: Path | None = None
+    made: Embedded | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -95,9 +89,8 @@ class Encoded:
         return int(self.features.shape[1])
 
     def forget(self) -> None:
-        if self.cached is not None:
-            for path in (self.cached, sidecar_path(self.cached)):
-                path.unlink(missing_ok=True)
+        if self.made is not None:
+            self.made.forget()
 
 
 def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encoder | None:
@@ -189,8 +182,7 @@ def _encode_columns(
     """What the encoder makes of its columns.
 
     Rows have length 3 on the average. Those of encoders that are not ``reduced`` already are first
-    brought to 99 % of their variance by PCA; they are written to parbals' cache, where an
-    interrupted run finds them again.
+    brought to 99 % of their variance by PCA.
     """
     encoder, columns = recipe.encoder, recipe.columns
     if encoder is None:
@@ -199,15 +191,9 @@ def _encode_columns(
     encoder.fit(contents, n_items)
     if encoder.reduced:
         return Encoded(_reduced(encoder, contents, n_items, workspace, progress))
-    # The same data, encoded again: where an interrupted run, or one that was refused, goes on.
-    parts = [encoder.model, str(recipe.base.resolve()), str(n_items), *columns]
-    key = hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
-    target = cache_folder() / "embeddings" / f"{slug(recipe.name)[:60]}-{key}.npy"
-    _sweep(target.parent)
-    made = embed(encoder, recipe.name, contents, n_items, target, recipe.options, progress=progress)
-    unreadable = tuple(row for row, _ in made.skipped)
-    rows = np.load(target, mmap_mode="r", allow_pickle=False)
-    return Encoded(reduced_rows(rows, _LENGTH, workspace, unreadable), unreadable, target)
+    made = embed(encoder, recipe.name, contents, n_items, recipe.options, workspace, progress)
+    unreadable = tuple(bad.row for bad in made.skipped)
+    return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
 
 
 def contents_of(
@@ -274,13 +260,6 @@ def number_of(value: Any, name: str, column: str) -> float:
             "the column out, or correct the data and make the project again."
         )
     return number
-
-
-def _sweep(folder: Path) -> None:
-    """Rows of projects that were given up: nobody came back for them in a month."""
-    for path in folder.glob("*.npy*") if folder.is_dir() else ():
-        if path.stat().st_mtime < time.time() - _FORGOTTEN_AFTER:
-            path.unlink(missing_ok=True)
 
 
 def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncoding:

@@ -63,9 +63,7 @@ def add_items(
     """
     settings, how = store.settings, encode_with or Options()
     n_before, old = store.n_items, settings.features
-    source = open_source(
-        data, encoding=encoding, split=split, verify_images=not how.skip_bad, names=names
-    )
+    source = open_source(data, encoding=encoding, split=split, names=names)
     notes = [*source.notes, *_check_columns(source, settings)]
     encoder = (
         None

@@ -36,26 +36,18 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _is_argilla(record: Mapping[str, Any]) -> bool:
-    """The nested objects of version 2 (fields, responses) or of version 1 (inputs, annotation)."""
-    if isinstance(record.get("fields"), Mapping):
-        return "responses" in record or "suggestions" in record
-    return "annotation" in record and "prediction" in record
+    """The nested objects of version 2."""
+    is_nested = isinstance(record.get("fields"), Mapping)
+    return is_nested and ("responses" in record or "suggestions" in record)
 
 
 def _read_argilla(record: Mapping[str, Any]) -> Annotated:
     """The fields with the metadata beside them, and the submitted responses."""
     name = record.get("id")
-    if isinstance(record.get("fields"), Mapping):
-        content = {**_mapping(record.get("metadata")), **record["fields"]}
-        labels = _responses(record.get("responses"))
-    else:
-        inputs = record.get("inputs")
-        shown = inputs if isinstance(inputs, Mapping) else {"text": record.get("text", inputs)}
-        content = {**_mapping(record.get("metadata")), **shown}
-        label, who = record.get("annotation"), record.get("annotation_agent")
-        given = label[0] if isinstance(label, list) and len(label) == 1 else label
-        labels = [(str(who) if who else None, given)] if isinstance(given, str) else []
-    return Annotated(None if name is None else str(name), content, labels)
+    content = {**_mapping(record.get("metadata")), **record["fields"]}
+    return Annotated(
+        None if name is None else str(name), content, _responses(record.get("responses"))
+    )
 
 
 def _responses(value: Any) -> list[tuple[str | None, str]]:
