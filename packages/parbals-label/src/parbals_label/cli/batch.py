@@ -10,12 +10,9 @@ from parbals.cli.output import progress, say
 if TYPE_CHECKING:
     from parbals_label.store.store import Store
 
-from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT, about, ticking
+from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT
 
 __all__ = ["next_", "tell"]
-
-_LONG = 10.0
-"""Seconds that are worth a warning."""
 
 
 @click.command("next")
@@ -105,25 +102,20 @@ def next_(
 
 
 def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
-    """The batch's number and notes; a long wait is announced, and a quick batch offered."""
+    """The batch's number and notes."""
     from parbals.errors import InputError
 
-    from parbals_label.project.quick import quick_batch, seconds_to_choose
-
     if quick:
+        from parbals_label.project.quick import quick_batch
+
         number = quick_batch(store, n_items, queued=False)
         if number is None:
             raise InputError("No item is free: every one is labelled, out or passed.")
         return number, []
     from parbals_label.project.engine import choose_batch
 
-    expected = seconds_to_choose(store, n_items)
-    if expected is not None and expected > _LONG:
-        click.echo(
-            f"Choosing takes about {about(expected)}, as last time; --quick chooses at once.",
-            err=True,
-        )
-    with progress() as show, ticking(show, "choosing", expected):
+    with progress() as show:
+        show("choosing")
         number, batch = choose_batch(store, n_items)
     return number, list(batch.notes)
 

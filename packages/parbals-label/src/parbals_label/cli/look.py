@@ -7,7 +7,7 @@ import click
 from parbals.cli.options import JSON
 from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import FOLDER, FORCE, VERBOSE, Share
+from parbals_label.cli.options import FOLDER, FORCE, Share
 
 __all__ = ["export", "salvage", "status"]
 
@@ -25,7 +25,7 @@ _TOOLS = ("label-studio", "prodigy", "argilla", "huggingface")
     help="May I stop? Exit code 0 where the audit certifies with 95 % confidence an error below "
     "this (5% or 0.05), 4 where it does not yet.",
 )
-@VERBOSE
+@click.option("--verbose", is_flag=True, help="Also name strategies, and give losses in nats.")
 @JSON
 @click.pass_context
 def status(

@@ -9,7 +9,7 @@ and that is said. Columns of a table are read again from the project's items as 
 texts or images they were moved and scaled as a whole.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -213,15 +213,13 @@ def open_new_items(
     data: Path,
     *,
     id_column: str | None = None,
-    encoding: str | None = None,
-    split: str | None = None,
-    names: list[str] | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> NewItems:
     """New data, if they hold what the project's features are made of; else one sentence why not.
 
     Items are named by ``id_column``, by default by a column ``id``, else by their numbers.
     """
-    source = open_source(data, encoding=encoding, split=split, names=names)
+    source = open_source(data, **(reading or {}))
     settings = store.settings
     if (settings.encoder or GIVEN) == GIVEN:
         width = settings.features.shape[1] if settings.features else 0

@@ -19,7 +19,7 @@ from parbals_label.project.features import features_of, load_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.store import Store
 
-__all__ = ["QUICK_BATCH", "START", "quick_batch", "seconds_to_choose"]
+__all__ = ["QUICK_BATCH", "START", "quick_batch"]
 
 START = "k-means"
 """What chose the first items, beside the names of strategies."""
@@ -59,14 +59,6 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
         return store.record_batch(strategy, store.settings.seed, rows, remembered, queued=queued)
     except TakenError:  # somebody else has just taken all of them
         return None
-
-
-def seconds_to_choose(store: Store, n: int) -> float | None:
-    """About how long ``n`` items by the project's strategy take, by the latest batch of its own."""
-    for record in reversed(store.batches()):
-        if record.strategy == store.settings.strategy and "seconds" in record.settings:
-            return float(record.settings["seconds"]) * max(1.0, n / len(record.items))
-    return None
 
 
 def _choose(store: Store, free: np.ndarray, n: int) -> tuple[str, np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ def open_source(
     *,
     encoding: str | None = None,
     split: str | None = None,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (),
 ) -> Source:
     """Open a file or folder; its rows are read, and checked, when walked.
 
@@ -42,7 +42,7 @@ def open_source(
     lines have the same number of tabs.
     """
     path = Path(path)
-    named = None if names is None else ",".join(names)
+    named = ",".join(names) or None
     if path.is_dir():
         _only_for("a text file", encoding, path)
         _only_for("a table of text", named, path)
