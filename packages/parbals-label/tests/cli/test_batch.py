@@ -14,7 +14,6 @@ from message_data import truth
 from message_projects import ROLES, fill
 from parbals.errors import InputError, LabelError
 from parbals.strategies.table import DEFAULT
-from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parbals.errors import InputError, LabelError
-from parbals_label.project.batch_files import write_batch_csv
+from parbals_label.project.exports import write_batch_csv
 from parbals_label.readers.answers import read_answers
 from parbals_label.readers.open import open_source
 

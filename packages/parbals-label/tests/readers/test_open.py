@@ -305,7 +305,6 @@ class TestArrays:
         )
         source = open_source(tmp_path / "x.npz")
         np.testing.assert_array_equal(source.features, features)
-        assert isinstance(source.features, np.memmap) == (save is np.savez)
         assert list(plan_items(source, id_column="id", label_column="label")) == [
             ("a", {}, "no"),
             ("b", {}, None),

@@ -1,6 +1,7 @@
 """From texts or images to features: an encoder's cached array, TF-IDF, or pixels."""
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from parbals.errors import InputError
 from parbals.features.pca import float_blocks, principal
 from parbals.features.text import TextFeatures
 from parbals.files import replacing
-from parbals_label.encoders.base import Options, slug
+from parbals_label.encoders.base import Options
 from parbals_label.encoders.embedding import BadRow, UnreadableError, embed
 from parbals_label.encoders.table import load_encoder
 
@@ -74,9 +75,14 @@ def reduced(matrices: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarr
     return features
 
 
+def _slug(encoder: str) -> str:
+    """An encoder's name as it stands in the names of files."""
+    return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")
+
+
 def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:
     def first(stem: str) -> Path | None:
-        names = (f"{slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
+        names = (f"{_slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
         return next((folder / name for name in names if (folder / name).is_file()), None)
 
     return [first(stem) for stem in stems]
@@ -187,7 +193,7 @@ def embed_parts(
 
 
 def _cache_name(encoder: str, stem: str) -> str:
-    return f"{slug(encoder)}_{stem}.npy"
+    return f"{_slug(encoder)}_{stem}.npy"
 
 
 def _how_to_choose(name: str, folder: Path, features: str) -> str:

@@ -60,8 +60,7 @@ def next_(
     """
     from parbals.errors import InputError
 
-    from parbals_label.project.batch_files import write_batch_csv
-    from parbals_label.project.exports import check_destination
+    from parbals_label.project.exports import check_destination, write_batch_csv
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
@@ -145,7 +144,7 @@ def tell(
       parbals tell spam batch.csv
       parbals tell spam batch.csv --annotator kim --revise
     """
-    from parbals_label.project.batch_files import positions_of_answers
+    from parbals_label.project.exports import positions_of_answers
     from parbals_label.project.summary import goal_of, newer_answers, report_lines
     from parbals_label.readers.answers import read_answers
     from parbals_label.store.records import Submission, SubmitResult

@@ -1,6 +1,5 @@
 """What an encoder is, and what the table knows of it before it is loaded."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-__all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options", "slug"]
+__all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options"]
 
 Kind = Literal["text", "image"]
 
@@ -85,8 +84,3 @@ class Entry:
     load: Callable[[str, Options], Encoder]
     kind: Kind | None
     summary: str
-
-
-def slug(encoder: str) -> str:
-    """An encoder's name as it stands in the names of files."""
-    return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")

@@ -20,8 +20,7 @@ from parbals_label.project.features import load_features
 from parbals_label.project.media import image_column
 from parbals_label.project.summary import export_columns, export_records, stakes_of
 from parbals_label.readers.cells import cell_text
-from parbals_label.readers.label_studio import ANNOTATORS, ITEM, PROJECT
-from parbals_label.readers.tools import COPIES
+from parbals_label.readers.tools import ANNOTATORS, COPIES, ITEM, PROJECT
 from parbals_label.store.records import Item
 from parbals_label.store.store import Store
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from parbals.errors import InputError
 
 from parbals_label.readers.encoding import (
+    GUESS,
     LIMIT,
     NUL,
     UndecodableError,
@@ -158,7 +159,8 @@ def _look(
             error = fault
         if isinstance(error, UndecodableError):
             raise error
-        if encoding is None or delimiter == "\t":  # to the end: is all of it what it seems to be?
+        # To the end: is all of it what it seems to be?
+        if encoding in (None, GUESS) or delimiter == "\t":
             try:
                 with suppress(csv.Error):  # the walk reports a line that is too long
                     for _ in counted:
