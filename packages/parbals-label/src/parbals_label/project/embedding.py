@@ -34,7 +34,7 @@ __all__ = [
     "fit_table",
     "item_pairs",
     "make_features",
-    "number_of",
+    "numbers_of",
     "open_encoder",
 ]
 
@@ -186,11 +186,18 @@ def _encode_columns(
     """
     encoder, columns = recipe.encoder, recipe.columns
     if encoder is None:
-        return Encoded(_numbers(items, n_items, columns, workspace, progress))
+        rows = _made_rows(
+            items, n_items, lambda part: numbers_of(part, columns), workspace, progress, "<f8"
+        )
+        return Encoded(standardised_rows(rows, workspace))
     contents = contents_of(items, columns, recipe.base, encoder.kind)
     encoder.fit(contents, n_items)
     if encoder.reduced:
-        return Encoded(_reduced(encoder, contents, n_items, workspace, progress))
+
+        def make(part: list[tuple[str, Any]]) -> np.ndarray:
+            return _LENGTH * encoder.encode([encoder.prepare(item) for _, item in part])
+
+        return Encoded(_made_rows(contents, n_items, make, workspace, progress))
     made = embed(encoder, recipe.name, contents, n_items, recipe.options, workspace, progress)
     unreadable = tuple(bad.row for bad in made.skipped)
     return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
@@ -213,43 +220,36 @@ def contents_of(
     return texts if kind == "text" else images
 
 
-def _reduced(
-    encoder: Encoder,
-    contents: Any,
+def _made_rows(
+    items: Callable[[], Iterator[tuple[str, Any]]],
     n_items: int,
+    make: Callable[[list[tuple[str, Any]]], np.ndarray],
     workspace: Path | None,
     progress: Progress,
+    dtype: str = "<f4",
 ) -> np.ndarray:
-    """Rows of an encoder that learns from the items itself, of length 3 on the average."""
-    walk, done = contents(), 0
-    rows = None
-    while block := [encoder.prepare(item) for _, item in islice(walk, ROWS)]:
-        codes = encoder.encode(block)
-        rows = scratch((n_items, codes.shape[1]), workspace) if rows is None else rows
-        rows[done : done + len(block)] = _LENGTH * codes
+    """Rows (N, D) in a file: what ``make`` makes of some thousand (name, item) at a time."""
+    walk, done, rows = items(), 0, None
+    while part := list(islice(walk, ROWS)):
+        made = make(part)
+        rows = scratch((n_items, made.shape[1]), workspace, dtype) if rows is None else rows
+        rows[done : done + len(part)] = made
         release_pages(rows)
-        done += len(block)
+        done += len(part)
         progress("encoding", done, n_items)
     if rows is None:
         raise InputError("There are no items to encode.")
     return rows
 
 
-def _numbers(
-    items: Items, n_items: int, columns: Sequence[str], workspace: Path | None, progress: Progress
-) -> np.ndarray:
-    """Numbers as they are, each column scaled to mean 0 and deviation 1."""
-    rows = scratch((n_items, len(columns)), workspace, "<f8")
-    for done, (name, content) in enumerate(items()):
-        if done % ROWS == 0:
-            progress("encoding", done, n_items)
-            release_pages(rows)
-        for place, column in enumerate(columns):
-            rows[done, place] = number_of(content.get(column), name, column)
-    return standardised_rows(rows, workspace)
+def numbers_of(items: Iterable[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> np.ndarray:
+    """(n, D) float64: columns of numbers as they are."""
+    return np.array(
+        [[_number(cells.get(column), name, column) for column in columns] for name, cells in items]
+    )
 
 
-def number_of(value: Any, name: str, column: str) -> float:
+def _number(value: Any, name: str, column: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -278,14 +278,11 @@ def _encode_table(
 ) -> Encoded:
     """Features (N, D) float32 in a file, and what is to be said about the columns."""
     encoding = fit_table(items, n_items, columns)
-    rows = scratch((n_items, encoding.width), workspace)
-    walk, done = items(), 0
-    while part := [content for _, content in islice(walk, ROWS)]:
-        rows[done : done + len(part)] = encoding.transform(columns_of(part, columns))
-        release_pages(rows)
-        done += len(part)
-        progress("encoding", done, n_items)
-    return Encoded(rows, notes=encoding.notes)
+
+    def make(part: list[tuple[str, Any]]) -> np.ndarray:
+        return encoding.transform(columns_of((content for _, content in part), columns))
+
+    return Encoded(_made_rows(items, n_items, make, workspace, progress), notes=encoding.notes)
 
 
 def _beside(encoded: np.ndarray, table: np.ndarray, workspace: Path | None) -> np.ndarray:

@@ -28,7 +28,7 @@ from parbals_label.project.embedding import (
     contents_of,
     fit_table,
     item_pairs,
-    number_of,
+    numbers_of,
     open_encoder,
 )
 from parbals_label.project.engine import learner_of
@@ -119,9 +119,7 @@ class FittedFeatures:
 
     def _encoder_rows(self, items: Sequence[Item], base: Path) -> np.ndarray:
         if self.encoder is None:
-            return np.array(
-                [[number_of(cells.get(x), name, x) for x in self.columns] for name, cells in items]
-            )
+            return numbers_of(items, self.columns)
         prepared = []
         for name, content in contents_of(
             lambda: iter(items), self.columns, base, self.encoder.kind
