@@ -31,10 +31,9 @@ class TestRound:
         assert "90 % interval" in status
         for words in ("nats", "parbals-epig", "ou can stop"):
             assert words not in output + status
-        more = run("status", project, "--verbose")
-        assert "1 batches, strategy parbals-epig, judged by accuracy" in more
-        assert "labelled items were chosen by: nobody 6, parbals-epig 6" in more
-        assert " nats\n" in more
+        more = json.loads(run("status", project, "--json"))
+        assert (more["batches"], more["strategy"]) == (1, "parbals-epig")
+        assert more["chosen_by"] == {"": 6, "parbals-epig": 6}
         run("export", project, "--out", "out.csv")
         with open(tmp_path / "out.csv", newline="", encoding="utf-8-sig") as file:
             rows = {row["id"]: row for row in csv.DictReader(file)}

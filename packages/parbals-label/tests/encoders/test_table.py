@@ -13,7 +13,6 @@ from parbals_label.encoders import (
     all_encoders,
     embed,
     load_encoder,
-    table,
 )
 from parbals_label.encoders.table import PREFIXES
 
@@ -89,14 +88,6 @@ def test_a_missing_package_is_named_with_its_command(name, monkeypatch):
         load_encoder(name)
     assert name in str(caught.value)
     assert command in str(caught.value)
-
-
-def test_the_encoder_of_the_example_package_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(table, "_other_entries", dict)
-    with pytest.raises(
-        MissingDependencyError, match=r"lite0 .*: pip install \./examples/parbals-encoders$"
-    ):
-        load_encoder("efficientnet-lite0")
 
 
 def test_images_need_pillow(monkeypatch, tmp_path):

@@ -34,7 +34,6 @@ __all__ = ["next_", "tell"]
 @click.option(
     "--quick", is_flag=True, help="Choose at once: what the latest predictions are least sure of."
 )
-@click.option("--verbose", is_flag=True, help="Also say how the search for them went.")
 @FORCE
 @JSON
 def next_(
@@ -43,7 +42,6 @@ def next_(
     out: Path | None,
     again: int | None,
     quick: bool,
-    verbose: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -94,9 +92,7 @@ def next_(
     say(
         as_json,
         {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
-        "\n".join(
-            [f"{text}then: parbals tell {folder} {path}", *measure, *(notes if verbose else [])]
-        ),
+        "\n".join([f"{text}then: parbals tell {folder} {path}", *measure]),
     )
 
 

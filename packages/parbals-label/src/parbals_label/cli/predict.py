@@ -60,12 +60,7 @@ def predict(
       parbals predict pets more-photos/ --out predicted.jsonl
     """
     from parbals_label.project.exports import check_destination, write_export
-    from parbals_label.project.predict import (
-        open_new_items,
-        predicted_columns,
-        predictions,
-        trained_learner,
-    )
+    from parbals_label.project.predict import open_new_items, predictions, trained_learner
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store, progress() as show:
@@ -78,7 +73,7 @@ def predict(
             out,
             predictions(learner, new, with_audit=with_audit),
             _FORMATS.get(out.suffix.lower(), "csv"),
-            predicted_columns(store.classes),
+            ["id", "predicted", *(f"p_{label}" for label in store.classes)],
         )
     if str(out) != "-":
         n_labels = len(learner.labelled)

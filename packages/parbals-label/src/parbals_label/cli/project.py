@@ -131,8 +131,6 @@ def init(
 
     from parbals_label.encoders.table import better_encoder
     from parbals_label.project.create import Roles, create_project
-    from parbals_label.project.summary import rare_class_hint
-    from parbals_label.store.store import Store
 
     strategy = strategy or DEFAULT
     strategy_named(strategy)
@@ -164,8 +162,6 @@ def init(
     if encoder in (None, "auto") and (better := better_encoder(made.encoder, folder)):
         named += f"\n{better}"
     by = f"{made.encoder} and table" if made.table_columns else made.encoder
-    with Store.open(folder, read_only=True) as store:
-        named += f"\n{hint}" if (hint := rare_class_hint(store)) else ""
     say(
         as_json,
         {name.removeprefix("n_"): value for name, value in asdict(made).items()},

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from parbals.errors import InputError, MissingDependencyError
+from parbals.errors import InputError
 from parbals.plugins import load_entry, loadable_entries, other_entries
 
 from parbals_label.encoders import huggingface, plain, sentences
@@ -30,7 +30,6 @@ AUTO = "auto"
 """Asks for :func:`default_encoder`."""
 
 _GROUP = "parbals.encoders"
-_EXAMPLE = "efficientnet-lite0"
 _THEIRS = (Entry, "encoder", "parbals_label.encoders.Entry")
 
 ENCODERS: dict[str, Entry] = {
@@ -86,11 +85,6 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
     others = _other_entries()
     if name in others:
         return load_entry(others[name], *_THEIRS), name
-    if name == _EXAMPLE:
-        raise MissingDependencyError(
-            f"The encoder {name} is in the example package parbals-encoders; install it from "
-            "parbals' source code with: pip install ./examples/parbals-encoders"
-        )
     known = [*ENCODERS, *(f"{key}:NAME" for key in PREFIXES), *others, *others_known]
     raise InputError(f"There is no encoder {name!r}; choose one of: {', '.join(known)}.")
 

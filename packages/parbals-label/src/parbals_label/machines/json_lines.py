@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from parbals_label.readers.cells import plain_text
 from parbals_label.readers.source import short
 from parbals_label.store.records import Item
 
@@ -130,11 +131,10 @@ def _comment(value: Any, item: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise BadLine(f"its comment {short(value)} is not text", item)
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise BadLine(
-            "its comment holds NUL or half of a surrogate pair, which cannot be stored", item
-        )
-    value = value.strip()
+    try:
+        value = plain_text(value).strip()
+    except ValueError as error:
+        raise BadLine(f"its comment {error}", item) from None
     return (value if len(value) <= MAX_COMMENT else value[: MAX_COMMENT - 1] + "…") or None
 
 

@@ -7,9 +7,7 @@ import csv
 import io
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -32,8 +30,6 @@ __all__ = [
 ]
 
 FORMATS = ("csv", "jsonl", "parquet")
-_SLICE = 4_096
-_INT64 = 1 << 63
 
 
 def check_destination(folder: Path, path: Path, *, force: bool = False) -> None:
@@ -124,78 +120,42 @@ def _write_csv(
     return count
 
 
-def _lines(
+def _values(
     records: Iterable[Mapping[str, Any]], columns: Sequence[str]
-) -> Iterator[tuple[dict[str, Any], bytes]]:
+) -> Iterator[dict[str, Any]]:
     for number, record in enumerate(records, start=1):
-        values = {column: _value(plain_value, record, column, number) for column in columns}
-        yield values, json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        yield {column: _value(plain_value, record, column, number) for column in columns}
 
 
 def _write_jsonl(
     file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> int:
     count = 0
-    for _, line in _lines(records, columns):
-        file.write(line)
-        count += 1
+    for count, values in enumerate(_values(records, columns), start=1):
+        file.write(json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n")
     return count
 
 
 def _write_parquet(
     pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> int:
-    """Two passes over a spool on disk: one learns the type of each column, one writes slices."""
+    """All at once: only when every value was seen is the type of a column known."""
     parquet = need("pyarrow.parquet", "Writing Parquet files", "parbals[parquet]")
-    kinds: dict[str, str] = dict.fromkeys(columns, "null")
-    count = 0
-    with tempfile.TemporaryFile() as spool:
-        for values, line in _lines(records, columns):
-            spool.write(line)
-            count += 1
-            for column, value in values.items():
-                kinds[column] = _wider(kinds[column], value)
-        spool.seek(0)
-        types = {
-            "null": pa.string(),
-            "bool": pa.bool_(),
-            "int": pa.int64(),
-            "float": pa.float64(),
-            "text": pa.string(),
-        }
-        schema = pa.schema([(column, types[kinds[column]]) for column in columns])
-        with parquet.ParquetWriter(file, schema) as writer:
-            while lines := list(islice(spool, _SLICE)):
-                part = [json.loads(line) for line in lines]
-                data = {
-                    column: [_as_kind(row[column], kinds[column]) for row in part]
-                    for column in columns
-                }
-                writer.write_table(pa.table(data, schema=schema))
-    return count
+    rows = list(_values(records, columns))
+    table = {column: _column(pa, [row[column] for row in rows]) for column in columns}
+    parquet.write_table(pa.table(table), file)
+    return len(rows)
 
 
-def _wider(kind: str, value: Any) -> str:
-    """The narrowest kind that holds what the column had so far and this value."""
-    if value is None or kind == "text":
-        return kind
-    if isinstance(value, bool):
-        own = "bool"
-    elif isinstance(value, int):
-        own = "int" if -_INT64 <= value < _INT64 else "text"
-    else:
-        own = "float" if isinstance(value, float) else "text"
-    if kind in ("null", own):
-        return own
-    return "float" if {kind, own} == {"int", "float"} else "text"
-
-
-def _as_kind(value: Any, kind: str) -> Any:
-    if value is None:
-        return None
-    if kind == "text":
-        return cell_text(value)
-    return float(value) if kind == "float" else value
+def _column(pa: Any, values: list[Any]) -> Any:
+    """Values as the narrowest of boolean, integer, number and text that holds all of them."""
+    try:
+        array = pa.array(values)
+        if not pa.types.is_nested(array.type) and not pa.types.is_null(array.type):
+            return array
+    except (pa.ArrowException, OverflowError):
+        pass
+    return pa.array([None if v is None else cell_text(v) for v in values], pa.string())
 
 
 def write_batch_csv(

@@ -42,7 +42,6 @@ __all__ = [
     "FittedFeatures",
     "NewItems",
     "open_new_items",
-    "predicted_columns",
     "predictions",
     "trained_learner",
 ]
@@ -236,11 +235,6 @@ def open_new_items(
             )
     name = id_column_of(source) if id_column is None else id_column
     return NewItems(source, media_folder(data), name, FittedFeatures.of(store))
-
-
-def predicted_columns(classes: tuple[str, ...]) -> list[str]:
-    """id, the class that is decided, and one probability for each class."""
-    return ["id", "predicted", *(f"p_{label}" for label in classes)]
 
 
 def predictions(
