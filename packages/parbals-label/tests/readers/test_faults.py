@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from parbals import npy
 from parbals.errors import InputError, LabelError, MissingDependencyError
 from parbals_label.readers import arrow
-from parbals_label.readers.items import plan_items
-from parbals_label.readers.numbers import array_features, check_numbers
+from parbals_label.readers.items import check_numbers, plan_items
 from parbals_label.readers.open import open_source
 
 
@@ -237,14 +236,6 @@ class TestArrays:
     def test_arrays_that_are_no_features(self, tmp_path, array, said):
         np.save(tmp_path / "x.npy", array)
         refused(tmp_path / "x.npy", said)
-
-    @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
-    def test_a_number_that_cannot_be_used_is_found(self, tmp_path, value):
-        features = np.zeros((5_000, 3))
-        features[4_321, 1] = value
-        np.save(tmp_path / "x.npy", features)
-        with pytest.raises(InputError, match=r"x.npy, row 4322, column 2"):
-            array_features(open_source(tmp_path / "x.npy"))
 
     def test_a_truncated_npy(self, tmp_path):
         np.save(tmp_path / "x.npy", np.zeros((100, 3)))

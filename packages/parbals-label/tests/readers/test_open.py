@@ -10,7 +10,6 @@ import pytest
 from parbals.errors import InputError, LabelError
 from parbals_label.readers.cells import plain_value
 from parbals_label.readers.items import NUMBERED, classes_in, id_column_of, plan_items
-from parbals_label.readers.numbers import array_features
 from parbals_label.readers.open import open_source
 
 ROWS = [
@@ -281,18 +280,8 @@ class TestArrays:
         np.save(tmp_path / "x.npy", features)
         source = open_source(tmp_path / "x.npy")
         assert isinstance(source.features, np.memmap)
-        assert isinstance(array_features(source), np.memmap)
         np.testing.assert_array_equal(source.features, features)
         assert [item for item, _, _ in plan_items(source)] == ["1", "2", "3", "4"]
-
-    @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int64, np.uint8, bool])
-    @pytest.mark.parametrize("order", ["C", "F"])
-    def test_other_numbers_become_float32(self, tmp_path, dtype, order):
-        features = np.asarray([[0, 1, 1], [1, 0, 1]], dtype, order=order)
-        np.save(tmp_path / "x.npy", features)
-        found = array_features(open_source(tmp_path / "x.npy"))
-        assert found.dtype == np.float32
-        np.testing.assert_array_equal(found, features)
 
     @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
     def test_npz_brings_ids_labels_and_texts(self, tmp_path, save):

@@ -186,7 +186,8 @@ def embed_parts(
             file.write(json.dumps([bad._asdict() for bad in made.skipped]).encode())
         with replacing(path) as file:
             np.save(file, made.rows)
-        done.append(Made(path, *made.rows.shape, made.n_computed, made.skipped))
+        n_rows, n_features = made.rows.shape
+        done.append(Made(path, n_rows, n_features, made.n_computed, made.skipped))
     if unreadable:  # of all parts at once
         raise UnreadableError(*unreadable)
     return done

@@ -79,20 +79,18 @@ def edit(
 
     from parbals_label.store.store import Store
 
-    changes: dict[str, Any] = {}
     if strategy is not None:
         strategy_named(strategy)
-        changes["strategy"] = strategy
-    if metric is not None:
-        changes["loss"] = setting_of(metric)
-    if guidelines is not None:
-        changes["guidelines"] = _text_of(guidelines)
-    if highlight is not None:
-        changes["highlight"] = highlight
+    given = {
+        "strategy": strategy,
+        "loss": None if metric is None else setting_of(metric),
+        "guidelines": None if guidelines is None else _text_of(guidelines),
+        "highlight": highlight,
+        "answers_wanted": answers_wanted,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if find is not None:
         changes["find"] = find or None
-    if answers_wanted is not None:
-        changes["answers_wanted"] = answers_wanted
     pairs = [_pair(text) for text in renamed]
     wanted = bool(changes or pairs or added)
     with Store.open(folder, read_only=not wanted) as store:

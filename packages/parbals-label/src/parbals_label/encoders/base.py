@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,11 +12,9 @@ __all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options"]
 Kind = Literal["text", "image"]
 
 
-class Items(Protocol):
-    """Items to encode, which can be gone through more than once."""
-
-    def __call__(self) -> Iterator[tuple[str, Any]]:
-        """(name, item) in order; an item is a text, the path of an image, or its pixels."""
+Items = Callable[[], Iterator[tuple[str, Any]]]
+"""(name, item) in order, as often as it is called; an encoder's items are texts, or paths or pixels
+of images, a project's the columns of its items."""
 
 
 class BadItem(Exception):

@@ -46,8 +46,9 @@ __all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_f
 
 _PACKAGES = "torch transformers safetensors"
 _INSTALL = "parbals[encoders]"
-_CLASS_TOKEN = ("vit", "deit", "beit", "dinov2", "dinov3_vit", "vit_mae", "ijepa")
-_CLASS_TOKEN += ("dinov2_with_registers",)
+_CLASS_TOKEN = (
+    *("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "dinov3_vit", "vit_mae", "ijepa"),
+)
 _LONGEST = 512
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
@@ -147,8 +148,8 @@ def _tokenizer(folder: Path) -> Any:
             )
     except Exception as error:
         raise InputError(
-            f"{folder} has no tokenizer that can be loaded ({first_line(error)}); download the whole "
-            "model."
+            f"{folder} has no tokenizer that can be loaded ({first_line(error)}); download the "
+            "whole model."
         ) from None
 
 

@@ -26,8 +26,13 @@ from parbals_label.project.embedding import (
     open_encoder,
 )
 from parbals_label.project.features import COLUMNS, GIVEN, TABLE, store_features
-from parbals_label.readers.items import classes_in, id_column_of, plan_items
-from parbals_label.readers.numbers import check_numbers
+from parbals_label.readers.items import (
+    NUMBERED,
+    check_numbers,
+    classes_in,
+    id_column_of,
+    plan_items,
+)
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column
 from parbals_label.store.folder import FOLDER_MODE
@@ -269,7 +274,8 @@ def _fill(
     labels: list[Submission] = []
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
-        planned = plan_items(source, id_column=roles.id, label_column=roles.label, classes=classes)
+        ids = roles.id or NUMBERED
+        planned = plan_items(source, id_column=ids, label_column=roles.label, classes=classes)
         for position, (name, content, label) in enumerate(planned):
             if label is not None:
                 labels.append(Submission(position, label))

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
 
-from parbals_label.encoders.base import Encoder, Kind, Options
+from parbals_label.encoders.base import Encoder, Items, Kind, Options
 from parbals_label.encoders.embedding import Embedded, Progress, embed
 from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
@@ -25,7 +25,6 @@ from parbals_label.store.store import Store
 
 __all__ = [
     "Encoded",
-    "Items",
     "Recipe",
     "columns_of",
     "contents_of",
@@ -43,13 +42,6 @@ _LENGTH = 3.0
 about this length. A table beside them gets it too, so that neither drowns the other."""
 _LEARN_FROM = 20_000
 """Rows from which a table's bins and values are learnt: memory must not grow with the items."""
-
-
-class Items(Protocol):
-    """Items of a project, which can be gone through more than once."""
-
-    def __call__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(id, columns) of every item, in order."""
 
 
 @dataclass(frozen=True)
@@ -203,9 +195,7 @@ def _encode_columns(
     return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
 
 
-def contents_of(
-    items: Items, columns: Sequence[str], base: Path, kind: Kind
-) -> Callable[[], Iterator[tuple[str, Any]]]:
+def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind) -> Items:
     """What an encoder reads of each item, under the name a person would look for."""
 
     def texts() -> Iterator[tuple[str, Any]]:
@@ -221,7 +211,7 @@ def contents_of(
 
 
 def _made_rows(
-    items: Callable[[], Iterator[tuple[str, Any]]],
+    items: Items,
     n_items: int,
     make: Callable[[list[tuple[str, Any]]], np.ndarray],
     workspace: Path | None,

@@ -94,12 +94,8 @@ def _value(convert: Any, record: Mapping[str, Any], column: str, number: int) ->
         ) from None
 
 
-def _safe_text(value: Any) -> str:
-    return safe_cell(cell_text(value))
-
-
-def _first_text(value: Any) -> str:
-    return safe_cell(cell_text(value), is_first=True)
+def _safe_row(cells: Iterable[str]) -> list[str]:
+    return [safe_cell(cell, is_first=place == 0) for place, cell in enumerate(cells)]
 
 
 def _write_csv(
@@ -110,10 +106,9 @@ def _write_csv(
     try:
         # With this line end a lone \r in a cell is quoted, too.
         writer = csv.writer(text, lineterminator="\r\n")
-        cells = [(_safe_text if place else _first_text, name) for place, name in enumerate(columns)]
-        writer.writerow([convert(name) for convert, name in cells])
+        writer.writerow(_safe_row(columns))
         for count, record in enumerate(records, start=1):
-            writer.writerow([_value(convert, record, name, count) for convert, name in cells])
+            writer.writerow(_safe_row(_value(cell_text, record, name, count) for name in columns))
         text.flush()
     finally:
         text.detach()
@@ -131,8 +126,9 @@ def _write_jsonl(
     file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> int:
     count = 0
-    for count, values in enumerate(_values(records, columns), start=1):
+    for values in _values(records, columns):
         file.write(json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        count += 1
     return count
 
 

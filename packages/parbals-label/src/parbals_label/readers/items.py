@@ -1,20 +1,24 @@
 """Rows of a user's data become items: an id, a content and, where there is one, a label."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from parbals.errors import InputError, LabelError
 
 from parbals_label.readers.answers import Classes
 from parbals_label.readers.cells import as_text, is_missing, plain_value
 from parbals_label.readers.source import Source, check_column, short, where
 
-__all__ = ["NUMBERED", "classes_in", "id_column_of", "plan_items"]
+__all__ = ["NUMBERED", "check_numbers", "classes_in", "id_column_of", "plan_items"]
 
 MAX_CLASSES = 1_000
 NUMBERED = ""
 """In place of an id column: the rows are numbered. No column can have this name."""
 _IDS = ("id", "ID")
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+_LARGEST = float(np.finfo(np.float32).max)
 _CORRECT = 'correct it, or number the rows instead (--id "")'
 
 
@@ -151,3 +155,28 @@ def classes_in(source: Source, label_column: str) -> list[str]:
             f"{source.name}, column {label_column!r} has {what}; name the classes, at least two."
         )
     return classes
+
+
+def check_numbers(source: Source, columns: Sequence[str]) -> None:
+    """Every cell of the columns must be a number; an error names the first that is not."""
+    for column in columns:
+        check_column(source, column)
+    for number, values in source.rows():
+        for column in columns:
+            if fault := _number_fault(values[column]):
+                raise InputError(f"{where(source.name, number, column)} {fault}.")
+
+
+def _number_fault(cell: Any) -> str | None:
+    if is_missing(cell):
+        return "is empty; every row needs a number, so fill it in or leave the column out"
+    try:  # Python reads 1_0 as 10, which nobody means in a table
+        value = float("_" if isinstance(cell, str) and "_" in cell else cell)
+    except (ValueError, TypeError, OverflowError):
+        if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
+            point = cell.strip().replace(",", ".")
+            return f"is {short(cell)}, with a decimal comma; write {point}, with a point"
+        return f"is {short(cell)}, which is not a number (write 1.5, with a point and nothing else)"
+    if not abs(value) <= _LARGEST:  # nor is NaN
+        return f"is {short(cell)}; features must be finite and fit into 32 bits"
+    return None
