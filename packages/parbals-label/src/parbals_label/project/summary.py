@@ -30,7 +30,7 @@ from parbals.types import TARGETS, Stakes
 from parbals.wording import percent
 
 from parbals_label.project.consensus import Agreement, agreement, combined_labels
-from parbals_label.project.features import load_features
+from parbals_label.project.features import predictions_of
 from parbals_label.store.records import Annotator
 from parbals_label.store.store import Store
 
@@ -221,8 +221,7 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     labels = combined_labels(store.votes())
     predicted = _predicted(store)
     ours, audit = _ours(store), frozenset(store.settings.audit)
-    stored = store.settings.predictions
-    predictions = None if stored is None else load_features(store.folder, stored)
+    predictions = predictions_of(store)
     stakes = None if predictions is None else stakes_of(store, predictions)
     for item in store.iter_items():
         if labelled_only and item.position not in labels:
