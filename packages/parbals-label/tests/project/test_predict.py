@@ -133,7 +133,7 @@ class TestPredict:
         (tmp_path / "other.csv").write_text("id,text\n1,hello\n")
         (tmp_path / "rows.npy").write_bytes(b"")
         for data, why in (
-            ("other.csv", "has no column 'message'; its columns are"),
+            ("other.csv", "has no column 'message', which the project's features are made of"),
             ("rows.npy", "rows.npy"),
             ("nothing.csv", "does not exist"),
         ):

@@ -35,7 +35,7 @@ from parbals_label.project.engine import learner_of
 from parbals_label.project.features import GIVEN, TABLE, embed_advice, features_of
 from parbals_label.readers.items import id_column_of, plan_items
 from parbals_label.readers.open import open_source
-from parbals_label.readers.source import Source, check_column
+from parbals_label.readers.source import Source
 from parbals_label.store.store import Store
 
 __all__ = [
@@ -227,7 +227,12 @@ def open_new_items(
                 "features are; give an .npy or .npz file like the one that it was made from."
             )
     for column in (*settings.encoded_columns, *settings.table_columns):
-        check_column(source, column)
+        if column not in source.columns:
+            raise InputError(
+                f"{source.name} has no column {column!r}, which the project's features are made "
+                f"of; it has {', '.join(source.columns) or 'none'}. Without a header row, name its "
+                "columns: --names."
+            )
     name = id_column_of(source) if id_column is None else id_column
     return NewItems(source, media_folder(data), name, FittedFeatures.of(store))
 
