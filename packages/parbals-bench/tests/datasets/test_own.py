@@ -108,6 +108,9 @@ class TestLabelsOfArrays:
         np.savez(tmp_path / "short.npz", X=self.X, y=np.arange(49) % 3)
         with pytest.raises(InputError, match="different lengths"):
             load(tmp_path / "short.npz", label="y")
+        np.savez(tmp_path / "huge.npz", X=np.where(np.eye(50) == 1, 1e300, 0), y=np.arange(50) % 3)
+        with pytest.raises(InputError, match=r"huge\.npz, row 1, column 1 is 1e\+300"):
+            load(tmp_path / "huge.npz", label="y")
         (tmp_path / "page.npz").write_bytes(b"<html>")
         with pytest.raises(InputError, match=r"is damaged or is not an \.npz file"):
             load(tmp_path / "page.npz", label="y")

@@ -152,7 +152,7 @@ VALUES = {
 }
 PLACES = ("items", "batches", "events", "reports", "classes", "renames", "guidelines")
 READING = (
-    *(("status", "--verbose"), ("status", "--json"), ("export",), ("history",), ("log",)),
+    *(("status",), ("status", "--json"), ("export",), ("history",), ("log",)),
     *(("check",), ("backup", "backup.zip"), ("salvage", "--out", "answers.csv")),
 )
 

@@ -77,7 +77,8 @@ class TestAudit:
         said = run("next", "p", "-n", "9", "--out", "batch.csv")
         assert "of them are random ones, to measure the error." in said
         assert "of the 9 items are random ones of the audit" not in said, "that is a detail"
-        assert "items are random ones of the audit" in run("next", "p", "-n", "3", "--verbose")
+        notes = json.loads(run("next", "p", "-n", "3", "--json"))["notes"]
+        assert any("items are random ones of the audit" in note for note in notes)
         fill(tmp_path / "batch.csv")
         told = run("tell", "p", "batch.csv")
         assert "With 95 % confidence the error is below" in told

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from parbals_label.encoders import (
@@ -12,6 +11,7 @@ from parbals_label.encoders import (
     Entry,
     Options,
     embed,
+    embedding,
     load_encoder,
 )
 
@@ -60,6 +60,6 @@ def named(texts):
 if __name__ == "__main__":
     ENCODERS[NAME] = ENTRY
     encoder = load_encoder(NAME, Options(), "text")
-    encoder.pause = float(sys.argv[2])
-    path, options = Path(sys.argv[1]), Options(batch_size=4)
-    embed(encoder, NAME, named(TEXTS), len(TEXTS), path, options, block=10)
+    encoder.pause = float(sys.argv[1])
+    embedding.BLOCK = 10
+    embed(encoder, NAME, named(TEXTS), len(TEXTS), Options(batch_size=4))

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from letters import ENTRY, NAME, TEXTS, Letters
 from parbals.cli.main import parbals
-from parbals.errors import InputError, MissingDependencyError
+from parbals.errors import InputError
 from parbals_label.encoders import ENCODERS, Entry, Options, table
 from parbals_label.project.create import Roles, create_project
 from parbals_label.project.embedding import embed_project
@@ -91,7 +91,7 @@ class TestCommands:
         assert "2 " in self.run("tell", tmp_path / "p", batch, "--no-report")
         with (
             Store.open(tmp_path / "p") as store,
-            pytest.raises(MissingDependencyError, match="parbals-encoders"),
+            pytest.raises(InputError, match="There is no encoder 'efficientnet-lite0'"),
         ):
             embed_project(store, "efficientnet-lite0", None, lambda stage, done, total: None)
 

@@ -13,9 +13,7 @@ from parbals_label.encoders import (
     all_encoders,
     embed,
     load_encoder,
-    table,
 )
-from parbals_label.encoders.table import PREFIXES
 
 
 def test_unknown_names_are_answered_with_the_known_ones():
@@ -37,12 +35,10 @@ def test_an_encoder_that_reads_something_else_is_refused_before_it_is_loaded():
         load_encoder("tfidf", kind="image")
 
 
-def test_one_line_registers_an_encoder(monkeypatch, tmp_path):
+def test_one_line_registers_an_encoder(monkeypatch):
     monkeypatch.setitem(ENCODERS, NAME, ENTRY)
-    made = embed(
-        load_encoder(NAME, kind="text"), NAME, named(TEXTS), len(TEXTS), tmp_path / "rows.npy"
-    )
-    assert (made.n_rows, made.n_features) == (90, 8)
+    made = embed(load_encoder(NAME, kind="text"), NAME, named(TEXTS), len(TEXTS))
+    assert made.rows.shape == (90, 8)
 
 
 @pytest.fixture
@@ -93,14 +89,6 @@ def test_a_missing_package_is_named_with_its_command(name, monkeypatch):
     assert command in str(caught.value)
 
 
-def test_the_encoder_of_the_example_package_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(table, "_other_entries", dict)
-    with pytest.raises(
-        MissingDependencyError, match=r"lite0 .*: pip install \./examples/parbals-encoders$"
-    ):
-        load_encoder("efficientnet-lite0")
-
-
 def test_images_need_pillow(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'parbals\[images\]'"):
@@ -118,7 +106,7 @@ def test_the_table_loads_nothing_heavy():
 
 
 def test_every_line_says_what_it_is():
-    for name, entry in {**ENCODERS, **PREFIXES}.items():
+    for name, entry in ENCODERS.items():
         assert entry.summary, name
 
 

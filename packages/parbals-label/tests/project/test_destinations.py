@@ -2,7 +2,7 @@
 
 import csv
 
-import parbals_label.project.batch_files
+import parbals_label.project.exports
 import pytest
 from parbals.errors import InputError
 from parbals_label.store.store import Store
@@ -109,7 +109,7 @@ class TestBeforeItemsAreChosen:
             raise InputError("x.csv could not be written (No space left on device).")
 
         with monkeypatch.context() as patch:
-            patch.setattr(parbals_label.project.batch_files, "write_batch_csv", full)
+            patch.setattr(parbals_label.project.exports, "write_batch_csv", full)
             said = str(run("next", project, "-n", "2", "--out", "x.csv", fails=True).exception)
         assert said.startswith("x.csv could not be written")
         assert f"`parbals next {project} --again 1 --out FILE`" in said

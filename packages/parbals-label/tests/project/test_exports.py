@@ -18,8 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from parbals.errors import InputError
 from parbals.files import TEMPORARY_SUFFIX
-from parbals_label.project.batch_files import write_batch_csv
-from parbals_label.project.exports import write_export
+from parbals_label.project.exports import write_batch_csv, write_export
 from parbals_label.project.summary import export_columns, export_records
 from parbals_label.readers.cells import raw_cell, safe_cell
 from parbals_label.readers.open import open_source
@@ -86,9 +85,7 @@ class TestFormulas:
         write_export(
             tmp_path / "x.csv", [{"=h": text, "b": [text]} for text in RISKY], "csv", ["=h", "b"]
         )
-        write_batch_csv(
-            tmp_path / "y.csv", [(text, {"=h": text}) for text in RISKY], ["=h"], ["a", "b"]
-        )
+        write_batch_csv(tmp_path / "y.csv", [(text, {"=h": text}) for text in RISKY], ["=h"])
         for name in ("x.csv", "y.csv"):
             with (tmp_path / name).open(encoding="utf-8-sig", newline="") as file:
                 cells = [cell for record in csv.reader(file) for cell in record]
@@ -203,19 +200,13 @@ class TestRoundTrip:
 class TestBatch:
     def test_the_file_to_fill_in(self, tmp_path):
         content = {"text": "Grüße", "label": "old", "score": -1.5}
-        write_batch_csv(
-            tmp_path / "b.csv", [("7", content)], ["text", "label", "score"], ["a", "b"]
-        )
+        write_batch_csv(tmp_path / "b.csv", [("7", content)], ["text", "label", "score"])
         assert (
             (tmp_path / "b.csv").read_bytes().startswith(b"\xef\xbb\xbf")
         )  # or Excel shows GrÃ¼ÃŸe
         assert rows_of(tmp_path / "b.csv") == [
             {"id": "7", "text": "Grüße", "item.label": "old", "score": "-1.5", "label": ""}
         ]
-
-    def test_one_class_is_nothing_to_choose_from(self, tmp_path):
-        with pytest.raises(InputError, match="two classes"):
-            write_batch_csv(tmp_path / "b.csv", [], [], ["a"])
 
 
 class TestWholeOrNothing:

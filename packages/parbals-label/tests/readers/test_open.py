@@ -7,12 +7,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from parbals.errors import InputError, LabelError
 from parbals_label.readers.cells import plain_value
 from parbals_label.readers.items import NUMBERED, classes_in, id_column_of, plan_items
-from parbals_label.readers.numbers import feature_blocks, numeric_features
 from parbals_label.readers.open import open_source
 
 ROWS = [
@@ -283,18 +280,8 @@ class TestArrays:
         np.save(tmp_path / "x.npy", features)
         source = open_source(tmp_path / "x.npy")
         assert isinstance(source.features, np.memmap)
-        assert isinstance(numeric_features(source), np.memmap)
         np.testing.assert_array_equal(source.features, features)
         assert [item for item, _, _ in plan_items(source)] == ["1", "2", "3", "4"]
-
-    @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int64, np.uint8, bool])
-    @pytest.mark.parametrize("order", ["C", "F"])
-    def test_other_numbers_become_float32(self, tmp_path, dtype, order):
-        features = np.asarray([[0, 1, 1], [1, 0, 1]], dtype, order=order)
-        np.save(tmp_path / "x.npy", features)
-        found = numeric_features(open_source(tmp_path / "x.npy"))
-        assert found.dtype == np.float32
-        np.testing.assert_array_equal(found, features)
 
     @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
     def test_npz_brings_ids_labels_and_texts(self, tmp_path, save):
@@ -307,8 +294,7 @@ class TestArrays:
         )
         source = open_source(tmp_path / "x.npz")
         np.testing.assert_array_equal(source.features, features)
-        assert isinstance(source.features, np.memmap) == (save is np.savez)
-        assert list(plan_items(source, label_column="label")) == [
+        assert list(plan_items(source, id_column="id", label_column="label")) == [
             ("a", {}, "no"),
             ("b", {}, None),
             ("c", {}, "yes"),
@@ -322,18 +308,10 @@ class TestItems:
 
     def test_a_partly_filled_column_becomes_labels(self, tmp_path):
         source = self.source(tmp_path, "id,text,y\nu,a, spam\nv,b,\nw,c,ham\n")
-        assert list(plan_items(source, label_column="y")) == [
+        assert list(plan_items(source, id_column="id", label_column="y")) == [
             ("u", {"text": "a"}, "spam"),
             ("v", {"text": "b"}, None),
             ("w", {"text": "c"}, "ham"),
-        ]
-
-    @pytest.mark.parametrize("option", [{}, {"id_column": NUMBERED}])
-    def test_an_id_column_with_repeats_is_content_and_rows_are_counted(self, tmp_path, option):
-        source = self.source(tmp_path, "id,text\n7,a\n7,b\n")
-        assert list(plan_items(source, **option)) == [
-            ("1", {"id": "7", "text": "a"}, None),
-            ("2", {"id": "7", "text": "b"}, None),
         ]
 
     def test_rows_can_be_numbered_although_there_are_ids(self, tmp_path):
@@ -366,10 +344,6 @@ class TestItems:
         said = r"items.csv, row 5, column 'y': .* 'Spam' .* 'spam' in row 3 only .*--classes"
         with pytest.raises(LabelError, match=said):
             classes_in(self.source(tmp_path, "t,y\na,ham\nb,spam\nc,spam \nd,Spam\n"), "y")
-
-    def test_columns_can_be_left_out(self, tmp_path):
-        source = self.source(tmp_path, "text,f1,f2\na,1,2\n")
-        assert list(plan_items(source, leave_out=["f1", "f2"])) == [("1", {"text": "a"}, None)]
 
     def test_whole_numbers_are_the_same_label_with_and_without_gaps(self, tmp_path):
         source = self.source(
@@ -405,27 +379,3 @@ class TestItems:
             plan_items(self.source(tmp_path, "x,y\n1,\n"), label_column="y")
         with pytest.raises(LabelError, match="more than 1000 different labels by row 1002"):
             classes_in(self.source(tmp_path, "y\n" + "\n".join(map(str, range(2000)))), "y")
-
-    def test_columns_of_numbers(self, tmp_path):
-        source = self.source(tmp_path, "t,a,b\nx, 1.5 ,-2e3\ny,.5,+7\n")
-        np.testing.assert_array_equal(
-            numeric_features(source, ["b", "a"]), np.array([[-2000, 1.5], [7, 0.5]], np.float32)
-        )
-
-    def test_many_rows_come_in_blocks(self, tmp_path):
-        source = self.source(tmp_path, "a\n" + "\n".join(map(str, range(10_000))))
-        blocks = list(feature_blocks(source, ["a"]))
-        assert len(blocks) > 1
-        np.testing.assert_array_equal(np.concatenate(blocks)[:, 0], np.arange(10_000))
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
-)
-def test_numbers_written_by_python_are_read_exactly(tmp_path_factory, values):
-    file = tmp_path_factory.mktemp("numbers") / "x.csv"
-    file.write_text("a\n" + "".join(f"{value!r}\n" for value in values))
-    np.testing.assert_array_equal(
-        numeric_features(open_source(file), ["a"])[:, 0], np.array(values, np.float32)
-    )

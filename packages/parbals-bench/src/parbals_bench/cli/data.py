@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from parbals.cli.options import JSON, encoder_options
 from parbals.cli.output import progress, say
+
+if TYPE_CHECKING:
+    from parbals_label.encoders.embedding import BadRow
 
 __all__ = ["data"]
 
@@ -149,7 +153,7 @@ def embed(
             "rows": part.n_rows,
             "features": part.n_features,
             "computed": part.n_computed,
-            "skipped": [name for _, name in part.skipped],
+            "skipped": [bad.name for bad in part.skipped],
         }
         for part in parts
     ]
@@ -161,13 +165,13 @@ def embed(
     say(as_json, records, "\n".join(lines))
 
 
-def _left_out(skipped: Sequence[tuple[int, str]], path: Path) -> str:
+def _left_out(skipped: "Sequence[BadRow]", path: Path) -> str:
     """The names of the first few rows, and where the others are."""
     if not skipped:
         return ""
     more = len(skipped) - _NAMED
     rest = f" and {more} more, listed in {path}.json" if more > 0 else ""
-    names = ", ".join(name for _, name in skipped[:_NAMED])
+    names = ", ".join(bad.name for bad in skipped[:_NAMED])
     return f", {len(skipped)} left out: {names}{rest}"
 
 

@@ -1,8 +1,10 @@
 """From texts or images to features: an encoder's cached array, TF-IDF, or pixels."""
 
+import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,15 @@ import numpy as np
 from parbals.errors import InputError
 from parbals.features.pca import float_blocks, principal
 from parbals.features.text import TextFeatures
-from parbals_label.encoders.base import Options, slug
-from parbals_label.encoders.embedding import Embedded, UnreadableError, embed
-from parbals_label.encoders.row_file import read_sidecar
+from parbals.files import replacing
+from parbals_label.encoders.base import Options
+from parbals_label.encoders.embedding import BadRow, UnreadableError, embed
 from parbals_label.encoders.table import load_encoder
 
 from parbals_bench.datasets.base import Data, Part, Raw, halves
 from parbals_bench.datasets.files import read_matrix
 
-__all__ = ["Progress", "embed_parts", "embedded", "reduced", "tfidf_features"]
+__all__ = ["Made", "Progress", "embed_parts", "embedded", "reduced", "tfidf_features"]
 
 Progress = Callable[[str, float, float | None], None]
 """Called with a stage, how many rows are through it, and how many there are."""
@@ -73,9 +75,14 @@ def reduced(matrices: Mapping[str, np.ndarray], pool: str) -> dict[str, np.ndarr
     return features
 
 
+def _slug(encoder: str) -> str:
+    """An encoder's name as it stands in the names of files."""
+    return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")
+
+
 def _files(folder: Path, encoder: str, stems: Sequence[str]) -> list[Path | None]:
     def first(stem: str) -> Path | None:
-        names = (f"{slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
+        names = (f"{_slug(encoder)}_{stem}{ending}" for ending in _ENDINGS)
         return next((folder / name for name in names if (folder / name).is_file()), None)
 
     return [first(stem) for stem in stems]
@@ -104,6 +111,33 @@ def _automatic(raw: Raw, folder: Path, paper_encoder: str) -> tuple[str, tuple[s
     raise _no_features(raw, folder, paper_encoder)
 
 
+@dataclass(frozen=True)
+class Made:
+    """A file of features, how many of its rows were computed now, and those left out."""
+
+    path: Path
+    n_rows: int
+    n_features: int
+    n_computed: int
+    skipped: tuple[BadRow, ...]
+
+
+def _note_path(path: Path) -> Path:
+    """Beside features that were made here: which rows could not be read."""
+    return path.with_name(f"{path.name}.json")
+
+
+def _skipped_rows(path: Path) -> list[int]:
+    try:
+        return [int(bad["row"]) for bad in json.loads(_note_path(path).read_text("utf-8"))]
+    except FileNotFoundError:  # made elsewhere
+        return []
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        raise InputError(
+            f"{_note_path(path)} is damaged; delete it and {path.name}, and embed again."
+        ) from None
+
+
 def embed_parts(
     raw: Raw,
     folder: Path,
@@ -111,7 +145,7 @@ def embed_parts(
     *,
     options: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
-) -> list[Embedded]:
+) -> list[Made]:
     """Encode every part of a dataset into the file where :func:`embedded` looks for it.
 
     What is there is kept. Items that cannot be read are named when all parts are done.
@@ -129,13 +163,13 @@ def embed_parts(
                 "encode."
             )
         (there,) = _files(folder, encoder, [part.stem])
-        if there is not None and read_sidecar(there) is None:
+        if there is not None and not _note_path(there).is_file():
             raise InputError(
                 f"{there} is there already and was not made by this command; move it away first."
             )
     loaded = load_encoder(encoder, options, "text" if raw.kind == "text" else "image")
     loaded.fit(_named(raw.parts["train"]), len(raw.parts["train"].y))
-    done: list[Embedded] = []
+    done: list[Made] = []
     unreadable: list[str] = []
     for part in raw.parts.values():
         path = folder / _cache_name(encoder, part.stem)
@@ -144,18 +178,23 @@ def embed_parts(
             progress(f"{stage} {stem}", rows, total)
 
         try:
-            done.append(
-                embed(loaded, encoder, _named(part), len(part.y), path, options, progress=show)
-            )
+            made = embed(loaded, encoder, _named(part), len(part.y), options, folder, show)
         except UnreadableError as error:
             unreadable += error.clauses
+            continue
+        with replacing(_note_path(path)) as file:
+            file.write(json.dumps([bad._asdict() for bad in made.skipped]).encode())
+        with replacing(path) as file:
+            np.save(file, made.rows)
+        n_rows, n_features = made.rows.shape
+        done.append(Made(path, n_rows, n_features, made.n_computed, made.skipped))
     if unreadable:  # of all parts at once
         raise UnreadableError(*unreadable)
     return done
 
 
 def _cache_name(encoder: str, stem: str) -> str:
-    return f"{slug(encoder)}_{stem}.npy"
+    return f"{_slug(encoder)}_{stem}.npy"
 
 
 def _how_to_choose(name: str, folder: Path, features: str) -> str:
@@ -208,7 +247,7 @@ def _cached(raw: Raw, folder: Path, encoder: str) -> tuple[Raw, dict[str, np.nda
         if path is None:
             raise _no_features(raw, folder, encoder)
         X[name] = read_matrix(path, len(part.y), f"{raw.name} ({part.stem})")
-        skipped = [entry["row"] for entry in (read_sidecar(path) or {}).get("skipped", ())]
+        skipped = _skipped_rows(path)
         if skipped:
             kept = np.setdiff1d(np.arange(len(part.y)), skipped)
             parts[name], X[name] = Part(None, part.y[kept], part.stem), X[name][kept]

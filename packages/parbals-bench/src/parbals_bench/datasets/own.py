@@ -11,7 +11,6 @@ from parbals.errors import InputError, LabelError
 from parbals.features.table import TableEncoding
 from parbals.validate import check_choice
 from parbals_label.readers.items import classes_in, plan_items
-from parbals_label.readers.numbers import numeric_features
 from parbals_label.readers.numpy_files import open_npz
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source
@@ -123,8 +122,21 @@ def _labelled(source: Source, label: str, classes: list[str], notes: list[str]) 
     if len(kept) < len(items):
         left_out = f"{len(items) - len(kept):,} rows of {source.name}"
         notes.append(f"{left_out} have no label and were left out")
-    matrix = None if source.features is None else numeric_features(source)[kept]
+    matrix = None if source.features is None else _matrix(source.features, source.name)[kept]
     return _Rows([items[row][1] for row in kept], matrix, np.array(list(told.values()), np.int64))
+
+
+def _matrix(given: np.ndarray, name: str) -> np.ndarray:
+    """An array as float32 (N, D), which all of its numbers must fit into."""
+    with np.errstate(over="ignore"):
+        matrix = np.asarray(given, np.float32)
+    if len(bad := np.argwhere(~np.isfinite(matrix))):
+        row, column = (int(part) for part in bad[0])
+        raise InputError(
+            f"{name}, row {row + 1}, column {column + 1} is {given[row, column]}; features must be "
+            "finite and fit into 32 bits."
+        )
+    return matrix
 
 
 def _features(

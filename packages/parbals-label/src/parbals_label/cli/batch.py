@@ -10,12 +10,9 @@ from parbals.cli.output import progress, say
 if TYPE_CHECKING:
     from parbals_label.store.store import Store
 
-from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT, about, ticking
+from parbals_label.cli.options import FOLDER, FORCE, NO_REPORT
 
 __all__ = ["next_", "tell"]
-
-_LONG = 10.0
-"""Seconds that are worth a warning."""
 
 
 @click.command("next")
@@ -37,7 +34,6 @@ _LONG = 10.0
 @click.option(
     "--quick", is_flag=True, help="Choose at once: what the latest predictions are least sure of."
 )
-@click.option("--verbose", is_flag=True, help="Also say how the search for them went.")
 @FORCE
 @JSON
 def next_(
@@ -46,7 +42,6 @@ def next_(
     out: Path | None,
     again: int | None,
     quick: bool,
-    verbose: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -63,8 +58,7 @@ def next_(
     """
     from parbals.errors import InputError
 
-    from parbals_label.project.batch_files import write_batch_csv
-    from parbals_label.project.exports import check_destination
+    from parbals_label.project.exports import check_destination, write_batch_csv
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
@@ -85,7 +79,7 @@ def next_(
         try:
             if number != expected and out is None:  # another command came in between
                 check_destination(folder, path, force=force)
-            write_batch_csv(path, rows, store.settings.columns, store.classes)
+            write_batch_csv(path, rows, store.settings.columns)
         except InputError as error:
             raise InputError(
                 f"{error} Batch {number} is chosen and waits: `parbals next {folder} --again "
@@ -98,32 +92,25 @@ def next_(
     say(
         as_json,
         {"batch": number, "file": str(path), "ids": [name for name, _ in rows], "notes": notes},
-        "\n".join(
-            [f"{text}then: parbals tell {folder} {path}", *measure, *(notes if verbose else [])]
-        ),
+        "\n".join([f"{text}then: parbals tell {folder} {path}", *measure]),
     )
 
 
 def _choose(store: "Store", n_items: int, quick: bool) -> tuple[int, list[str]]:
-    """The batch's number and notes; a long wait is announced, and a quick batch offered."""
+    """The batch's number and notes."""
     from parbals.errors import InputError
 
-    from parbals_label.project.quick import quick_batch, seconds_to_choose
-
     if quick:
+        from parbals_label.project.quick import quick_batch
+
         number = quick_batch(store, n_items, queued=False)
         if number is None:
             raise InputError("No item is free: every one is labelled, out or passed.")
         return number, []
     from parbals_label.project.engine import choose_batch
 
-    expected = seconds_to_choose(store, n_items)
-    if expected is not None and expected > _LONG:
-        click.echo(
-            f"Choosing takes about {about(expected)}, as last time; --quick chooses at once.",
-            err=True,
-        )
-    with progress() as show, ticking(show, "choosing", expected):
+    with progress() as show:
+        show("choosing")
         number, batch = choose_batch(store, n_items)
     return number, list(batch.notes)
 
@@ -153,17 +140,14 @@ def tell(
       parbals tell spam batch.csv
       parbals tell spam batch.csv --annotator kim --revise
     """
-    from parbals_label.project.batch_files import positions_of_answers
+    from parbals_label.project.exports import positions_of_answers
     from parbals_label.project.summary import goal_of, newer_answers, report_lines
-    from parbals_label.readers.answers import ToolRow, read_answers, tool_answers
+    from parbals_label.readers.answers import read_answers
     from parbals_label.store.records import Submission, SubmitResult
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
-        answers = tool_answers(file, store.classes, store.former_classes)
-        if answers is None:
-            filled = read_answers(file, store.classes, former=store.former_classes)
-            answers = [ToolRow(*row, None) for row in filled]
+        answers = read_answers(file, store.classes, store.former_classes)
         positions = positions_of_answers(store, answers, file.name)
         given: dict[str, list[Submission]] = {}
         for position, answer in zip(positions, answers, strict=True):

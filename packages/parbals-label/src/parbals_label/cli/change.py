@@ -1,13 +1,16 @@
 """The commands that change a project: edit, add, release; and history: what was true when."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.options import JSON, comma_list
 from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import ENCODER_OPTIONS, ENCODING, FOLDER, FORCE, NAMES, SPLIT
+if TYPE_CHECKING:
+    from parbals_label.encoders.base import Options
+
+from parbals_label.cli.options import ENCODE_WITH, FOLDER, FORCE, READING
 
 __all__ = ["COMMANDS"]
 
@@ -76,20 +79,18 @@ def edit(
 
     from parbals_label.store.store import Store
 
-    changes: dict[str, Any] = {}
     if strategy is not None:
         strategy_named(strategy)
-        changes["strategy"] = strategy
-    if metric is not None:
-        changes["loss"] = setting_of(metric)
-    if guidelines is not None:
-        changes["guidelines"] = _text_of(guidelines)
-    if highlight is not None:
-        changes["highlight"] = highlight
+    given = {
+        "strategy": strategy,
+        "loss": None if metric is None else setting_of(metric),
+        "guidelines": None if guidelines is None else _text_of(guidelines),
+        "highlight": highlight,
+        "answers_wanted": answers_wanted,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if find is not None:
         changes["find"] = find or None
-    if answers_wanted is not None:
-        changes["answers_wanted"] = answers_wanted
     pairs = [_pair(text) for text in renamed]
     wanted = bool(changes or pairs or added)
     with Store.open(folder, read_only=not wanted) as store:
@@ -158,11 +159,9 @@ def _shown(value: Any) -> str:
 @click.option(
     "--id", "id_column", metavar="COL", help="Column with ids; by default as when it was made."
 )
-@NAMES
-@ENCODING
-@SPLIT
+@READING
 @click.option("--no-report", is_flag=True, help="Do not predict the new items now.")
-@ENCODER_OPTIONS
+@ENCODE_WITH
 @JSON
 def add(
     folder: Path,
@@ -170,14 +169,9 @@ def add(
     new_only: bool,
     label: str | None,
     id_column: str | None,
-    names: tuple[str, ...],
-    encoding: str | None,
-    split: str | None,
+    reading: dict[str, Any],
     no_report: bool,
-    batch_size: int,
-    device: str | None,
-    half: bool,
-    skip_bad: bool,
+    encode_with: "Options",
     as_json: bool,
 ) -> None:
     """Add the items of DATA to a project: the same columns, the same encoder.
@@ -190,7 +184,6 @@ def add(
       parbals add spam more.csv
       parbals add spam everything.csv --new-only
     """
-    from parbals_label.encoders.base import Options
     from parbals_label.project.grow import add_items
     from parbals_label.store.store import Store
 
@@ -202,10 +195,8 @@ def add(
                 id_column=id_column,
                 label=label,
                 new_only=new_only,
-                encoding=encoding,
-                split=split,
-                names=list(names) or None,
-                encode_with=Options(device, half, batch_size, skip_bad),
+                reading=reading,
+                encode_with=encode_with,
                 progress=show,
             )
         total = store.n_items

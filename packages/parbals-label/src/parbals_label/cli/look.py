@@ -7,7 +7,7 @@ import click
 from parbals.cli.options import JSON
 from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import FOLDER, FORCE, VERBOSE, Share
+from parbals_label.cli.options import FOLDER, FORCE, Share
 
 __all__ = ["export", "salvage", "status"]
 
@@ -25,7 +25,6 @@ _TOOLS = ("label-studio", "prodigy", "argilla", "huggingface")
     help="May I stop? Exit code 0 where the audit certifies with 95 % confidence an error below "
     "this (5% or 0.05), 4 where it does not yet.",
 )
-@VERBOSE
 @JSON
 @click.pass_context
 def status(
@@ -33,7 +32,6 @@ def status(
     /,
     folder: Path,
     wanted: float | None,
-    verbose: bool,
     as_json: bool,
 ) -> None:
     """Progress, class balance and the latest report; answers at once.
@@ -61,7 +59,7 @@ def status(
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
     record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.stored_report}
     record |= {"chosen_by": seen.chosen_by, "goal": asdict(seen.goal)}
-    lines = overview_lines(seen, verbose=verbose)
+    lines = overview_lines(seen)
     is_certified = True
     if wanted is not None:
         nothing_yet = Measurement(None, 0, 0, seen.audit, 0, {}, {})

@@ -1,21 +1,17 @@
-"""What several commands of a project share: options, a bar that runs with the clock, a warning."""
+"""What several commands of a project share: options, and a warning."""
 
 import os
 import re
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 from parbals.cli.options import comma_list, encoder_options
-from parbals.cli.output import Progress
 
-__all__ = ["ENCODER_OPTIONS", "ENCODING", "FOLDER", "FORCE", "NAMES", "NO_REPORT", "SECONDS"]
-__all__ += ["SPLIT", "VERBOSE", "Share", "about", "goal_options", "network_file_system"]
-__all__ += ["ticking", "warn_of_network"]
+__all__ = ["ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING", "SECONDS", "Share"]
+__all__ += ["network_file_system", "warn_of_network"]
 
 SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
@@ -27,16 +23,6 @@ FORCE = click.option("--force", is_flag=True, help="Replace the file if it is th
 NO_REPORT = click.option(
     "--no-report", is_flag=True, help="Only store the labels; the report stays as it was."
 )
-
-VERBOSE = click.option(
-    "--verbose", is_flag=True, help="Also name strategies, and give losses in nats."
-)
-
-ENCODING = click.option(
-    "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
-)
-
-SPLIT = click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder.")
 
 
 class Share(click.ParamType):
@@ -56,41 +42,83 @@ class Share(click.ParamType):
         return share
 
 
-NAMES = click.option(
-    "--names",
-    callback=comma_list,
-    metavar="A,B,..",
-    help="Names for the columns of a table that has no header row.",
+def _packed(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """Options that come to a command as one argument: what ``make`` makes of their values."""
+
+    def add(command: Any) -> Any:
+        def none() -> None:
+            pass
+
+        for option in options:
+            option(none)
+        names = [parameter.name for parameter in none.__click_params__]  # type: ignore[attr-defined]
+
+        @wraps(command)
+        def with_one(*arguments: Any, **values: Any) -> Any:
+            values[name] = make(**{option: values.pop(option) for option in names})
+            return command(*arguments, **values)
+
+        for option in reversed(options):
+            option(with_one)
+        return with_one
+
+    return add
+
+
+READING = _packed(
+    "reading",
+    dict,
+    click.option(
+        "--names",
+        callback=comma_list,
+        metavar="A,B,..",
+        help="Names for the columns of a table that has no header row.",
+    ),
+    click.option(
+        "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
+    ),
+    click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder."),
 )
+"""How data are read, where they do not tell: arguments of ``open_source``."""
 
 
-ENCODER_OPTIONS = encoder_options("Leave unreadable images blank instead of stopping at them.")
-"""Of commands that make a project's features."""
+def _options(**values: Any) -> Any:
+    from parbals_label.encoders.base import Options
+
+    return Options(**values)
 
 
-def goal_options(command: Any) -> Any:
-    """``goal_labels`` and ``goal_error``, what people set out for."""
-    for option in (
-        click.option(
-            "--goal-error",
-            type=Share(),
-            metavar="SHARE",
-            help="An error to reach (5% or 0.05); progress is shown against it.",
-        ),
-        click.option(
-            "--goal-labels",
-            type=click.IntRange(1),
-            metavar="N",
-            help="How many items are to be labelled; progress is shown against it.",
-        ),
-    ):
-        command = option(command)
-    return command
+ENCODE_WITH = _packed(
+    "encode_with",
+    _options,
+    encoder_options("Leave unreadable images blank instead of stopping at them."),
+)
+"""How an encoder is run, for commands that make a project's features."""
 
 
-def about(seconds: float) -> str:
-    """A length of time as people say it."""
-    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+GOAL = _packed(
+    "goal",
+    _given,
+    click.option(
+        "--goal-labels",
+        type=click.IntRange(1),
+        metavar="N",
+        help="How many items are to be labelled; progress is shown against it.",
+    ),
+    click.option(
+        "--goal-error",
+        type=Share(),
+        metavar="SHARE",
+        help="An error to reach (5% or 0.05); progress is shown against it.",
+    ),
+)
+"""What people set out for, as settings of the project."""
 
 
 def warn_of_network(folder: Path) -> None:
@@ -103,26 +131,6 @@ def warn_of_network(folder: Path) -> None:
             "local disk.",
             err=True,
         )
-
-
-@contextmanager
-def ticking(show: Progress, stage: str, expected: float | None) -> Iterator[None]:
-    """A bar that runs with the clock towards ``expected`` seconds, for work that says nothing."""
-    ended, began = threading.Event(), time.monotonic()
-
-    def tick() -> None:
-        while not ended.wait(0.5):
-            show(stage, min(round(time.monotonic() - began), round(total) - 1), round(total))
-
-    total = max(expected or 0.0, 1.0)
-    show(stage, 0, None if expected is None else round(total))
-    thread = threading.Thread(target=tick, daemon=True)
-    if expected is not None:
-        thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
 
 
 _NETWORK = (

@@ -1,12 +1,13 @@
 """Leaving with a model: the command ``predict``, and what ``export --model`` writes."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from parbals.cli.options import JSON
 from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import ENCODING, FOLDER, FORCE, NAMES, SPLIT
+from parbals_label.cli.options import FOLDER, FORCE, READING
 
 __all__ = ["export_model", "predict"]
 
@@ -29,9 +30,7 @@ _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
     help='Column with the new items\' names; by default `id`, if there is one. --id "" numbers '
     "them.",
 )
-@ENCODING
-@SPLIT
-@NAMES
+@READING
 @click.option(
     "--with-audit",
     is_flag=True,
@@ -45,9 +44,7 @@ def predict(
     data: Path,
     out: Path,
     id_column: str | None,
-    encoding: str | None,
-    split: str | None,
-    names: tuple[str, ...],
+    reading: dict[str, Any],
     with_audit: bool,
     force: bool,
     as_json: bool,
@@ -63,26 +60,20 @@ def predict(
       parbals predict pets more-photos/ --out predicted.jsonl
     """
     from parbals_label.project.exports import check_destination, write_export
-    from parbals_label.project.predict import (
-        open_new_items,
-        predicted_columns,
-        predictions,
-        trained_learner,
-    )
+    from parbals_label.project.predict import open_new_items, predictions, trained_learner
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store, progress() as show:
         check_destination(folder, out, force=force)
         show("reading")
         learner = trained_learner(store)
-        reading = {"id_column": id_column, "encoding": encoding, "split": split}
-        new = open_new_items(store, data, names=list(names) or None, **reading)
+        new = open_new_items(store, data, id_column=id_column, reading=reading)
         show("predicting")
         count = write_export(
             out,
             predictions(learner, new, with_audit=with_audit),
             _FORMATS.get(out.suffix.lower(), "csv"),
-            predicted_columns(store.classes),
+            ["id", "predicted", *(f"p_{label}" for label in store.classes)],
         )
     if str(out) != "-":
         n_labels = len(learner.labelled)

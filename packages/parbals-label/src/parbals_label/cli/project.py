@@ -2,20 +2,16 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from parbals.cli.options import JSON, comma_list
 from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import (
-    ENCODER_OPTIONS,
-    ENCODING,
-    FOLDER,
-    NAMES,
-    SPLIT,
-    goal_options,
-    warn_of_network,
-)
+if TYPE_CHECKING:
+    from parbals_label.encoders.base import Options
+
+from parbals_label.cli.options import ENCODE_WITH, FOLDER, GOAL, READING, warn_of_network
 
 __all__ = ["embed", "init"]
 
@@ -37,7 +33,6 @@ __all__ = ["embed", "init"]
     help="Columns of a table to use as features: numbers, categories, dates, yes/no, gaps allowed; "
     "`all` takes every column that is nothing else. Beside --text or --image both are used.",
 )
-@NAMES
 @click.option(
     "--classes",
     callback=comma_list,
@@ -61,8 +56,7 @@ __all__ = ["embed", "init"]
     metavar="NAME",
     help="By default auto: the best that is installed; see `parbals data encoders`.",
 )
-@ENCODING
-@SPLIT
+@READING
 @click.option(
     "--strategy", metavar="NAME", help="By default parbals-epig; see `parbals strategies`."
 )
@@ -90,13 +84,13 @@ __all__ = ["embed", "init"]
     help="So many random items measure the error: every third one to label until all are labelled. "
     "They teach the model nothing; it cannot be added later.",
 )
-@goal_options
+@GOAL
 @click.option(
     "--find",
     metavar="CLASS",
     help="A rare class to find: ask for items likely to be of it, and say how much is found.",
 )
-@ENCODER_OPTIONS
+@ENCODE_WITH
 @JSON
 def init(
     folder: Path,
@@ -104,24 +98,18 @@ def init(
     text: tuple[str, ...],
     image: str | None,
     features: tuple[str, ...],
-    names: tuple[str, ...],
     classes: tuple[str, ...],
     label: str | None,
     id_column: str | None,
     encoder: str | None,
-    encoding: str | None,
-    split: str | None,
+    reading: dict[str, Any],
     strategy: str | None,
     metric: str,
     seed: int,
     audit: int,
-    goal_labels: int | None,
-    goal_error: float | None,
+    goal: dict[str, Any],
     find: str | None,
-    batch_size: int,
-    device: str | None,
-    half: bool,
-    skip_bad: bool,
+    encode_with: "Options",
     as_json: bool,
 ) -> None:
     """Make a project in the new folder DIR from DATA.
@@ -141,11 +129,8 @@ def init(
     from parbals.learner.numbers.metric import setting_of
     from parbals.strategies.table import DEFAULT, strategy_named
 
-    from parbals_label.encoders.base import Options
     from parbals_label.encoders.table import better_encoder
     from parbals_label.project.create import Roles, create_project
-    from parbals_label.project.summary import rare_class_hint
-    from parbals_label.store.store import Store
 
     strategy = strategy or DEFAULT
     strategy_named(strategy)
@@ -156,14 +141,11 @@ def init(
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
-            | {"goal_labels": goal_labels or 0, "goal_error": goal_error or 0.0},
+            {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find} | goal,
             audit=audit,
             encoder=encoder,
-            encoding=encoding,
-            split=split,
-            names=list(names) or None,
-            encode_with=Options(device, half, batch_size, skip_bad),
+            reading=reading,
+            encode_with=encode_with,
             progress=show,
         )
     read_as = f" (read as {made.encoding})" if made.encoding else ""
@@ -180,8 +162,6 @@ def init(
     if encoder in (None, "auto") and (better := better_encoder(made.encoder, folder)):
         named += f"\n{better}"
     by = f"{made.encoder} and table" if made.table_columns else made.encoder
-    with Store.open(folder, read_only=True) as store:
-        named += f"\n{hint}" if (hint := rare_class_hint(store)) else ""
     say(
         as_json,
         {name.removeprefix("n_"): value for name, value in asdict(made).items()},
@@ -208,17 +188,14 @@ def init(
     metavar="COLS",
     help="Further columns of a table to use beside them; by default as last time.",
 )
-@ENCODER_OPTIONS
+@ENCODE_WITH
 @JSON
 def embed(
     folder: Path,
     encoder: str,
     columns: tuple[str, ...],
     features: tuple[str, ...],
-    batch_size: int,
-    device: str | None,
-    half: bool,
-    skip_bad: bool,
+    encode_with: "Options",
     as_json: bool,
 ) -> None:
     """Make the features of a project again; labels and history stay.
@@ -228,11 +205,9 @@ def embed(
       parbals embed spam --encoder words --columns subject,message
       parbals embed spam --encoder bert-base-uncased
     """
-    from parbals_label.encoders.base import Options
     from parbals_label.project.embedding import embed_project
     from parbals_label.store.store import Store
 
-    how = Options(device, half, batch_size, skip_bad)
     with Store.open(folder) as store, progress() as show:
         made = embed_project(
             store,
@@ -240,7 +215,7 @@ def embed(
             list(columns) or None,
             show,
             table=list(features) or None,
-            encode_with=how,
+            encode_with=encode_with,
         )
         encoder = store.settings.encoder or encoder  # where it was auto
     record = {"features": made.n_features, "encoder": encoder, "notes": list(made.notes)}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from parbals_label.cli.options import goal_options, warn_of_network
+from parbals_label.cli.options import GOAL, warn_of_network
 from parbals_label.web.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]
@@ -81,7 +81,7 @@ __all__ = ["serve"]
     help="The least that is worth a line; info has one for every request.",
 )
 @click.option("--no-model", is_flag=True, hidden=True)  # the notebook's own chooses
-@goal_options
+@GOAL
 def serve(
     folder: Path,
     port: int,
@@ -98,8 +98,7 @@ def serve(
     log_format: str,
     log_level: str,
     no_model: bool,
-    goal_labels: int | None,
-    goal_error: float | None,
+    goal: dict[str, int | float],
 ) -> None:
     """Label in the browser, alone or with several people; end with Ctrl-C.
 
@@ -126,12 +125,7 @@ def serve(
     set_up_logs(log_format, log_level)
     warn_of_network(folder)
 
-    settings = {
-        "answers_wanted": answers_wanted,
-        "lease_minutes": lease_minutes,
-        "goal_labels": goal_labels,
-        "goal_error": goal_error,
-    }
+    settings = {"answers_wanted": answers_wanted, "lease_minutes": lease_minutes, **goal}
     run_server(
         folder,
         place=place,

@@ -1,23 +1,20 @@
 """What an encoder is, and what the table knows of it before it is loaded."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-__all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options", "slug"]
+__all__ = ["BadItem", "Encoder", "Entry", "Items", "Kind", "Options"]
 
 Kind = Literal["text", "image"]
 
 
-class Items(Protocol):
-    """Items to encode, which can be gone through more than once."""
-
-    def __call__(self) -> Iterator[tuple[str, Any]]:
-        """(name, item) in order; an item is a text, the path of an image, or its pixels."""
+Items = Callable[[], Iterator[tuple[str, Any]]]
+"""(name, item) in order, as often as it is called; an encoder's items are texts, or paths or pixels
+of images, a project's the columns of its items."""
 
 
 class BadItem(Exception):
@@ -85,8 +82,3 @@ class Entry:
     load: Callable[[str, Options], Encoder]
     kind: Kind | None
     summary: str
-
-
-def slug(encoder: str) -> str:
-    """An encoder's name as it stands in the names of files."""
-    return re.sub(r"[^a-z0-9]+", "_", encoder.lower()).strip("_")

@@ -1,38 +1,62 @@
-"""From items to an array file: in blocks, resumable, with every unreadable item named."""
+"""From items to rows: in blocks, resumable, with every unreadable item named.
+
+Each block of rows that was made is a file in parbals' cache, called by what it was made of, until
+whoever asked for it has no more use for it. It takes its name only when it is on disk, so that
+after a kill -9 or a power cut there is no half of one.
+"""
 
 import hashlib
 import os
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
+from parbals.files import cache_folder, replacing
 
 from parbals_label.encoders.base import BadItem, Encoder, Items, Options
-from parbals_label.encoders.row_file import RowFile, alone
+from parbals_label.encoders.scratch import ROWS, scratch
 
-__all__ = ["Embedded", "UnreadableError", "embed"]
+__all__ = ["BadRow", "Embedded", "UnreadableError", "embed"]
 
 BLOCK = 256
+_FORGOTTEN_AFTER = 30 * 24 * 3600
+"""Seconds after which the rows of an interrupted run are removed: a month."""
 _SHOWN = 10
 _THREADS = 8
 Progress = Callable[[str, int, int | None], None]
 
 
+class BadRow(NamedTuple):
+    """An item that cannot be read, by what a person would look for, and why."""
+
+    row: int
+    name: str
+    why: str
+
+
 @dataclass(frozen=True)
 class Embedded:
-    """A complete array file, how many rows were computed now, and (row, name) of those skipped."""
+    """Rows (N, D) in a file without a name, how many were computed now, and what was skipped.
 
-    path: Path
-    n_rows: int
-    n_features: int
+    ``blocks`` are the files by which an interrupted run would go on; ``forget`` removes them.
+    """
+
+    rows: np.ndarray
     n_computed: int
-    skipped: tuple[tuple[int, str], ...]
+    skipped: tuple[BadRow, ...]
+    blocks: tuple[Path, ...]
+
+    def forget(self) -> None:
+        for path in self.blocks:
+            path.unlink(missing_ok=True)
 
 
 class UnreadableError(InputError):
@@ -51,13 +75,11 @@ def embed(
     name: str,
     items: Items,
     n_items: int,
-    path: Path,
     options: Options | None = None,
-    *,
-    block: int = BLOCK,
+    workspace: Path | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Embedded:
-    """Encode all items into ``path`` (.npy, one row an item), computing only what is not there yet.
+    """Encode all items, computing only what is not there yet; ``workspace`` has room for the rows.
 
     A block of rows is kept if it was made by the same encoder, model and precision of the same
     items: text, pixels or bytes of the image file. Within a block, items of similar length are
@@ -65,61 +87,122 @@ def embed(
     the same batch size and device.
 
     Items that cannot be read are an error at the end that names them, unless ``options.skip_bad``:
-    then their rows are the mean of the others, and the sidecar lists them under "skipped".
+    then their rows are the mean of the others.
     """
-    how = options or Options()
+    how, folder = options or Options(), cache_folder() / "embeddings"
     if n_items < 1:
         raise InputError("There are no items to encode.")
-    if not 1 <= how.batch_size <= block:
-        raise InputError(f"The batch size is {how.batch_size}; it must be 1 to {block}.")
-    digests = _digests(items, n_items, block, progress)
-    made_of = {"encoder": name, "model": encoder.model, "dtype": encoder.dtype}
-    with alone(path), warnings.catch_warnings():
+    if not 1 <= how.batch_size <= BLOCK:
+        raise InputError(f"The batch size is {how.batch_size}; it must be 1 to {BLOCK}.")
+    made_of = f"{name}\0{encoder.model}\0{encoder.dtype}\0".encode()
+    rows, done, n_computed = None, 0, 0
+    skipped, files = list[BadRow](), list[Path]()
+    with warnings.catch_warnings():
         # Pillow warns about what is then refused, or is harmless; its threads share these filters.
         warnings.filterwarnings("ignore", module=r"PIL\b.*")
-        file = RowFile(path, made_of | {"rows": n_items, "block_rows": block}, digests)
-        kept = list(file.note["blocks"])
-        missing = [number for number, digest in enumerate(kept) if digest is None]
-        walk = (pair for row, pair in enumerate(items()) if kept[row // block] is None)
-        n_computed = sum(min(block, n_items - number * block) for number in missing)
-        done = n_items - n_computed
-        progress("encoding", done, n_items)
-        for number, prepared in zip(missing, _prepared(encoder, walk, block), strict=True):
-            bad = [
-                {"row": row, "name": item.name, "why": item.why}
-                for row, item in enumerate(prepared, start=number * block)
-                if item.why is not None
-            ]
-            rows = _encoded(encoder, prepared, how.batch_size, file.note.get("columns"))
-            file.write(number, rows, bad)
-            done += len(prepared)
+        _sweep(folder)
+        for file, codes, prepared in _blocks(encoder, made_of, items, folder):
+            size = len(prepared) if codes is None else len(codes)
+            if codes is None:
+                bad = [
+                    BadRow(row, item.name, item.why)
+                    for row, item in enumerate(prepared, start=done)
+                    if item.why is not None
+                ]
+                width = None if rows is None else rows.shape[1]
+                codes = _encoded(encoder, prepared, how.batch_size, width)
+                if codes is not None and not bad:  # else the next run has to name them again
+                    _keep(file, codes)
+                skipped += bad
+                n_computed += size
+            files.append(file)
+            if codes is not None and done + size <= n_items:
+                if rows is None:
+                    rows = scratch((n_items, codes.shape[1]), workspace, encoder.dtype)
+                rows[done : done + size] = codes
+                release_pages(rows)
+            done += size
             progress("encoding", done, n_items)
-        skipped = file.note["skipped"]
-        if skipped and not how.skip_bad:
-            named = ", ".join(f"{bad['name']} ({bad['why']})" for bad in skipped[:_SHOWN])
-            more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
-            counts = f"{len(skipped)} of {n_items} {encoder.kind}s"
-            raise UnreadableError(f"{counts} cannot be read: {named}{more}")
-        if len(skipped) == n_items:
-            raise InputError(f"None of the {n_items} {encoder.kind}s can be read.")
-        file.finish()
-    named_rows = tuple((bad["row"], bad["name"]) for bad in skipped)
-    return Embedded(path, n_items, file.note["columns"], n_computed, named_rows)
+    if done != n_items:
+        raise InputError(f"There are {done} items where {n_items} were announced.")
+    if skipped and not how.skip_bad:
+        named = ", ".join(f"{bad.name} ({bad.why})" for bad in skipped[:_SHOWN])
+        more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
+        counts = f"{len(skipped)} of {n_items} {encoder.kind}s"
+        raise UnreadableError(f"{counts} cannot be read: {named}{more}")
+    if rows is None:
+        raise InputError(f"None of the {n_items} {encoder.kind}s can be read.")
+    if skipped:  # their rows are zero so far
+        total = sum(rows[part].sum(axis=0, dtype=np.float64) for part in block_rows(n_items, ROWS))
+        rows[[bad.row for bad in skipped]] = total / (n_items - len(skipped))
+    return Embedded(rows, n_computed, tuple(skipped), tuple(files))
 
 
-def _digests(items: Items, n_items: int, block: int, progress: Progress) -> list[str]:
-    """A digest of each block's contents; of images the bytes in their files, not the names."""
-    walk, seen, digests = items(), 0, []
-    while contents := [item for _, item in islice(walk, block)]:
-        digest = hashlib.blake2b(digest_size=8)
-        for item in contents:
-            digest.update(_content(item))
-        digests.append(digest.hexdigest())
-        seen += len(contents)
-        progress("checking", seen, n_items)
-    if seen != n_items:
-        raise InputError(f"There are {seen} items where {n_items} were announced.")
-    return digests
+def _sweep(folder: Path) -> None:
+    """Rows of what was given up: nobody came back for them in a month."""
+    for path in folder.glob("*.npy") if folder.is_dir() else ():
+        if path.stat().st_mtime < time.time() - _FORGOTTEN_AFTER:
+            path.unlink(missing_ok=True)
+
+
+def _keep(file: Path, codes: np.ndarray) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as out:
+            np.save(out, codes)
+    except OSError as error:
+        raise InputError(
+            f"{file} cannot be made ({error.strerror or error}); what is done is kept."
+        ) from error
+
+
+def _kept(file: Path) -> np.ndarray | None:
+    """The rows of a block; None where it was not made yet, or is damaged."""
+    try:
+        return np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+class _Item(NamedTuple):
+    """One item after ``prepare``, or why it cannot be used."""
+
+    name: str
+    value: Any = None
+    why: str | None = None
+
+
+def _blocks(
+    encoder: Encoder, made_of: bytes, items: Items, folder: Path
+) -> Iterator[tuple[Path, np.ndarray | None, list[_Item]]]:
+    """The file of each block, its rows where they were made, else its items, prepared.
+
+    The next block is being prepared while the last is used.
+    """
+
+    def one(pair: tuple[str, Any]) -> _Item:
+        try:
+            return _Item(pair[0], encoder.prepare(pair[1]))
+        except BadItem as error:
+            return _Item(pair[0], why=str(error))
+
+    walk = items()
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+
+        def begin() -> tuple[Path, np.ndarray | None, list[Any]] | None:
+            pairs = list(islice(walk, BLOCK))
+            digest = hashlib.blake2b(made_of, digest_size=16)
+            for _, item in pairs:
+                digest.update(_content(item))
+            file = folder / f"{digest.hexdigest()}.npy"
+            codes = _kept(file)
+            waiting = [pool.submit(one, pair) for pair in pairs] if codes is None else []
+            return (file, codes, waiting) if pairs else None
+
+        coming = begin()
+        while coming:
+            (file, codes, waiting), coming = coming, begin()
+            yield file, codes, [future.result() for future in waiting]
 
 
 def _content(item: Any) -> bytes:
@@ -133,37 +216,6 @@ def _content(item: Any) -> bytes:
     except OSError:
         return b"unreadable\0"
     return b"missing\0" if file is None else b"f%d\0" % len(file) + file
-
-
-class _Item(NamedTuple):
-    """One item after ``prepare``, or why it cannot be used."""
-
-    name: str
-    value: Any = None
-    why: str | None = None
-
-
-def _prepared(
-    encoder: Encoder, items: Iterable[tuple[str, Any]], block: int
-) -> Iterator[list[_Item]]:
-    """Blocks of prepared items; the next one is being prepared while the last is used."""
-
-    def one(pair: tuple[str, Any]) -> _Item:
-        try:
-            return _Item(pair[0], encoder.prepare(pair[1]))
-        except BadItem as error:
-            return _Item(pair[0], why=str(error))
-
-    walk = iter(items)
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-
-        def begin() -> list[Future[_Item]]:
-            return [pool.submit(one, pair) for pair in islice(walk, block)]
-
-        coming = begin()
-        while coming:
-            ready, coming = coming, begin()
-            yield [future.result() for future in ready]
 
 
 def _encoded(

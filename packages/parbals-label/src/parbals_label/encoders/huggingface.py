@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parbals.errors import InputError
+from parbals.errors import InputError, first_line
 from parbals.files import need
 
 from parbals_label.encoders.base import Encoder, Entry, Kind, Options
@@ -46,16 +46,9 @@ __all__ = ["BERT", "BERT_MEAN", "CLIP_B32", "DINOV2_S14", "HUGGINGFACE", "load_f
 
 _PACKAGES = "torch transformers safetensors"
 _INSTALL = "parbals[encoders]"
-_CLASS_TOKEN = [
-    "vit",
-    "deit",
-    "beit",
-    "dinov2",
-    "dinov2_with_registers",
-    "dinov3_vit",
-    "vit_mae",
-    "ijepa",
-]
+_CLASS_TOKEN = (
+    *("vit", "deit", "beit", "dinov2", "dinov2_with_registers", "dinov3_vit", "vit_mae", "ijepa"),
+)
 _LONGEST = 512
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "merges.txt")
 
@@ -112,7 +105,7 @@ def _network(folder: Path, paths: list[Path], is_safe: bool) -> tuple[Any, Any]:
         raise
     except Exception as error:  # a folder can be wrong in as many ways as there are models
         raise InputError(
-            f"transformers cannot load the model in {folder} ({_short(error)})."
+            f"transformers cannot load the model in {folder} ({first_line(error)})."
         ) from None
     missing = sorted(key for key in loading["missing_keys"] if "pooler" not in key)
     if missing or loading.get("mismatched_keys"):
@@ -155,13 +148,9 @@ def _tokenizer(folder: Path) -> Any:
             )
     except Exception as error:
         raise InputError(
-            f"{folder} has no tokenizer that can be loaded ({_short(error)}); download the whole "
-            "model."
+            f"{folder} has no tokenizer that can be loaded ({first_line(error)}); download the "
+            "whole model."
         ) from None
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def _sees(config: Any) -> bool:

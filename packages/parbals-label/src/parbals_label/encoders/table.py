@@ -1,15 +1,14 @@
 """The table of encoders: one line each, nothing registered by import magic.
 
-A name with a colon, such as ``hf:NAME``, is looked up by what stands before the colon. Encoders of
-other packages are found through the entry-point group ``parbals.encoders``; each entry names an
-:class:`Entry`.
+``hf:NAME`` stands for any model of transformers. Encoders of other packages are found through the
+entry-point group ``parbals.encoders``; each entry names an :class:`Entry`.
 """
 
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from parbals.errors import InputError, MissingDependencyError
+from parbals.errors import InputError
 from parbals.plugins import load_entry, loadable_entries, other_entries
 
 from parbals_label.encoders import huggingface, plain, sentences
@@ -18,7 +17,6 @@ from parbals_label.encoders.base import Encoder, Entry, Kind, Options
 __all__ = [
     "AUTO",
     "ENCODERS",
-    "PREFIXES",
     "all_encoders",
     "better_encoder",
     "default_encoder",
@@ -30,7 +28,6 @@ AUTO = "auto"
 """Asks for :func:`default_encoder`."""
 
 _GROUP = "parbals.encoders"
-_EXAMPLE = "efficientnet-lite0"
 _THEIRS = (Entry, "encoder", "parbals_label.encoders.Entry")
 
 ENCODERS: dict[str, Entry] = {
@@ -43,8 +40,8 @@ ENCODERS: dict[str, Entry] = {
     "shapes": plain.SHAPES,
     "tfidf": plain.TFIDF,
     "pixels": plain.PIXELS,
+    "hf:NAME": huggingface.HUGGINGFACE,
 }
-PREFIXES: dict[str, Entry] = {"hf": huggingface.HUGGINGFACE}
 
 
 def default_encoder(kind: Kind) -> str:
@@ -74,25 +71,17 @@ def encoder_entry(name: str, others_known: Sequence[str] = ()) -> tuple[Entry, s
     ``others_known`` are names the caller deals with itself; they are listed where the name is
     unknown.
     """
+    if name.startswith("hf:"):
+        if not (model := name.removeprefix("hf:")):
+            raise InputError(f"The encoder {name!r} names no model; write hf:NAME or hf:FOLDER.")
+        return huggingface.HUGGINGFACE, model
     if name in ENCODERS:
         return ENCODERS[name], name
-    prefix, colon, rest = name.partition(":")
-    if colon and prefix in PREFIXES:
-        if not rest:
-            raise InputError(
-                f"The encoder {name!r} names no model; write {prefix}:NAME or {prefix}:FOLDER."
-            )
-        return PREFIXES[prefix], rest
     others = _other_entries()
     if name in others:
         return load_entry(others[name], *_THEIRS), name
-    if name == _EXAMPLE:
-        raise MissingDependencyError(
-            f"The encoder {name} is in the example package parbals-encoders; install it from "
-            "parbals' source code with: pip install ./examples/parbals-encoders"
-        )
-    known = [*ENCODERS, *(f"{key}:NAME" for key in PREFIXES), *others, *others_known]
-    raise InputError(f"There is no encoder {name!r}; choose one of: {', '.join(known)}.")
+    known = ", ".join([*ENCODERS, *others, *others_known])
+    raise InputError(f"There is no encoder {name!r}; choose one of: {known}.")
 
 
 def load_encoder(
@@ -110,9 +99,8 @@ def load_encoder(
 
 
 def all_encoders() -> dict[str, Entry]:
-    """Ours, prefixes as ``hf:NAME``, then those of installed packages that can be loaded."""
-    models = {f"{prefix}:NAME": entry for prefix, entry in PREFIXES.items()}
-    return ENCODERS | models | loadable_entries(_other_entries(), *_THEIRS)
+    """Ours, then those of installed packages that can be loaded."""
+    return ENCODERS | loadable_entries(_other_entries(), *_THEIRS)
 
 
 def _check_kind(name: str, reads: Kind | None, given: Kind | None) -> None:

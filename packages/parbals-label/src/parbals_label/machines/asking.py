@@ -9,7 +9,7 @@ from parbals_label.machines.pace import Pace, Stop, backoff
 from parbals_label.machines.programs import Conversation, Ending, Lines, Program
 from parbals_label.store.records import Item
 
-__all__ = ["Asked", "Asking"]
+__all__ = ["Asked", "Asking", "Rules"]
 
 _TICK = 0.1
 """Seconds between looks at the clock and at the wish to stop, while a program is silent."""
@@ -19,6 +19,29 @@ _LEAVE = 5.0
 """Seconds that a program may go on after everything was answered."""
 
 Keep = Callable[[list[tuple[Item, Reply]]], None]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a run goes on and when it ends.
+
+    ``timeout`` is the longest silence after the last usable answer.
+    """
+
+    batch_size: int = 20
+    budget: int | None = None
+    rate: int | None = None
+    retries: int = 3
+    timeout: float = 120.0
+    until_advised: bool = False
+    ask_again: bool = False
+    first_wait: float = 1.0
+
+    @property
+    def lease_seconds(self) -> float:
+        """What a batch takes whose every try is slow, and at least half an hour."""
+        at_rate = 0.0 if self.rate is None else 60.0 * (1.0 + self.batch_size / self.rate)
+        return max(1800.0, (self.retries + 1) * (self.timeout + at_rate + 60.0))
 
 
 @dataclass
@@ -40,13 +63,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Asking:
-    """How batches are asked; ``timeout`` is the longest silence after the last usable answer."""
+    """How batches are asked."""
 
     program: Program
     classes: tuple[str, ...]
-    retries: int
-    timeout: float
-    first_wait: float
+    rules: Rules
     pace: Pace
     stop: Stop
     say: Callable[[str], None]
@@ -55,8 +76,8 @@ class Asking:
         """Ask about these items; ``keep`` is called with the good replies as they arrive."""
         tally, asked, faults = Tally(items, self.classes), Asked(), dict[str, str]()
         waiting = list(items)
-        for attempt in range(self.retries + 1):
-            if attempt and not self.stop.wait(backoff(self.first_wait, attempt)):
+        for attempt in range(self.rules.retries + 1):
+            if attempt and not self.stop.wait(backoff(self.rules.first_wait, attempt)):
                 break
             self._try(waiting, tally, keep, asked, faults)
             waiting = [item for item in waiting if item.id in tally.missing]
@@ -117,9 +138,9 @@ class Asking:
             silent = time.monotonic() - heard
             if self.stop.reason:
                 ending = Ending("the run was stopped")
-            elif open_ids and silent > self.timeout:
-                ending = Ending(f"nothing that could be used came for {self.timeout:g} s")
-            elif not open_ids and silent > min(self.timeout, _LEAVE):
+            elif open_ids and silent > self.rules.timeout:
+                ending = Ending(f"nothing that could be used came for {self.rules.timeout:g} s")
+            elif not open_ids and silent > min(self.rules.timeout, _LEAVE):
                 ending = Ending("it went on although everything was answered")
             else:
                 continue

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from parbals_label.readers.cells import plain_text
+from parbals_label.readers.source import short
 from parbals_label.store.records import Item
 
 __all__ = ["MAX_COMMENT", "MAX_LINE", "BadLine", "Reply", "Tally", "parse_line", "request_lines"]
@@ -19,8 +21,6 @@ MAX_LINE = 1 << 20
 """Bytes a line may have; a longer one is thrown away."""
 MAX_COMMENT = 4_000
 """Characters of a comment that are kept."""
-_SHOWN = 80
-"""Characters of a value that a sentence quotes: about a line."""
 
 
 class BadLine(ValueError):
@@ -62,20 +62,20 @@ def parse_line(line: bytes, classes: Sequence[str]) -> Reply:
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        raise BadLine(f"a line is not UTF-8: {_short(line.decode(errors='replace'))}") from None
+        raise BadLine(f"a line is not UTF-8: {short(line.decode(errors='replace'))}") from None
     try:
         said = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_doubled_keys)
     except (ValueError, RecursionError):
-        raise BadLine(f"a line is not JSON: {_short(text)}") from None
+        raise BadLine(f"a line is not JSON: {short(text)}") from None
     if not isinstance(said, dict) or not isinstance(said.get("id"), str):
-        raise BadLine(f"a line is not an object with the text `id`: {_short(text)}")
+        raise BadLine(f"a line is not an object with the text `id`: {short(text)}")
     item = said["id"]
     if "label" not in said:
         raise BadLine("its line has no `label` (null would abstain)", item)
     label = said["label"]
     if label is not None and (not isinstance(label, str) or label not in classes):
         listed = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
-        raise BadLine(f"its label {_short(label)} is not one of the classes {listed}", item)
+        raise BadLine(f"its label {short(label)} is not one of the classes {listed}", item)
     return Reply(
         item, label, _comment(said.get("comment"), item), _confidence(said.get("confidence"), item)
     )
@@ -106,20 +106,20 @@ class Tally:
             if error.item in self.missing:
                 self.reasons[error.item] = str(error)
             else:
-                about = "" if error.item is None else f" (item {_short(error.item)})"
+                about = "" if error.item is None else f" (item {short(error.item)})"
                 self.notes.append(f"{error}{about}")
             return None
         first = self._heard.get(reply.id)
         if first is not None:
             if first.label != reply.label:
-                labels = f"{_short(first.label)} and then {_short(reply.label)}"
+                labels = f"{short(first.label)} and then {short(reply.label)}"
                 self.notes.append(
-                    f"item {_short(reply.id)} was answered twice, {labels}; the first counts"
+                    f"item {short(reply.id)} was answered twice, {labels}; the first counts"
                 )
             return None
         item = self.missing.pop(reply.id, None)
         if item is None:
-            self.notes.append(f"the id {_short(reply.id)} was not asked about")
+            self.notes.append(f"the id {short(reply.id)} was not asked about")
             return None
         self._heard[reply.id] = reply
         self.reasons.pop(reply.id, None)
@@ -130,12 +130,11 @@ def _comment(value: Any, item: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise BadLine(f"its comment {_short(value)} is not text", item)
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise BadLine(
-            "its comment holds NUL or half of a surrogate pair, which cannot be stored", item
-        )
-    value = value.strip()
+        raise BadLine(f"its comment {short(value)} is not text", item)
+    try:
+        value = plain_text(value).strip()
+    except ValueError as error:
+        raise BadLine(f"its comment {error}", item) from None
     return (value if len(value) <= MAX_COMMENT else value[: MAX_COMMENT - 1] + "…") or None
 
 
@@ -143,7 +142,7 @@ def _confidence(value: Any, item: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise BadLine(f"its confidence {_short(value)} is not a number from 0 to 1", item)
+        raise BadLine(f"its confidence {short(value)} is not a number from 0 to 1", item)
     return float(value)
 
 
@@ -156,13 +155,3 @@ def _no_doubled_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(keys) != len(pairs):
         raise ValueError("a key comes twice")
     return keys
-
-
-def _short(value: object) -> str:
-    """For a sentence: printable, and not longer than a line."""
-    if not isinstance(value, str):
-        text = json.dumps(value, default=str)
-        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    text = value.strip()
-    shown = repr(text[:_SHOWN]) if text[:_SHOWN].isprintable() else ascii(text[:_SHOWN])
-    return shown if len(text) <= _SHOWN else f"{shown}…"

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from parbals.errors import InputError, ParbalsError, ProjectError
 from parbals.files import locked
 
-from parbals_label.machines.asking import Asked, Asking
+from parbals_label.machines.asking import Asked, Asking, Rules
 from parbals_label.machines.json_lines import Reply
 from parbals_label.machines.pace import Pace, Stop
 from parbals_label.machines.programs import Program
@@ -37,26 +37,6 @@ _FRUITLESS = 2
 """Batches in a row without a single answer after which the annotator counts as broken."""
 _NAMED = 3
 """Items that a sentence names; the rest are counted."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a run goes on and when it ends."""
-
-    batch_size: int = 20
-    budget: int | None = None
-    rate: int | None = None
-    retries: int = 3
-    timeout: float = 120.0
-    until_advised: bool = False
-    ask_again: bool = False
-    first_wait: float = 1.0
-
-    @property
-    def lease_seconds(self) -> float:
-        """What a batch takes whose every try is slow, and at least half an hour."""
-        at_rate = 0.0 if self.rate is None else 60.0 * (1.0 + self.batch_size / self.rate)
-        return max(1800.0, (self.retries + 1) * (self.timeout + at_rate + 60.0))
 
 
 @dataclass
@@ -130,8 +110,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.result, rules = Result(), self.rules
         self._asking = Asking(
-            *(self.program, self.store.classes, rules.retries, rules.timeout, rules.first_wait),
-            *(Pace(rules.rate), self.stop, self.say),
+            self.program, self.store.classes, rules, Pace(rules.rate), self.stop, self.say
         )
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
         self._passed = set() if rules.ask_again else _abstentions(self.store, self.name)

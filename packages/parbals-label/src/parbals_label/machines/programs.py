@@ -2,7 +2,6 @@
 
 import os
 import queue
-import re
 import shlex
 import shutil
 import signal
@@ -28,9 +27,6 @@ _PER_ITEM = 1 << 16
 _WAITING = 64
 _LEAVE = 5.0
 """Seconds that a program has to exit after it closed its output, and after it was asked to."""
-_INTERPRETERS = re.compile(
-    r"(python|pypy|node|ruby|perl|bash|sh|zsh|rscript|julia|deno|bun)[0-9.]*(\.exe)?", re.I
-)
 
 
 def split_command(command: str) -> list[str]:
@@ -71,15 +67,11 @@ class Program:
 
 
 def _name(words: Sequence[str]) -> str:
-    chosen = words[0]
-    if _INTERPRETERS.fullmatch(Path(words[0]).name):
-        rest = list(words[1:])
-        if rest[:1] == ["-m"] and len(rest) > 1:
-            return rest[1]
-        chosen = next(
-            (word for word in rest if not word.startswith("-") and Path(word).is_file()), words[0]
-        )
-    return Path(chosen).stem
+    """Of the script or module that an interpreter is given, else of the program."""
+    if words[1:2] == ["-m"] and len(words) > 2:
+        return words[2]
+    scripts = (word for word in words[1:] if not word.startswith("-") and Path(word).is_file())
+    return Path(next(scripts, words[0])).stem
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,6 @@ _OURS = re.compile(
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _BLOCK = 1 << 20
-_TRIES = 5
-"""How often a backup begins again because somebody made new features meanwhile."""
 _MOST_LISTED = 32 << 20
 """Bytes of a zip's list of members, which Python holds in memory: some 300,000 images."""
 
@@ -91,20 +89,13 @@ def write_backup(folder: Path, file: Path) -> Contents:
     it. A damaged project is refused, so that no good backup is replaced by a bad one.
     """
     near = None if str(file) == "-" else Path(os.path.realpath(file)).parent
-    for _ in range(_TRIES):
-        with (
-            suppress(_ReplacedError),
-            tempfile.TemporaryDirectory(prefix=".parbals-", dir=near) as draft,
-            whole_file(file) as out,
-        ):
-            if hasattr(os, "fchmod"):
-                os.fchmod(out.fileno(), 0o600)  # what people wrote is nobody else's
-            return _write(folder, Path(draft), out)
-    raise ProjectError(f"The features of {folder} were replaced meanwhile; try again.")
-
-
-class _ReplacedError(Exception):
-    """A matrix was replaced between the copy of the settings and its turn."""
+    with (
+        tempfile.TemporaryDirectory(prefix=".parbals-", dir=near) as draft,
+        whole_file(file) as out,
+    ):
+        if hasattr(os, "fchmod"):
+            os.fchmod(out.fileno(), 0o600)  # what people wrote is nobody else's
+        return _write(folder, Path(draft), out)
 
 
 def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
@@ -127,13 +118,11 @@ def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
             try:
                 load_features(folder, matrix, verify=True, encoder=copy.settings.encoder)
                 sums.add(matrix.file, folder / matrix.file)
-            except (ProjectDamagedError, FileNotFoundError):
-                if name == "features":
-                    with Store.open(folder, read_only=True) as store:
-                        if store.settings.features != matrix:
-                            raise _ReplacedError from None
-                    raise
-                # predictions and map are made again
+            except (ProjectDamagedError, FileNotFoundError) as error:
+                if name == "features":  # predictions and map are made again
+                    raise ProjectDamagedError(
+                        f"{error} Where new features were made just now, try again."
+                    ) from None
         elsewhere = 0
         for value in _images(copy):
             image = _own_image(folder, value)

@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,13 @@ from parbals_label.project.embedding import (
     open_encoder,
 )
 from parbals_label.project.features import COLUMNS, GIVEN, TABLE, store_features
-from parbals_label.readers.items import classes_in, id_column_of, plan_items
-from parbals_label.readers.numbers import check_numbers
+from parbals_label.readers.items import (
+    NUMBERED,
+    check_numbers,
+    classes_in,
+    id_column_of,
+    plan_items,
+)
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Source, check_column
 from parbals_label.store.folder import FOLDER_MODE
@@ -82,24 +87,20 @@ def create_project(
     *,
     audit: int = 0,
     encoder: str | None = None,
-    encoding: str | None = None,
-    split: str | None = None,
-    names: list[str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     encode_with: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Created:
     """Read ``data`` into a new project; the folder appears only when everything is in it.
 
-    An ``audit`` of so many items is drawn from those without a label. ``names`` are those of the
-    columns of a table without a header. ``encode_with`` says how the encoder is run. If it is
-    interrupted while it encodes, the same call goes on with the rows that were done.
+    An ``audit`` of so many items is drawn from those without a label. ``reading`` are
+    arguments of ``open_source``. ``encode_with`` says how the encoder is run. If it is interrupted
+    while it encodes, the same call goes on with the rows that were done.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{folder} is not empty; choose a new folder for the project.")
     how = encode_with or Options()
-    source = open_source(
-        data, encoding=encoding, split=split, verify_images=not how.skip_bad, names=names
-    )
+    source = open_source(data, **(reading or {}))
     plan = _plan(source, roles, None if encoder == AUTO else encoder, classes or [])
     known, columns = plan.encoder, plan.columns
     # Before a million rows are read: is the encoder there, and does it read what it will be given?
@@ -273,7 +274,8 @@ def _fill(
     labels: list[Submission] = []
 
     def rows() -> Iterator[tuple[str, dict[str, Any]]]:
-        planned = plan_items(source, id_column=roles.id, label_column=roles.label, classes=classes)
+        ids = roles.id or NUMBERED
+        planned = plan_items(source, id_column=ids, label_column=roles.label, classes=classes)
         for position, (name, content, label) in enumerate(planned):
             if label is not None:
                 labels.append(Submission(position, label))

@@ -5,23 +5,19 @@ which takes numbers as they are, and ``table``, which reads numbers, categories,
 with gaps. Whatever grows with the number of items lies in files, not in memory.
 """
 
-import hashlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.files import cache_folder
 
-from parbals_label.encoders.base import Encoder, Kind, Options, slug
-from parbals_label.encoders.embedding import Progress, embed
-from parbals_label.encoders.row_file import sidecar_path
+from parbals_label.encoders.base import Encoder, Items, Kind, Options
+from parbals_label.encoders.embedding import Embedded, Progress, embed
 from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
 from parbals_label.project.features import COLUMNS, TABLE, store_features
@@ -29,7 +25,6 @@ from parbals_label.store.store import Store
 
 __all__ = [
     "Encoded",
-    "Items",
     "Recipe",
     "columns_of",
     "contents_of",
@@ -38,24 +33,15 @@ __all__ = [
     "fit_table",
     "item_pairs",
     "make_features",
-    "number_of",
+    "numbers_of",
     "open_encoder",
 ]
 
 _LENGTH = 3.0
 """Length of encoded rows: with N(0, 1) weights, labels of texts and photos are predicted best at
 about this length. A table beside them gets it too, so that neither drowns the other."""
-_FORGOTTEN_AFTER = 30 * 24 * 3600
-"""Seconds after which the rows of an interrupted run are removed: a month."""
 _LEARN_FROM = 20_000
 """Rows from which a table's bins and values are learnt: memory must not grow with the items."""
-
-
-class Items(Protocol):
-    """Items of a project, which can be gone through more than once."""
-
-    def __call__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(id, columns) of every item, in order."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +73,7 @@ class Encoded:
 
     features: np.ndarray
     unreadable: tuple[int, ...] = ()
-    cached: Path | None = None
+    made: Embedded | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -95,9 +81,8 @@ class Encoded:
         return int(self.features.shape[1])
 
     def forget(self) -> None:
-        if self.cached is not None:
-            for path in (self.cached, sidecar_path(self.cached)):
-                path.unlink(missing_ok=True)
+        if self.made is not None:
+            self.made.forget()
 
 
 def open_encoder(name: str, options: Options, kind: Kind | None = None) -> Encoder | None:
@@ -189,30 +174,28 @@ def _encode_columns(
     """What the encoder makes of its columns.
 
     Rows have length 3 on the average. Those of encoders that are not ``reduced`` already are first
-    brought to 99 % of their variance by PCA; they are written to parbals' cache, where an
-    interrupted run finds them again.
+    brought to 99 % of their variance by PCA.
     """
     encoder, columns = recipe.encoder, recipe.columns
     if encoder is None:
-        return Encoded(_numbers(items, n_items, columns, workspace, progress))
+        rows = _made_rows(
+            items, n_items, lambda part: numbers_of(part, columns), workspace, progress, "<f8"
+        )
+        return Encoded(standardised_rows(rows, workspace))
     contents = contents_of(items, columns, recipe.base, encoder.kind)
     encoder.fit(contents, n_items)
     if encoder.reduced:
-        return Encoded(_reduced(encoder, contents, n_items, workspace, progress))
-    # The same data, encoded again: where an interrupted run, or one that was refused, goes on.
-    parts = [encoder.model, str(recipe.base.resolve()), str(n_items), *columns]
-    key = hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
-    target = cache_folder() / "embeddings" / f"{slug(recipe.name)[:60]}-{key}.npy"
-    _sweep(target.parent)
-    made = embed(encoder, recipe.name, contents, n_items, target, recipe.options, progress=progress)
-    unreadable = tuple(row for row, _ in made.skipped)
-    rows = np.load(target, mmap_mode="r", allow_pickle=False)
-    return Encoded(reduced_rows(rows, _LENGTH, workspace, unreadable), unreadable, target)
+
+        def make(part: list[tuple[str, Any]]) -> np.ndarray:
+            return _LENGTH * encoder.encode([encoder.prepare(item) for _, item in part])
+
+        return Encoded(_made_rows(contents, n_items, make, workspace, progress))
+    made = embed(encoder, recipe.name, contents, n_items, recipe.options, workspace, progress)
+    unreadable = tuple(bad.row for bad in made.skipped)
+    return Encoded(reduced_rows(made.rows, _LENGTH, workspace, unreadable), unreadable, made)
 
 
-def contents_of(
-    items: Items, columns: Sequence[str], base: Path, kind: Kind
-) -> Callable[[], Iterator[tuple[str, Any]]]:
+def contents_of(items: Items, columns: Sequence[str], base: Path, kind: Kind) -> Items:
     """What an encoder reads of each item, under the name a person would look for."""
 
     def texts() -> Iterator[tuple[str, Any]]:
@@ -227,43 +210,36 @@ def contents_of(
     return texts if kind == "text" else images
 
 
-def _reduced(
-    encoder: Encoder,
-    contents: Any,
+def _made_rows(
+    items: Items,
     n_items: int,
+    make: Callable[[list[tuple[str, Any]]], np.ndarray],
     workspace: Path | None,
     progress: Progress,
+    dtype: str = "<f4",
 ) -> np.ndarray:
-    """Rows of an encoder that learns from the items itself, of length 3 on the average."""
-    walk, done = contents(), 0
-    rows = None
-    while block := [encoder.prepare(item) for _, item in islice(walk, ROWS)]:
-        codes = encoder.encode(block)
-        rows = scratch((n_items, codes.shape[1]), workspace) if rows is None else rows
-        rows[done : done + len(block)] = _LENGTH * codes
+    """Rows (N, D) in a file: what ``make`` makes of some thousand (name, item) at a time."""
+    walk, done, rows = items(), 0, None
+    while part := list(islice(walk, ROWS)):
+        made = make(part)
+        rows = scratch((n_items, made.shape[1]), workspace, dtype) if rows is None else rows
+        rows[done : done + len(part)] = made
         release_pages(rows)
-        done += len(block)
+        done += len(part)
         progress("encoding", done, n_items)
     if rows is None:
         raise InputError("There are no items to encode.")
     return rows
 
 
-def _numbers(
-    items: Items, n_items: int, columns: Sequence[str], workspace: Path | None, progress: Progress
-) -> np.ndarray:
-    """Numbers as they are, each column scaled to mean 0 and deviation 1."""
-    rows = scratch((n_items, len(columns)), workspace, "<f8")
-    for done, (name, content) in enumerate(items()):
-        if done % ROWS == 0:
-            progress("encoding", done, n_items)
-            release_pages(rows)
-        for place, column in enumerate(columns):
-            rows[done, place] = number_of(content.get(column), name, column)
-    return standardised_rows(rows, workspace)
+def numbers_of(items: Iterable[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> np.ndarray:
+    """(n, D) float64: columns of numbers as they are."""
+    return np.array(
+        [[_number(cells.get(column), name, column) for column in columns] for name, cells in items]
+    )
 
 
-def number_of(value: Any, name: str, column: str) -> float:
+def _number(value: Any, name: str, column: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -274,13 +250,6 @@ def number_of(value: Any, name: str, column: str) -> float:
             "the column out, or correct the data and make the project again."
         )
     return number
-
-
-def _sweep(folder: Path) -> None:
-    """Rows of projects that were given up: nobody came back for them in a month."""
-    for path in folder.glob("*.npy*") if folder.is_dir() else ():
-        if path.stat().st_mtime < time.time() - _FORGOTTEN_AFTER:
-            path.unlink(missing_ok=True)
 
 
 def fit_table(items: Items, n_items: int, columns: Sequence[str]) -> TableEncoding:
@@ -299,14 +268,11 @@ def _encode_table(
 ) -> Encoded:
     """Features (N, D) float32 in a file, and what is to be said about the columns."""
     encoding = fit_table(items, n_items, columns)
-    rows = scratch((n_items, encoding.width), workspace)
-    walk, done = items(), 0
-    while part := [content for _, content in islice(walk, ROWS)]:
-        rows[done : done + len(part)] = encoding.transform(columns_of(part, columns))
-        release_pages(rows)
-        done += len(part)
-        progress("encoding", done, n_items)
-    return Encoded(rows, notes=encoding.notes)
+
+    def make(part: list[tuple[str, Any]]) -> np.ndarray:
+        return encoding.transform(columns_of((content for _, content in part), columns))
+
+    return Encoded(_made_rows(items, n_items, make, workspace, progress), notes=encoding.notes)
 
 
 def _beside(encoded: np.ndarray, table: np.ndarray, workspace: Path | None) -> np.ndarray:

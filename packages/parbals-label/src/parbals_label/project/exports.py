@@ -1,12 +1,13 @@
-"""Results on their way out: labels and predictions as CSV, JSONL or Parquet."""
+"""Files on their way out, as CSV, JSONL or Parquet: results, and batches to label.
+
+A batch comes back filled in; whose row is whose is found here as well.
+"""
 
 import csv
 import io
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -14,15 +15,21 @@ from typing import IO, Any
 from parbals.errors import InputError
 from parbals.files import need, whole_file
 
+from parbals_label.readers.answers import Answer
 from parbals_label.readers.cells import cell_text, plain_value, safe_cell
 from parbals_label.readers.source import check_columns, short
 from parbals_label.store.folder import is_project_file
+from parbals_label.store.store import Store
 
-__all__ = ["FORMATS", "check_destination", "write_export"]
+__all__ = [
+    "FORMATS",
+    "check_destination",
+    "positions_of_answers",
+    "write_batch_csv",
+    "write_export",
+]
 
 FORMATS = ("csv", "jsonl", "parquet")
-_SLICE = 4_096
-_INT64 = 1 << 63
 
 
 def check_destination(folder: Path, path: Path, *, force: bool = False) -> None:
@@ -87,12 +94,8 @@ def _value(convert: Any, record: Mapping[str, Any], column: str, number: int) ->
         ) from None
 
 
-def _safe_text(value: Any) -> str:
-    return safe_cell(cell_text(value))
-
-
-def _first_text(value: Any) -> str:
-    return safe_cell(cell_text(value), is_first=True)
+def _safe_row(cells: Iterable[str]) -> list[str]:
+    return [safe_cell(cell, is_first=place == 0) for place, cell in enumerate(cells)]
 
 
 def _write_csv(
@@ -103,30 +106,28 @@ def _write_csv(
     try:
         # With this line end a lone \r in a cell is quoted, too.
         writer = csv.writer(text, lineterminator="\r\n")
-        cells = [(_safe_text if place else _first_text, name) for place, name in enumerate(columns)]
-        writer.writerow([convert(name) for convert, name in cells])
+        writer.writerow(_safe_row(columns))
         for count, record in enumerate(records, start=1):
-            writer.writerow([_value(convert, record, name, count) for convert, name in cells])
+            writer.writerow(_safe_row(_value(cell_text, record, name, count) for name in columns))
         text.flush()
     finally:
         text.detach()
     return count
 
 
-def _lines(
+def _values(
     records: Iterable[Mapping[str, Any]], columns: Sequence[str]
-) -> Iterator[tuple[dict[str, Any], bytes]]:
+) -> Iterator[dict[str, Any]]:
     for number, record in enumerate(records, start=1):
-        values = {column: _value(plain_value, record, column, number) for column in columns}
-        yield values, json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        yield {column: _value(plain_value, record, column, number) for column in columns}
 
 
 def _write_jsonl(
     file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> int:
     count = 0
-    for _, line in _lines(records, columns):
-        file.write(line)
+    for values in _values(records, columns):
+        file.write(json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         count += 1
     return count
 
@@ -134,54 +135,66 @@ def _write_jsonl(
 def _write_parquet(
     pa: Any, file: IO[bytes], records: Iterable[Mapping[str, Any]], columns: Sequence[str]
 ) -> int:
-    """Two passes over a spool on disk: one learns the type of each column, one writes slices."""
+    """All at once: only when every value was seen is the type of a column known."""
     parquet = need("pyarrow.parquet", "Writing Parquet files", "parbals[parquet]")
-    kinds: dict[str, str] = dict.fromkeys(columns, "null")
-    count = 0
-    with tempfile.TemporaryFile() as spool:
-        for values, line in _lines(records, columns):
-            spool.write(line)
-            count += 1
-            for column, value in values.items():
-                kinds[column] = _wider(kinds[column], value)
-        spool.seek(0)
-        types = {
-            "null": pa.string(),
-            "bool": pa.bool_(),
-            "int": pa.int64(),
-            "float": pa.float64(),
-            "text": pa.string(),
-        }
-        schema = pa.schema([(column, types[kinds[column]]) for column in columns])
-        with parquet.ParquetWriter(file, schema) as writer:
-            while lines := list(islice(spool, _SLICE)):
-                part = [json.loads(line) for line in lines]
-                data = {
-                    column: [_as_kind(row[column], kinds[column]) for row in part]
-                    for column in columns
-                }
-                writer.write_table(pa.table(data, schema=schema))
-    return count
+    rows = list(_values(records, columns))
+    table = {column: _column(pa, [row[column] for row in rows]) for column in columns}
+    parquet.write_table(pa.table(table), file)
+    return len(rows)
 
 
-def _wider(kind: str, value: Any) -> str:
-    """The narrowest kind that holds what the column had so far and this value."""
-    if value is None or kind == "text":
-        return kind
-    if isinstance(value, bool):
-        own = "bool"
-    elif isinstance(value, int):
-        own = "int" if -_INT64 <= value < _INT64 else "text"
-    else:
-        own = "float" if isinstance(value, float) else "text"
-    if kind in ("null", own):
-        return own
-    return "float" if {kind, own} == {"int", "float"} else "text"
+def _column(pa: Any, values: list[Any]) -> Any:
+    """Values as the narrowest of boolean, integer, number and text that holds all of them."""
+    try:
+        array = pa.array(values)
+        if not pa.types.is_nested(array.type) and not pa.types.is_null(array.type):
+            return array
+    except (pa.ArrowException, OverflowError):
+        pass
+    return pa.array([None if v is None else cell_text(v) for v in values], pa.string())
 
 
-def _as_kind(value: Any, kind: str) -> Any:
-    if value is None:
-        return None
-    if kind == "text":
-        return cell_text(value)
-    return float(value) if kind == "float" else value
+def write_batch_csv(
+    path: str | PathLike[str], rows: Iterable[tuple[str, Mapping[str, Any]]], columns: Sequence[str]
+) -> int:
+    """Items (id, content) to label: id, their columns, an empty column ``label``; how many.
+
+    A column of the items that is itself called id or label is written as ``item.id`` or
+    ``item.label``, for there can be only one of each. The file is UTF-8 with a mark, or Excel would
+    not see that it is.
+    """
+    names = {name: f"item.{name}" if name in ("id", "label") else name for name in columns}
+    records = (
+        {"id": item, **{name: content.get(column) for column, name in names.items()}}
+        for item, content in rows
+    )
+    return write_export(path, records, "csv", ["id", *names.values(), "label"], bom=True)
+
+
+def positions_of_answers(store: Store, answers: Sequence[Answer], name: str) -> list[int]:
+    """The item of every row.
+
+    A spreadsheet turns 007 into 7 and 1 into 1.0: that is understood if it is unambiguous.
+    """
+    ids = [answer.id for answer in answers]
+    places = {name: [position] for name, position in store.known_positions(ids).items()}
+    if len(places) < len(set(ids)):
+        by_number: dict[str, list[int]] = {}
+        for item in store.iter_items():
+            by_number.setdefault(_as_number(item.id), []).append(item.position)
+        places = {name: by_number.get(_as_number(name), []) for name in ids} | places
+    for answer in answers:
+        if len(places[answer.id]) != 1:
+            several = "several items of this project, written differently"
+            what = several if places[answer.id] else "no item of this project"
+            raise InputError(
+                f"{name}, row {answer.row}: the id {answer.id!r} names {what}; nothing was stored."
+            )
+    return [places[answer.id][0] for answer in answers]
+
+
+def _as_number(text: str) -> str:
+    """What a spreadsheet would make of it."""
+    stripped = text.strip()
+    whole = stripped.removesuffix(".0")
+    return whole.lstrip("0") or "0" if whole.isdigit() else stripped

@@ -18,7 +18,7 @@ from parbals_label.store.folder import file_mode
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["embed_advice", "features_of", "load_features", "store_features"]
+__all__ = ["embed_advice", "features_of", "load_features", "predictions_of", "store_features"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
@@ -81,6 +81,17 @@ def features_of(store: Store) -> np.ndarray:
             f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
         )
     return load_features(store.folder, settings.features, encoder=settings.encoder)
+
+
+def predictions_of(store: Store) -> np.ndarray | None:
+    """The stored predictions (N, C), memory-mapped; None where there are none."""
+    while (stored := store.settings.predictions) is not None:
+        try:
+            return load_features(store.folder, stored)
+        except ProjectDamagedError:
+            if store.settings.predictions == stored:  # else another process has replaced them
+                raise
+    return None
 
 
 def load_features(

@@ -5,7 +5,7 @@ had been made of all of them: words, bins and directions are learnt from what th
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -50,9 +50,7 @@ def add_items(
     id_column: str | None = None,
     label: str | None = None,
     new_only: bool = False,
-    encoding: str | None = None,
-    split: str | None = None,
-    names: list[str] | None = None,
+    reading: Mapping[str, Any] | None = None,
     encode_with: Options | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Added:
@@ -63,9 +61,7 @@ def add_items(
     """
     settings, how = store.settings, encode_with or Options()
     n_before, old = store.n_items, settings.features
-    source = open_source(
-        data, encoding=encoding, split=split, verify_images=not how.skip_bad, names=names
-    )
+    source = open_source(data, **(reading or {}))
     notes = [*source.notes, *_check_columns(source, settings)]
     encoder = (
         None

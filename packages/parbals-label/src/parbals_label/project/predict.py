@@ -9,7 +9,7 @@ and that is said. Columns of a table are read again from the project's items as 
 texts or images they were moved and scaled as a whole.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ from parbals_label.project.embedding import (
     contents_of,
     fit_table,
     item_pairs,
-    number_of,
+    numbers_of,
     open_encoder,
 )
 from parbals_label.project.engine import learner_of
@@ -42,7 +42,6 @@ __all__ = [
     "FittedFeatures",
     "NewItems",
     "open_new_items",
-    "predicted_columns",
     "predictions",
     "trained_learner",
 ]
@@ -119,9 +118,7 @@ class FittedFeatures:
 
     def _encoder_rows(self, items: Sequence[Item], base: Path) -> np.ndarray:
         if self.encoder is None:
-            return np.array(
-                [[number_of(cells.get(x), name, x) for x in self.columns] for name, cells in items]
-            )
+            return numbers_of(items, self.columns)
         prepared = []
         for name, content in contents_of(
             lambda: iter(items), self.columns, base, self.encoder.kind
@@ -213,15 +210,13 @@ def open_new_items(
     data: Path,
     *,
     id_column: str | None = None,
-    encoding: str | None = None,
-    split: str | None = None,
-    names: list[str] | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> NewItems:
     """New data, if they hold what the project's features are made of; else one sentence why not.
 
     Items are named by ``id_column``, by default by a column ``id``, else by their numbers.
     """
-    source = open_source(data, encoding=encoding, split=split, names=names)
+    source = open_source(data, **(reading or {}))
     settings = store.settings
     if (settings.encoder or GIVEN) == GIVEN:
         width = settings.features.shape[1] if settings.features else 0
@@ -240,11 +235,6 @@ def open_new_items(
             )
     name = id_column_of(source) if id_column is None else id_column
     return NewItems(source, media_folder(data), name, FittedFeatures.of(store))
-
-
-def predicted_columns(classes: tuple[str, ...]) -> list[str]:
-    """id, the class that is decided, and one probability for each class."""
-    return ["id", "predicted", *(f"p_{label}" for label in classes)]
 
 
 def predictions(

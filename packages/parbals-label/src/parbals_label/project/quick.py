@@ -15,11 +15,11 @@ from parbals.learner.numbers.audit import AUDIT, audit_share, mixed_in
 from parbals.randomness import derive_generator
 from parbals.strategies.table import QUICK, UNIFORM
 
-from parbals_label.project.features import features_of, load_features
+from parbals_label.project.features import features_of, predictions_of
 from parbals_label.store.batches import TakenError
 from parbals_label.store.store import Store
 
-__all__ = ["QUICK_BATCH", "START", "quick_batch", "seconds_to_choose"]
+__all__ = ["QUICK_BATCH", "START", "quick_batch"]
 
 START = "k-means"
 """What chose the first items, beside the names of strategies."""
@@ -61,14 +61,6 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
         return None
 
 
-def seconds_to_choose(store: Store, n: int) -> float | None:
-    """About how long ``n`` items by the project's strategy take, by the latest batch of its own."""
-    for record in reversed(store.batches()):
-        if record.strategy == store.settings.strategy and "seconds" in record.settings:
-            return float(record.settings["seconds"]) * max(1.0, n / len(record.items))
-    return None
-
-
 def _choose(store: Store, free: np.ndarray, n: int) -> tuple[str, np.ndarray, np.ndarray]:
     """Strategy, positions (n,) best first, and their scores; at most 2,000 free ones are seen."""
     n_taken = store.n_items - len(free) - len(store.settings.audit)
@@ -89,12 +81,10 @@ def _choose(store: Store, free: np.ndarray, n: int) -> tuple[str, np.ndarray, np
 
 def _predictions(store: Store) -> np.ndarray | None:
     """The stored ones (N, C); None where there are none of all items and classes."""
-    for _ in range(2):  # they may be renewed between the two reads
-        stored = store.settings.predictions
-        if stored is None or stored.shape != (store.n_items, len(store.classes)):
-            return None
-        with suppress(ProjectError):
-            return load_features(store.folder, stored)
+    with suppress(ProjectError):
+        found = predictions_of(store)
+        if found is not None and found.shape == (store.n_items, len(store.classes)):
+            return found
     return None
 
 

@@ -30,7 +30,7 @@ from parbals.types import TARGETS, Stakes
 from parbals.wording import percent
 
 from parbals_label.project.consensus import Agreement, agreement, combined_labels
-from parbals_label.project.features import load_features
+from parbals_label.project.features import predictions_of
 from parbals_label.store.records import Annotator
 from parbals_label.store.store import Store
 
@@ -42,7 +42,6 @@ __all__ = [
     "newer_answers",
     "overview",
     "overview_lines",
-    "rare_class_hint",
     "report_lines",
     "stakes_of",
 ]
@@ -50,10 +49,6 @@ __all__ = [
 _BAR = 30
 _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
-_RARE = 0.05
-"""The share of labels up to which a class is called rare; chosen, not tuned."""
-_FEWEST = 20
-"""With fewer labels nothing is called rare."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +140,8 @@ def goal_of(store: Store) -> Goal:
     return Goal(settings.goal_labels or None, settings.goal_error or None)
 
 
-def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
-    """The same for people; ``verbose`` also names strategies and gives losses in nats."""
+def overview_lines(seen: Overview) -> list[str]:
+    """The same for people."""
     share = seen.labelled / seen.items if seen.items else 0.0
     lines = [
         f"{seen.labelled:,} of {seen.items:,} items labelled ({percent(share)}), "
@@ -166,12 +161,10 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     for label, count in seen.class_balance.items():
         lines.append(f"  {label:<{width}}  {'█' * round(_BAR * count / most):<{_BAR}}  {count:,}")
     lines += judged_line(seen.metric, seen.report)
-    if verbose:
-        lines += _detail_lines(seen)
     if seen.report is None or seen.stored_report is None:
         now = f", or now by `parbals export {seen.folder} --renew`" if seen.labelled else ""
         return [*lines, f"No report yet: it is made when labels arrive (parbals tell){now}."]
-    lines += report_lines(seen.report, seen.goal, seen.labelled, verbose=verbose)
+    lines += report_lines(seen.report, seen.goal, seen.labelled)
     n_labels = seen.stored_report["n_labels"]
     if seen.labelled != n_labels:
         lines.append(
@@ -181,49 +174,16 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
     return lines
 
 
-def report_lines(
-    report: Report, goal: Goal, n_labelled: int, *, verbose: bool = False
-) -> list[str]:
-    """How good the model is and what to do next; ``verbose`` with losses in nats."""
-    lines = [error_line(report), *metric_line(report)]
-    if verbose and report.expected_log_loss.known:
-        lines.append(f"expected log loss: {report.expected_log_loss} nats")
-    if verbose and report.next_gain is not None:
-        lines.append(
-            f"the next {report.batch_size} labels are expected to lower it by "
-            f"{report.next_gain:.2g} nats"
-        )
+def report_lines(report: Report, goal: Goal, n_labelled: int) -> list[str]:
+    """How good the model is and what to do next."""
     return [
-        *lines,
+        error_line(report),
+        *metric_line(report),
         certificate(report.measured),
         *class_lines(report.measured),
         advice(goal, n_labelled, report).sentence,
         *report.warnings,
     ]
-
-
-def _detail_lines(seen: Overview) -> list[str]:
-    """Who chose what, as it was."""
-    lines = [f"{seen.batches} batches, strategy {seen.strategy}, judged by {seen.metric}"]
-    if seen.chosen_by:
-        counts = (f"{name or 'nobody'} {n:,}" for name, n in seen.chosen_by.items())
-        lines.append(f"labelled items were chosen by: {', '.join(counts)}")
-    return lines
-
-
-def rare_class_hint(store: Store) -> str | None:
-    """A sentence where the labels show a class of at most 5 %, and nothing is looked for yet."""
-    labels = list(combined_labels(store.votes()).values())
-    if store.settings.find is not None or len(labels) < _FEWEST:
-        return None
-    counts = {label: labels.count(label) for label in store.classes}
-    label, count = min(counts.items(), key=lambda pair: pair[1])
-    if count > _RARE * len(labels):
-        return None
-    return (
-        f"{label} is rare, {count} of {len(labels)} labels; to find all items of it rather than "
-        f"model every class: parbals edit {store.folder} --find {label}"
-    )
 
 
 def stakes_of(store: Store, probs: np.ndarray) -> Stakes | None:
@@ -261,8 +221,7 @@ def export_records(store: Store, labelled_only: bool = False) -> Iterator[dict[s
     labels = combined_labels(store.votes())
     predicted = _predicted(store)
     ours, audit = _ours(store), frozenset(store.settings.audit)
-    stored = store.settings.predictions
-    predictions = None if stored is None else load_features(store.folder, stored)
+    predictions = predictions_of(store)
     stakes = None if predictions is None else stakes_of(store, predictions)
     for item in store.iter_items():
         if labelled_only and item.position not in labels:

@@ -16,12 +16,11 @@ from parbals.files import need, whole_file
 from parbals.learner.numbers.metric import decided
 
 from parbals_label.project.exports import write_export
-from parbals_label.project.features import load_features
+from parbals_label.project.features import predictions_of
 from parbals_label.project.media import image_column
 from parbals_label.project.summary import export_columns, export_records, stakes_of
 from parbals_label.readers.cells import cell_text
-from parbals_label.readers.label_studio import ANNOTATORS, ITEM, PROJECT
-from parbals_label.readers.tools import COPIES
+from parbals_label.readers.tools import ANNOTATORS, COPIES, ITEM, PROJECT
 from parbals_label.store.records import Item
 from parbals_label.store.store import Store
 
@@ -67,8 +66,7 @@ def _items(
     store: Store, labelled_only: bool
 ) -> Iterator[tuple[Item, _Labels, tuple[str, float] | None]]:
     """Items with the labels of everybody, and the class that is decided with its probability."""
-    answers, stored = store.current_labels(), store.settings.predictions
-    probs = None if stored is None else load_features(store.folder, stored)
+    answers, probs = store.current_labels(), predictions_of(store)
     stakes = None if probs is None else stakes_of(store, probs)
     for item in store.iter_items():
         labels, predicted = answers.get(item.position, {}), None

@@ -1,25 +1,25 @@
 """Reading a filled-in batch back, whatever the spreadsheet made of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
 
-from parbals_label.readers.arrow import is_dataset_folder, open_dataset_folder, open_parquet
 from parbals_label.readers.cells import as_text, is_missing, raw_cell
 from parbals_label.readers.delimited import open_delimited
-from parbals_label.readers.json_files import open_json, tool_records
-from parbals_label.readers.source import Source, short, where
+from parbals_label.readers.json_files import tool_records
+from parbals_label.readers.open import open_source
+from parbals_label.readers.source import Annotated, Source, short, where
 
-__all__ = ["Classes", "FilledRow", "ToolRow", "open_answers", "read_answers", "tool_answers"]
+__all__ = ["Answer", "Classes", "read_answers"]
 
 _JSON = (".jsonl", ".ndjson", ".json")
 
 
-class FilledRow(NamedTuple):
-    """One row with a label.
+class Answer(NamedTuple):
+    """A row with a label, and who gave it, where the file says so.
 
     ``id`` is the text of the cell: '007' is not turned into 7, nor 7 back into '007'.
     """
@@ -27,105 +27,64 @@ class FilledRow(NamedTuple):
     row: int
     id: str
     label: str
-
-
-class ToolRow(NamedTuple):
-    """A label in another tool's file, and who gave it, where the file says so."""
-
-    row: int
-    id: str
-    label: str
-    annotator: str | None
+    annotator: str | None = None
 
 
 def read_answers(
-    path: str | PathLike[str],
-    classes: Sequence[str],
-    *,
-    id_column: str = "id",
-    label_column: str = "label",
-    former: Mapping[str, str] | None = None,
-) -> list[FilledRow]:
+    path: str | PathLike[str], classes: Sequence[str], former: Mapping[str, str] | None = None
+) -> list[Answer]:
     """Every row with a label, in the order of the file; an error names the first that is wrong.
 
     Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
     JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
-    Parquet files and Hugging Face dataset folders are read as well.
+    Parquet files, Hugging Face dataset folders and files of other labelling tools
+    (:mod:`parbals_label.readers.tools`) are read as well.
     Blanks around a label do not count, nor do small and capital letters unless two classes differ
     by nothing else; ``former`` names of classes stand for those of today. The apostrophe that kept
     an id from being a formula is taken off. A row that says the same as an earlier one is left out.
     """
-    source = open_answers(Path(path))
-    id_name = _find_column(source, id_column)
-    label_name = _find_column(source, label_column)
-    known = Classes(classes, former)
-    rows: dict[str, FilledRow] = {}
+    path, known = Path(path), Classes(classes, former)
+    records = tool_records(path) if path.suffix.lower() in _JSON and path.is_file() else None
+    rows: dict[tuple[str, str | None], Answer] = {}
+    for place, given in _filled(path) if records is None else _of_tool(path.name, records):
+        answer = given._replace(label=known.match(given.label, place))
+        if not answer.id:
+            raise InputError(f"{place}: there is a label, but no id that says which item it is.")
+        earlier = rows.setdefault((answer.id, answer.annotator), answer)
+        if earlier.label != answer.label:
+            by = f" by {short(answer.annotator)}" if answer.annotator else ""
+            raise LabelError(
+                f"{place}: the item {short(answer.id)} is {short(answer.label)} here{by} and "
+                f"{short(earlier.label)} in row {earlier.row}; keep one of them."
+            )
+    return list(rows.values())
+
+
+def _filled(path: Path) -> Iterator[tuple[str, Answer]]:
+    """The rows of a table that have a label, and where it stands."""
+    source = _opened(path)
+    id_name, label_name = _find_column(source, "id"), _find_column(source, "label")
     for number, values in source.rows():
         if is_missing(values[label_name]):
             continue
-        cell = _cell(source, number, label_name, values[label_name])
-        label = known.match(cell, where(source.name, number, label_name))
-        if values[id_name] is None or values[id_name] == "":
-            raise InputError(
-                f"{where(source.name, number, id_name)} is empty, but the row has a label; put the "
-                "id back."
-            )
-        item = raw_cell(_cell(source, number, id_name, values[id_name]))
-        earlier = rows.setdefault(item, FilledRow(number, item, label))
-        if earlier.label != label:
-            raise LabelError(
-                f"{where(source.name, number, label_name)}: the item {short(item)} is "
-                f"{short(label)} here and {short(earlier.label)} in row {earlier.row}; keep one of "
-                "them."
-            )
-    return list(rows.values())
+        label = _cell(source, number, label_name, values[label_name])
+        given = values[id_name]
+        item = "" if given in (None, "") else raw_cell(_cell(source, number, id_name, given))
+        yield where(source.name, number, label_name), Answer(number, item, label)
 
 
-def tool_answers(
-    path: Path, classes: Sequence[str], former: Mapping[str, str] | None = None
-) -> list[ToolRow] | None:
-    """Every label in another labelling tool's file (:mod:`parbals_label.readers.tools`).
-
-    None where the file is something else, for :func:`read_answers`.
-    """
-    known = Classes(classes, former)
-    if path.suffix.lower() not in _JSON or not path.is_file():
-        return None
-    records = tool_records(path)
-    if records is None:
-        return None
-    rows: dict[tuple[str, str | None], ToolRow] = {}
+def _of_tool(name: str, records: list[tuple[int, Annotated]]) -> Iterator[tuple[str, Answer]]:
     for number, record in records:
-        for annotator, given in record.labels:
-            place = where(path.name, number)
-            if record.id is None:
-                raise InputError(f"{place} has a label, but no id that says which item it is.")
-            label = known.match(given, place)
-            key = (record.id, annotator)
-            earlier = rows.setdefault(key, ToolRow(number, record.id, label, annotator))
-            if earlier.label != label:
-                by = f" by {short(annotator)}" if annotator else ""
-                raise LabelError(
-                    f"{place}: the item {short(record.id)} is {short(label)} here{by} and "
-                    f"{short(earlier.label)} in row {earlier.row}; keep one of them."
-                )
-    return list(rows.values())
+        for annotator, label in record.labels:
+            yield where(name, number), Answer(number, record.id or "", label, annotator)
 
 
-def open_answers(path: Path, *, any_ending: bool = False) -> Source:
-    """A file that people fill in; with ``any_ending`` one of another name is read as CSV."""
-    if path.is_dir() and is_dataset_folder(path):
-        return open_dataset_folder(path)
-    if not path.is_file():
-        raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}.")
+def _opened(path: Path) -> Source:
+    """A file that people fill in: text may have become what a spreadsheet makes of it."""
     suffix = path.suffix.lower()
-    if suffix in _JSON:
-        return open_json(path)
-    if suffix == ".parquet":
-        return open_parquet(path)
-    if any_ending or suffix in (".csv", ".txt", ".tsv"):
+    if suffix in (".csv", ".txt", ".tsv") and path.is_file():
         return open_delimited(path, "tsv" if suffix == ".tsv" else "csv", forgiving=True)
-    raise InputError(f"{path.name} cannot be read as answers; save it as CSV.")
+    return open_source(path)
 
 
 def _find_column(source: Source, wanted: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from parbals.errors import InputError, MissingDependencyError, first_line
 from parbals.files import need
 
-from parbals_label.readers.source import Row, Source, check_columns, head_of, read_start, where
+from parbals_label.readers.source import Row, Source, check_columns, head_of, where
 
 __all__ = ["is_dataset_folder", "open_dataset_folder", "open_parquet"]
 
@@ -119,11 +119,7 @@ def open_dataset_folder(path: Path, split: str | None = None) -> Source:
     def batches() -> Iterator[Any]:
         for file in files:
             with pa.memory_map(str(file)) as data:
-                if read_start(file, 6) == b"ARROW1":
-                    reader = ipc.open_file(data)
-                    yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
-                else:
-                    yield from ipc.open_stream(data)
+                yield from ipc.open_stream(data)
 
     try:
         schema, n_rows = None, 0

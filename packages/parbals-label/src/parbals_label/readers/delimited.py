@@ -15,6 +15,7 @@ from pathlib import Path
 from parbals.errors import InputError
 
 from parbals_label.readers.encoding import (
+    GUESS,
     LIMIT,
     NUL,
     UndecodableError,
@@ -104,7 +105,7 @@ def open_delimited(
     kind: str,
     encoding: str | None = None,
     forgiving: bool = False,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (),
 ) -> Source:
     """A CSV or TSV file; of the kind "txt" only where all its lines have the same number of tabs.
 
@@ -128,7 +129,7 @@ def open_delimited(
 
 
 def _look(
-    path: Path, kind: str, encoding: str | None, forgiving: bool, names: Sequence[str] | None
+    path: Path, kind: str, encoding: str | None, forgiving: bool, names: Sequence[str]
 ) -> Layout:
     csv.field_size_limit(LIMIT)
     error: InputError | None = None
@@ -158,7 +159,8 @@ def _look(
             error = fault
         if isinstance(error, UndecodableError):
             raise error
-        if encoding is None or delimiter == "\t":  # to the end: is all of it what it seems to be?
+        # To the end: is all of it what it seems to be?
+        if encoding in (None, GUESS) or delimiter == "\t":
             try:
                 with suppress(csv.Error):  # the walk reports a line that is too long
                     for _ in counted:
@@ -195,14 +197,14 @@ def _look(
 
 
 def _header(
-    records: list[tuple[int, list[str]]], name: str, forgiving: bool, names: Sequence[str] | None
+    records: list[tuple[int, list[str]]], name: str, forgiving: bool, names: Sequence[str]
 ) -> tuple[list[str], bool, list[str]]:
     """The columns' names, whether the first record holds them, and what there is to say of that."""
     first = records[0][1]
     numbered = [f"column {place}" for place in range(1, len(first) + 1)]
     if forgiving:
         return first, True, []
-    if names is not None or _is_headless([record for _, record in records]):
+    if names or _is_headless([record for _, record in records]):
         named = list(names or numbered)
         if len(named) != len(first):
             raise InputError(

@@ -14,12 +14,12 @@ from parbals.errors import InputError
 
 from parbals_label.readers.source import short
 
-__all__ = ["LIMIT", "NUL", "UndecodableError", "decoding", "lines_of", "open_text"]
+__all__ = ["GUESS", "LIMIT", "NUL", "UndecodableError", "decoding", "lines_of", "open_text"]
 
 # The longest line or cell: a book fits, and a quote left open does not fill the memory.
 LIMIT = 1 << 26
+GUESS = "cp1252"
 NUL = "contains a NUL character; it is damaged, or UTF-16 without a mark: save the file as UTF-8"
-_CHUNK = 1 << 20
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
@@ -27,7 +27,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 _NOT_TEXT = {
     b"PAR1": "is a Parquet file: give it the ending .parquet",
     b"\x93NUMPY": "is a NumPy file: give it the ending .npy",
@@ -52,27 +51,21 @@ def decoding(path: Path, asked: str | None, read: Callable[[str | None], T]) -> 
     """What ``read`` makes of a file in the encoding asked for, or in that of the file.
 
     The mark at the start decides, which :func:`open_text` sees; else UTF-8 if all bytes agree; else
-    cp1252; else latin-1. So ``read`` must read to the end, unless an encoding is asked for.
+    :data:`GUESS` if they do; else latin-1. So ``read`` must read to the end, unless another
+    encoding is asked for.
     """
-    try:
-        return read(asked)
-    except UndecodableError:
-        if asked is not None or _marked(path) is not None:
-            raise
-    return read(_single_bytes(path))
+    for guess in (None, GUESS):
+        try:
+            return read(asked or guess)
+        except UndecodableError:
+            if asked is not None or _marked(path) is not None:
+                raise
+    return read("latin-1")
 
 
 def _marked(path: Path) -> str | None:
     with _explained(path), _open_bytes(path) as file:
         return _mark(file.read(4))
-
-
-def _single_bytes(path: Path) -> str:
-    with _explained(path), _open_bytes(path) as file:
-        while chunk := file.read(_CHUNK):
-            if any(byte in chunk for byte in _NOT_IN_CP1252):
-                return "latin-1"
-    return "cp1252"
 
 
 def _mark(start: bytes) -> str | None:

@@ -1,20 +1,24 @@
 """Rows of a user's data become items: an id, a content and, where there is one, a label."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from parbals.errors import InputError, LabelError
 
 from parbals_label.readers.answers import Classes
 from parbals_label.readers.cells import as_text, is_missing, plain_value
 from parbals_label.readers.source import Source, check_column, short, where
 
-__all__ = ["NUMBERED", "classes_in", "id_column_of", "plan_items"]
+__all__ = ["NUMBERED", "check_numbers", "classes_in", "id_column_of", "plan_items"]
 
 MAX_CLASSES = 1_000
 NUMBERED = ""
 """In place of an id column: the rows are numbered. No column can have this name."""
 _IDS = ("id", "ID")
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+_LARGEST = float(np.finfo(np.float32).max)
 _CORRECT = 'correct it, or number the rows instead (--id "")'
 
 
@@ -23,75 +27,48 @@ def id_column_of(source: Source, label_column: str | None = None) -> str:
 
     Images of a folder are named by their files.
     """
-    return next(_id_candidates(source, label_column), NUMBERED)
-
-
-def _id_candidates(source: Source, label_column: str | None) -> Iterator[str]:
     known = ("image",) if source.kind == "images" else _IDS
-    return (name for name in known if name in source.columns and name != label_column)
+    there = (name for name in known if name in source.columns and name != label_column)
+    return next(there, NUMBERED)
 
 
 def plan_items(
     source: Source,
     *,
-    id_column: str | None = None,
+    id_column: str = NUMBERED,
     label_column: str | None = None,
     classes: Sequence[str] | None = None,
     former: Mapping[str, str] | None = None,
-    leave_out: Collection[str] = (),
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
     """Each row as (id, content, label): what a project keeps of it.
 
     The id is the text of ``id_column``, or with ``NUMBERED`` the number of the record, counted from
-    1. By default, for data whose ids nobody names again, it is the text of a column called id or ID
-    if its values are there and all different, else the number; of an image in a folder, its path.
-    The label is the class that the cell of ``label_column`` means (see
+    1. The label is the class that the cell of ``label_column`` means (see
     :class:`~parbals_label.readers.answers.Classes`), or None where the cell is empty, null or NaN;
     the ``classes`` are by default those of :func:`classes_in`, and ``former`` names of theirs are
-    understood. The content is every other column that is not in ``leave_out``, and the path of an
-    image, as JSON can hold it (see :func:`parbals_label.readers.cells.plain_value`).
+    understood. The content is every other column, and the path of an image, as JSON can hold it
+    (see :func:`parbals_label.readers.cells.plain_value`).
 
     Names of columns and classes are checked in the call, cells during the walk: keep nothing before
     the walk has ended.
     """
-    for column in (id_column or None, label_column, *leave_out):
+    for column in (id_column or None, label_column):
         if column is not None:
             check_column(source, column)
-    if id_column is not None and id_column == label_column:
+    if id_column == label_column:
         raise InputError(
             f"{short(id_column)} cannot be both the id and the label; name two columns."
         )
     if label_column is not None and classes is None:
         classes = classes_in(source, label_column)
-    if id_column is None:
-        candidates = _id_candidates(source, label_column)
-        id_column = next((name for name in candidates if _identifies(source, name)), NUMBERED)
     known = None if label_column is None else Classes(classes or (), former)
-    return _items(source, id_column, label_column, known, frozenset(leave_out))
-
-
-def _identifies(source: Source, column: str) -> bool:
-    """Whether the column has a value in every row, and never the same one twice."""
-    seen: set[str] = set()
-    for _, values in source.rows():
-        try:
-            text = "" if is_missing(values[column]) else as_text(values[column])
-        except ValueError:
-            return False
-        if not text or text in seen:
-            return False
-        seen.add(text)
-    return True
+    return _items(source, id_column, label_column, known)
 
 
 def _items(
-    source: Source,
-    id_column: str,
-    label_column: str | None,
-    classes: Classes | None,
-    leave_out: frozenset[str],
+    source: Source, id_column: str, label_column: str | None, classes: Classes | None
 ) -> Iterator[tuple[str, dict[str, Any], str | None]]:
-    dropped = leave_out | {label_column} | (set() if source.kind == "images" else {id_column})
+    dropped = {label_column} | (set() if source.kind == "images" else {id_column})
     kept = [name for name in source.columns if name not in dropped]
     is_clean = source.kind in ("csv", "tsv")  # cells are text that the reader has checked
     first_row: dict[str, int] = {}
@@ -178,3 +155,28 @@ def classes_in(source: Source, label_column: str) -> list[str]:
             f"{source.name}, column {label_column!r} has {what}; name the classes, at least two."
         )
     return classes
+
+
+def check_numbers(source: Source, columns: Sequence[str]) -> None:
+    """Every cell of the columns must be a number; an error names the first that is not."""
+    for column in columns:
+        check_column(source, column)
+    for number, values in source.rows():
+        for column in columns:
+            if fault := _number_fault(values[column]):
+                raise InputError(f"{where(source.name, number, column)} {fault}.")
+
+
+def _number_fault(cell: Any) -> str | None:
+    if is_missing(cell):
+        return "is empty; every row needs a number, so fill it in or leave the column out"
+    try:  # Python reads 1_0 as 10, which nobody means in a table
+        value = float("_" if isinstance(cell, str) and "_" in cell else cell)
+    except (ValueError, TypeError, OverflowError):
+        if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
+            point = cell.strip().replace(",", ".")
+            return f"is {short(cell)}, with a decimal comma; write {point}, with a point"
+        return f"is {short(cell)}, which is not a number (write 1.5, with a point and nothing else)"
+    if not abs(value) <= _LARGEST:  # nor is NaN
+        return f"is {short(cell)}; features must be finite and fit into 32 bits"
+    return None

@@ -36,9 +36,10 @@ from parbals_label.readers.tools import Tool, flat, tool_of
 
 __all__ = ["open_json", "tool_records"]
 
-_CHUNK = 1 << 18
+_LARGEST = 1 << 29
+"""Characters of a file that is one list: more of it would fill the memory."""
 _BLANK = " \t\r\n"
-_SIGN = re.compile(r'["\\\[\]{},]')
+_AFTER_BLANK = re.compile(f"[{_BLANK}]*")
 _Numbered = tuple[int, dict[str, Any]]
 
 
@@ -109,11 +110,9 @@ class _Objects:
         row = 0
         with open_text(self._path, self.encoding) as file:
             self.encoding = self.encoding or file.encoding
-            texts = _elements(file, self.name) if self._is_list else lines_of(file)
             try:
-                for row, text in enumerate(texts, start=1):
-                    if self._is_list or text.strip():
-                        yield row, _one_object(text, where(self.name, row))
+                for row, values in (_elements if self._is_list else _lines)(file, self.name):
+                    yield row, values
             except csv.Error:
                 place = where(self.name, row + 1)
                 raise InputError(f"{place} has more than {LIMIT:,} characters.") from None
@@ -157,21 +156,30 @@ def _flat(tool: Tool, objects: _Objects) -> Iterator[_Numbered]:
             yield row, flat(name, content, labels[name])
 
 
-def _one_object(line: str, place: str) -> dict[str, Any]:
-    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(values := dict(pairs)) != len(pairs):
-            repeated = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
-            raise InputError(f"{place} has the key {short(repeated)} twice; remove one.")
-        return values
+class _RepeatedKeyError(ValueError):
+    pass
 
-    if "\0" in line:
-        raise InputError(f"{place} {NUL}.")
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict[str, Any]()
+    for key, value in pairs:
+        if key in values:
+            raise _RepeatedKeyError(key)
+        values[key] = value
+    return values
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
+
+
+def _object_at(text: str, start: int, place: str) -> tuple[dict[str, Any], int]:
+    """The object that begins there, and where it ends."""
     try:
-        values = json.loads(line, object_pairs_hook=without_repeats)
+        values, end = _DECODER.raw_decode(text, start)
     except RecursionError:
         raise InputError(f"{place} is nested too deeply to be read.") from None
-    except InputError:
-        raise
+    except _RepeatedKeyError as error:
+        raise InputError(f"{place} has the key {short(error.args[0])} twice; remove one.") from None
     except ValueError as error:
         raise InputError(
             f"{place} is not valid JSON ({getattr(error, 'msg', error)}); each row must be one "
@@ -181,53 +189,48 @@ def _one_object(line: str, place: str) -> dict[str, Any]:
         raise InputError(
             f'{place} is not a JSON object; each line must look like {{"text": "..."}}.'
         )
-    return values
+    return values, end
 
 
-def _elements(file: TextIO, name: str) -> Iterator[str]:
-    """Cuts at the commas of the list: brackets are counted, and text in quotes is passed over."""
-    if _first(file) != "[":
+def _lines(file: TextIO, name: str) -> Iterator[_Numbered]:
+    for row, line in enumerate(lines_of(file), start=1):
+        if text := line.strip(_BLANK):
+            place = where(name, row)
+            if "\0" in text:
+                raise InputError(f"{place} {NUL}.")
+            values, end = _object_at(text, 0, place)
+            if end < len(text):
+                raise InputError(f"{place} is not valid JSON: it goes on after its object.")
+            yield row, values
+
+
+def _elements(file: TextIO, name: str) -> Iterator[_Numbered]:
+    """The objects of one list, which is held in memory as text."""
+    text = file.read(_LARGEST)
+    if len(text) == _LARGEST or "\0" in text:
+        many = f"has more than {_LARGEST:,} characters; write one object a line (.jsonl)"
+        raise InputError(f"{name} {many if len(text) == _LARGEST else NUL}.")
+
+    def sign(at: int) -> tuple[str, int]:
+        """What stands next that is not blank, and where."""
+        place = _AFTER_BLANK.match(text, at).end()  # type: ignore[union-attr]
+        return text[place : place + 1], place
+
+    first, at = sign(0)
+    if first != "[":
         raise InputError(
             f"{name} cannot be read: it is not a list of objects, such as "
             '[{"text": "..."}, ...]; or write one object a line and give it the ending .jsonl.'
         )
-    parts: list[str] = []
-    size, depth, number, quoted, skipped = 0, 0, 1, False, -1
-    while chunk := file.read(_CHUNK):
-        start = 0
-        for sign in _SIGN.finditer(chunk):
-            place, character = sign.start(), sign[0]
-            if place == skipped:  # after a backslash
-                continue
-            if quoted:
-                quoted = character != '"'
-                skipped = place + 1 if character == "\\" else skipped
-            elif character == '"':
-                quoted = True
-            elif character in "[{":
-                depth += 1
-            elif character in "]}" and depth:
-                depth -= 1
-            elif character in ",]" and not depth:
-                text = "".join([*parts, chunk[start:place]]).strip(_BLANK)
-                if text or character == "," or number > 1:
-                    yield text
-                parts, size, start, number = [], 0, place + 1, number + 1
-                if character == "]":
-                    if chunk[start:].strip(_BLANK) or file.read(_CHUNK).strip(_BLANK):
-                        raise InputError(
-                            f"{name} goes on after the end of its list; save it again."
-                        )
-                    return
-        skipped -= len(chunk)
-        parts.append(chunk[start:])
-        size += len(chunk) - start
-        if size > LIMIT:
-            raise InputError(f"{where(name, number)} has more than {LIMIT:,} characters.")
-    raise InputError(f"{name} is cut short: its list does not end.")
-
-
-def _first(file: TextIO) -> str:
-    while (character := file.read(1)) and character in _BLANK:
-        pass
-    return character
+    row, (found, at) = 0, sign(at + 1)
+    while found not in ("]", ""):
+        if row and found != ",":
+            break
+        row += 1
+        values, at = _object_at(text, sign(at + 1)[1] if found == "," else at, where(name, row))
+        yield row, values
+        found, at = sign(at)
+    if found != "]":
+        raise InputError(f"{name} is cut short or damaged: its list does not end after row {row}.")
+    if sign(at + 1)[0]:
+        raise InputError(f"{name} goes on after the end of its list; save it again.")

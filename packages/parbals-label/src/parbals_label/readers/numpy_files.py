@@ -1,6 +1,5 @@
 """NumPy files: a header counts as far as the file's bytes agree, and nothing is unpickled."""
 
-import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,44 +7,37 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.npy import DAMAGED_ZIP, NpyHeader, members_of, read_header, read_member
+from parbals.npy import DAMAGED_ZIP, members_of, read_header, read_member
 
 from parbals_label.readers.source import Row, Source, head_of, short
 
 __all__ = ["open_npy", "open_npz"]
 
 _TEXT_ARRAYS = ("id", "text")
-_CHUNK = 1 << 20
 
 
-def _check_features(header: NpyHeader, name: str) -> None:
-    if header.dtype.kind not in "biuf":
+def _check_features(dtype: np.dtype, shape: tuple[int, ...], name: str) -> None:
+    if dtype.kind not in "biuf":
+        raise InputError(f"{name} holds values of type {dtype}; features must be real numbers.")
+    if len(shape) != 2:
         raise InputError(
-            f"{name} holds values of type {header.dtype}; features must be real numbers."
+            f"{name} has {len(shape)} axes; features must have two: one row an item, one column a "
+            "feature."
         )
-    if len(header.shape) != 2:
+    if 0 in shape:
         raise InputError(
-            f"{name} has {len(header.shape)} axes; features must have two: one row an item, one "
-            "column a feature."
+            f"{name} has {shape[0]} rows and {shape[1]} columns; at least one of each is needed."
         )
-    if 0 in header.shape:
-        raise InputError(
-            f"{name} has {header.shape[0]} rows and {header.shape[1]} columns; at least one of "
-            "each is needed."
-        )
-
-
-def _mapped(path: Path, header: NpyHeader, offset: int = 0) -> np.ndarray:
-    order: Any = "F" if header.column_major else "C"
-    return np.memmap(path, header.dtype, "r", offset + header.start, header.shape, order)
 
 
 def open_npy(path: Path) -> Source:
     """A 2-D array of numbers, memory-mapped; its rows are the items."""
     with path.open("rb") as file:
         header = read_header(file, path.stat().st_size, path.name)
-    _check_features(header, path.name)
-    return _source({}, _mapped(path, header), "npy", path.name)
+    _check_features(header.dtype, header.shape, path.name)
+    order: Any = "F" if header.column_major else "C"
+    features = np.memmap(path, header.dtype, "r", header.start, header.shape, order)
+    return _source({}, features, "npy", path.name)
 
 
 def open_npz(path: Path, label: str | None = None) -> Source:
@@ -77,7 +69,8 @@ def open_npz(path: Path, label: str | None = None) -> Source:
                 )
             features = None
             for key in others:
-                features = _numbers(archive, members[key], path, f"{path.name}, array {key!r}")
+                features = read_member(archive, members[key], f"{path.name}, array {key!r}")
+                _check_features(features.dtype, features.shape, f"{path.name}, array {key!r}")
     except DAMAGED_ZIP as error:
         raise InputError(
             f"{path.name} is damaged or is not an .npz file ({error}); save it again."
@@ -85,25 +78,6 @@ def open_npz(path: Path, label: str | None = None) -> Source:
     if not texts and features is None:
         raise InputError(f"{path.name} holds no arrays.")
     return _source(texts, features, "npz", path.name)
-
-
-def _numbers(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, name: str) -> np.ndarray:
-    with archive.open(info) as file:
-        header = read_header(file, info.file_size, name)
-        _check_features(header, name)
-        if info.compress_type == zipfile.ZIP_STORED:
-            while file.read(_CHUNK):
-                pass  # walks the bytes once for the checksum, then they are mapped where they lie
-            return _mapped(path, header, _data_offset(path, info))
-    return read_member(archive, info, name)
-
-
-def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
-    """Where a stored member's bytes begin: after its local header, whose two last lengths vary."""
-    with path.open("rb") as file:
-        file.seek(info.header_offset + 26)
-        name, extra = struct.unpack("<HH", file.read(4))
-    return info.header_offset + 30 + int(name) + int(extra)
 
 
 def _texts(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> list[Any]:

@@ -32,26 +32,24 @@ def open_source(
     *,
     encoding: str | None = None,
     split: str | None = None,
-    verify_images: bool = True,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (),
 ) -> Source:
     """Open a file or folder; its rows are read, and checked, when walked.
 
     ``encoding`` overrides what would be detected in a text file, and ``names`` are its columns'
     where it has no header row. ``split`` picks one split of a Hugging Face DatasetDict.
-    ``verify_images`` decodes every image of a folder once, and names those that cannot be read.
     Text may be packed by gzip (.csv.gz); a file without an ending, or .txt, is read where all its
     lines have the same number of tabs.
     """
     path = Path(path)
-    named = None if names is None else ",".join(names)
+    named = ",".join(names) or None
     if path.is_dir():
         _only_for("a text file", encoding, path)
         _only_for("a table of text", named, path)
         if is_dataset_folder(path):
             return open_dataset_folder(path, split)
         _only_for("a Hugging Face dataset folder", split, path)
-        return open_images(path, verify_images)
+        return open_images(path)
     if not path.is_file():
         raise InputError(
             f"{path} {'is neither file nor folder' if path.exists() else 'does not exist'}."

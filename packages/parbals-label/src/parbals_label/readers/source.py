@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ __all__ = [
     "check_column",
     "check_columns",
     "head_of",
-    "read_start",
     "short",
     "where",
 ]
@@ -126,12 +124,3 @@ def check_column(source: Source, column: str) -> str:
         known = ", ".join(short(name) for name in source.columns[:20]) or "none"
         raise InputError(f"{source.name} has no column {short(column)}; its columns are: {known}.")
     return column
-
-
-def read_start(path: Path, size: int) -> bytes:
-    """The first bytes of a file, with the reasons a file cannot be read put into words."""
-    try:
-        with path.open("rb") as file:
-            return file.read(size)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -1,19 +1,25 @@
 """Records of other labelling tools, seen as rows: an id, the item's columns, its labels.
 
-Which tool wrote a file is told by its first record. Label Studio, which parbals also talks to, has
-a file of its own.
+Which tool wrote a file is told by its first record.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parbals_label.readers import label_studio
 from parbals_label.readers.source import Annotated
 
-__all__ = ["COPIES", "TOOLS", "Tool", "flat", "tool_of"]
+__all__ = ["ANNOTATORS", "COPIES", "ITEM", "PROJECT", "Tool", "annotator_of", "choices_of", "flat"]
+__all__ += ["tool_of"]
 
+ITEM, PROJECT = "parbals_item", "parbals_project"
+"""Keys of a task's data: which item of which parbals project it is."""
+ANNOTATORS = "parbals_annotators"
+"""In files of ours: the names of those whose annotations these are, in order."""
+_TASK_KEYS = frozenset(["id", "data", "meta"])
+_EMAIL = re.compile(r"(\S+@\S+), \d+\s*$")
 COPIES = {"text": "_text_from", "image": "_image_from"}
 """In files of ours for Prodigy, which shows only these: the columns that one of them repeats."""
 _PRODIGY_ANSWERS = ("accept", "reject", "ignore")
@@ -35,27 +41,82 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _is_label_studio(record: Mapping[str, Any]) -> bool:
+    """Whether it is a task: an object of data, and what is known about it."""
+    known = isinstance(record.get("annotations"), list) or isinstance(
+        record.get("predictions"), list
+    )
+    return isinstance(record.get("data"), Mapping) and (known or set(record) <= _TASK_KEYS)
+
+
+def _read_label_studio(record: Mapping[str, Any]) -> Annotated:
+    """A task's data without what parbals wrote into it, and the choices of its annotations.
+
+    It is named by the item it was made of, else by its own number.
+    """
+    data = record["data"]
+    name = data.get(ITEM, record.get("id"))
+    labels: list[tuple[str | None, str]] = []
+    given, listed = record.get("annotations"), data.get(ANNOTATORS)
+    annotations = [a for a in given if isinstance(a, Mapping)] if isinstance(given, list) else []
+    names = listed if isinstance(listed, list) and len(listed) == len(annotations) else []
+    for place, annotation in enumerate(annotations):
+        chosen = [] if annotation.get("was_cancelled") else choices_of(annotation)
+        if len(chosen) != 1:
+            continue
+        who = str(names[place]) if names else None
+        if annotation.get("completed_by") is not None and who is None:
+            who = annotator_of(annotation)
+        labels.append((who, chosen[0]))
+    content = {key: value for key, value in data.items() if not key.startswith("parbals_")}
+    return Annotated(None if name is None else str(name), content, labels)
+
+
+def choices_of(annotation: Any, control: str | None = None) -> list[str]:
+    """What was chosen in an annotation or prediction, by the control of that name or by any."""
+    result = annotation.get("result") if isinstance(annotation, Mapping) else None
+    chosen: dict[str, None] = {}
+    for region in result if isinstance(result, list) else ():
+        if not isinstance(region, Mapping) or region.get("type") != "choices":
+            continue
+        if control is not None and region.get("from_name") != control:
+            continue
+        value = region.get("value")
+        given = value.get("choices") if isinstance(value, Mapping) else None
+        chosen |= dict.fromkeys(c for c in given or () if isinstance(c, str))
+    return list(chosen)
+
+
+def annotator_of(annotation: Mapping[str, Any], people: Mapping[int, str] | None = None) -> str:
+    """Who annotated: the address where the record or ``people`` (by number) tells, else a number.
+
+    Some answers of the server hold the whole user, some "Kim Lee kim@example.com, 7", and some 7.
+    """
+    who = annotation.get("completed_by")
+    if isinstance(who, Mapping):
+        email, who = who.get("email"), who.get("id")
+        if isinstance(email, str) and email.strip():
+            return email.strip()
+    named = _EMAIL.search(str(annotation.get("created_username") or ""))
+    if named:
+        return named[1]
+    number = who if isinstance(who, int) and not isinstance(who, bool) else 0
+    return (people or {}).get(number) or f"label-studio user {number}"
+
+
 def _is_argilla(record: Mapping[str, Any]) -> bool:
-    """The nested objects of version 2 (fields, responses) or of version 1 (inputs, annotation)."""
-    if isinstance(record.get("fields"), Mapping):
-        return "responses" in record or "suggestions" in record
-    return "annotation" in record and "prediction" in record
+    """The nested objects of version 2."""
+    is_nested = isinstance(record.get("fields"), Mapping)
+    return is_nested and ("responses" in record or "suggestions" in record)
 
 
 def _read_argilla(record: Mapping[str, Any]) -> Annotated:
     """The fields with the metadata beside them, and the submitted responses."""
     name = record.get("id")
-    if isinstance(record.get("fields"), Mapping):
-        content = {**_mapping(record.get("metadata")), **record["fields"]}
-        labels = _responses(record.get("responses"))
-    else:
-        inputs = record.get("inputs")
-        shown = inputs if isinstance(inputs, Mapping) else {"text": record.get("text", inputs)}
-        content = {**_mapping(record.get("metadata")), **shown}
-        label, who = record.get("annotation"), record.get("annotation_agent")
-        given = label[0] if isinstance(label, list) and len(label) == 1 else label
-        labels = [(str(who) if who else None, given)] if isinstance(given, str) else []
-    return Annotated(None if name is None else str(name), content, labels)
+    content = {**_mapping(record.get("metadata")), **record["fields"]}
+    return Annotated(
+        None if name is None else str(name), content, _responses(record.get("responses"))
+    )
 
 
 def _responses(value: Any) -> list[tuple[str | None, str]]:
@@ -106,7 +167,7 @@ def _read_prodigy(record: Mapping[str, Any]) -> Annotated:
 
 
 TOOLS = (
-    Tool("Label Studio", label_studio.is_record, label_studio.read),
+    Tool("Label Studio", _is_label_studio, _read_label_studio),
     Tool("Argilla", _is_argilla, _read_argilla),
     Tool("Prodigy", _is_prodigy, _read_prodigy),
 )

@@ -1,11 +1,11 @@
 """Edges and colours: which way lines run, and the light does not matter to them."""
 
 import numpy as np
-from parbals_label.encoders.shapes import SIDE, shapes
+from parbals_label.encoders.plain import SHAPES_SIDE, shapes
 
-STRIPES = np.where(np.arange(SIDE) // 6 % 2, 200, 50).astype(np.uint8)
-DOWN = np.broadcast_to(STRIPES[None, :, None], (SIDE, SIDE, 3))
-ACROSS = np.broadcast_to(STRIPES[:, None, None], (SIDE, SIDE, 3))
+STRIPES = np.where(np.arange(SHAPES_SIDE) // 6 % 2, 200, 50).astype(np.uint8)
+DOWN = np.broadcast_to(STRIPES[None, :, None], (SHAPES_SIDE, SHAPES_SIDE, 3))
+ACROSS = np.broadcast_to(STRIPES[:, None, None], (SHAPES_SIDE, SHAPES_SIDE, 3))
 EDGES = slice(0, 900)
 
 
@@ -23,6 +23,6 @@ def test_edges_hardly_change_with_the_light_and_colours_do():
 
 
 def test_an_even_image_has_no_edges():
-    rows = shapes(np.full((1, SIDE, SIDE, 3), 90, np.uint8))
+    rows = shapes(np.full((1, SHAPES_SIDE, SHAPES_SIDE, 3), 90, np.uint8))
     np.testing.assert_array_equal(rows[:, EDGES], 0)
     assert np.ptp(rows[:, 900:]) == 0
