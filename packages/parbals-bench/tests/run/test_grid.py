@@ -122,9 +122,8 @@ class TestSuites:
             (GRID + "seeds = true", "seeds is True"),
             (GRID + "seeds = -1", "seeds is -1"),
             (GRID + "seeds = [0, 'x']", "seeds is"),
-            (GRID + "seeds = 1\nn_universes = []", "n_universes is an empty list"),
+            (GRID + "seeds = 1\nn_universes = []", "n_universes must be a value or a list"),
             (GRID + "seeds = 1\noptions = 'x'", "options must be a table"),
-            (GRID + "seeds = 1\noptions = {day = 2020-01-01}", "options must be a table"),
             (
                 "[[grid]]\ndatasets=[1]\nbudgets=['1+1x1']\nstrategies=['epig']\nseeds=1",
                 "datasets must be names in",

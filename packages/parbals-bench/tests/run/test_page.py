@@ -14,7 +14,7 @@ from parbals_bench.report.results import Results
 from parbals_bench.run.folder import ResultsFolder
 from parbals_bench.run.grid import load_suite, read_suite
 from parbals_bench.run.metrics import METRICS
-from parbals_bench.run.packed import open_results
+from parbals_bench.run.folder import open_results
 from synthetic import SUITE, made_up, write_folder
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}

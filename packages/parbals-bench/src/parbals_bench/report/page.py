@@ -16,7 +16,6 @@ from parbals_bench.report.tables import Table, to_html, to_latex, to_markdown
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.grid import read_suite
 from parbals_bench.run.metrics import METRICS, metric_named
-from parbals_bench.run.packed import plain_name
 
 __all__ = ["build_page", "read_results", "whole_page", "write_report"]
 
@@ -33,8 +32,7 @@ def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
     suite = read_suite(stored.suite_text(), str(stored.path / "suite.toml"))
     given = tomllib.loads(suite.text)
     if "name" not in given:
-        name = plain_name(stored.path)
-        suite = replace(suite, name=name, title=str(given.get("title", name)))
+        suite = replace(suite, name=stored.name, title=str(given.get("title", stored.name)))
     by_key = {record.key: record for record in stored.records()}
     records = tuple(by_key[run.key] for run in suite.runs if run.key in by_key)
     if not records:

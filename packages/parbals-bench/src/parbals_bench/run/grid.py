@@ -23,9 +23,11 @@ __all__ = ["BUILT_IN", "Failure", "Suite", "load_suite", "read_suite", "run_grid
 
 BUILT_IN = ("paper", "quick")
 _SETTINGS = tuple(field.name for field in fields(Settings))
-_TOP_KEYS = {"name", "title", "settings", "data", "grid"}
-_GRID_KEYS = {"datasets", "budgets", "strategies", "seeds", "options", *_SETTINGS}
-_DATA_KEYS = {"dataset", "path", "features", "label", "text", "classes"}
+_NAMED = ("datasets", "budgets", "strategies")
+_DATA_KEYS = ("dataset", "path", "features", "label", "text", "classes")
+_WORDS = dict.fromkeys(_NAMED, 'names in quotes, for example ["..."]') | {
+    "options": "a table of numbers, words or yes and no, or a list of such tables"
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -108,19 +110,18 @@ def read_suite(text: str, where: str = "the suite") -> Suite:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{where} is not valid TOML: {error}.") from None
-    _refuse_unknown(table, _TOP_KEYS, where)
-    _refuse_unknown(table.get("settings", {}), set(_SETTINGS), f"[settings] of {where}")
+    _refuse_unknown(table, ("name", "title", "settings", "data", "grid"), where)
+    _refuse_unknown(table.get("settings", {}), _SETTINGS, f"[settings] of {where}")
     settings = Settings(**table.get("settings", {}))
-    data = _read_data(table.get("data", {}), where)
-    grids = table.get("grid")
-    if not isinstance(grids, list) or not grids:
+    data = table.get("data", {})
+    _check_data(data, where)
+    if "grid" not in table:
         raise InputError(
             f"{where} has no [[grid]]; add one with datasets, budgets, strategies and seeds."
         )
     runs: dict[str, Run] = {}
-    for number, grid in enumerate(grids, 1):
-        place = f"[[grid]] number {number} of {where}"
-        for run in _expand(grid, settings, place):
+    for number, grid in enumerate(_many(table["grid"]), 1):
+        for run in _expand(grid, settings, f"[[grid]] number {number} of {where}"):
             runs.setdefault(run.key, run)
     # Data stay loaded while their runs last, and every seed is finished for all strategies before
     # the next begins.
@@ -192,44 +193,30 @@ def seconds_left(runs: Sequence[Run], records: Iterable[RunRecord]) -> float | N
 
 
 def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Run]:
-    _refuse_unknown(grid, _GRID_KEYS, place)
-    for needed in ("datasets", "budgets", "strategies"):
-        if not grid.get(needed):
-            raise InputError(f"{place} has no {needed}.")
-        if not all(isinstance(value, str) for value in _many(grid[needed])):
-            raise InputError(
-                f'{place}: {needed} must be names in quotes, for example {needed} = ["..."].'
-            )
-    for name in ("options", *_SETTINGS):
-        if grid.get(name) == []:
-            raise InputError(
-                f"{place}: {name} is an empty list, so there is nothing to run; leave it out."
-            )
-    seeds = _seeds(grid.get("seeds"), place)
-    sweeps = [[(name, value) for value in _many(grid[name])] for name in _SETTINGS if name in grid]
-    options = _many(grid.get("options", {}))
-    if not all(isinstance(x, dict) and all(map(_is_plain, x.values())) for x in options):
+    """Every combination of a ``[[grid]]``; one value stands for a list of one."""
+    _refuse_unknown(grid, {*_NAMED, "seeds", "options", *_SETTINGS}, place)
+    seeds = grid.get("seeds")
+    seeds = list(range(seeds)) if type(seeds) is int else seeds
+    if not isinstance(seeds, list) or not all(type(x) is int and x >= 0 for x in seeds or [-1]):
         raise InputError(
-            f"{place}: options must be a table of numbers, words or yes and no, or a list of such "
-            "tables."
+            f"{place}: seeds is {grid.get('seeds')!r}; write how many there are (seeds = 10) or a "
+            "list of whole numbers from 0."
         )
-    for reference, budget, strategy, option, *changes, seed in product(
-        _many(grid["datasets"]),
-        _many(grid["budgets"]),
-        _many(grid["strategies"]),
-        options,
-        *sweeps,
-        seeds,
-    ):
+    axes = {name: _many(grid.get(name, [])) for name in _NAMED}
+    axes |= {"options": _many(grid.get("options", {}))}
+    axes |= {name: _many(grid[name]) for name in _SETTINGS if name in grid}
+    for name, values in axes.items():
+        kind = str if name in _NAMED else dict if name == "options" else object
+        if not values or not all(isinstance(value, kind) for value in values):
+            raise InputError(f"{place}: {name} must be {_WORDS.get(name, 'a value or a list')}.")
+    for reference, budget, strategy, options, *changes, seed in product(*axes.values(), seeds):
         dataset, positive = split_reference(reference)
-        changed = replace(settings, **dict(changes))
-        yield Run(dataset, Budget.parse(budget), strategy, seed, positive, option, changed)
+        changed = replace(settings, **dict(zip([*axes][4:], changes, strict=True)))
+        yield Run(dataset, Budget.parse(budget), strategy, seed, positive, options, changed)
 
 
-def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
+def _check_data(tables: Mapping[str, Any], where: str) -> None:
     """The ``[data.NAME]`` tables: the suite's own names for a user's file or for other features."""
-    if not isinstance(tables, dict):
-        raise InputError(f"data in {where} must be tables [data.NAME].")
     for name, table in tables.items():
         place = f"[data.{name}] of {where}"
         _refuse_unknown(table, _DATA_KEYS, place)
@@ -238,38 +225,16 @@ def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
                 f"{place}: a name may have letters, digits, dots, dashes and underscores alone."
             )
         for key, value in table.items():
-            if key == "classes":
-                if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
-                    raise InputError(f"{place}: classes must be a list of names.")
-            elif not isinstance(value, str):
-                raise InputError(f"{place}: {key} must be in quotes.")
-    return tables
-
-
-def _seeds(given: Any, place: str) -> list[int]:
-    """``seeds = 10`` are 0 to 9."""
-    seeds = list(range(given)) if type(given) is int else given
-    are_seeds = isinstance(seeds, list) and all(type(seed) is int and seed >= 0 for seed in seeds)
-    if not are_seeds or not seeds:
-        raise InputError(
-            f"{place}: seeds is {given!r}; write how many there are (seeds = 10) or a list of "
-            "whole numbers from 0."
-        )
-    return seeds
-
-
-def _is_plain(value: Any) -> bool:
-    """What JSON can hold, so that a run has the same key everywhere."""
-    return isinstance(value, (str, bool, int, float)) or (
-        isinstance(value, list) and all(map(_is_plain, value))
-    )
+            if not isinstance(value, list if key == "classes" else str):
+                words = "a list of names" if key == "classes" else "in quotes"
+                raise InputError(f"{place}: {key} must be {words}.")
 
 
 def _many(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _refuse_unknown(table: Any, known: set[str], place: str) -> None:
+def _refuse_unknown(table: Any, known: Iterable[str], place: str) -> None:
     if not isinstance(table, dict):
         raise InputError(f"{place} must be a table of names and values.")
     for name in table:

@@ -106,12 +106,8 @@ class Settings:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the paper's model goes unnamed: older keys stay as they are."""
-        values = asdict(self)
-        if self.inference == _PARTICLES:
-            del values["inference"]
-        if self.prior_scale == _SCALE:
-            del values["prior_scale"]
-        return values
+        unnamed = {"inference": _PARTICLES, "prior_scale": _SCALE}
+        return {name: x for name, x in asdict(self).items() if unnamed.get(name) != x}
 
 
 _LETTERS = {
