@@ -30,7 +30,7 @@ from parbals_bench.datasets.table import load_dataset
 from parbals_bench.report.paper import paper_figures
 from parbals_bench.report.stats import mean_interval
 from parbals_bench.run.single import run_one
-from parbals_bench.run.spec import Settings
+from parbals_bench.run.spec import PAPER, Settings
 
 BUDGET = "100+10x20"
 SHARED = ("random", "confidence", "coreset", "badge", "bald", "power-bald", "epig")
@@ -47,7 +47,7 @@ class Experiment:
     features: str = "auto"
     scale: float = 1.0
     first_seed: int = 0
-    settings: Settings = Settings()
+    settings: Settings = PAPER
 
 
 BOTH = ("airline", "credit-card")
@@ -89,7 +89,9 @@ def final_accuracy(name, dataset, strategy, seed, folder):
     """Of one run, in %."""
     changed = EXPERIMENTS[name]
     data = data_of(dataset, folder, changed.features, changed.scale)
-    record = run_one(data, BUDGET, strategy, seed=changed.first_seed + seed, settings=changed.settings)
+    record = run_one(
+        data, BUDGET, strategy, seed=changed.first_seed + seed, settings=changed.settings
+    )
     return 100.0 * record.metrics["accuracy"][-1]
 
 

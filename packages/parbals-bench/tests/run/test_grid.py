@@ -235,7 +235,7 @@ class TestResuming:
         before = lines_of(folder)
         failures = run_grid(suite.runs, folder, load_tiny, Canned(data="other"))
         assert len(failures) == len(suite.runs) - 4
-        assert "breast-cancer is not the same data" in failures[0].reason
+        assert "breast-cancer is not the same data" in failures[0].error
         assert lines_of(folder) == before
 
     def test_two_processes_cannot_write_at_once(self, filled, suite):
@@ -258,7 +258,7 @@ class TestFailures:
         runs = runs_of("nowhere", seeds=range(4))
         failures = run_grid(runs, ResultsFolder(tmp_path), loader, InProcess())
         assert asked == ["nowhere"]
-        assert {failure.reason for failure in failures} == {"nowhere cannot be loaded: download it"}
+        assert {failure.error for failure in failures} == {"nowhere cannot be loaded: download it"}
 
     def test_a_run_that_fails_is_reported_and_tried_again_next_time(self, tmp_path, data):
         runs = runs_of("tiny", "50+9x9", "random", seeds=[0])
@@ -266,7 +266,7 @@ class TestFailures:
             (failure,) = run_grid(
                 runs, ResultsFolder(tmp_path), lambda reference: data, InProcess()
             )
-            assert "131 labels" in failure.reason
+            assert "131 labels" in failure.error
 
 
 def test_the_time_left_comes_from_runs_of_the_same_cell():

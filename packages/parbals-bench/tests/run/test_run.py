@@ -23,7 +23,9 @@ STRATEGIES = ("random", "epig", "parbals-epig")
 
 @pytest.fixture(scope="module")
 def records(data):
-    return {name: run_one(data, "10+2x3", name, seed=5, settings=SMALL_SETTINGS) for name in STRATEGIES}
+    return {
+        name: run_one(data, "10+2x3", name, seed=5, settings=SMALL_SETTINGS) for name in STRATEGIES
+    }
 
 
 def test_the_same_arguments_give_the_same_record(data, records):
@@ -32,7 +34,10 @@ def test_the_same_arguments_give_the_same_record(data, records):
 
 
 def test_another_seed_gives_another_initial_set(data, records):
-    assert run_one(data, "10+2x3", "random", seed=6, settings=SMALL_SETTINGS).initial != records["random"].initial
+    assert (
+        run_one(data, "10+2x3", "random", seed=6, settings=SMALL_SETTINGS).initial
+        != records["random"].initial
+    )
 
 
 def test_a_record_survives_being_written_and_read(records):
@@ -97,7 +102,10 @@ def test_the_record_knows_which_data_it_came_from(data, records):
     assert len({record.data for record in records.values()}) == 1
     for part in ("X_pool", "X_target_source", "X_test"):
         changed = replace(data, **{part: getattr(data, part) + 1e-3})
-        assert run_one(changed, "10+1x3", "random", seed=5, settings=SMALL_SETTINGS).data != records["random"].data
+        assert (
+            run_one(changed, "10+1x3", "random", seed=5, settings=SMALL_SETTINGS).data
+            != records["random"].data
+        )
 
 
 def test_glister_keeps_a_fifth_of_the_initial_labels_from_the_model(data, monkeypatch):
@@ -133,7 +141,9 @@ def test_a_record_from_before_there_was_a_choice_is_read(records):
 
 
 def test_options_reach_the_strategy_and_unknown_ones_are_refused(data):
-    cold = run_one(data, "10+1x3", "power-bald", options={"beta": 1e9}, seed=0, settings=SMALL_SETTINGS)
+    cold = run_one(
+        data, "10+1x3", "power-bald", options={"beta": 1e9}, seed=0, settings=SMALL_SETTINGS
+    )
     assert cold.chosen == run_one(data, "10+1x3", "bald", seed=0, settings=SMALL_SETTINGS).chosen
     assert cold.run.options == {"beta": 1e9}
     with pytest.raises(InputError, match="no option 'heat'"):

@@ -129,7 +129,7 @@ def run_(
         loader = partial(load_data, folder=data and data.absolute(), tables=tables)
         with progress(quiet=as_json) as show:
             failures = run_grid(runs, folder, loader, _executor(workers, scheduler), show)
-    reasons = list(dict.fromkeys(failure.reason for failure in failures))
+    reasons = list(dict.fromkeys(failure.error for failure in failures))
     done, computed = len(runs) - len(failures), n_missing - len(failures)
     record = {
         "results": str(out),

@@ -1,6 +1,5 @@
 """`parbals data`: what there is, bringing it here, and encoding its texts and images."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -8,8 +7,6 @@ from parbals.cli.options import JSON, encoder_options
 from parbals.cli.output import progress, say
 
 __all__ = ["data"]
-
-_NAMED = 10
 
 
 @click.group()
@@ -153,22 +150,12 @@ def embed(
         }
         for part in parts
     ]
-    lines = [
-        f"{part.path}: {part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now"
-        f"{_left_out(part.skipped, part.path)}"
-        for part in parts
-    ]
+    lines = []
+    for part in parts:
+        rows = f"{part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now"
+        left_out = f"; {len(part.skipped)} left out, listed in {part.path}.json"
+        lines.append(f"{part.path}: {rows}{left_out if part.skipped else ''}")
     say(as_json, records, "\n".join(lines))
-
-
-def _left_out(skipped: Sequence[tuple[int, str]], path: Path) -> str:
-    """The names of the first few rows, and where the others are."""
-    if not skipped:
-        return ""
-    more = len(skipped) - _NAMED
-    rest = f" and {more} more, listed in {path}.json" if more > 0 else ""
-    names = ", ".join(name for _, name in skipped[:_NAMED])
-    return f", {len(skipped)} left out: {names}{rest}"
 
 
 @data.command()

@@ -96,9 +96,7 @@ def run_demo(
     """
     records: dict[str, list[RunRecord]] = {strategy: [] for strategy in STRATEGIES}
     # Features, model and loss are those that `parbals init` gives a project.
-    settings = Settings(
-        n_targets=n_targets, loss="error", inference="auto", prior_scale="auto"
-    )
+    settings = Settings(n_targets=n_targets, loss="error", inference="auto", prior_scale="auto")
     total = n_seeds * len(STRATEGIES)
     for seed in reversed(range(n_seeds)):  # the data of the first seed are needed afterwards
         data = load(features="words", seed=seed)

@@ -17,9 +17,9 @@ from parbals_bench.run.records import RunRecord, read_line
 from parbals_bench.run.spec import Budget, Run, Settings, split_reference
 
 if TYPE_CHECKING:
-    from parbals_bench.run.executors import Executor, Loader
+    from parbals_bench.run.executors import Executor, Loader, Outcome
 
-__all__ = ["BUILT_IN", "Failure", "Suite", "load_suite", "read_suite", "run_grid", "seconds_left"]
+__all__ = ["BUILT_IN", "Suite", "load_suite", "read_suite", "run_grid", "seconds_left"]
 
 BUILT_IN = ("paper", "quick")
 _SETTINGS = tuple(field.name for field in fields(Settings))
@@ -51,7 +51,7 @@ class Suite:
     ) -> tuple[Run, ...]:
         """The runs that match all filters that are not empty; unknown names are refused.
 
-        ``seeds`` keeps that many of every cell, the lowest first.
+        ``seeds`` keeps that many of them, the lowest first.
         """
         wanted = {str(Budget.parse(text)) for text in budgets}
         names = {run.dataset for run in self.runs} | {run.reference for run in self.runs}
@@ -72,20 +72,8 @@ class Suite:
             and (not wanted or str(run.budget) in wanted)
             and (not strategies or run.strategy in strategies)
         ]
-        if seeds is None:
-            return tuple(kept)
-        seeds_of: dict[str, list[int]] = defaultdict(list)
-        for run in kept:
-            seeds_of[run.cell].append(run.seed)
-        return tuple(run for run in kept if run.seed in sorted(seeds_of[run.cell])[:seeds])
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A run that gave no record, and why; it is tried again next time."""
-
-    run: Run
-    reason: str
+        first = sorted({run.seed for run in kept})[:seeds]
+        return tuple(run for run in kept if run.seed in first)
 
 
 def load_suite(name: str) -> Suite:
@@ -137,15 +125,16 @@ def run_grid(
     loader: "Loader",
     executor: "Executor",
     progress: Callable[[str, int, int, str], None] = lambda stage, done, total, note: None,
-) -> list[Failure]:
-    """Compute the runs that the folder does not hold yet; each is on disk before it is counted.
+) -> list["Outcome"]:
+    """Compute the runs that the folder does not hold yet; those without a result come back.
 
-    However roughly this is stopped, at most the runs in progress are lost; calling it again
+    Each is on disk before it is counted: however roughly this is stopped, at most the runs in
+    progress are lost; calling it again
     computes only what is missing, and the folder ends up with the same results as if nothing had
     happened. Results of a dataset whose features or labels are no longer those of the results
     already there are refused, not mixed with them.
     """
-    failures: list[Failure] = []
+    failures: list[Outcome] = []
     with folder.writing() as append:
         records = folder.records()
         held = {record.key for record in records}
@@ -156,14 +145,14 @@ def run_grid(
         for outcome in executor.results(missing, loader) if missing else ():
             run, line = outcome.run, outcome.line
             if line is None:
-                failures.append(Failure(run, outcome.error))
+                failures.append(outcome)
             elif (data := read_line(line).data) != digests.setdefault(run.reference, data):
                 reason = (
                     f"{run.reference} is not the same data as in the results already in "
                     f"{folder.path} (other rows, labels or features); use another --out, or remove "
                     "its files there."
                 )
-                failures.append(Failure(run, reason))
+                failures.append(replace(outcome, line=None, error=reason))
             else:
                 append(run, line)
                 done += 1

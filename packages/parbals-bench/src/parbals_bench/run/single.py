@@ -25,7 +25,7 @@ from parbals.types import BatchRecord
 from parbals_bench.datasets.base import Data
 from parbals_bench.run.metrics import METRICS, measure
 from parbals_bench.run.records import RunRecord
-from parbals_bench.run.spec import Budget, Run, Settings
+from parbals_bench.run.spec import PAPER, Budget, Run, Settings
 
 __all__ = ["data_digest", "draw_candidates", "draw_initial", "draw_targets", "run_one"]
 
@@ -41,7 +41,7 @@ def run_one(
     *,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
-    settings: Settings = Settings(),
+    settings: Settings = PAPER,
     on_batch: Callable[[BatchRecord], object] | None = None,
 ) -> RunRecord:
     """Label, fit, measure and choose, round after round.

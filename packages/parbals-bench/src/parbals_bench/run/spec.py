@@ -13,7 +13,7 @@ from typing import Any, Self
 from parbals.errors import InputError
 from parbals.validate import check_prior_scale
 
-__all__ = ["ALL_CLASSES", "Budget", "Run", "Settings", "split_reference"]
+__all__ = ["ALL_CLASSES", "PAPER", "Budget", "Run", "Settings", "split_reference"]
 
 ALL_CLASSES = "*"
 """In the place of a positive class: the dataset with all its classes."""
@@ -110,6 +110,7 @@ class Settings:
         return {name: x for name, x in asdict(self).items() if unnamed.get(name) != x}
 
 
+PAPER = Settings()
 _LETTERS = {
     "n_universes": "m",
     "n_samples": "K",
@@ -134,7 +135,7 @@ class Run:
     seed: int
     positive: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    settings: Settings = Settings()
+    settings: Settings = PAPER
 
     @property
     def key(self) -> str:
