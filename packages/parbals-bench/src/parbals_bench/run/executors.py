@@ -55,8 +55,14 @@ def attempt(run: Run, loader: Loader) -> Outcome:
         try:
             from parbals_bench.run.single import run_one  # loads JAX
 
-            more = {"options": run.options, "seed": run.seed, "settings": run.settings}
-            record = run_one(data, run.budget, run.strategy, **more)
+            record = run_one(
+                data,
+                run.budget,
+                run.strategy,
+                options=run.options,
+                seed=run.seed,
+                settings=run.settings,
+            )
         except Exception as error:
             return Outcome(run, None, _reason(error))
     # In a grid a run is called what the suite calls it.
