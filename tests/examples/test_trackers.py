@@ -48,6 +48,7 @@ def test_choosing_alone_tells_nobody(tmp_path):
 def test_the_bench_tells_its_metrics_and_records_the_same(tmp_path):
     from parbals_bench.datasets.base import Data
     from parbals_bench.run.single import run_one
+    from parbals_bench.run.spec import Settings
 
     data = Data(
         name="made up",
@@ -56,12 +57,12 @@ def test_the_bench_tells_its_metrics_and_records_the_same(tmp_path):
         **{"X_test": X[30:], "y_test": Y[30:]},
     )
     told = []
-    settings = {"inference": "ep", "n_samples": 8}
-    record = run_one(data, "4+2x3", "random", on_batch=told.append, **settings)
+    settings = Settings(inference="ep", n_samples=8)
+    record = run_one(data, "4+2x3", "random", on_batch=told.append, settings=settings)
     assert [t.batch.indices.tolist() for t in told] == [list(chosen) for chosen in record.chosen]
     assert [t.n_labels for t in told] == [4, 7]
     assert told[1].metrics["accuracy"] == pytest.approx(record.metrics["accuracy"][1], abs=1e-6)
-    assert run_one(data, "4+2x3", "random", **settings).chosen == record.chosen
+    assert run_one(data, "4+2x3", "random", settings=settings).chosen == record.chosen
 
 
 def test_an_error_of_the_tracker_reaches_the_user_and_the_items_stay_pending(tmp_path):

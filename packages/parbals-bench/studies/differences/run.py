@@ -16,7 +16,7 @@ The paper's own sampler in the same protocol is ``paper_sampler.py``.
 
 import argparse
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from multiprocessing import get_context
@@ -30,6 +30,7 @@ from parbals_bench.datasets.table import load_dataset
 from parbals_bench.report.paper import paper_figures
 from parbals_bench.report.stats import mean_interval
 from parbals_bench.run.single import run_one
+from parbals_bench.run.spec import PAPER, Settings
 
 BUDGET = "100+10x20"
 SHARED = ("random", "confidence", "coreset", "badge", "bald", "power-bald", "epig")
@@ -46,13 +47,13 @@ class Experiment:
     features: str = "auto"
     scale: float = 1.0
     first_seed: int = 0
-    settings: dict = field(default_factory=dict)
+    settings: Settings = PAPER
 
 
 BOTH = ("airline", "credit-card")
 EXPERIMENTS = {
     "as-run": Experiment(SHARED, BOTH),
-    "pool": Experiment(FOUR[1:], BOTH, settings={"n_candidates": 10**9}),
+    "pool": Experiment(FOUR[1:], BOTH, settings=Settings(n_candidates=10**9)),
     "seeds": Experiment(first_seed=10),
     "values": Experiment(features="tabular-values"),
     "edges": Experiment(features="tabular-qcut"),
@@ -88,7 +89,9 @@ def final_accuracy(name, dataset, strategy, seed, folder):
     """Of one run, in %."""
     changed = EXPERIMENTS[name]
     data = data_of(dataset, folder, changed.features, changed.scale)
-    record = run_one(data, BUDGET, strategy, seed=changed.first_seed + seed, **changed.settings)
+    record = run_one(
+        data, BUDGET, strategy, seed=changed.first_seed + seed, settings=changed.settings
+    )
     return 100.0 * record.metrics["accuracy"][-1]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from lib.places import DOCS
 from parbals_bench.report.page import read_results
 from parbals_bench.report.stats import mean_interval
-from parbals_bench.run.packed import open_results
+from parbals_bench.run.folder import open_results
 
 RESULTS = DOCS / "results" / "records.tar.xz"
 

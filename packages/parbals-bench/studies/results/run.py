@@ -19,7 +19,7 @@ from parbals_bench.datasets.table import DATASETS
 from parbals_bench.report.plots import to_png
 from parbals_bench.report.stats import labels_saved
 from parbals_bench.report.tasks import Line, Task, collect
-from parbals_bench.run.packed import open_results
+from parbals_bench.run.folder import open_results
 from parbals_bench.run.spec import ALL_CLASSES, Budget, Settings
 from scipy import stats
 

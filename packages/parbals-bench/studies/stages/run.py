@@ -109,6 +109,7 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     from parbals.posterior.particles import smc
     from parbals.strategies.universes import samples
     from parbals_bench.run.loading import load_data
+    from parbals_bench.run.spec import Settings
 
     clock = Stopwatch()
     for owner, function, stage in (
@@ -130,10 +131,9 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     clock.wrap(loaders, "load", "load")
     data = loaders.load()
     loaded = reset_memory_peak()
-    sizes = (
-        {"n_candidates": 100, "n_targets": 40, "n_samples": 32, "n_universes": 2} if smoke else {}
-    )
-    record = protocol.run_one(data, "20+2x3" if smoke else "100+10x20", "parbals-epig", **sizes)
+    budget = "20+2x3" if smoke else "100+10x20"
+    settings = Settings(100, 40, 32, 2) if smoke else Settings()
+    record = protocol.run_one(data, budget, "parbals-epig", settings=settings)
     accuracy = record.metrics["accuracy"]
     shape = (len(data.X_pool), len(data.X_target_source), len(data.X_test), data.X_pool.shape[1])
     return Cost(name, shape, clock.done(), loaded, memory_peak(), (accuracy[0], accuracy[-1]))

@@ -1,6 +1,5 @@
 """Every dataset reads its publisher's files, divides them as the paper does, and leaks nothing."""
 
-import csv
 import gzip
 import shutil
 import subprocess
@@ -92,13 +91,6 @@ class TestAirline:
         with pytest.raises(InputError, match=r"train\.csv has no column 'Age'"):
             load_dataset("airline", folder)
 
-    def test_a_column_too_many_is_named(self, publish, make_csv):
-        folder = publish("airline")
-        rows = list(csv.reader((folder / "train.csv").read_text().splitlines()))
-        make_csv(folder / "train.csv", [[*row, "1"] for row in rows[1:]], [*rows[0], "hair"])
-        with pytest.raises(InputError, match="column 'hair' that the published file does not have"):
-            load_dataset("airline", folder)
-
     def test_a_wrong_label_and_a_wrong_number_are_placed(self, publish):
         folder = publish("airline")
         text = (folder / "train.csv").read_text()
@@ -117,7 +109,7 @@ class TestAirline:
         folder = publish("airline")
         whole = (folder / "test.csv.gz").read_bytes()
         (folder / "test.csv.gz").write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(InputError, match=r"test\.csv\.gz is damaged or cut short"):
+        with pytest.raises(InputError, match=r"test\.csv\.gz cannot be read: it is damaged"):
             load_dataset("airline", folder)
         text = gzip.decompress(whole)
         (folder / "test.csv.gz").write_bytes(gzip.compress(text[: text.rindex(b",")]))
@@ -252,17 +244,6 @@ class TestImages:
         path.write_bytes(change(path.read_bytes()))
         with pytest.raises(InputError, match=rf"data_batch_3\.bin.* {message}"):
             cifar10.read(folder)
-
-    @pytest.mark.parametrize("file", ["cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1"])
-    def test_the_python_version_of_cifar_says_which_file_to_fetch(self, tmp_path, file):
-        """It is a pickle, and no pickle is read."""
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).write_bytes(b"")
-        with pytest.raises(InputError) as caught:
-            load_dataset("cifar10", tmp_path)
-        assert f"{file} is the Python version of CIFAR-10, which is not read" in str(caught.value)
-        assert "parbals data fetch cifar10" in str(caught.value)
-        assert "cifar-10-binary.tar.gz" in str(caught.value)
 
     def test_rows_sorted_by_class_are_shuffled(self, tmp_path):
         y = np.repeat(np.arange(10), 5)

@@ -8,6 +8,7 @@ from parbals.types import Batch
 from parbals_bench.datasets.sms_spam import load
 from parbals_bench.demo.run import STRATEGIES, FirstBatch, judge_batch
 from parbals_bench.run.single import run_one
+from parbals_bench.run.spec import Settings
 
 
 def test_every_strategy_runs_under_every_seed_as_in_the_benchmark(demo):
@@ -15,8 +16,8 @@ def test_every_strategy_runs_under_every_seed_as_in_the_benchmark(demo):
     assert all([run.run.seed for run in runs] == [0, 1] for runs in demo.records.values())
     assert demo.values("epig", "accuracy").shape == (2, 2)
     assert demo.budget.n_labels == (12, 15)
-    settings = {"n_targets": 40, "loss": "error", "inference": "auto", "prior_scale": "auto"}
-    again = run_one(load(features="words", seed=1), "12+1x3", "epig", seed=1, **settings)
+    settings = Settings(n_targets=40, loss="error", inference="auto", prior_scale="auto")
+    again = run_one(load(features="words", seed=1), "12+1x3", "epig", seed=1, settings=settings)
     there = demo.records["epig"][1]
     assert replace(again, seconds={}) == replace(there, seconds={})
 

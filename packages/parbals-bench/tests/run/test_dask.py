@@ -44,7 +44,7 @@ def test_a_run_that_fails_over_there_is_reported(tmp_path, cluster):
     executor = DaskCluster(cluster.scheduler_address)
     (failure,) = run_grid(runs, ResultsFolder(tmp_path), load_tiny, executor)
     assert failure.run == runs[0]
-    assert "There is no dataset 'nowhere'" in failure.reason
+    assert "There is no dataset 'nowhere'" in failure.error
 
 
 @pytest.mark.filterwarnings("default")

@@ -52,10 +52,6 @@ class TestNamesOfTheSuitesOwn:
             ({"label": "y"}, r"\[data.mine\] has no path; write path"),
             ({"dataset": "arline"}, "There is no dataset 'arline'"),
             (
-                {"dataset": "airline", "features": "bert"},
-                "features is 'bert'; airline has auto, tabular, tabular-qcut",
-            ),
-            (
                 {"dataset": "airline", "label": "y"},
                 "label is for data of your own, and airline has its own",
             ),

@@ -331,9 +331,8 @@ class TestSummaries:
         assert len(results_of(singles).shares_saved[Line("epig")]) == 1
 
     def test_run_time_per_strategy(self, results):
-        (times,) = results.times.values()
-        bald = next(t for t in times if t.line == Line("bald"))
-        assert (bald.n_runs, bald.select, bald.one_batch) == (3, pytest.approx(5.0), 0.5)
+        (times,) = results.times_tables
+        assert texts(times, "BALD") == ["500 ms", "5.0 s", "5.5 s", "5.5 s", "3"]
 
     def test_each_device_has_its_own_times_and_one_label_at_a_time_has_none(self):
         def on(device, seconds, strategy, budget):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench_helpers import TINY, tiny_data
+from bench_helpers import SMALL_SETTINGS, tiny_data
 from parbals.errors import InputError
 from parbals_bench.run.metrics import METRICS
 from parbals_bench.run.records import read_line, record_of, write_line
@@ -23,16 +23,21 @@ STRATEGIES = ("random", "epig", "parbals-epig")
 
 @pytest.fixture(scope="module")
 def records(data):
-    return {name: run_one(data, "10+2x3", name, seed=5, **TINY) for name in STRATEGIES}
+    return {
+        name: run_one(data, "10+2x3", name, seed=5, settings=SMALL_SETTINGS) for name in STRATEGIES
+    }
 
 
 def test_the_same_arguments_give_the_same_record(data, records):
-    again = run_one(data, "10+2x3", "parbals-epig", seed=5, **TINY)
+    again = run_one(data, "10+2x3", "parbals-epig", seed=5, settings=SMALL_SETTINGS)
     assert replace(again, seconds={}) == replace(records["parbals-epig"], seconds={})
 
 
 def test_another_seed_gives_another_initial_set(data, records):
-    assert run_one(data, "10+2x3", "random", seed=6, **TINY).initial != records["random"].initial
+    assert (
+        run_one(data, "10+2x3", "random", seed=6, settings=SMALL_SETTINGS).initial
+        != records["random"].initial
+    )
 
 
 def test_a_record_survives_being_written_and_read(records):
@@ -97,7 +102,10 @@ def test_the_record_knows_which_data_it_came_from(data, records):
     assert len({record.data for record in records.values()}) == 1
     for part in ("X_pool", "X_target_source", "X_test"):
         changed = replace(data, **{part: getattr(data, part) + 1e-3})
-        assert run_one(changed, "10+1x3", "random", seed=5, **TINY).data != records["random"].data
+        assert (
+            run_one(changed, "10+1x3", "random", seed=5, settings=SMALL_SETTINGS).data
+            != records["random"].data
+        )
 
 
 def test_glister_keeps_a_fifth_of_the_initial_labels_from_the_model(data, monkeypatch):
@@ -110,7 +118,7 @@ def test_glister_keeps_a_fifth_of_the_initial_labels_from_the_model(data, monkey
         "fit",
         lambda self, X, y, *more: (fitted.append(X), fit(self, X, y, *more))[1],
     )
-    record = run_one(data, "10+2x3", "glister", seed=5, **TINY)
+    record = run_one(data, "10+2x3", "glister", seed=5, settings=SMALL_SETTINGS)
     assert [len(X) for X in fitted] == [8, 11, 14]
     held = data.X_pool[list(record.initial[:2])]
     assert not any((row == held[:, None]).all(axis=2).any() for row in fitted)
@@ -120,7 +128,8 @@ def test_glister_keeps_a_fifth_of_the_initial_labels_from_the_model(data, monkey
 
 @pytest.mark.parametrize("inference", ["smc", "ep"])
 def test_the_record_says_where_each_posterior_came_from(data, records, inference):
-    record = run_one(data, "10+2x3", "parbals-epig", seed=5, inference=inference, **TINY)
+    settings = replace(SMALL_SETTINGS, inference=inference)
+    record = run_one(data, "10+2x3", "parbals-epig", seed=5, settings=settings)
     assert record.inference == (inference,) * 3
     assert (record.run == records["parbals-epig"].run) == (inference == "smc")
 
@@ -132,26 +141,28 @@ def test_a_record_from_before_there_was_a_choice_is_read(records):
 
 
 def test_options_reach_the_strategy_and_unknown_ones_are_refused(data):
-    cold = run_one(data, "10+1x3", "power-bald", options={"beta": 1e9}, seed=0, **TINY)
-    assert cold.chosen == run_one(data, "10+1x3", "bald", seed=0, **TINY).chosen
+    cold = run_one(
+        data, "10+1x3", "power-bald", options={"beta": 1e9}, seed=0, settings=SMALL_SETTINGS
+    )
+    assert cold.chosen == run_one(data, "10+1x3", "bald", seed=0, settings=SMALL_SETTINGS).chosen
     assert cold.run.options == {"beta": 1e9}
     with pytest.raises(InputError, match="no option 'heat'"):
-        run_one(data, "10+1x3", "bald", options={"heat": 1}, **TINY)
+        run_one(data, "10+1x3", "bald", options={"heat": 1}, settings=SMALL_SETTINGS)
 
 
 @pytest.mark.full
 def test_more_than_two_classes():
-    record = run_one(tiny_data(n_classes=3), "10+1x3", "random", **TINY)
+    record = run_one(tiny_data(n_classes=3), "10+1x3", "random", settings=SMALL_SETTINGS)
     assert all(value >= 0 for values in record.metrics.values() for value in values)
 
 
 def test_data_that_cannot_be_right_are_refused(data):
     with pytest.raises(InputError, match=r"70 labels and tiny has a pool of 60"):
-        run_one(data, "10+6x10", "random", **TINY)
+        run_one(data, "10+6x10", "random", settings=SMALL_SETTINGS)
     with pytest.raises(InputError, match="class numbers from 0 to 1"):
-        run_one(replace(data, y_pool=data.y_pool + 1), "10+1x3", "random", **TINY)
+        run_one(replace(data, y_pool=data.y_pool + 1), "10+1x3", "random", settings=SMALL_SETTINGS)
     with pytest.raises(InputError, match="There is no strategy"):
-        run_one(data, "10+1x3", "rnadom", **TINY)
+        run_one(data, "10+1x3", "rnadom", settings=SMALL_SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +212,10 @@ def test_one_large_column_does_not_hide_changes_of_the_others(data):
 
 
 def test_the_prior_is_the_papers_unless_another_is_asked_for(data, records):
-    record = run_one(data, "10+2x3", "parbals-epig", seed=5, prior_scale="auto", **TINY)
+    learnt = replace(SMALL_SETTINGS, prior_scale="auto")
+    record = run_one(data, "10+2x3", "parbals-epig", seed=5, settings=learnt)
     plain = records["parbals-epig"]
     assert record.run.settings.as_dict() == plain.run.settings.as_dict() | {"prior_scale": "auto"}
     assert record.metrics != plain.metrics
-    again = run_one(data, "10+2x3", "parbals-epig", seed=5, prior_scale="auto", **TINY)
+    again = run_one(data, "10+2x3", "parbals-epig", seed=5, settings=learnt)
     assert again.metrics == record.metrics

@@ -24,7 +24,7 @@ def doses(small, full):
     return [small, pytest.param(full, marks=pytest.mark.faults, id="full")]
 
 
-@pytest.mark.parametrize("kills", doses(2, 60))
+@pytest.mark.parametrize("kills", doses(1, 60))
 def test_a_server_killed_while_people_label_loses_no_confirmed_label_and_doubles_none(
     tmp_path, kills
 ):

@@ -129,7 +129,7 @@ def run_(
         loader = partial(load_data, folder=data and data.absolute(), tables=tables)
         with progress(quiet=as_json) as show:
             failures = run_grid(runs, folder, loader, _executor(workers, scheduler), show)
-    reasons = list(dict.fromkeys(failure.reason for failure in failures))
+    reasons = list(dict.fromkeys(failure.error for failure in failures))
     done, computed = len(runs) - len(failures), n_missing - len(failures)
     record = {
         "results": str(out),
@@ -170,8 +170,8 @@ def status(results: Path, as_json: bool) -> None:
       parbals bench status
       parbals bench status results --json
     """
+    from parbals_bench.run.folder import open_results
     from parbals_bench.run.grid import read_suite, seconds_left
-    from parbals_bench.run.packed import open_results
 
     stored = open_results(results)
     suite = read_suite(stored.suite_text(), str(results / "suite.toml"))
@@ -240,14 +240,12 @@ def report(results: Path, out: Path | None, metric: str, no_pictures: bool, as_j
       parbals bench report results --out paper/figures --metric log_loss
     """
     from parbals_bench.report.page import read_results, write_report
-    from parbals_bench.run.packed import open_results, plain_name
+    from parbals_bench.run.folder import open_results
 
-    is_packed = results.is_file()
-    beside = results.with_name(f"{plain_name(results)}-report") if is_packed else results / "report"
-    folder = out or beside
-    paths = write_report(
-        read_results(open_results(results), metric), folder, pictures=not no_pictures
-    )
+    stored = open_results(results)
+    packed = results.with_name(f"{stored.name}-report")
+    folder = out or (packed if results.is_file() else results / "report")
+    paths = write_report(read_results(stored, metric), folder, pictures=not no_pictures)
     page = folder / "report.html"
     record = {"report": str(page), "files": [str(path) for path in paths]}
     say(as_json, record, f"{len(paths)} files.\nThe report: {page}")

@@ -1,19 +1,12 @@
 """`parbals data`: what there is, bringing it here, and encoding its texts and images."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from parbals.cli.options import JSON, encoder_options
 from parbals.cli.output import progress, say
 
-if TYPE_CHECKING:
-    from parbals_label.encoders.embedding import BadRow
-
 __all__ = ["data"]
-
-_NAMED = 10
 
 
 @click.group()
@@ -157,22 +150,12 @@ def embed(
         }
         for part in parts
     ]
-    lines = [
-        f"{part.path}: {part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now"
-        f"{_left_out(part.skipped, part.path)}"
-        for part in parts
-    ]
+    lines = []
+    for part in parts:
+        rows = f"{part.n_rows:,} rows of {part.n_features}, {part.n_computed:,} computed now"
+        left_out = f"; {len(part.skipped)} left out, listed in {part.path}.json"
+        lines.append(f"{part.path}: {rows}{left_out if part.skipped else ''}")
     say(as_json, records, "\n".join(lines))
-
-
-def _left_out(skipped: "Sequence[BadRow]", path: Path) -> str:
-    """The names of the first few rows, and where the others are."""
-    if not skipped:
-        return ""
-    more = len(skipped) - _NAMED
-    rest = f" and {more} more, listed in {path}.json" if more > 0 else ""
-    names = ", ".join(bad.name for bad in skipped[:_NAMED])
-    return f", {len(skipped)} left out: {names}{rest}"
 
 
 @data.command()

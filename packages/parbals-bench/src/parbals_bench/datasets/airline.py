@@ -6,13 +6,7 @@ import numpy as np
 from parbals.validate import check_choice
 
 from parbals_bench.datasets.base import Data, Dataset, Origin, data_folder, halves
-from parbals_bench.datasets.files import (
-    class_numbers,
-    column_numbers,
-    count_note,
-    open_member,
-    read_csv,
-)
+from parbals_bench.datasets.files import count_note, published_file, read_table
 from parbals_bench.datasets.tabular import TabularFeatures
 
 __all__ = ["DATASET", "load"]
@@ -26,7 +20,6 @@ ORIGIN = Origin(
 )
 CLASSES = ("neutral or dissatisfied", "satisfied")
 _LABEL = "satisfaction"
-_ROW_NUMBERS = ("", "id")
 _CATEGORICAL = ("Gender", "Customer Type", "Type of Travel", "Class")
 _RATINGS = (
     "Inflight wifi service",
@@ -51,7 +44,7 @@ _NUMERIC = (
     "Departure Delay in Minutes",
     "Arrival Delay in Minutes",
 )
-_COLUMNS = (*_ROW_NUMBERS, *_CATEGORICAL, *_NUMERIC, _LABEL)
+_COLUMNS = (*_CATEGORICAL, *_NUMERIC, _LABEL)
 _BINNINGS = {
     "auto": "kbins",
     "tabular": "kbins",
@@ -84,16 +77,15 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
 
 def _read(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """(N, 22) cells, the categorical columns first; class numbers; notes."""
-    with open_member(folder, (f"{part}.csv", f"{part}.csv.gz"), ORIGIN) as (file, name):
-        cells = read_csv(file, name, _COLUMNS)
-    numbers = {label: number for number, label in enumerate(CLASSES)}
-    y = class_numbers(cells[_LABEL], numbers, name, _LABEL, 2)
-    table = np.empty((len(y), len(_CATEGORICAL) + len(_NUMERIC)), dtype=object)
+    with published_file(folder, (f"{part}.csv", f"{part}.csv.gz"), ORIGIN) as path:
+        table = read_table(path, _COLUMNS)
+    y = table.classes(_LABEL, {label: number for number, label in enumerate(CLASSES)})
+    cells = np.empty((len(y), len(_CATEGORICAL) + len(_NUMERIC)), dtype=object)
     for place, column in enumerate(_CATEGORICAL):
-        table[:, place] = cells[column]
+        cells[:, place] = table.cells[column]
     for place, column in enumerate(_NUMERIC, start=len(_CATEGORICAL)):
-        table[:, place] = column_numbers(cells[column], name, column, 2, allow_missing=True)
-    return table, y, count_note(name, len(y), _PUBLISHED[part])
+        cells[:, place] = table.numbers(column, allow_missing=True)
+    return cells, y, count_note(table.name, len(y), _PUBLISHED[part])
 
 
 DATASET = Dataset(

@@ -9,7 +9,7 @@ from parbals.randomness import derive_generator
 
 from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
 from parbals_bench.datasets.embedded import embedded
-from parbals_bench.datasets.files import count_note, find, open_member, read_vector
+from parbals_bench.datasets.files import count_note, find, published_file, read_vector
 
 __all__ = ["DATASET", "load", "read"]
 
@@ -25,7 +25,6 @@ _BATCHES = {
     "test": ("test_batch.bin",),
 }
 _PUBLISHED = {"train": 50_000, "test": 10_000}
-_PYTHON = ("cifar-10-python.tar.gz", "cifar-10-batches-py/data_batch_1", "data_batch_1")
 _IMAGE = 3 * 32 * 32
 
 
@@ -42,11 +41,6 @@ def read(folder: Path | None = None) -> Raw:
             images, y = _images(place, part)
         elif labels is not None:
             images, y = None, read_vector(labels, len(CLASSES))
-        elif (python := find(place, _PYTHON)) is not None:
-            raise InputError(
-                f"{python} is the Python version of CIFAR-10, which is not read; "
-                f"{ORIGIN.error(place, _ARCHIVE)}"
-            )
         else:
             raise ORIGIN.error(place)
         notes += count_note(f"{NAME} ({part})", len(y), _PUBLISHED[part])
@@ -70,8 +64,8 @@ def _images(place: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
     """Rows of a byte for the class and 3,072 for three planes of 32 × 32."""
     rows = []
     for batch in _BATCHES[part]:
-        with open_member(place, (batch, f"{_INSIDE}/{batch}"), ORIGIN, (_ARCHIVE,)) as (file, name):
-            content = file.read()
+        with published_file(place, (batch, f"{_INSIDE}/{batch}"), ORIGIN, (_ARCHIVE,)) as path:
+            content, name = path.read_bytes(), path.name
         if not content or len(content) % (_IMAGE + 1):
             raise InputError(
                 f"{name} is not a whole number of images of {_IMAGE + 1} bytes; download it again."

@@ -1,21 +1,12 @@
 """Credit Card Fraud (Kaggle, dhanushnarayananr): card_transdata.csv, or Parquet with the split."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from parbals.errors import InputError
 from parbals.validate import check_choice
 
 from parbals_bench.datasets.base import Data, Dataset, Origin, data_folder
-from parbals_bench.datasets.files import (
-    column_numbers,
-    count_note,
-    find_parquet,
-    open_member,
-    read_csv,
-    read_parquet,
-)
+from parbals_bench.datasets.files import count_note, find_parquet, published_file, read_table
 from parbals_bench.datasets.tabular import TabularFeatures
 
 __all__ = ["DATASET", "load", "paper_split"]
@@ -63,9 +54,6 @@ def load(folder: Path | None = None, *, features: str = "auto", seed: int = 0) -
             "tabular-values keep them",
         )
     rows = {part: np.flatnonzero(split == part) for part in _PARTS}
-    for part, numbers in rows.items():
-        if not len(numbers):
-            raise InputError(f"{NAME} has no row of the part {part!r}; the file is too small.")
     binning = "values" if features == "tabular-values" else "kbins"
     encoder = TabularFeatures(binning=binning).fit(table[rows["train"]])
     X = {part: encoder.transform(table[numbers]) for part, numbers in rows.items()}
@@ -93,28 +81,16 @@ def _read(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, 
     csv_names = ("card_transdata.csv", "card_transdata.csv.gz")
     parquet = find_parquet(folder, "card_transdata", csv_names)
     if parquet is not None:
-        name, first_row = parquet.name, 1
-        cells: dict[str, list[Any]] = read_parquet(parquet, (*_COLUMNS, _SPLIT))
-        split = np.array(cells.pop(_SPLIT), dtype=str)
-        if len(wrong := np.flatnonzero(~np.isin(split, _PARTS))):
-            raise InputError(
-                f"{name}, row {wrong[0] + 1}, column {_SPLIT!r} is {str(split[wrong[0]])!r}; it "
-                f"must be one of: {', '.join(_PARTS)}."
-            )
+        table = read_table(parquet, (*_COLUMNS, _SPLIT))
+        numbers = {part: number for number, part in enumerate(_PARTS)}
+        split = np.array(_PARTS)[table.classes(_SPLIT, numbers)]
     else:
-        with open_member(folder, csv_names, ORIGIN) as (file, name):
-            cells, first_row = dict(read_csv(file, name, _COLUMNS)), 2
-        split = paper_split(len(cells[_LABEL]))
-    table = np.column_stack(
-        [column_numbers(cells[column], name, column, first_row) for column in _NUMERIC]
-    )
-    label = column_numbers(cells[_LABEL], name, _LABEL, first_row)
-    if len(wrong := np.flatnonzero((label != 0) & (label != 1))):
-        raise InputError(
-            f"{name}, row {wrong[0] + first_row}, column {_LABEL!r} is {label[wrong[0]]:g}; 0 or 1 "
-            "is needed."
-        )
-    return table, label.astype(np.int64), split, count_note(name, len(label), _PUBLISHED)
+        with published_file(folder, csv_names, ORIGIN) as path:
+            table = read_table(path, _COLUMNS)
+        split = paper_split(len(table.cells[_LABEL]))
+    cells = np.column_stack([table.numbers(column) for column in _NUMERIC])
+    y = table.classes(_LABEL, {0: 0, 1: 1, "0": 0, "1": 1, "0.0": 0, "1.0": 1})
+    return cells, y, split, count_note(table.name, len(y), _PUBLISHED)
 
 
 DATASET = Dataset(

@@ -93,24 +93,16 @@ def _recorded(path: Path) -> str | None:
 
 
 class _Bar:
-    """What pooch asks of a progress bar; ``total`` is set at the start of every attempt."""
+    """What pooch asks of a progress bar; it sets ``total`` when a download begins."""
 
     def __init__(self, progress: Progress, file: str) -> None:
         self._progress, self._file = progress, file
-        self.total = 0
-
-    @property
-    def total(self) -> int:
-        return self._total
-
-    @total.setter
-    def total(self, n_bytes: int) -> None:
-        self._total, self._done = n_bytes, 0
+        self.total, self._done = 0, 0
 
     def update(self, n_bytes: int) -> None:
         self._done += n_bytes
-        shown = min(self._done, self._total) if self._total else self._done
-        self._progress(self._file, shown, self._total or None)
+        shown = min(self._done, self.total) if self.total else self._done
+        self._progress(self._file, shown, self.total or None)
 
     def reset(self) -> None:
         self._done = 0

@@ -5,17 +5,15 @@ A row is the class, counted from 1, and texts; or Parquet with label, counted fr
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
 from parbals_bench.datasets.embedded import embedded
 from parbals_bench.datasets.files import (
-    class_numbers,
+    Table,
     count_note,
     find_parquet,
-    open_member,
-    read_csv,
-    read_parquet,
+    published_file,
+    read_table,
 )
 
 __all__ = ["AG_NEWS", "YELP"]
@@ -52,21 +50,20 @@ class _Texts:
         csv_names = [f"{part}.csv", f"{part}.csv.gz", f"{self.inside}/{part}.csv"]
         parquet = find_parquet(folder, part, csv_names)
         if parquet is not None:
-            cells: dict[str, list[Any]] = read_parquet(parquet, ("label", "text"))
-            numbers: dict[Any, int] = {c: c for c in range(len(self.classes))}
-            y = class_numbers(cells["label"], numbers, parquet.name, "label", 1)
-            note = count_note(parquet.name, len(y), self.published[part])
-            return Part([_plain(text) for text in cells["text"]], y, parquet.stem), note
-        with open_member(folder, csv_names, self.origin, (self.archive,)) as (file, name):
-            cells = dict(read_csv(file, name, (_LABEL, *self.columns), header=False))
-        first_row = 1
-        if cells[_LABEL][0].strip().lower() == _LABEL:  # some mirrors have added a header
-            cells, first_row = {column: values[1:] for column, values in cells.items()}, 2
-        numbers = {str(c + 1): c for c in range(len(self.classes))}
-        y = class_numbers(cells[_LABEL], numbers, name, _LABEL, first_row)
-        rows = zip(*(cells[column] for column in self.columns), strict=True)
-        texts = [" ".join(map(_plain, pieces)) for pieces in rows]
-        return Part(texts, y, part), count_note(name, len(y), self.published[part])
+            table, stem = read_table(parquet, ("label", "text")), parquet.stem
+            y = table.classes("label", {c: c for c in range(len(self.classes))})
+            texts = [_plain(text) for text in table.cells["text"]]
+        else:
+            columns, stem = (_LABEL, *self.columns), part
+            with published_file(folder, csv_names, self.origin, (self.archive,)) as path:
+                table = read_table(path, columns, header=False)
+            if table.cells[_LABEL][0].strip().lower() == _LABEL:  # added by some mirrors
+                cells = {column: values[1:] for column, values in table.cells.items()}
+                table = Table(table.name, cells, 2)
+            y = table.classes(_LABEL, {str(c + 1): c for c in range(len(self.classes))})
+            rows = zip(*(table.cells[column] for column in self.columns), strict=True)
+            texts = [" ".join(map(_plain, pieces)) for pieces in rows]
+        return Part(texts, y, stem), count_note(table.name, len(y), self.published[part])
 
 
 def _plain(text: str) -> str:

@@ -10,14 +10,7 @@ from parbals.errors import InputError
 
 from parbals_bench.datasets.base import Data, Dataset, Origin, Part, Raw, Remote, data_folder
 from parbals_bench.datasets.embedded import embedded
-from parbals_bench.datasets.files import (
-    class_numbers,
-    column_numbers,
-    count_note,
-    find,
-    open_member,
-    read_csv,
-)
+from parbals_bench.datasets.files import Table, count_note, find, published_file, read_table
 
 __all__ = ["CIVIL_COMMENTS", "FMOW", "IWILDCAM"]
 
@@ -62,18 +55,13 @@ _COMMENTS_ORIGIN = Origin(
 def _read_comments(folder: Path | None = None) -> Raw:
     """Comments, toxic if at least half of the readers said so; the archive may stay packed."""
     origin, place = _COMMENTS_ORIGIN, data_folder(folder, _COMMENTS_ORIGIN.name)
-    names, wanted = (_COMMENTS, f"{_COMMENTS_FOLDER}/{_COMMENTS}"), ("comment_text", "toxicity")
-    with open_member(place, names, origin, origin.files) as (file, name):
-        cells = read_csv(file, name, (*wanted, "split"), extra=True)
-    share = column_numbers(cells["toxicity"], name, "toxicity", 2)
-    if len(wrong := np.flatnonzero((share < 0.0) | (share > 1.0))):
-        raise InputError(
-            f"{name}, row {wrong[0] + 2}, column 'toxicity' is {cells['toxicity'][wrong[0]]!r}; a "
-            "share from 0 to 1 is needed."
-        )
+    names = (_COMMENTS, f"{_COMMENTS_FOLDER}/{_COMMENTS}")
+    with published_file(place, names, origin, origin.files) as path:
+        table = read_table(path, ("comment_text", "toxicity", "split"))
     published = {"train": 269_038, "val": 45_180, "test": 133_782}
-    y, split = (share >= 0.5).astype(np.int64), np.array(cells["split"])
-    parts, notes = _parts(cells["comment_text"], y, split, published, name)
+    y = (table.shares("toxicity") >= 0.5).astype(np.int64)
+    split = np.array(table.cells["split"])
+    parts, notes = _parts(table.cells["comment_text"], y, split, published, table.name)
     return Raw(origin.name, "text", parts, ("not toxic", "toxic"), notes)
 
 
@@ -98,11 +86,11 @@ _SPECIES = {str(number): number for number in range(182)}
 
 def _read_animals(folder: Path | None = None) -> Raw:
     """Image paths and species; the cameras of val and test are not those of train."""
-    place, cells, name = _metadata(_ANIMALS_ORIGIN, folder, "metadata.csv", "split y filename")
-    y = class_numbers(cells["y"], _SPECIES, name, "y", 2)
-    paths = [place / "train" / filename for filename in cells["filename"]]
+    place, table = _metadata(_ANIMALS_ORIGIN, folder, "metadata.csv", "split y filename")
+    y, split = table.classes("y", _SPECIES), np.array(table.cells["split"])
+    paths = [place / "train" / filename for filename in table.cells["filename"]]
     published = {"train": 129_809, "val": 14_961, "test": 42_791}
-    parts, notes = _parts(paths, y, np.array(cells["split"]), published, name)
+    parts, notes = _parts(paths, y, split, published, table.name)
     return Raw(_ANIMALS_ORIGIN.name, "image", parts, _species(place), notes)
 
 
@@ -111,11 +99,7 @@ def _species(place: Path) -> tuple[str, ...]:
     names = ["empty", *(f"species {number}" for number in range(1, len(_SPECIES)))]
     path = find(place, ("categories.csv",))
     if path is not None:
-        with path.open("rb") as file:
-            try:
-                cells = read_csv(file, path.name, ("y", "name"), extra=True)
-            except InputError:
-                return tuple(names)
+        cells = read_table(path, ("y", "name")).cells
         for number, name in zip(cells["y"], cells["name"], strict=True):
             if number in _SPECIES:
                 names[_SPECIES[number]] = name
@@ -155,19 +139,18 @@ _LAND_USES = """
 def _read_land(folder: Path | None = None) -> Raw:
     """Image paths and land use. Train is before 2013, val from 2013 to 2015, test from 2016 on."""
     columns = "split category timestamp"
-    place, cells, name = _metadata(_LAND_ORIGIN, folder, "rgb_metadata.csv", columns)
+    place, table = _metadata(_LAND_ORIGIN, folder, "rgb_metadata.csv", columns)
     classes = tuple(_LAND_USES.split())
-    numbers = {label: number for number, label in enumerate(classes)}
-    y = class_numbers(cells["category"], numbers, name, "category", 2)
-    times = enumerate(cells["timestamp"], start=2)
-    year = np.array([_year(cell, name, row) for row, cell in times])
+    y = table.classes("category", {label: number for number, label in enumerate(classes)})
+    times = enumerate(table.cells["timestamp"], start=table.first_row)
+    year = np.array([_year(cell, table.name, row) for row, cell in times])
     # An image counts only where its split and its year agree: the others are WILDS' tests without
     # shift.
     era = np.select([year >= 2016, year >= 2013], ["test", "val"], "train")
-    split = np.array(cells["split"])
+    split = np.array(table.cells["split"])
     paths = [place / "images" / f"rgb_img_{row}.png" for row in range(len(y))]
     published = {"train": 76_863, "val": 19_915, "test": 22_108}
-    parts, notes = _parts(paths, y, np.where(split == era, split, ""), published, name)
+    parts, notes = _parts(paths, y, np.where(split == era, split, ""), published, table.name)
     return Raw(_LAND_ORIGIN.name, "image", parts, classes, notes)
 
 
@@ -193,10 +176,10 @@ FMOW = Dataset(
 
 def _metadata(
     origin: Origin, folder: Path | None, file_name: str, columns: str
-) -> tuple[Path, dict[str, list[str]], str]:
-    """The folder with the images, and the cells and the name of the file that describes them."""
+) -> tuple[Path, Table]:
+    """The folder with the images, and the table that describes them."""
     place = data_folder(folder, origin.name)
     inside = place / origin.files[0].removesuffix(".tar.gz")
     place = inside if find(inside, (file_name,)) else place
-    with open_member(place, (file_name,), origin) as (file, name):
-        return place, read_csv(file, name, columns.split(), extra=True), name
+    with published_file(place, (file_name,), origin) as path:
+        return place, read_table(path, columns.split())

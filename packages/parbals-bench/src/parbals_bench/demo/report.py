@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Iterable
 from html import escape
-from importlib import resources
 
 import numpy as np
 from parbals import __version__
@@ -13,7 +12,7 @@ from parbals.wording import percent
 
 from parbals_bench.demo.plots import COLOURS, curves, map_figure
 from parbals_bench.demo.run import SIMILAR, STRATEGIES, Demo
-from parbals_bench.report.page import whole_page
+from parbals_bench.report.page import fill, whole_page
 from parbals_bench.report.plots import inline_svg, to_png
 from parbals_bench.report.stats import mean_interval
 from parbals_bench.report.tables import number, text_table, to_html
@@ -23,29 +22,48 @@ __all__ = ["build_report", "curve_sentences", "worth_sentences"]
 
 _SHOWN_METRICS = ("accuracy", "f1")
 _LONGEST_TEXT = 190
-_ON_THE_PAGE = """parbals init mine messages.csv --text message --classes ham,spam
-parbals serve mine            # label in the browser"""
-_IN_PYTHON = """learner = parbals.ActiveLearner(frame, classes=["ham", "spam"])
-batch = learner.ask(20)       # positions of the rows to label
-learner.tell(batch, labels)
-print(learner.report())"""
 
 
 def build_report(demo: Demo, places: dict[int, np.ndarray]) -> str:
     """The whole page; ``places``: where :func:`~parbals_bench.demo.plots.pool_map` put messages."""
-    sections = (
-        _header(demo),
-        _problem(demo),
-        _choices(demo),
-        _map(demo, places),
-        _curves(demo),
-        _next(),
-        _footer(demo),
+    budget, settings = demo.budget, demo.records[DEFAULT][0].run.settings
+    largest = max(float(batch.judged.initial_scores.max()) for batch in demo.first.values())
+    words = {name: f"{METRICS[name].title} against the number of labels" for name in _SHOWN_METRICS}
+    seconds = {
+        name: np.mean([run.seconds["select"] for run in records])
+        for name, records in demo.records.items()
+    }
+    times = ", ".join(f"{strategy_title(name)} {mean:.2f} s" for name, mean in seconds.items())
+    notes = "".join(f"<p><b>The model warned:</b> {escape(note)}</p>\n" for note in demo.notes)
+    body = fill(
+        "parbals_bench.demo",
+        "report.html",
+        n_pool=f"{len(demo.pool):,}",
+        cards="".join(_card(demo, name) for name in demo.first),
+        initial=str(budget.initial),
+        rounds=str(budget.rounds),
+        batch=str(budget.batch),
+        n_test=f"{demo.n_test:,}",
+        spam=percent(demo.spam_share),
+        ham=percent(1 - demo.spam_share),
+        n_targets=str(settings.n_targets),
+        batches="".join(_batch_card(demo, name, max(largest, 1e-12)) for name in STRATEGIES),
+        maps="".join(_map(demo, places, name) for name in STRATEGIES),
+        worth=_list(worth_sentences(demo)),
+        n_places=f"{len(places):,}",
+        grew=_list(curve_sentences(demo)),
+        curves="".join(
+            f"<figure>{inline_svg(curves(demo, metric), metric, description)}</figure>\n"
+            for metric, description in words.items()
+        ),
+        tables="".join(_table(demo, name) for name in _SHOWN_METRICS),
+        notes=notes,
+        version=escape(__version__),
+        n_features=str(demo.X_pool.shape[1]),
+        times=times,
     )
-    styles = (("parbals_bench.report", "report.css"), ("parbals_bench.demo", "report.css"))
-    css = [resources.files(folder).joinpath(name).read_text("utf-8") for folder, name in styles]
     title = "parbals demo: which messages should be labelled next?"
-    return whole_page(title, "".join(css), "".join(sections))
+    return whole_page(title, body, fill("parbals_bench.demo", "report.css"))
 
 
 def worth_sentences(demo: Demo) -> list[str]:
@@ -98,66 +116,21 @@ def curve_sentences(demo: Demo) -> list[str]:
     return sentences
 
 
-def _header(demo: Demo) -> str:
-    cards = "".join(
-        f'<div class="card" style="--method: {COLOURS[name]}"><h3>{strategy_title(name)}</h3>'
-        f'<div class="number">{percent(demo.values(name, "accuracy")[:, -1].mean() / 100)}</div>'
+def _card(demo: Demo, strategy: str) -> str:
+    batch, random = demo.first[strategy], demo.first[UNIFORM].joint
+    accuracy = demo.values(strategy, "accuracy")[:, -1].mean() / 100
+    beside = ""
+    if strategy != UNIFORM and random > 0:
+        times = batch.joint / random
+        beside = f"<br>It teaches <b>{times:.1f}</b> times as much as the random one."
+    return (
+        f'<div class="card" style="--method: {COLOURS[strategy]}">'
+        f"<h3>{strategy_title(strategy)}</h3>"
+        f'<div class="number">{percent(accuracy)}</div>'
         f"of new messages sorted rightly after {demo.budget.total} labels.<br>"
         f"<b>{percent(batch.redundancy)}</b> of what its first batch knows is said twice."
-        f"{_beside_random(demo, name)}</div>\n"
-        for name, batch in demo.first.items()
+        f"{beside}</div>\n"
     )
-    return f"""<h1>Which messages should be labelled next?</h1>
-<p class="lead">Labels cost time, so each should teach the model something new. A batch of the
-messages that score best one by one often asks the same question again and again. ParBaLS builds a
-batch in which every message still has something to add. This page shows both on
-{len(demo.pool):,} real text messages.</p>
-<div class="grid narrow">
-{cards}</div>
-"""
-
-
-def _beside_random(demo: Demo, strategy: str) -> str:
-    random = demo.first[UNIFORM].joint
-    if strategy == UNIFORM or random <= 0:
-        return ""
-    times = demo.first[strategy].joint / random
-    return f"<br>It teaches <b>{times:.1f}</b> times as much as the random one."
-
-
-def _problem(demo: Demo) -> str:
-    budget, run = demo.budget, demo.records[STRATEGIES[0]][0].run
-    return f"""<h2>The problem</h2>
-<p>A spam filter has to be built from a pile of unlabelled text messages. A person can say "ham"
-(wanted) or "spam" for a few of them: {budget.initial} drawn at random to begin with, then
-{budget.rounds} batches of {budget.batch}. After each batch the model learns from all labels so far,
-and the next batch is chosen. What should be in it?</p>
-<p>The model knows how unsure it is. A message is worth labelling when its label would also settle
-<em>other</em> messages that the model wavers about.</p>
-<p>Accuracy is measured on {demo.n_test:,} further messages that no method ever sees.
-{percent(demo.spam_share)} of messages are spam, so calling everything ham would already be
-{percent(1 - demo.spam_share)} accurate: look at the F1 score of spam too.</p>
-<details><summary>Details: how a message is scored</summary>
-<p>The model is a Bayesian classifier, which holds a whole range of plausible opinions. EPIG and
-ParBaLS choose by how far a label is expected to lower the error on {run.settings.n_targets} target
-messages, which stand for what the filter is meant for. What a batch teaches is measured on this
-page by the information, in nats, that its labels carry about those of the target messages.</p>
-</details>
-"""
-
-
-def _choices(demo: Demo) -> str:
-    largest = max(float(batch.judged.initial_scores.max()) for batch in demo.first.values())
-    cards = "".join(_batch_card(demo, name, max(largest, 1e-12)) for name in STRATEGIES)
-    return f"""<h2>What each method chose first</h2>
-<p>All methods start from the same model. The pale bar is what a message would teach by itself, the
-strong bar what it still teaches once those above it are labelled. Messages that teach most come
-first; the label is what the person answered. "Repeats" marks near-duplicates.</p>
-<div class="grid narrow">
-{cards}</div>
-<p class="soft">All batches are measured in the same way, however they were chosen. The messages are
-real, and some are coarse.</p>
-"""
 
 
 def _batch_card(demo: Demo, strategy: str, largest: float) -> str:
@@ -195,42 +168,12 @@ def _rule(strategy: str) -> str:
     return f"{row.about}; each was scored {how}"
 
 
-def _map(demo: Demo, places: dict[int, np.ndarray]) -> str:
-    pictures = {name: to_png(map_figure(demo, places, (name,))) for name in STRATEGIES}
-    figures = "".join(
-        f'<figure><img alt="Map of the pool with the first batch of {strategy_title(name)}" '
-        f'src="data:image/png;base64,{base64.b64encode(png).decode("ascii")}"></figure>\n'
-        for name, png in pictures.items()
+def _map(demo: Demo, places: dict[int, np.ndarray], strategy: str) -> str:
+    png = base64.b64encode(to_png(map_figure(demo, places, (strategy,)))).decode("ascii")
+    return (
+        f'<figure><img alt="Map of the pool with the first batch of {strategy_title(strategy)}" '
+        f'src="data:image/png;base64,{png}"></figure>\n'
     )
-    return f"""<h2>How much the batches repeat themselves</h2>
-<p>Each dot is a message, and messages that read alike to the model lie together. Darker dots are
-spam. The large dots are the first batch of each method; a line joins two near-duplicates.</p>
-<div class="grid narrow">
-{figures}</div>
-{_list(worth_sentences(demo))}
-<details><summary>Details</summary>
-<p>The map is a t-SNE projection of {len(places):,} messages. What is said twice is 1 less what the
-messages teach together, as a share of what they would teach one by one. Labels that nobody has
-given yet are drawn from the model, so both carry a little chance.</p></details>
-"""
-
-
-def _curves(demo: Demo) -> str:
-    words = {name: f"{METRICS[name].title} against the number of labels" for name in _SHOWN_METRICS}
-    figures = "".join(
-        f"<figure>{inline_svg(curves(demo, metric), metric, description)}</figure>\n"
-        for metric, description in words.items()
-    )
-    tables = "".join(_table(demo, name) for name in _SHOWN_METRICS)
-    return f"""<h2>How accuracy grew</h2>
-{_list(curve_sentences(demo))}
-<div class="grid">
-{figures}</div>
-<p class="soft">Every seed has its own split of the data and its own initial labels, shared by all
-methods. F1 is that of spam.</p>
-<div class="grid">
-{tables}</div>
-"""
 
 
 def _table(demo: Demo, metric: str) -> str:
@@ -242,38 +185,6 @@ def _table(demo: Demo, metric: str) -> str:
     }
     titles = [strategy_title(name) for name in STRATEGIES]
     return to_html(text_table(f"{METRICS[metric].title}, % ({what})", titles, rows))
-
-
-def _next() -> str:
-    return f"""<h2>What to do next</h2>
-<p>Try it on your own data, in the browser:</p>
-<pre><code>{escape(_ON_THE_PAGE)}</code></pre>
-<p>or in Python, with a data frame or any matrix of features:</p>
-<pre><code>{escape(_IN_PYTHON)}</code></pre>
-<p>A few seeds are enough for a picture, not for a verdict: <code>parbals demo --seeds 10</code>
-narrows the intervals. <code>parbals doctor</code> says what is installed and how fast this machine
-is.</p>
-"""
-
-
-def _footer(demo: Demo) -> str:
-    seconds = {
-        name: np.mean([run.seconds["select"] for run in records])
-        for name, records in demo.records.items()
-    }
-    times = ", ".join(f"{strategy_title(name)} {mean:.2f} s" for name, mean in seconds.items())
-    notes = "".join(f"<p><b>The model warned:</b> {escape(note)}</p>\n" for note in demo.notes)
-    return f"""<footer>
-<details><summary>Details: how this was made</summary>
-{notes}<p>parbals {escape(__version__)}. The model and its {demo.X_pool.shape[1]} features (words,
-how a message is written and what its words mean) are those of <code>parbals init</code>, fitted on
-the pool alone; batches of {demo.budget.batch}. Copies of a message never lie on both sides of the
-split. Mean time to choose one batch here, with compiling: {times}.</p></details>
-<p>Data: SMS Spam Collection by Tiago A. Almeida and José María Gómez Hidalgo, UCI Machine Learning
-Repository, <a href="https://doi.org/10.24432/C5CC84">doi.org/10.24432/C5CC84</a>, licensed
-<a href="https://creativecommons.org/licenses/by/4.0/">CC BY 4.0</a>.</p>
-</footer>
-"""
 
 
 def _list(sentences: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from parbals import BayesianLogisticRegression, select_batch_from_model
@@ -13,7 +12,7 @@ from parbals.types import Batch
 from parbals_bench.datasets.sms_spam import CLASSES, Messages, load, load_messages, split_messages
 from parbals_bench.run.records import RunRecord
 from parbals_bench.run.single import draw_targets, run_one
-from parbals_bench.run.spec import Budget
+from parbals_bench.run.spec import Budget, Settings
 
 __all__ = ["SIMILAR", "STRATEGIES", "Demo", "FirstBatch", "judge_batch", "run_demo"]
 
@@ -97,14 +96,15 @@ def run_demo(
     """
     records: dict[str, list[RunRecord]] = {strategy: [] for strategy in STRATEGIES}
     # Features, model and loss are those that `parbals init` gives a project.
-    run = partial(run_one, n_targets=n_targets, loss="error", inference="auto", prior_scale="auto")
+    settings = Settings(n_targets=n_targets, loss="error", inference="auto", prior_scale="auto")
     total = n_seeds * len(STRATEGIES)
     for seed in reversed(range(n_seeds)):  # the data of the first seed are needed afterwards
         data = load(features="words", seed=seed)
         for strategy in STRATEGIES:
             done = sum(map(len, records.values()))
             progress("labelling and learning", done, total, strategy_title(strategy))
-            records[strategy].insert(0, run(data, budget, strategy, seed=seed))
+            record = run_one(data, budget, strategy, seed=seed, settings=settings)
+            records[strategy].insert(0, record)
 
     progress("judging the first batches")
     messages = load_messages()

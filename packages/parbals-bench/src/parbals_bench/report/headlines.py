@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from parbals_bench.datasets.table import dataset_title
 from parbals_bench.report.results import Results
-from parbals_bench.report.tasks import OURS, SEQUENTIAL, dataset_title
+from parbals_bench.report.tasks import OURS, SEQUENTIAL
 
 __all__ = ["headlines"]
 
@@ -11,7 +12,7 @@ __all__ = ["headlines"]
 def headlines(results: Results) -> list[str]:
     """A few sentences, the most important first; only what the results can bear."""
     sentences = [*_places(results), *_saved(results), *_weakness(results)]
-    sentences += [*_one_at_a_time(results), *_universes(results)]
+    sentences += _one_at_a_time(results)
     sentences += _published(results) if results.metric.key == "accuracy" else []
     seeds = [len(of_seed) for task in results.tasks for of_seed in task.records.values()]
     if seeds and min(seeds) < 5:
@@ -78,21 +79,6 @@ def _one_at_a_time(results: Results) -> list[str]:
     return [
         f"Choosing one label at a time, {SEQUENTIAL.title} ends {' and '.join(ends)} in batches "
         f"with as many labels (mean of {_settings(len(gaps[OURS]))})."
-    ]
-
-
-def _universes(results: Results) -> list[str]:
-    spreads = []
-    for table in results.tables[results.metric.key]:
-        if table.variants_of == OURS.strategy:
-            for column in zip(*table.rows.values(), strict=True):
-                means = [entry.standing.interval.mean for entry in column if entry.standing]
-                spreads.append(max(means) - min(means))
-    if not spreads:
-        return []
-    return [
-        f"The variants of {OURS.title} (its number of universes and the like) lie within "
-        f"{results.metric.difference(max(spreads))} of each other on every dataset."
     ]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from html import escape
 from importlib import resources
 from pathlib import Path
+from string import Template
 
 from parbals.errors import InputError
 from parbals.files import whole_file
@@ -16,10 +17,10 @@ from parbals_bench.report.tables import Table, to_html, to_latex, to_markdown
 from parbals_bench.run.folder import ResultsFiles
 from parbals_bench.run.grid import read_suite
 from parbals_bench.run.metrics import METRICS, metric_named
-from parbals_bench.run.packed import plain_name
 
-__all__ = ["build_page", "read_results", "whole_page", "write_report"]
+__all__ = ["build_page", "fill", "read_results", "whole_page", "write_report"]
 
+_LINKS = ("Beside the paper", "Labels saved", "Run time")
 _GROUPS = {
     ONE_AT_A_TIME: "The model is refitted after every single label, so nothing is redundant. "
     "Dotted: as many labels of the same data, chosen in batches.",
@@ -33,8 +34,7 @@ def read_results(stored: ResultsFiles, metric: str = "accuracy") -> Results:
     suite = read_suite(stored.suite_text(), str(stored.path / "suite.toml"))
     given = tomllib.loads(suite.text)
     if "name" not in given:
-        name = plain_name(stored.path)
-        suite = replace(suite, name=name, title=str(given.get("title", name)))
+        suite = replace(suite, name=stored.name, title=str(given.get("title", stored.name)))
     by_key = {record.key: record for record in stored.records()}
     records = tuple(by_key[run.key] for run in suite.runs if run.key in by_key)
     if not records:
@@ -67,31 +67,51 @@ def write_report(results: Results, out: Path, *, pictures: bool = True) -> list[
 
 def build_page(results: Results) -> str:
     """What was found, pictures, then tables; it loads nothing and has no script."""
-    parts = (_header, _curves, _leaderboard, _metrics, _agreement, _savings, _times, _footer)
-    css = resources.files("parbals_bench.report").joinpath("report.css").read_text("utf-8")
-    body = "".join(part(results) for part in parts)
-    return whole_page(f"{results.suite.title}: results", css, body)
+    suite, records, metric = results.suite, results.records, results.metric
+    missing = len(suite.runs) - len(records)
+    waiting = f"{missing:,} runs of the suite are still missing; they are not counted."
+    optional = {"agreement": _agreement, "savings": _savings, "times": _times}
+    sections = {name: section(results) for name, section in optional.items()}
+    links = zip(sections, ("#paper", "#saved", "#time"), _LINKS, strict=True)
+    versions = dict.fromkeys(
+        ", ".join(f"{name} {version}" for name, version in record.versions.items())
+        for record in records
+    )
+    body = fill(
+        "parbals_bench.report",
+        "report.html",
+        title=escape(suite.title),
+        found="".join(f"<li>{escape(sentence)}</li>\n" for sentence in headlines(results)),
+        waiting=f'<p class="soft">{waiting}</p>\n' if missing else "",
+        cards=_cards(results),
+        links="".join(f'<a href="{at}">{say}</a>' for name, at, say in links if sections[name]),
+        metric=metric.in_words,
+        best=metric.best,
+        curves=_curves(results),
+        leaderboards="".join(map(to_html, results.leaderboard_tables)),
+        metrics=_metrics(results),
+        notes="".join(
+            f"<p><b>Noted in {escape(where)}:</b> {escape(note)}</p>\n"
+            for where, note in results.notes
+        ),
+        suite=escape(suite.name),
+        settings=escape(suite.settings.in_words),
+        versions="".join(f"<p>{escape(line)}</p>" for line in versions),
+        **sections,
+    )
+    return whole_page(f"{suite.title}: results", body)
 
 
-def whole_page(title: str, css: str, body: str) -> str:
+def whole_page(title: str, body: str, css: str = "") -> str:
     """The document around ``body``, which is HTML already; the title is escaped here."""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>{escape(title)}</title>
-<style>
-{css}</style>
-</head>
-<body>
-<main>
-{body}</main>
-</body>
-</html>
-"""
+    styles = fill("parbals_bench.report", "report.css") + css
+    return fill("parbals_bench.report", "page.html", title=escape(title), css=styles, body=body)
+
+
+def fill(package: str, name: str, **values: str) -> str:
+    """A text of a package with what belongs in the places of its ``$names``: HTML already."""
+    text = resources.files(package).joinpath(name).read_text("utf-8")
+    return Template(text).substitute(values)
 
 
 def _tables(results: Results) -> list[Table]:
@@ -107,39 +127,18 @@ def _tables(results: Results) -> list[Table]:
     ]
 
 
-def _header(results: Results) -> str:
-    suite, records = results.suite, results.records
-    missing = len(suite.runs) - len(records)
-    waiting = (
-        f'<p class="soft">{missing:,} runs of the suite are still missing; they are not counted.'
-        "</p>\n"
+def _cards(results: Results) -> str:
+    runs = [record.run for record in results.records]
+    numbers = {
+        "runs": len(runs),
+        "datasets": len({run.dataset for run in runs}),
+        "strategies": len({run.strategy for run in runs}),
+        "labels given": sum(run.budget.total for run in runs),
+    }
+    return "".join(
+        f'<div class="card"><div class="number">{number:,}</div>{what}</div>\n'
+        for what, number in numbers.items()
     )
-    cards = "".join(
-        f'<div class="card"><div class="number">{number:,}</div>{escape(what)}</div>\n'
-        for number, what in (
-            (len(records), "runs"),
-            (len({record.run.dataset for record in records}), "datasets"),
-            (len({record.run.strategy for record in records}), "strategies"),
-            (sum(record.run.budget.total for record in records), "labels given"),
-        )
-    )
-    sentences = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in headlines(results))
-    paper = '<a href="#paper">Beside the paper</a>' if results.agreement_tables else ""
-    saved = '<a href="#saved">Labels saved</a>' if results.savings_tables else ""
-    time = '<a href="#time">Run time</a>' if results.times_tables else ""
-    return f"""<h1>{escape(suite.title)}</h1>
-<p class="lead">Labels are expensive. Each strategy starts from the same few random labels, then
-chooses batch after batch of further points; the same Bayesian model is fitted to whatever it chose
-and tested on data that nobody chose from. The better the choices, the faster the model
-improves.</p>
-<h2 id="found">What was found</h2>
-<ul class="says">
-{sentences}</ul>
-{waiting if missing else ""}<div class="cards">
-{cards}</div>
-<nav><a href="#curves">Pictures</a><a href="#leaderboard">Leaderboard</a>
-<a href="#tables">Tables</a>{paper}{saved}{time}</nav>
-"""
 
 
 def _curves(results: Results) -> str:
@@ -163,22 +162,7 @@ def _curves(results: Results) -> str:
             f"<details{opened}><summary>{escape(group)} ({len(figures)})</summary>\n{about}"
             f'<div class="grid">\n{"".join(figures)}</div></details>\n'
         )
-    return f"""<h2 id="curves">Learning curves</h2>
-<p>How {results.metric.in_words} changes with labels. Bands are 95 % intervals of the mean (in
-crowded pictures, and with few seeds, of the main lines alone). Lines start together; where they
-part, better choices begin to pay.</p>
-{overview}{"".join(parts)}"""
-
-
-def _leaderboard(results: Results) -> str:
-    metric = results.metric
-    return f"""<h2 id="leaderboard">Leaderboard</h2>
-<p>Over all datasets and budgets, by {metric.in_words}: how often each strategy has the
-{metric.best} mean, and how often it is among the top. One label at a time is not counted, for there
-ParBaLS EPIG is EPIG.</p>
-<div class="grid">
-{"".join(map(to_html, results.leaderboard_tables))}</div>
-"""
+    return overview + "".join(parts)
 
 
 def _metrics(results: Results) -> str:
@@ -197,13 +181,7 @@ def _metrics(results: Results) -> str:
             f'<div class="panel {key}">\n<p>{escape(metric.explanation)} The {metric.best} mean of '
             f"a column is <u>underlined</u>.{paper}</p>\n{''.join(map(to_html, tables))}</div>\n"
         )
-    return f"""<h2 id="tables">Final {results.metric.in_words}, and other metrics</h2>
-<p>After the last round: mean over seeds ± half of the 95 % Student-t interval. In each column the
-best mean is <u>underlined</u>; all that cannot be told apart from it (Welch's t-test, p ≥ 0.05) are
-<b>bold</b>.</p>
-<div class="switch">
-{"".join(buttons)}{"".join(panels)}</div>
-"""
+    return "".join(buttons + panels)
 
 
 def _agreement(results: Results) -> str:
@@ -248,20 +226,3 @@ def _times(results: Results) -> str:
 compile. The other columns are means over runs. Fitting and predicting are the same for everyone;
 choosing is not. One label at a time is not counted.{apart if len(tables) > 1 else ""}</p>
 {"".join(map(to_html, tables))}"""
-
-
-def _footer(results: Results) -> str:
-    suite = results.suite
-    notes = "".join(
-        f"<p><b>Noted in {escape(where)}:</b> {escape(note)}</p>\n" for where, note in results.notes
-    )
-    versions = dict.fromkeys(
-        ", ".join(f"{name} {version}" for name, version in record.versions.items())
-        for record in results.records
-    )
-    return f"""<footer>
-{notes}<p>Suite “{escape(suite.name)}”: {escape(suite.settings.in_words)}. All strategies of one
-seed share the initial set and, in every round, the random candidates and targets.</p>
-{"".join(f"<p>{escape(line)}</p>" for line in versions)}
-</footer>
-"""

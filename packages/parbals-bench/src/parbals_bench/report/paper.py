@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from math import isnan
 
-from parbals_bench.report.stats import Interval, mean_interval, welch_of_intervals
+from parbals_bench.report.stats import Interval, mean_interval, welch
 from parbals_bench.report.tasks import Line, Task
 from parbals_bench.run.metrics import Metric
 from parbals_bench.run.spec import Budget
@@ -50,7 +50,7 @@ class Agreement:
         """Of Welch's test that both means are of the same thing; one seed has no spread to test."""
         if self.ours is None or self.ours.n < 2:
             return None
-        return welch_of_intervals(self.ours, Interval(*self.paper, _SEEDS))
+        return welch(self.ours, Interval(*self.paper, _SEEDS))
 
 
 @cache

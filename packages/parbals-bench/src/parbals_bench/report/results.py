@@ -1,7 +1,6 @@
 """All that a report says of a suite's records, each part computed once when it is asked for."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,7 @@ from itertools import groupby
 import numpy as np
 from matplotlib.figure import Figure
 
+from parbals_bench.datasets.table import dataset_title
 from parbals_bench.report.paper import Agreement, agreements
 from parbals_bench.report.plots import Curve, curve_figure, savings_figure
 from parbals_bench.report.stats import LabelsSaved, Place, labels_saved, leaderboard
@@ -22,12 +22,12 @@ from parbals_bench.report.tables import (
     one_vs_all_tables,
     text_table,
 )
-from parbals_bench.report.tasks import KINDS, OURS, SEQUENTIAL, Line, Task, collect, dataset_title
-from parbals_bench.report.times import StageTimes, stage_times, times_tables
+from parbals_bench.report.tasks import KINDS, OURS, SEQUENTIAL, Line, Task, collect
+from parbals_bench.report.times import times_tables
 from parbals_bench.run.grid import Suite
 from parbals_bench.run.metrics import METRICS, Metric
 from parbals_bench.run.records import RunRecord
-from parbals_bench.run.spec import ALL_CLASSES
+from parbals_bench.run.spec import ALL_CLASSES, Run
 
 __all__ = ["ONE_AT_A_TIME", "ONE_VS_ALL", "SAVED", "Picture", "Results", "Saving"]
 
@@ -125,10 +125,6 @@ class Results:
         return agreements(self.tasks)
 
     @cached_property
-    def times(self) -> dict[str, list[StageTimes]]:
-        return stage_times(self.tasks)
-
-    @cached_property
     def batch_gaps(self) -> dict[Line, list[tuple[Task, np.ndarray]]]:
         """What batches end with less what EPIG ends with one label at a time, at as many labels.
 
@@ -148,30 +144,19 @@ class Results:
 
     @cached_property
     def notes(self) -> list[tuple[str, str]]:
-        """Every note once, with the runs it is of.
+        """Every note once, that of the fewest runs first, with the runs it is of.
 
-        Records do not say whose note it is, but what all runs on a dataset carry is about the
-        dataset. Doubts of the model and the strategies come first; those that differ in their
-        numbers alone are told once.
+        Those that differ in their numbers alone count as one.
         """
-        n_runs = Counter(record.run.dataset for record in self.records)
-        counts = Counter((note, x.run.dataset) for x in self.records for note in x.notes)
-        doubts: dict[str, dict[str, list[RunRecord]]] = {}
+        noted: dict[str, list[tuple[str, Run]]] = {}
         for record in self.records:
             for note in record.notes:
-                if counts[note, record.run.dataset] < n_runs[record.run.dataset]:
-                    alike = doubts.setdefault(_NUMBER.sub("0", note), {})
-                    alike.setdefault(note, []).append(record)
+                noted.setdefault(_NUMBER.sub("0", note), []).append((note, record.run))
         notes = []
-        for alike in doubts.values():
-            runs = {record.key: record.run for noted in alike.values() for record in noted}
-            where = ", ".join(dict.fromkeys(dataset_title(run.dataset) for run in runs.values()))
-            more = f" (and {len(alike) - 1} more with other numbers)" if len(alike) > 1 else ""
-            text = f"{next(iter(alike))}{more}"
-            notes.append((f"{len(runs):,} of {len(self.records):,} runs ({where})", text))
-        for (note, dataset), count in counts.items():
-            if count == n_runs[dataset]:
-                notes.append((f"all {count:,} runs on {dataset_title(dataset)}", note))
+        for alike in sorted(noted.values(), key=len):
+            datasets = dict.fromkeys(dataset_title(run.dataset) for _, run in alike)
+            where = f"{len(alike):,} of {len(self.records):,} runs ({', '.join(datasets)})"
+            notes.append((where, alike[0][0]))
         return notes
 
     @cached_property
@@ -251,7 +236,7 @@ class Results:
 
     @cached_property
     def times_tables(self) -> list[Table]:
-        return times_tables(self.times)
+        return times_tables(self.tasks)
 
     def _batched(self, task: Task) -> list[tuple[Task, Line]]:
         """EPIG and ParBaLS EPIG in batches, with as many labels of the same data and seeds."""

@@ -19,7 +19,6 @@ __all__ = [
     "leaderboard",
     "mean_interval",
     "welch",
-    "welch_of_intervals",
 ]
 
 _LEVEL = 0.05
@@ -103,16 +102,11 @@ def half_width(values: np.ndarray) -> np.ndarray:
     return np.asarray(_quantile(n) * np.std(values, axis=0, ddof=1) / np.sqrt(n))
 
 
-def welch(a: Numbers, b: Numbers) -> float:
-    """Two-sided p of Welch's t-test; NaN if a sample has fewer than two values.
+def welch(a: Interval, b: Interval) -> float:
+    """Two-sided p of Welch's t-test, from what a paper publishes; NaN if one has a single seed.
 
     Samples without any spread differ for certain (p = 0) or not at all (p = 1).
     """
-    return welch_of_intervals(mean_interval(a), mean_interval(b))
-
-
-def welch_of_intervals(a: Interval, b: Interval) -> float:
-    """The same from means and half-widths, which is all that a paper publishes."""
     if min(a.n, b.n) < 2:
         return float("nan")
     size = max(1.0, abs(a.mean))
@@ -144,7 +138,7 @@ def compare(
     standings = {}
     for name, interval in intervals.items():
         is_best = interval.mean == best.mean
-        p = 1.0 if is_best else welch_of_intervals(interval, best)
+        p = 1.0 if is_best else welch(interval, best)
         standings[name] = Standing(interval, p, is_best, bool(p >= _LEVEL))
     return standings
 

@@ -12,9 +12,10 @@ from math import isnan
 
 import numpy as np
 
+from parbals_bench.datasets.table import dataset_title
 from parbals_bench.report.paper import published
 from parbals_bench.report.stats import Interval, Standing, compare
-from parbals_bench.report.tasks import KINDS, Line, Task, dataset_title, rank
+from parbals_bench.report.tasks import KINDS, Line, Task, rank
 from parbals_bench.run.metrics import Metric
 from parbals_bench.run.spec import Budget
 
@@ -63,7 +64,6 @@ class Table:
     rows: Mapping[str, tuple[Entry, ...]]
     caption: str = ""
     bars: tuple[float, ...] = ()
-    variants_of: str = ""  # the strategy whose variants it compares
 
     @property
     def has_paper(self) -> bool:
@@ -144,11 +144,11 @@ def ablation_tables(tasks: Sequence[Task], metric: Metric) -> list[Table]:
                     columns.append((task.title, _compare(values, metric), None))
             if columns:
                 title = f"Variants of {Line(strategy).title} by {names}, budget {budget.spelt}"
-                tables.append(_table(title, columns, metric, strategy))
+                tables.append(_table(title, columns, metric))
     return tables
 
 
-def _table(title: str, columns: Sequence[Column], metric: Metric, variants_of: str = "") -> Table:
+def _table(title: str, columns: Sequence[Column], metric: Metric) -> Table:
     """A table in the metric's unit; columns of a task have the paper's figures, if it has any."""
     lines = sorted({line for _, standings, _ in columns for line in standings}, key=rank)
     rows = {
@@ -160,7 +160,7 @@ def _table(title: str, columns: Sequence[Column], metric: Metric, variants_of: s
     }
     caption = f"{metric.best.capitalize()} mean underlined; bold if Welch's p ≥ 0.05 against it."
     title = f"{title}: {metric.in_words}, {metric.unit}"
-    return Table(title, tuple(name for name, *_ in columns), rows, caption, variants_of=variants_of)
+    return Table(title, tuple(name for name, *_ in columns), rows, caption)
 
 
 def _entry(standing: Standing | None, metric: Metric, paper: tuple[float, float] | None) -> Entry:

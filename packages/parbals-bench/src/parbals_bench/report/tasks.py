@@ -16,11 +16,11 @@ from parbals.strategies.table import (
     strategy_named,
 )
 
-from parbals_bench.datasets.table import DATASETS
+from parbals_bench.datasets.table import dataset_title
 from parbals_bench.report.stats import Standing, compare
 from parbals_bench.run.metrics import Metric
 from parbals_bench.run.records import RunRecord
-from parbals_bench.run.spec import ALL_CLASSES, Budget, Settings
+from parbals_bench.run.spec import ALL_CLASSES, PAPER, Budget, Settings
 
 __all__ = [
     "KINDS",
@@ -29,7 +29,6 @@ __all__ = [
     "Line",
     "Task",
     "collect",
-    "dataset_title",
     "of_kind",
     "rank",
     "table_row",
@@ -70,7 +69,7 @@ class Task:
 
     @property
     def title(self) -> str:
-        return dataset_title(self.dataset, self.positive)
+        return task_title(self.dataset, self.positive)
 
     @property
     def is_one_vs_all(self) -> bool:
@@ -122,13 +121,13 @@ class Task:
         return self._standings[metric.key, kind]
 
 
-def collect(records: Iterable[RunRecord], baseline: Settings | None = None) -> list[Task]:
+def collect(records: Iterable[RunRecord], baseline: Settings = PAPER) -> list[Task]:
     """Tasks in the order of their first record, lines in the order of the strategies' table."""
     tasks: dict[tuple[str, str | None, Budget], Task] = {}
     for record in records:
         run = record.run
         name = (run.dataset, run.positive, run.budget)
-        line = Line(run.strategy, run.variant(baseline or Settings()))
+        line = Line(run.strategy, run.variant(baseline))
         tasks.setdefault(name, Task(*name)).records.setdefault(line, {})[run.seed] = record
     for task in tasks.values():
         task.records = {line: task.records[line] for line in sorted(task.records, key=rank)}
@@ -162,9 +161,9 @@ def _place(strategy: str) -> tuple[int, str]:
     return (names.index(strategy) if strategy in names else len(names)), strategy
 
 
-def dataset_title(dataset: str, positive: str | None = None) -> str:
+def task_title(dataset: str, positive: str | None = None) -> str:
     """ "digits" → "Digits", with a class "Digits: 3", with all of them "Digits, all classes"."""
-    title = DATASETS[dataset].title if dataset in DATASETS else dataset
+    title = dataset_title(dataset)
     if positive == ALL_CLASSES:
         return f"{title}, all classes"
     return f"{title}: {positive}" if positive else title

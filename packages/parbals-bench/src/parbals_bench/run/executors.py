@@ -6,7 +6,7 @@ them writes files.
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from parbals.errors import InputError, ParbalsError
@@ -52,11 +52,17 @@ def attempt(run: Run, loader: Loader) -> Outcome:
         except Exception as error:  # a loader may be somebody else's
             reason = f"{run.reference} cannot be loaded: {_reason(error)}"
             return Outcome(run, None, reason, no_data=True)
-        more = {"options": run.options, "seed": run.seed, **asdict(run.settings)}
         try:
             from parbals_bench.run.single import run_one  # loads JAX
 
-            record = run_one(data, run.budget, run.strategy, **more)
+            record = run_one(
+                data,
+                run.budget,
+                run.strategy,
+                options=run.options,
+                seed=run.seed,
+                settings=run.settings,
+            )
         except Exception as error:
             return Outcome(run, None, _reason(error))
     # In a grid a run is called what the suite calls it.

@@ -1,22 +1,30 @@
 """A folder of results: one JSONL file per cell, a line per seed, on disk before it counts.
 
+Packed into one file, to commit or to send, it is read as it is:
+tar -cJf results.tar.xz -C bench-results suite.toml runs
+
 A process that is killed leaves at most one unfinished last line. It is noticed by its check,
 dropped when the folder is next written to, and the run is computed again.
 """
 
+import io
+import lzma
 import os
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from parbals.errors import InputError
+from parbals.errors import InputError, first_line
 from parbals.files import locked, sync_folder, whole_file
 
 from parbals_bench.run.records import RunRecord, read_line
 from parbals_bench.run.spec import Run
 
-__all__ = ["Damage", "ResultsFiles", "ResultsFolder"]
+__all__ = ["Damage", "ResultsFiles", "ResultsFolder", "open_results"]
+
+_PACKED = ".tar.xz"
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,11 @@ class ResultsFiles:
     """``suite.toml`` and ``runs/CELL.jsonl``, in a folder or packed into one file."""
 
     path: Path
+
+    @property
+    def name(self) -> str:
+        """Of the folder or the file, without its ending."""
+        return self.path.resolve().name.removesuffix(_PACKED)
 
     def suite_text(self) -> str:
         """What is being run."""
@@ -122,6 +135,42 @@ class ResultsFolder(ResultsFiles):
             os.close(handle)
         if is_new:
             sync_folder(self.runs)
+
+
+class PackedResults(ResultsFiles):
+    """A packed folder. Nothing is unpacked to disk, and what does not belong to it is not read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files: dict[str, bytes] = {}
+        try:
+            content = lzma.decompress(path.read_bytes())  # at once: its check is at the end
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+                for member in archive:
+                    file = archive.extractfile(member) if member.isreg() else None
+                    if file is not None:
+                        self._files[PurePosixPath(member.name).as_posix()] = file.read()
+            self._suite = self._files["suite.toml"].decode()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+        except (lzma.LZMAError, tarfile.TarError, ValueError, LookupError) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else first_line(error)
+            raise InputError(
+                f"{path} is damaged or not a file of packed results ({reason}); take it from a "
+                "copy."
+            ) from None
+
+    def suite_text(self) -> str:
+        return self._suite
+
+    def lines(self) -> dict[str, bytes]:
+        paths = [PurePosixPath(name) for name in sorted(self._files)]
+        return {p.name: self._files[str(p)] for p in paths if p.match("runs/*.jsonl")}
+
+
+def open_results(path: Path) -> ResultsFiles:
+    """Results to read, from a folder or from a packed file."""
+    return PackedResults(path) if path.is_file() else ResultsFolder(path)
 
 
 def _read(name: str, content: bytes) -> tuple[list[tuple[RunRecord, str]], list[Damage]]:

@@ -17,15 +17,17 @@ from parbals_bench.run.records import RunRecord, read_line
 from parbals_bench.run.spec import Budget, Run, Settings, split_reference
 
 if TYPE_CHECKING:
-    from parbals_bench.run.executors import Executor, Loader
+    from parbals_bench.run.executors import Executor, Loader, Outcome
 
-__all__ = ["BUILT_IN", "Failure", "Suite", "load_suite", "read_suite", "run_grid", "seconds_left"]
+__all__ = ["BUILT_IN", "Suite", "load_suite", "read_suite", "run_grid", "seconds_left"]
 
 BUILT_IN = ("paper", "quick")
 _SETTINGS = tuple(field.name for field in fields(Settings))
-_TOP_KEYS = {"name", "title", "settings", "data", "grid"}
-_GRID_KEYS = {"datasets", "budgets", "strategies", "seeds", "options", *_SETTINGS}
-_DATA_KEYS = {"dataset", "path", "features", "label", "text", "classes"}
+_NAMED = ("datasets", "budgets", "strategies")
+_DATA_KEYS = ("dataset", "path", "features", "label", "text", "classes")
+_WORDS = dict.fromkeys(_NAMED, 'names in quotes, for example ["..."]') | {
+    "options": "a table of numbers, words or yes and no, or a list of such tables"
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -49,7 +51,7 @@ class Suite:
     ) -> tuple[Run, ...]:
         """The runs that match all filters that are not empty; unknown names are refused.
 
-        ``seeds`` keeps that many of every cell, the lowest first.
+        ``seeds`` keeps that many of them, the lowest first.
         """
         wanted = {str(Budget.parse(text)) for text in budgets}
         names = {run.dataset for run in self.runs} | {run.reference for run in self.runs}
@@ -70,20 +72,8 @@ class Suite:
             and (not wanted or str(run.budget) in wanted)
             and (not strategies or run.strategy in strategies)
         ]
-        if seeds is None:
-            return tuple(kept)
-        seeds_of: dict[str, list[int]] = defaultdict(list)
-        for run in kept:
-            seeds_of[run.cell].append(run.seed)
-        return tuple(run for run in kept if run.seed in sorted(seeds_of[run.cell])[:seeds])
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A run that gave no record, and why; it is tried again next time."""
-
-    run: Run
-    reason: str
+        first = sorted({run.seed for run in kept})[:seeds]
+        return tuple(run for run in kept if run.seed in first)
 
 
 def load_suite(name: str) -> Suite:
@@ -108,19 +98,18 @@ def read_suite(text: str, where: str = "the suite") -> Suite:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{where} is not valid TOML: {error}.") from None
-    _refuse_unknown(table, _TOP_KEYS, where)
-    _refuse_unknown(table.get("settings", {}), set(_SETTINGS), f"[settings] of {where}")
+    _refuse_unknown(table, ("name", "title", "settings", "data", "grid"), where)
+    _refuse_unknown(table.get("settings", {}), _SETTINGS, f"[settings] of {where}")
     settings = Settings(**table.get("settings", {}))
-    data = _read_data(table.get("data", {}), where)
-    grids = table.get("grid")
-    if not isinstance(grids, list) or not grids:
+    data = table.get("data", {})
+    _check_data(data, where)
+    if "grid" not in table:
         raise InputError(
             f"{where} has no [[grid]]; add one with datasets, budgets, strategies and seeds."
         )
     runs: dict[str, Run] = {}
-    for number, grid in enumerate(grids, 1):
-        place = f"[[grid]] number {number} of {where}"
-        for run in _expand(grid, settings, place):
+    for number, grid in enumerate(_many(table["grid"]), 1):
+        for run in _expand(grid, settings, f"[[grid]] number {number} of {where}"):
             runs.setdefault(run.key, run)
     # Data stay loaded while their runs last, and every seed is finished for all strategies before
     # the next begins.
@@ -136,15 +125,16 @@ def run_grid(
     loader: "Loader",
     executor: "Executor",
     progress: Callable[[str, int, int, str], None] = lambda stage, done, total, note: None,
-) -> list[Failure]:
-    """Compute the runs that the folder does not hold yet; each is on disk before it is counted.
+) -> list["Outcome"]:
+    """Compute the runs that the folder does not hold yet; those without a result come back.
 
-    However roughly this is stopped, at most the runs in progress are lost; calling it again
+    Each is on disk before it is counted: however roughly this is stopped, at most the runs in
+    progress are lost; calling it again
     computes only what is missing, and the folder ends up with the same results as if nothing had
     happened. Results of a dataset whose features or labels are no longer those of the results
     already there are refused, not mixed with them.
     """
-    failures: list[Failure] = []
+    failures: list[Outcome] = []
     with folder.writing() as append:
         records = folder.records()
         held = {record.key for record in records}
@@ -155,14 +145,14 @@ def run_grid(
         for outcome in executor.results(missing, loader) if missing else ():
             run, line = outcome.run, outcome.line
             if line is None:
-                failures.append(Failure(run, outcome.error))
+                failures.append(outcome)
             elif (data := read_line(line).data) != digests.setdefault(run.reference, data):
                 reason = (
                     f"{run.reference} is not the same data as in the results already in "
                     f"{folder.path} (other rows, labels or features); use another --out, or remove "
                     "its files there."
                 )
-                failures.append(Failure(run, reason))
+                failures.append(replace(outcome, line=None, error=reason))
             else:
                 append(run, line)
                 done += 1
@@ -192,44 +182,30 @@ def seconds_left(runs: Sequence[Run], records: Iterable[RunRecord]) -> float | N
 
 
 def _expand(grid: dict[str, Any], settings: Settings, place: str) -> Iterable[Run]:
-    _refuse_unknown(grid, _GRID_KEYS, place)
-    for needed in ("datasets", "budgets", "strategies"):
-        if not grid.get(needed):
-            raise InputError(f"{place} has no {needed}.")
-        if not all(isinstance(value, str) for value in _many(grid[needed])):
-            raise InputError(
-                f'{place}: {needed} must be names in quotes, for example {needed} = ["..."].'
-            )
-    for name in ("options", *_SETTINGS):
-        if grid.get(name) == []:
-            raise InputError(
-                f"{place}: {name} is an empty list, so there is nothing to run; leave it out."
-            )
-    seeds = _seeds(grid.get("seeds"), place)
-    sweeps = [[(name, value) for value in _many(grid[name])] for name in _SETTINGS if name in grid]
-    options = _many(grid.get("options", {}))
-    if not all(isinstance(x, dict) and all(map(_is_plain, x.values())) for x in options):
+    """Every combination of a ``[[grid]]``; one value stands for a list of one."""
+    _refuse_unknown(grid, {*_NAMED, "seeds", "options", *_SETTINGS}, place)
+    seeds = grid.get("seeds")
+    seeds = list(range(seeds)) if type(seeds) is int else seeds
+    if not isinstance(seeds, list) or not all(type(x) is int and x >= 0 for x in seeds or [-1]):
         raise InputError(
-            f"{place}: options must be a table of numbers, words or yes and no, or a list of such "
-            "tables."
+            f"{place}: seeds is {grid.get('seeds')!r}; write how many there are (seeds = 10) or a "
+            "list of whole numbers from 0."
         )
-    for reference, budget, strategy, option, *changes, seed in product(
-        _many(grid["datasets"]),
-        _many(grid["budgets"]),
-        _many(grid["strategies"]),
-        options,
-        *sweeps,
-        seeds,
-    ):
+    axes = {name: _many(grid.get(name, [])) for name in _NAMED}
+    axes |= {"options": _many(grid.get("options", {}))}
+    axes |= {name: _many(grid[name]) for name in _SETTINGS if name in grid}
+    for name, values in axes.items():
+        kind = str if name in _NAMED else dict if name == "options" else object
+        if not values or not all(isinstance(value, kind) for value in values):
+            raise InputError(f"{place}: {name} must be {_WORDS.get(name, 'a value or a list')}.")
+    for reference, budget, strategy, options, *changes, seed in product(*axes.values(), seeds):
         dataset, positive = split_reference(reference)
-        changed = replace(settings, **dict(changes))
-        yield Run(dataset, Budget.parse(budget), strategy, seed, positive, option, changed)
+        changed = replace(settings, **dict(zip([*axes][4:], changes, strict=True)))
+        yield Run(dataset, Budget.parse(budget), strategy, seed, positive, options, changed)
 
 
-def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
+def _check_data(tables: Mapping[str, Any], where: str) -> None:
     """The ``[data.NAME]`` tables: the suite's own names for a user's file or for other features."""
-    if not isinstance(tables, dict):
-        raise InputError(f"data in {where} must be tables [data.NAME].")
     for name, table in tables.items():
         place = f"[data.{name}] of {where}"
         _refuse_unknown(table, _DATA_KEYS, place)
@@ -238,38 +214,16 @@ def _read_data(tables: Any, where: str) -> dict[str, dict[str, Any]]:
                 f"{place}: a name may have letters, digits, dots, dashes and underscores alone."
             )
         for key, value in table.items():
-            if key == "classes":
-                if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
-                    raise InputError(f"{place}: classes must be a list of names.")
-            elif not isinstance(value, str):
-                raise InputError(f"{place}: {key} must be in quotes.")
-    return tables
-
-
-def _seeds(given: Any, place: str) -> list[int]:
-    """``seeds = 10`` are 0 to 9."""
-    seeds = list(range(given)) if type(given) is int else given
-    are_seeds = isinstance(seeds, list) and all(type(seed) is int and seed >= 0 for seed in seeds)
-    if not are_seeds or not seeds:
-        raise InputError(
-            f"{place}: seeds is {given!r}; write how many there are (seeds = 10) or a list of "
-            "whole numbers from 0."
-        )
-    return seeds
-
-
-def _is_plain(value: Any) -> bool:
-    """What JSON can hold, so that a run has the same key everywhere."""
-    return isinstance(value, (str, bool, int, float)) or (
-        isinstance(value, list) and all(map(_is_plain, value))
-    )
+            if not isinstance(value, list if key == "classes" else str):
+                words = "a list of names" if key == "classes" else "in quotes"
+                raise InputError(f"{place}: {key} must be {words}.")
 
 
 def _many(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _refuse_unknown(table: Any, known: set[str], place: str) -> None:
+def _refuse_unknown(table: Any, known: Iterable[str], place: str) -> None:
     if not isinstance(table, dict):
         raise InputError(f"{place} must be a table of names and values.")
     for name in table:

@@ -45,17 +45,10 @@ def resolved_tables(
     resolved = {}
     for name, table in tables.items():
         dataset = table.get("dataset", "own")
-        known = dataset_named(dataset)
+        dataset_named(dataset)
         if name in DATASETS:
             raise InputError(
                 f"[data.{name}] has the name of a dataset that there is already; choose another."
-            )
-        features = table.get("features", "auto")
-        fixed = known.features if known.read is None else ()
-        if fixed and features not in ("auto", *fixed):
-            raise InputError(
-                f"[data.{name}]: features is {features!r}; {dataset} has "
-                f"{', '.join(('auto', *fixed))}."
             )
         if dataset == "own" and "path" not in table:
             raise InputError(

@@ -52,24 +52,13 @@ class RunRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {
-            "run": self.run.as_dict(),
-            "metrics": {name: list(numbers) for name, numbers in self.metrics.items()},
-            "initial": list(self.initial),
-            "chosen": [list(batch) for batch in self.chosen],
-            "seconds": {name: list(numbers) for name, numbers in self.seconds.items()},
-            "versions": dict(self.versions),
-            "data": self.data,
-            "inference": list(self.inference),
-            "notes": list(self.notes),
-        }
+        return {**vars(self), "run": self.run.as_dict()}
 
 
 def write_line(record: RunRecord) -> str:
     """One compact line, without its end; the check at its end covers all before it."""
-    text = json.dumps(record.as_dict(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)[
-        :-1
-    ]
+    text = json.dumps(record.as_dict(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = text.removesuffix("}")
     return f'{text}{_CHECK}{_checksum(text)}"}}'
 
 
@@ -78,13 +67,7 @@ def read_line(line: str) -> RunRecord:
     text, _, check = line.rstrip("\n").rpartition(_CHECK)
     if check != f'{_checksum(text)}"}}':
         raise InputError("A line of results is damaged: its check does not fit.")
-    try:
-        values = json.loads(text + "}")
-    except ValueError as error:
-        raise InputError(
-            f"A line of results was written by another version of parbals ({error})."
-        ) from None
-    return record_of(values)
+    return record_of(json.loads(text + "}"))
 
 
 def record_of(values: Mapping[str, Any]) -> RunRecord:

@@ -25,15 +25,9 @@ from parbals.types import BatchRecord
 from parbals_bench.datasets.base import Data
 from parbals_bench.run.metrics import METRICS, measure
 from parbals_bench.run.records import RunRecord
-from parbals_bench.run.spec import Budget, Run, Settings
+from parbals_bench.run.spec import PAPER, Budget, Run, Settings
 
-__all__ = [
-    "data_digest",
-    "draw_candidates",
-    "draw_initial",
-    "draw_targets",
-    "run_one",
-]
+__all__ = ["data_digest", "draw_candidates", "draw_initial", "draw_targets", "run_one"]
 
 _VALIDATION_SHARE = 0.2
 _MOMENTS_OF = 4_096
@@ -47,13 +41,7 @@ def run_one(
     *,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
-    n_candidates: int = 10_000,
-    n_targets: int = 1_000,
-    n_samples: int = 400,
-    n_universes: int = 10,
-    loss: str = "log",
-    inference: str = "smc",
-    prior_scale: float | str = 1.0,
+    settings: Settings = PAPER,
     on_batch: Callable[[BatchRecord], object] | None = None,
 ) -> RunRecord:
     """Label, fit, measure and choose, round after round.
@@ -68,9 +56,7 @@ def run_one(
             the strategy.
         seed: decides the initial set, the subsamples of every round, the model's draws and the
             strategy's chances.
-        n_candidates, n_targets: at most this many pool and target points are looked at in a round.
-        n_samples, inference, prior_scale: of the model.
-        n_universes, loss: as in :func:`parbals.select_batch`.
+        settings: sizes of a round, the model and what batches are chosen by.
         on_batch: is called after every round with what was chosen (positions in the pool) and the
             metrics of the model it was chosen by; for trackers.
     """
@@ -82,11 +68,6 @@ def run_one(
 
     holds_out = strategy_named(strategy).holds_out
     budget = Budget.parse(budget)
-    settings = Settings(
-        n_candidates, n_targets, n_samples, n_universes, loss, inference, prior_scale
-    )
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed is {seed!r}; it must be a whole number from 0.")
     given = dict(options or {})
     if budget.total > len(data.X_pool):
         raise InputError(
@@ -108,7 +89,7 @@ def run_one(
     notes: list[str] = list(data.notes)  # what differs from the published data
 
     moments = None
-    if prior_scale == "auto":
+    if settings.prior_scale == "auto":
         order = derive_generator(seed, "bench moments").permutation(len(y_pool))
         moments = PoolMoments.of(data.X_pool[np.sort(order[:_MOMENTS_OF])])
     with warnings.catch_warnings(record=True) as caught:
@@ -116,9 +97,9 @@ def run_one(
         for round_number in range(budget.rounds + 1):
             begun = perf_counter()
             model = LogisticModel(
-                n_samples,
-                prior_scale=prior_scale,
-                inference=inference,
+                settings.n_samples,
+                prior_scale=settings.prior_scale,
+                inference=settings.inference,
                 classes=np.arange(n_classes),
                 random_state=_number(seed, "model", round_number),
             ).fit(data.X_pool[training], y_pool[training], moments)
@@ -133,8 +114,9 @@ def run_one(
                 break
 
             labelled = np.concatenate([held, training])
-            candidates = draw_candidates(seed, round_number, len(y_pool), labelled, n_candidates)
-            targets = draw_targets(seed, round_number, len(data.X_target_source), n_targets)
+            size, n_source = settings.n_candidates, len(data.X_target_source)
+            candidates = draw_candidates(seed, round_number, len(y_pool), labelled, size)
+            targets = draw_targets(seed, round_number, n_source, settings.n_targets)
             if n_held:
                 keywords["validation"] = np.arange(n_held)
             X_candidates, X_targets = data.X_pool[candidates], data.X_target_source[targets]
@@ -145,11 +127,11 @@ def run_one(
                 X_targets,
                 budget.batch,
                 strategy,
-                n_universes=n_universes,
+                n_universes=settings.n_universes,
                 random_state=_number(seed, "select", round_number),
                 X_labelled=data.X_pool[labelled],
                 y_labelled=y_pool[labelled],
-                loss=cast(Loss, loss),
+                loss=cast(Loss, settings.loss),
                 options=given,
                 **keywords,
             )

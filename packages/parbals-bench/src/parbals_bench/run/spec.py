@@ -13,7 +13,7 @@ from typing import Any, Self
 from parbals.errors import InputError
 from parbals.validate import check_prior_scale
 
-__all__ = ["ALL_CLASSES", "Budget", "Run", "Settings", "split_reference"]
+__all__ = ["ALL_CLASSES", "PAPER", "Budget", "Run", "Settings", "split_reference"]
 
 ALL_CLASSES = "*"
 """In the place of a positive class: the dataset with all its classes."""
@@ -106,14 +106,11 @@ class Settings:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the paper's model goes unnamed: older keys stay as they are."""
-        values = asdict(self)
-        if self.inference == _PARTICLES:
-            del values["inference"]
-        if self.prior_scale == _SCALE:
-            del values["prior_scale"]
-        return values
+        unnamed = {"inference": _PARTICLES, "prior_scale": _SCALE}
+        return {name: x for name, x in asdict(self).items() if unnamed.get(name) != x}
 
 
+PAPER = Settings()
 _LETTERS = {
     "n_universes": "m",
     "n_samples": "K",
@@ -138,7 +135,7 @@ class Run:
     seed: int
     positive: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    settings: Settings = Settings()
+    settings: Settings = PAPER
 
     @property
     def key(self) -> str:

@@ -116,7 +116,7 @@ def test_few_labels_are_those_of_weighted_draws_of_the_prior(n_classes, length, 
     X, labels, X_test = made(4, 2, n_classes, length, seed=5)
     generator = np.random.default_rng(0)
     total, squares, moments = 0.0, 0.0, 0.0
-    for _ in range(10):
+    for _ in range(4):
         weights = generator.standard_normal((20_000, n_classes, 3))
         log_probs = log_softmax(np.einsum("nd,kcd->knc", X, weights), axis=2)
         likelihood = np.exp(log_probs[:, np.arange(4), labels].sum(axis=1))
