@@ -12,12 +12,12 @@ those (:mod:`parbals.strategies.universes.samples`).
 
 import numpy as np
 
-from parbals.strategies.backends import chosen_backend
+from parbals.strategies.backends import chosen_backend, start_scores
 from parbals.strategies.backends import numpy as host
-from parbals.strategies.closed_form import gain_in_closed_form, score_under, start_scores
 from parbals.strategies.greedy import grow
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import batch_operations, surface_of, walk_operations
+from parbals.strategies.top import gain_in_closed_form, score_under
 from parbals.strategies.universes.gaussian import MOST_SCORED, gaussian_universes
 from parbals.strategies.universes.labels import DrawnLabels, LikeliestLabels
 from parbals.types import Batch

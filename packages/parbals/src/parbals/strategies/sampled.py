@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 
 from parbals.errors import SampleCollapseWarning
-from parbals.files import need
 from parbals.scores.bound import Certified, argmax_certified
 from parbals.scores.losses import Loss
 from parbals.scores.rows import computing
@@ -60,7 +59,6 @@ def _open_universes(problem: Problem, n_universes: int) -> Labelled:
         return ReweightedUniverses(
             *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
         )
-    need("jax", "A posterior of particles that move", "parbals[jax]")
     return ParticleUniverses(problem.model, n_universes, problem.seed, problem.stakes)
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
 from parbals.machine import on_host
-from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import class_probs, contrast_basis, softmax
+from parbals.posterior.smc import Population, condition_population
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.scores.bound import bound_of_points
 from parbals.scores.epig import TargetStats, epig_of_points, target_stats
@@ -191,7 +191,7 @@ class ParticleUniverses:
         self._generator = derive_generator(seed, "universes")
         population = model.population
         drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
-        self._drawn = replace(population, whitened=population.whitened[:, :, drawn])
+        self._drawn = replace(population, coefficients=population.coefficients[:, :, drawn])
         start = Universe(self._cloud(population), population.log_weights, population)
         self.members: tuple[Universe, ...] = (start,) * n_universes
         self._notes: dict[str, None] = {}
@@ -205,16 +205,14 @@ class ParticleUniverses:
         return [row + c.to_bytes(4, "little") for c in range(self._drawn.n_classes)]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
-        from parbals.posterior.particles import smc
-
         x = self._model.pool[index][None]
 
         def conditioned(member: Universe, label: int) -> Universe:
             assert member.population is not None
             old, seed = member.population, int(self._generator.integers(2**32))
-            new = smc.condition_population(old, x, np.array([label], np.int32), seed)
+            new = condition_population(old, x, np.array([label], np.int32), seed)
             self._notes |= dict.fromkeys(new.diagnostics.problems)
-            cloud = member.cloud if new.whitened is old.whitened else self._cloud(new)
+            cloud = member.cloud if new.coefficients is old.coefficients else self._cloud(new)
             return Universe(cloud, new.log_weights, new)
 
         self.members = branch(self.members, labels, conditioned)
@@ -236,7 +234,7 @@ class _ParticleRows:
     dtype = np.dtype(np.float32)
 
     def __init__(self, X: np.ndarray, population: Population) -> None:
-        self._X, self._weights = X, population.coefficients().astype(self.dtype)
+        self._X, self._weights = X, population.coefficients
 
     def __len__(self) -> int:
         return len(self._X)
