@@ -14,7 +14,6 @@ from parbals.scores.rows import computing
 from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import Problem, batch_of
 from parbals.strategies.universes.samples import (
-    Labelled,
     ParticleUniverses,
     PseudoLabels,
     ReweightedUniverses,
@@ -31,13 +30,20 @@ _LEADERS = 128
 _FEW = 1024
 """A pool of so many points is scored exactly as soon as it is bounded."""
 Members = tuple[Universe, ...]
+AnyUniverses = ReweightedUniverses | ParticleUniverses
 
 
 def sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
     """The batch that :func:`parbals.strategies.parbals.greedy_batch` promises, from samples."""
     dtype = np.float32 if problem.model is not None else np.result_type(*problem.samples())
     with computing(dtype):
-        universes = _open_universes(problem, n_universes)
+        universes: AnyUniverses = (
+            ReweightedUniverses(
+                *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
+            )
+            if problem.model is None
+            else ParticleUniverses(problem.model, n_universes, problem.seed, problem.stakes)
+        )
         labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
         search = _Search(problem, universes, labels)
         steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
@@ -50,22 +56,14 @@ def sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) ->
         initial_scores=initial,
         effective_sample_size=sizes,
         n_exact=n_exact,
-        notes=_notes(sizes.min(), len(problem.weights)) + universes.notes(),
+        notes=_notes(sizes.min(), len(problem.weights)) + universes.notes,
     )
-
-
-def _open_universes(problem: Problem, n_universes: int) -> Labelled:
-    if problem.model is None:
-        return ReweightedUniverses(
-            *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
-        )
-    return ParticleUniverses(problem.model, n_universes, problem.seed, problem.stakes)
 
 
 class _Search:
     """Universes for the greedy loop, each of which observes its own pseudo-label of a point."""
 
-    def __init__(self, problem: Problem, universes: Labelled, labels: PseudoLabels) -> None:
+    def __init__(self, problem: Problem, universes: AnyUniverses, labels: PseudoLabels) -> None:
         self._problem, self._universes, self._labels = problem, universes, labels
         self.start: Members = ()  # the universes before the first choice
         self._use_bound = True

@@ -63,21 +63,6 @@ def select_random(problem: Problem) -> Batch:
     return batch_of(problem, chosen, np.zeros(problem.batch_size))
 
 
-def select_confidence(problem: Problem) -> Batch:
-    """Smallest max_y p̄(y|x)."""
-    return top_batch(problem, confidence_scores(problem.require_probs(), problem.weights))
-
-
-def select_margin(problem: Problem) -> Batch:
-    """Smallest gap between the two most probable classes of p̄."""
-    return top_batch(problem, margin_scores(problem.require_probs(), problem.weights))
-
-
-def select_entropy(problem: Problem) -> Batch:
-    """Largest H(p̄)."""
-    return top_batch(problem, entropy_scores(problem.require_probs(), problem.weights))
-
-
 def select_bald(problem: Problem) -> Batch:
     """Largest H(p̄) - Σ_k w_k H(p_k): the label says most about the parameters."""
     return top_batch(problem, parameter_scores(problem))
@@ -178,6 +163,16 @@ def log_rank(scores: np.ndarray) -> np.ndarray:
         1, len(scores) + 1
     )
     return np.where(np.isnan(scores), -np.inf, -np.log(ranks))
+
+
+def _highest(scores: Callable[..., np.ndarray]) -> Callable[[Problem], Batch]:
+    return lambda problem: top_batch(problem, scores(problem.require_probs(), problem.weights))
+
+
+# Smallest max_y p̄(y|x), smallest gap between the two most probable classes of p̄, largest H(p̄).
+select_confidence, select_margin, select_entropy = (
+    _highest(scores) for scores in (confidence_scores, margin_scores, entropy_scores)
+)
 
 
 def _drawn(scores: Scores, value: Value) -> Callable[[Problem], Batch]:

@@ -13,7 +13,7 @@ of a particle model, which is resampled and moved when reweighting alone would w
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from parbals.strategies.problem import ModelView
 
 __all__ = [
     "Cloud",
-    "Labelled",
     "ParticleUniverses",
     "PseudoLabels",
     "ReweightedUniverses",
@@ -97,24 +96,6 @@ class Universe:
         return scores[:n_points].astype(np.float64)
 
 
-class Labelled(Protocol):
-    """State of the partial batch in every universe, each of which has its own labels."""
-
-    members: tuple[Universe, ...]
-
-    def label_probs(self, index: int) -> np.ndarray:
-        """(U, C): p(· | x, θ_u) of a pool point in every universe."""
-
-    def content(self, index: int) -> list[bytes]:
-        """What identifies a pool point, for each class: the key of its noise."""
-
-    def observe(self, index: int, labels: np.ndarray) -> None:
-        """Condition universe u on label ``labels[u]`` of the pool point."""
-
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about universes whose samples cannot be relied on."""
-
-
 class PseudoLabels:
     """Labels of the partial batch, (U,) a point: drawn from θ_u, or the most probable one (MAP)."""
 
@@ -123,7 +104,7 @@ class PseudoLabels:
         self._most_probable = most_probable
         self._seen: dict[tuple[bytes, ...], int] = {}
 
-    def of(self, index: int, universes: Labelled) -> np.ndarray:
+    def of(self, index: int, universes: "ReweightedUniverses | ParticleUniverses") -> np.ndarray:
         if self._most_probable is not None:
             return np.array([self._most_probable[index].argmax()])
         content = universes.content(index)
@@ -137,7 +118,12 @@ class PseudoLabels:
 
 
 class ReweightedUniverses:
-    """Universes over predictive samples alone: (N, K, C), (M, K, C), weights (K,)."""
+    """Universes over predictive samples alone: (N, K, C), (M, K, C), weights (K,).
+
+    What their weights wear off shows in the effective sample size, so there are no ``notes``.
+    """
+
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -162,12 +148,15 @@ class ReweightedUniverses:
         )
 
     def label_probs(self, index: int) -> np.ndarray:
+        """(U, C): p(· | x, θ_u) of a pool point in every universe."""
         return self._probs[index, self._drawn].astype(np.float64)
 
     def content(self, index: int) -> list[bytes]:
+        """What identifies a pool point, for each class: the key of its noise."""
         return [np.ascontiguousarray(column).tobytes() for column in self._probs[index].T]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
+        """Condition universe u on label ``labels[u]`` of the pool point."""
         with np.errstate(divide="ignore"):
             log_probs = np.log(self._probs[index].astype(np.float64))
 
@@ -176,13 +165,12 @@ class ReweightedUniverses:
 
         self.members = branch(self.members, labels, conditioned)
 
-    def notes(self) -> tuple[str, ...]:
-        """None: what reweighting wears off shows in the effective sample size."""
-        return ()
-
 
 class ParticleUniverses:
-    """Universes of a particle model: each has a population that knows its labels."""
+    """Universes of a particle model: each has a population that knows its labels.
+
+    The ``notes`` are what populations said of moves that did not settle.
+    """
 
     def __init__(
         self, model: ModelView, n_universes: int, seed: int, stakes: Stakes | None = None
@@ -194,7 +182,7 @@ class ParticleUniverses:
         self._drawn = replace(population, coefficients=population.coefficients[:, :, drawn])
         start = Universe(self._cloud(population), population.log_weights, population)
         self.members: tuple[Universe, ...] = (start,) * n_universes
-        self._notes: dict[str, None] = {}
+        self.notes: tuple[str, ...] = ()
 
     def label_probs(self, index: int) -> np.ndarray:
         contrasts = self._drawn.contrasts(self._model.pool[index][None])[0]
@@ -211,15 +199,11 @@ class ParticleUniverses:
             assert member.population is not None
             old, seed = member.population, int(self._generator.integers(2**32))
             new = condition_population(old, x, np.array([label], np.int32), seed)
-            self._notes |= dict.fromkeys(new.diagnostics.problems)
+            self.notes = tuple(dict.fromkeys((*self.notes, *new.diagnostics.problems)))
             cloud = member.cloud if new.coefficients is old.coefficients else self._cloud(new)
             return Universe(cloud, new.log_weights, new)
 
         self.members = branch(self.members, labels, conditioned)
-
-    def notes(self) -> tuple[str, ...]:
-        """What the populations said of moves that did not settle."""
-        return tuple(self._notes)
 
     def _cloud(self, population: Population) -> Cloud:
         pool, target = (
