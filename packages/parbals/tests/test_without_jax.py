@@ -65,15 +65,11 @@ assert learner.report().n_labelled == 18
 """
 
 PARTICLES = """
-from parbals.strategies.problem import Problem
-from parbals.strategies.sampled import sampled_batch
-problem = Problem("parbals-epig", 3, 1, np.ones(1), np.zeros(0, int), 2, 0, model=object())
-try:
-    sampled_batch(problem, 2, most_probable=False)
-except parbals.errors.MissingDependencyError as error:
-    assert "pip install 'parbals[jax]'" in str(error), error
-else:
-    raise AssertionError("particles without JAX")
+X = np.random.default_rng(0).standard_normal((40, 3))
+model = parbals.BayesianLogisticRegression(64, inference="smc", random_state=0)
+model.fit(X[:20], np.arange(20) % 2)
+batch = parbals.select_batch_from_model(model, X[20:], X[20:], 3, n_universes=2, random_state=0)
+assert len(set(batch.indices.tolist())) == 3
 """
 
 

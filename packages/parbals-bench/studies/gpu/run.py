@@ -24,7 +24,7 @@ from gpu.report import page
 from lib.places import STUDIES
 from lib.report import machine
 from parbals.posterior.estimator import LogisticModel
-from parbals.strategies import closed_form, surface
+from parbals.strategies import backends, surface
 from parbals.strategies.choose import check_terms, choose_batch
 from parbals.strategies.problem import GaussianView, Labelled
 from parbals.strategies.universes.gaussian import SHORT
@@ -91,7 +91,7 @@ def measure_size(n_classes: int, n_pool: int) -> dict:
     view = GaussianView(model.gaussian, pool, target)
     seen = surface.surface_of(view.channels, view.target)
     whole = seconds(lambda: batch(model, pool, target))
-    start = seconds(lambda: closed_form.start_scores(seen, pool))
+    start = seconds(lambda: backends.start_scores(seen, pool))
     stats = jax.local_devices()[0].memory_stats() or {}
     n_scored = batch(model, pool, target).n_exact
     return {
@@ -214,7 +214,7 @@ def measure_stream(n_pool: int, folder: Path) -> dict:
     batch(model, mapped[:400_000], target)
     seen = surface.surface_of(model.gaussian.channels, target)
     begin = time.perf_counter()
-    closed_form.start_scores(seen, mapped)
+    backends.start_scores(seen, mapped)
     walk = time.perf_counter() - begin
     begin = time.perf_counter()
     chosen = batch(model, mapped, target)

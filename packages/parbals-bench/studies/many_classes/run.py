@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from lib.report import machine
 from parbals import BayesianLogisticRegression
-from parbals.strategies.closed_form import gain_in_closed_form
 from parbals.strategies.problem import GaussianView
+from parbals.strategies.top import gain_in_closed_form
 from scipy.stats import spearmanr
 
 HERE = Path(__file__).parent

@@ -19,7 +19,7 @@ from lib.rows import load
 from parbals import ActiveLearner
 from parbals.posterior.closed.channels import Channels
 from parbals.strategies.backends import numpy as numpy_backend
-from parbals.strategies.closed_form import start_scores
+from parbals.strategies.backends import start_scores
 from parbals.strategies.greedy import Step, grow
 from parbals.strategies.surface import Score, Surface, surface_of
 from parbals.strategies.universes import gaussian

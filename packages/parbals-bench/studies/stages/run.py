@@ -106,7 +106,6 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
     import parbals.select as select
     import parbals_bench.run.single as protocol
     from parbals.posterior.estimator import LogisticModel
-    from parbals.posterior.particles import smc
     from parbals.strategies.universes import samples
     from parbals_bench.run.loading import load_data
     from parbals_bench.run.spec import Settings
@@ -121,7 +120,7 @@ def measure(name: str, folder: str | None, made_up: bool, smoke: bool) -> Cost:
         (samples.Universe, "bound_pool", "bound"),
         (samples.Universe, "score_pool", "exact"),
         (samples.Universe, "score_points", "exact"),
-        (smc, "condition_population", "moves"),
+        (samples, "condition_population", "moves"),
         (samples.ParticleUniverses, "_cloud", "rows"),
     ):
         clock.wrap(owner, function, stage)

@@ -1,10 +1,14 @@
-"""What there is to compute with: whether NumPy on this CPU does the work, and on how many threads.
+"""What there is to compute with: NumPy on the threads of this CPU, or JAX where that has more.
 
 Where JAX would compute on one CPU, formulas in closed form are computed by NumPy: to load JAX and
 its programs takes longer than a whole batch. An accelerator takes some four seconds to start,
 before it has computed anything. So the first batch of a process is NumPy's as well where that takes
 no longer, and a command that asks for one batch never pays the start; from the second batch on the
 accelerator is worth it. Both choose the same points.
+
+JAX is loaded by what is called here, and nothing is set for the whole process. Programs are
+compiled anew in every process unless the user gives JAX a folder to keep them in
+(``JAX_COMPILATION_CACHE_DIR``).
 """
 
 import os
@@ -13,14 +17,26 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Workers", "on_host", "several_threads", "sooner_on_host"]
+if TYPE_CHECKING:
+    import jax
+
+__all__ = [
+    "Workers",
+    "compiled",
+    "devices",
+    "on_host",
+    "several_threads",
+    "sooner_on_host",
+    "working_precision",
+]
 
 _PLUGINS = ("jax_plugins", "libtpu")
 """Packages that bring accelerators to JAX."""
@@ -38,8 +54,6 @@ def on_host() -> bool:
     """
     if "jax" not in sys.modules and (find_spec("jax") is None or _is_obvious()):
         return True
-    from parbals.accelerators import devices
-
     found = devices()
     return len(found) == 1 and found[0].platform == "cpu"
 
@@ -65,6 +79,35 @@ def _is_obvious() -> bool:
     is_cpu = platforms == "cpu" or not (platforms or any(map(find_spec, _PLUGINS)))
     many = "JAX_NUM_CPU_DEVICES" in os.environ
     return is_cpu and not many and "device_count" not in os.environ.get("XLA_FLAGS", "")
+
+
+def devices() -> list["jax.Device"]:
+    """All devices of this process, or the one that the user told JAX to use."""
+    import jax
+
+    told = getattr(jax.config, "jax_default_device", None)
+    if isinstance(told, jax.Device):
+        return [told]
+    return jax.local_devices(backend=told)[:1] if told else jax.local_devices()
+
+
+def working_precision(dtype: np.dtype) -> AbstractContextManager[None]:
+    """Compute in the precision of the caller's data: float64 in, float64 throughout.
+
+    JAX truncates to float32 unless told otherwise; the setting is scoped to the ``with`` block and
+    to this thread, so the caller's own JAX configuration is left as it was.
+    """
+    import jax
+
+    return jax.enable_x64(np.dtype(dtype) == np.float64)
+
+
+@cache
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """A function of arrays, options and the array module ``xp``, compiled for JAX's arrays."""
+    import jax
+
+    return jax.jit(partial(function, xp=jax.numpy, **options))
 
 
 class Workers:

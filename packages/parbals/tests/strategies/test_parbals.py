@@ -5,8 +5,8 @@ import parbals
 import pytest
 from brute_force import expected_epig, linear_probs, random_probs
 from parbals.errors import SampleCollapseWarning
-from parbals.strategies import sampled as module
-from parbals.strategies.sampled import _distinct, _mean_scores
+from parbals.strategies import parbals as module
+from parbals.strategies.parbals import _distinct, _mean_scores
 from parbals.strategies.universes.samples import PseudoLabels, ReweightedUniverses
 
 

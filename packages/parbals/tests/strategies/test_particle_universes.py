@@ -79,8 +79,8 @@ def test_particles_move_when_reweighting_wears_thin(model):
 
 def test_moves_that_do_not_settle_are_noted(model, monkeypatch):
     assert choose(model, 12).notes == ()
-    monkeypatch.setattr("parbals.posterior.particles.smc._GRADIENT_BUDGET", 0)
-    monkeypatch.setattr("parbals.posterior.particles.smc._drift_allowed", lambda n: -1.0)
+    monkeypatch.setattr("parbals.posterior.smc._GRADIENT_BUDGET", 0)
+    monkeypatch.setattr("parbals.posterior.smc._drift_allowed", lambda n: -1.0)
     assert any("did not settle" in note for note in choose(model, 12).notes)
 
 

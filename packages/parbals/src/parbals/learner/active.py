@@ -61,8 +61,8 @@ class ActiveLearner:
             (:mod:`parbals.posterior.closed.prior`). ``inference="auto"`` is a Gaussian posterior by
             expectation propagation, on which EPIG and ParBaLS (BALD with two classes) have closed
             forms whatever the metric; strategies that need samples get draws of it. Where it does
-            not settle "auto" is "smc", particles, or without JAX "laplace" and a warning.
-            ``fitted().diagnostics_`` says which; docs/trust.md compares them with long chains.
+            not settle "auto" is "smc", particles. ``fitted().diagnostics_`` says which;
+            docs/trust.md compares them with long chains.
         metric: what the model is judged by, for strategies that ask what a label is worth on the
             targets (EPIG, ParBaLS): ``"accuracy"``, the default, ``"balanced-accuracy"``,
             ``"f1:CLASS"``, or ``"log-loss"`` where the probabilities themselves count. ``predict``

@@ -4,12 +4,13 @@ Nothing here loads scikit-learn, which takes longer than everything else that a 
 """
 
 import copy
+import warnings
 from typing import Any, Self
 
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.errors import InputError, LabelError
+from parbals.errors import InputError, LabelError, PosteriorWarning
 from parbals.labels import (
     check_classes,
     check_label_vector,
@@ -19,10 +20,9 @@ from parbals.labels import (
 )
 from parbals.machine import several_threads
 from parbals.posterior.closed.prior import PoolMoments, fixed_prior, learnt_prior
-from parbals.posterior.diagnostics import warn_if_unreliable
 from parbals.posterior.inference import INFERENCES, Gaussian, Inference, NearFit, Posterior
-from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import add_bias, contrast_basis, mean_proba, sample_proba
+from parbals.posterior.smc import Population
 from parbals.randomness import Seed, seed_from
 from parbals.validate import check_choice, check_features, check_positive_int, check_prior_scale
 
@@ -45,11 +45,11 @@ class LogisticModel:
             weight and bias.
         inference: "ep", a Gaussian by expectation propagation: predictions and the scores of EPIG
             and ParBaLS (of BALD with two classes) then have closed forms and no Monte-Carlo noise;
-            "smc", a population of particles moved all at once, and "nuts", BlackJAX's No-U-Turn
-            sampler (the trusted reference), both with ``pip install 'parbals[jax]'``; "laplace", a
-            Gaussian at the mode; "auto" (default), "ep" where it settles, else "smc" where JAX is
-            installed, else "laplace" with a warning. ``diagnostics_.inference`` says which it was;
-            docs/trust.md shows how far each is from long chains.
+            "smc", a population of particles moved all at once; "nuts", BlackJAX's No-U-Turn sampler
+            (the trusted reference), with ``pip install 'parbals[jax]'``; "laplace", a Gaussian at
+            the mode; "auto" (default), "ep" where it settles, else "smc".
+            ``diagnostics_.inference`` says which it was; docs/trust.md shows how far each is from
+            long chains.
         classes: all class labels, when ``y`` may not show every one; ``None`` takes them from
             ``y``.
         random_state: an integer makes every result reproducible on the same machine.
@@ -97,7 +97,7 @@ class LogisticModel:
         seed = seed_from(self.random_state)
         # Everything has been checked: only now does this object change.
         self._infer(self._rows(X, first=True), labels, classes, seed, X_pool, near)
-        warn_if_unreliable(self.diagnostics_)
+        self._warn_if_unreliable()
         return self
 
     def fit_prior(self, n_features: int, X_pool: Any = None) -> Self:
@@ -125,7 +125,7 @@ class LogisticModel:
         model = copy.copy(self)
         model._take(self._inference.condition(self._posterior, X_new, labels_new))
         if model.diagnostics_.problems != self.diagnostics_.problems:
-            warn_if_unreliable(model.diagnostics_)
+            model._warn_if_unreliable()
         return model
 
     def sample_proba(self, X: Any) -> np.ndarray:
@@ -200,6 +200,11 @@ class LogisticModel:
     def prior_shape_(self) -> str:
         self._check_fitted()
         return self._inference.prior.shape
+
+    def _warn_if_unreliable(self) -> None:
+        """Tell the user about every failed check: a posterior is never used silently after one."""
+        for problem in self.diagnostics_.problems:
+            warnings.warn(problem, PosteriorWarning, stacklevel=3)
 
     def _check_settings(self) -> None:
         check_positive_int(self.n_samples, "n_samples", least=2)

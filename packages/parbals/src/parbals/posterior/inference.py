@@ -1,13 +1,11 @@
 """From labelled rows to a posterior, by each way of inference.
 
-"auto" is expectation propagation. Where that does not settle, particles take its place if JAX is
-installed; if not, a Gaussian at the mode does, and the diagnostics say so. JAX is loaded by those
-ways that need it: importing it takes longer than a whole fit in closed form.
+"auto" is expectation propagation; where that does not settle, particles take its place. JAX is
+loaded for NUTS alone: importing it takes longer than a whole fit in closed form.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +16,10 @@ from parbals.posterior.closed.ep import GaussianPosterior, fit_gaussian
 from parbals.posterior.closed.laplace import laplace_reference
 from parbals.posterior.closed.prior import Prior
 from parbals.posterior.closed.sites import MANY, Kept, Sites
-from parbals.posterior.diagnostics import Diagnostics
-from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import contrast_basis
+from parbals.posterior.smc import Population, condition_population, draw_population
 from parbals.randomness import derive_generator
+from parbals.types import Diagnostics
 
 __all__ = ["INFERENCES", "Gaussian", "Inference", "NearFit", "Posterior"]
 
@@ -87,13 +85,11 @@ class Inference:
         rows = self.prior.whitening.rows(X)
         if self.way == "nuts":
             need("jax blackjax", 'inference="nuts"', "parbals[jax]")
-            from parbals.posterior.particles.nuts import draw_nuts
+            from parbals.posterior.nuts import draw_nuts
 
-            drawn, diagnostics = draw_nuts(
-                self.seed, rows, labels, self.n_classes, 1.0, self.n_samples
-            )
+            drawn, diagnostics = draw_nuts(self.seed, rows, labels, self.n_classes, self.n_samples)
             return self._equal(X, labels, diagnostics, drawn=drawn)
-        reference = laplace_reference(rows, labels, self.n_classes, 1.0)
+        reference = laplace_reference(rows, labels, self.n_classes)
         generator = derive_generator(self.seed, "laplace", len(X))
         noise = generator.standard_normal((*reference.mean.shape, self.n_samples))
         diagnostics = Diagnostics("laplace", self.n_samples, float(self.n_samples))
@@ -107,8 +103,6 @@ class Inference:
         labels = np.concatenate([known.labels, labels_new])
         if not isinstance(known.state, Population):
             return self.posterior(X, labels)
-        from parbals.posterior.particles.smc import condition_population
-
         rows = self.prior.whitening.rows(X_new)
         moved = condition_population(known.state, rows, labels_new, self.seed)
         return self._of_particles(X, labels, moved)
@@ -126,28 +120,21 @@ class Inference:
         return fit_gaussian(X, labels, whitening.times(np.sqrt(2.0)), *start)
 
     def _particles(self, X: np.ndarray, labels: np.ndarray) -> Population:
-        need("jax", 'inference="smc"', "parbals[jax]")
-        from parbals.posterior.particles.smc import draw_population
-
-        # In whitened coordinates the prior is N(0, 1).
         rows = self.prior.whitening.rows(X)
-        return draw_population(self.seed, rows, labels, self.n_classes, 1.0, self.n_samples)
+        return draw_population(self.seed, rows, labels, self.n_classes, self.n_samples)
 
     def _of_particles(self, X: np.ndarray, labels: np.ndarray, population: Population) -> Posterior:
         diagnostics = replace(population.diagnostics, prior=self.prior.sentence)
         state = replace(population, whitening=self.prior.whitening)
-        drawn, weights = population.coefficients(), population.weights
+        drawn, weights = population.coefficients, population.weights
         return Posterior(X, labels, self.seed, weights, diagnostics, state, drawn)
 
     def _of_gaussian(self, found: Gaussian) -> Posterior:
         """With "auto", one that did not settle gives its place to another."""
-        X, labels, problems, way = found.X, found.labels, found.problems(), "ep"
+        X, labels, problems = found.X, found.labels, found.problems()
         if self.way == "auto" and problems:
-            if find_spec("jax") is not None:
-                return self._of_particles(X, labels, self._particles(X, labels))
-            found, way = found.at_mode(), "laplace"
-            problems = (*problems, "Until then a Gaussian at the mode of the posterior stands in.")
-        diagnostics = Diagnostics(way, self.n_samples, float(self.n_samples), problems=problems)
+            return self._of_particles(X, labels, self._particles(X, labels))
+        diagnostics = Diagnostics("ep", self.n_samples, float(self.n_samples), problems=problems)
         return self._equal(X, labels, diagnostics, state=found)
 
     def _equal(

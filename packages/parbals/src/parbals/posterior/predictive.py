@@ -10,8 +10,6 @@ probabilities have exactly the distribution they have under W. For two classes V
 """
 
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -54,15 +52,15 @@ def curvature(probs: np.ndarray) -> np.ndarray:
     return (1.0 - np.square(probs).sum(axis=-1)) / (probs.shape[-1] - 1)
 
 
-def class_probs(contrasts: Any, n_classes: int, xp: ModuleType = np) -> Any:
+def class_probs(contrasts: np.ndarray, n_classes: int) -> np.ndarray:
     """Class probabilities (N, C, K) from contrast logits (N, C-1, K), in their precision."""
     if n_classes == 2:
         root = np.asarray(np.sqrt(0.5), contrasts.dtype)  # of half the logit √2 f
-        positive = 0.5 + 0.5 * xp.tanh(root * contrasts[:, 0])
-        return xp.stack([1.0 - positive, positive], axis=1)
+        positive = 0.5 + 0.5 * np.tanh(root * contrasts[:, 0])
+        return np.stack([1.0 - positive, positive], axis=1)
     logits = contrast_basis(n_classes).astype(contrasts.dtype) @ contrasts
     logits -= logits.max(axis=1, keepdims=True)
-    probs = xp.exp(logits)
+    probs = np.exp(logits)
     probs /= probs.sum(axis=1, keepdims=True)
     return probs
 

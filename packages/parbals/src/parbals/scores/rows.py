@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.machine import Workers, on_host, several_threads
+from parbals.machine import Workers, compiled, on_host, several_threads, working_precision
 from parbals.shapes import Array, Float
 
 __all__ = ["class_rows", "computing", "map_points", "placed"]
@@ -38,8 +38,6 @@ def computing(dtype: Any) -> Iterator[Workers | None]:
     millisecond, and while they are open no matrix product waits for threads of its own.
     """
     if not on_host():
-        from parbals.accelerators import working_precision
-
         with working_precision(np.dtype(dtype)):
             yield None
     elif getattr(_opened, "workers", None) is not None:
@@ -86,8 +84,6 @@ def map_points(
             blocks = block_rows(len(points), size)
             parts = workers.map(lambda rows: score(points[rows], *more, xp=np, **options), blocks)
             return np.concatenate(parts)
-        from parbals.accelerators import compiled
-
         size = min(bucket(len(points)), max(16, 1 << (_DEVICE_ENTRIES // entries).bit_length()))
         # Dispatched without waiting: the next block is laid out while this one is scored.
         parts = [

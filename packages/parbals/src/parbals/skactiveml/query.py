@@ -11,8 +11,13 @@ from sklearn.utils import check_array
 from parbals.randomness import derive_generator
 from parbals.scores.losses import Loss
 from parbals.select import select_batch_from_model
-from parbals.skactiveml.classifier import BayesianClassifier
-from parbals.skactiveml.samples import Nothing, classes_of, fitted_copy, samples_of
+from parbals.skactiveml.classifier import (
+    BayesianClassifier,
+    Nothing,
+    classes_of,
+    fitted_copy,
+    samples_of,
+)
 from parbals.strategies.table import COLD_START, DEFAULT, Strategy, strategy_named
 from parbals.types import TARGETS, Batch
 

@@ -10,19 +10,40 @@ the same with one universe whose labels are the most probable ones. The loop is
 those (:mod:`parbals.strategies.universes.samples`).
 """
 
+import warnings
+
 import numpy as np
 
-from parbals.strategies.backends import chosen_backend
+from parbals.errors import SampleCollapseWarning
+from parbals.scores.bound import Certified, argmax_certified
+from parbals.scores.losses import Loss
+from parbals.scores.rows import computing
+from parbals.strategies.backends import chosen_backend, start_scores
 from parbals.strategies.backends import numpy as host
-from parbals.strategies.closed_form import gain_in_closed_form, score_under, start_scores
-from parbals.strategies.greedy import grow
+from parbals.strategies.greedy import Step, columns, grow
 from parbals.strategies.problem import GaussianView, Problem, batch_of
 from parbals.strategies.surface import batch_operations, surface_of, walk_operations
+from parbals.strategies.top import gain_in_closed_form, score_under
 from parbals.strategies.universes.gaussian import MOST_SCORED, gaussian_universes
 from parbals.strategies.universes.labels import DrawnLabels, LikeliestLabels
+from parbals.strategies.universes.samples import (
+    ParticleUniverses,
+    PseudoLabels,
+    ReweightedUniverses,
+    Universe,
+)
 from parbals.types import Batch
 
 __all__ = ["greedy_batch", "select_parbals_epig", "select_parbals_map_epig"]
+
+_COLLAPSED = 0.05
+"""A mean effective sample size below this share of K is reported."""
+_LEADERS = 128
+"""Points that are scored in every universe before any is ruled out."""
+_FEW = 1024
+"""A pool of so many points is scored exactly as soon as it is bounded."""
+Members = tuple[Universe, ...]
+AnyUniverses = ReweightedUniverses | ParticleUniverses
 
 
 def select_parbals_epig(problem: Problem) -> Batch:
@@ -48,9 +69,7 @@ def greedy_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> 
         return _closed_form_batch(
             problem, problem.gaussian, n_universes, most_probable=most_probable
         )
-    from parbals.strategies.sampled import sampled_batch
-
-    return sampled_batch(problem, n_universes, most_probable=most_probable)
+    return _sampled_batch(problem, n_universes, most_probable=most_probable)
 
 
 def _closed_form_batch(
@@ -79,19 +98,19 @@ def _closed_form_batch(
         surface, labels, view.pool, start, free, pending, size, score, module
     ) as universes:
         steps = grow(universes, free, pending, size)
-    chosen = np.array([step.index for step in steps])
+    chosen, scores, n_scored, _ = columns(steps)
     return batch_of(
         problem,
         chosen,
-        np.array([step.score for step in steps]),
+        scores,
         # Few rows, for which no program is compiled.
         initial_scores=host.walk(surface, view.pool[chosen], score=score),
-        n_exact=np.array([step.n_scored for step in steps]),
-        notes=_notes(universes.n_cut, size),
+        n_exact=n_scored,
+        notes=_cut_notes(universes.n_cut, size),
     )
 
 
-def _notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
+def _cut_notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
     """What the search did not look at."""
     if n_cut == 0:
         return ()
@@ -99,3 +118,122 @@ def _notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
         f"In {n_cut} of {n_steps} steps more than {MOST_SCORED:,} candidates might have been "
         "the best; those that had stood highest before were compared.",
     )
+
+
+def _sampled_batch(problem: Problem, n_universes: int, *, most_probable: bool) -> Batch:
+    """From predictive samples: universes weigh, resample and move them."""
+    dtype = np.float32 if problem.model is not None else np.result_type(*problem.samples())
+    with computing(dtype):
+        universes: AnyUniverses = (
+            ReweightedUniverses(
+                *problem.samples(), problem.weights, n_universes, problem.seed, problem.stakes
+            )
+            if problem.model is None
+            else ParticleUniverses(problem.model, n_universes, problem.seed, problem.stakes)
+        )
+        labels = PseudoLabels(problem.seed, problem.mean_probs if most_probable else None)
+        search = _Search(problem, universes, labels)
+        steps = grow(search, problem.candidates(), problem.pending, problem.batch_size)
+        chosen, scores, n_exact, sizes = columns(steps)
+        initial = _mean_scores(search.start, chosen, problem.loss)
+    return batch_of(
+        problem,
+        chosen,
+        scores,
+        initial_scores=initial,
+        effective_sample_size=sizes,
+        n_exact=n_exact,
+        notes=_worn_notes(sizes.min(), len(problem.weights)) + universes.notes,
+    )
+
+
+class _Search:
+    """Universes for the greedy loop, each of which observes its own pseudo-label of a point."""
+
+    def __init__(self, problem: Problem, universes: AnyUniverses, labels: PseudoLabels) -> None:
+        self._problem, self._universes, self._labels = problem, universes, labels
+        self.start: Members = ()  # the universes before the first choice
+        self._use_bound = True
+
+    def observe(self, index: int) -> None:
+        self._universes.observe(index, self._labels.of(index, self._universes))
+
+    def best(self, free: np.ndarray) -> Step:
+        members, loss = self._universes.members, self._problem.loss
+        self.start = self.start or members
+        if loss == "log":
+            best, bound_paid = _best(members, free, self._use_bound)
+            self._use_bound = self._use_bound and bound_paid
+        else:
+            best = _best_by_loss(members, free, loss)
+        self._problem.show(lambda: _pool_scores(*_distinct(members), loss))
+        size = float(np.mean([member.effective_sample_size for member in members]))
+        return Step(best.winner, best.score, best.n_scored, size)
+
+
+def _best(members: Members, free: np.ndarray, use_bound: bool) -> tuple[Certified, bool]:
+    """The free point with the highest mean EPIG, and whether the bound was worth its cost."""
+    groups, shares = _distinct(members)
+    n_targets, n_rows, n_samples = members[0].cloud.target.shape
+    # Of a bound, N·A·K², in units of exact scoring, N·A·K·M·A.
+    bound_cost = n_samples / (n_targets * n_rows)
+    if len(groups) == 1 or not use_bound or bound_cost >= 1 or len(free) <= _FEW:
+        return _exhaustive(groups, shares, free, "log"), True
+    best = argmax_certified(
+        np.stack([universe.bound_pool() for universe in groups]),
+        shares,
+        free,
+        lambda g, indices: groups[g].score_points(indices, "log"),
+        _LEADERS,
+    )
+    return best, bound_cost + best.n_evaluations / (free.sum() * len(groups)) <= 1
+
+
+def _best_by_loss(members: Members, free: np.ndarray, loss: Loss) -> Certified:
+    """The free point with the highest mean gain.
+
+    If no single label can gain anything, log loss decides.
+    """
+    best = _exhaustive(*_distinct(members), free, loss)
+    if best.score > 0:
+        return best
+    return _best(members, free, use_bound=False)[0]._replace(score=0.0)
+
+
+def _exhaustive(
+    groups: list[Universe], shares: np.ndarray, free: np.ndarray, loss: Loss
+) -> Certified:
+    scores = np.where(free, _pool_scores(groups, shares, loss), -np.inf)
+    index, n_free = int(scores.argmax()), int(free.sum())
+    return Certified(index, float(scores[index]), n_free, n_free * len(groups))
+
+
+def _pool_scores(groups: list[Universe], shares: np.ndarray, loss: Loss) -> np.ndarray:
+    """(N,) mean gain over universes of every pool point."""
+    return shares @ np.stack([universe.score_pool(loss) for universe in groups])
+
+
+def _mean_scores(members: Members, indices: np.ndarray, loss: Loss) -> np.ndarray:
+    """Exact mean gain over universes of the given pool points."""
+    groups, shares = _distinct(members)
+    return shares @ np.stack([universe.score_points(indices, loss) for universe in groups])
+
+
+def _distinct(members: Members) -> tuple[list[Universe], np.ndarray]:
+    """Universes that differ, and the share of all universes that each stands for."""
+    groups = list({id(member): member for member in members}.values())
+    counts = np.array([sum(member is group for member in members) for group in groups])
+    return groups, counts / len(members)
+
+
+def _worn_notes(worst: float, n_samples: int) -> tuple[str, ...]:
+    if worst >= _COLLAPSED * n_samples:
+        return ()
+    note = (
+        f"The effective sample size fell to {worst:.0f} of {n_samples} posterior samples while the "
+        "batch was built, so the last choices rest on very few samples: pass more samples, ask for "
+        "a smaller batch, or use select_batch_from_model, which moves the samples of a "
+        "BayesianLogisticRegression."
+    )
+    warnings.warn(note, SampleCollapseWarning, stacklevel=8)
+    return (note,)

@@ -12,8 +12,8 @@ from parbals.errors import InputError
 from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.classes import ClassesPosterior
 from parbals.posterior.closed.ep import GaussianPosterior
-from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import mean_proba
+from parbals.posterior.smc import Population
 from parbals.strategies.distributed import DistributedRows
 from parbals.types import Batch, Loss, Stakes
 
@@ -109,7 +109,7 @@ class Problem:
             return mean_prediction(self.require_probs(), self.weights)
         population = self.model.population
         return mean_proba(
-            self.model.pool, population.coefficients(), population.n_classes, self.weights
+            self.model.pool, population.coefficients, population.n_classes, self.weights
         )
 
     def samples(self) -> tuple[np.ndarray, np.ndarray]:

@@ -167,15 +167,15 @@ STRATEGIES: dict[str, Strategy] = {
         closed_form=True, cost="N·K·C", reference="Houlsby et al. 2011",
         tables=_BAYESIAN, style=(_RED, "-", "^", 1.6)),
     "power-bald": Strategy(
-        _at("stochastic:select_power_bald"), "PowerBALD", _INFORMS,
+        _at("top:select_power_bald"), "PowerBALD", _INFORMS,
         stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
         tables=_BAYESIAN, style=(_RED, "--", "<", 1.6)),
     "softmax-bald": Strategy(
-        _at("stochastic:select_softmax_bald"), "SoftmaxBALD", _INFORMS,
+        _at("top:select_softmax_bald"), "SoftmaxBALD", _INFORMS,
         stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
         tables=_BAYESIAN, style=(_PINK, "-.", ">", 1.6)),
     "softrank-bald": Strategy(
-        _at("stochastic:select_softrank_bald"), "SoftRankBALD", _INFORMS,
+        _at("top:select_softrank_bald"), "SoftRankBALD", _INFORMS,
         stochastic=True, closed_form=True, cost="N·K·C", reference=_POWER,
         tables=_BAYESIAN, style=(_PINK, ":", "X", 1.6)),
     "batchbald": Strategy(
@@ -189,15 +189,15 @@ STRATEGIES: dict[str, Strategy] = {
         cost=_EPIG_COST, reference="Bickford Smith et al. 2023",
         tables=_BAYESIAN, style=(_GREEN, "-", "v", 1.6)),
     "power-epig": Strategy(
-        _at("stochastic:select_power_epig"), "PowerEPIG", _HELPS,
+        _at("top:select_power_epig"), "PowerEPIG", _HELPS,
         needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
         tables=_BAYESIAN, style=(_GREEN, "--", "d", 1.6)),
     "softmax-epig": Strategy(
-        _at("stochastic:select_softmax_epig"), "SoftmaxEPIG", _HELPS,
+        _at("top:select_softmax_epig"), "SoftmaxEPIG", _HELPS,
         needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
         tables=_BAYESIAN, style=(_GREY, "-.", "P", 1.6)),
     "softrank-epig": Strategy(
-        _at("stochastic:select_softrank_epig"), "SoftRankEPIG", _HELPS,
+        _at("top:select_softrank_epig"), "SoftRankEPIG", _HELPS,
         needs_target=True, stochastic=True, closed_form=True, cost=_EPIG_COST, reference=_POWER,
         tables=_BAYESIAN, style=(_GREY, "--", "p", 1.6)),
     "parbals-map-epig": Strategy(

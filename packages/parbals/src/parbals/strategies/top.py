@@ -1,30 +1,54 @@
 """Top-B: the B points with the highest score, one by one, blind to what they share.
 
-A strategy of this family is a score and nothing else.
+A strategy of this family is a score and nothing else, or a score with Gumbel noise, so that
+near-duplicates rarely come together: adding G/β with independent standard Gumbel noise G to values
+v and taking the top B draws B points without replacement, each next one with probability
+proportional to exp(β v) among those that are left (Kirsch et al., 2023).
 """
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from parbals.arrays import block_rows
+from parbals.posterior.closed.channels import Channels
+from parbals.posterior.predictive import add_bias
 from parbals.randomness import derive_generator
 from parbals.scores.epig import epig_scores
+from parbals.scores.gaussian import closed_bald
 from parbals.scores.uncertainty import (
     bald_scores,
     confidence_scores,
     entropy_scores,
     margin_scores,
 )
-from parbals.strategies.closed_form import bald_in_closed_form, gain_in_closed_form
-from parbals.strategies.problem import Problem, batch_of
-from parbals.types import Batch, Loss
+from parbals.strategies.backends import start_scores
+from parbals.strategies.distributed import PoolFeatures, each_row
+from parbals.strategies.problem import GaussianView, Problem, batch_of
+from parbals.strategies.surface import Score, surface_of
+from parbals.types import Batch, Loss, Stakes
 
 __all__ = [
+    "gain_in_closed_form",
+    "log_rank",
+    "log_score",
+    "noisy_batch",
     "parameter_scores",
+    "plain_score",
+    "score_under",
     "select_bald",
     "select_confidence",
     "select_entropy",
     "select_epig",
     "select_margin",
+    "select_power_bald",
+    "select_power_epig",
     "select_random",
+    "select_softmax_bald",
+    "select_softmax_epig",
+    "select_softrank_bald",
+    "select_softrank_epig",
     "target_scores",
     "top_batch",
 ]
@@ -37,21 +61,6 @@ def select_random(problem: Problem) -> Batch:
     chosen = generator.choice(free, problem.batch_size, replace=False)
     problem.show(lambda: np.zeros(problem.n_pool))
     return batch_of(problem, chosen, np.zeros(problem.batch_size))
-
-
-def select_confidence(problem: Problem) -> Batch:
-    """Smallest max_y p̄(y|x)."""
-    return top_batch(problem, confidence_scores(problem.require_probs(), problem.weights))
-
-
-def select_margin(problem: Problem) -> Batch:
-    """Smallest gap between the two most probable classes of p̄."""
-    return top_batch(problem, margin_scores(problem.require_probs(), problem.weights))
-
-
-def select_entropy(problem: Problem) -> Batch:
-    """Largest H(p̄)."""
-    return top_batch(problem, entropy_scores(problem.require_probs(), problem.weights))
 
 
 def select_bald(problem: Problem) -> Batch:
@@ -85,7 +94,8 @@ def top_batch(problem: Problem, scores: np.ndarray, ties: np.ndarray | None = No
 def parameter_scores(problem: Problem) -> np.ndarray:
     """(N,) BALD."""
     if problem.gaussian is not None:
-        return bald_in_closed_form(problem.gaussian)
+        view = problem.gaussian
+        return each_row(view.pool, partial(_bald_of_rows, view.channels))
     return bald_scores(problem.require_probs(), problem.weights)
 
 
@@ -94,3 +104,86 @@ def target_scores(problem: Problem, loss: Loss | None = None) -> np.ndarray:
     if problem.gaussian is not None:
         return gain_in_closed_form(problem.gaussian, loss or problem.loss, problem.stakes)
     return epig_scores(*problem.samples(), problem.weights, loss or problem.loss, problem.stakes)
+
+
+def gain_in_closed_form(view: GaussianView, loss: Loss, stakes: Stakes | None = None) -> np.ndarray:
+    """Of every pool point: EPIG (first order with more than two classes), or accuracy."""
+    surface = surface_of(view.channels, view.target, stakes)
+    return start_scores(surface, view.pool, score_under(loss, view.n_classes))
+
+
+def score_under(loss: Loss, n_classes: int) -> Score:
+    """What points are compared by."""
+    if loss == "error":
+        return "decision"
+    return "epig" if n_classes == 2 else "form"
+
+
+def _bald_of_rows(channels: Channels, X: PoolFeatures) -> np.ndarray:
+    """BALD of rows (n, D), two classes."""
+    scores = np.empty(len(X))
+    for rows in block_rows(len(X), 8192):
+        mean, variance = channels.marginals(add_bias(X[rows]))
+        scores[rows] = closed_bald(mean[:, 0], variance[:, 0])
+    return scores
+
+
+Scores = Callable[[Problem], np.ndarray]
+Value = Callable[[np.ndarray], np.ndarray]
+
+
+def noisy_batch(problem: Problem, scores: np.ndarray, value: Value) -> Batch:
+    """Top-B of value(score) + G/β over the free points; those without a value last, at random."""
+    free = np.flatnonzero(problem.candidates())
+    values = value(scores[free].astype(np.float64))
+    noise = derive_generator(problem.seed, "gumbel top-k").gumbel(size=len(free))
+    drawable = values > -np.inf  # False for NaN as well
+    # Two keys: where the values are finite the perturbed ones decide, elsewhere the noise alone.
+    perturbed = np.where(drawable, np.where(drawable, values, 0.0) + noise / problem.beta, noise)
+    chosen = free[np.lexsort((-perturbed, ~drawable))[: problem.batch_size]]
+    problem.show(scores)
+    return batch_of(problem, chosen, scores[chosen])
+
+
+def log_score(scores: np.ndarray) -> np.ndarray:
+    """ln(score), -inf where the score is not positive."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(scores > 0, np.log(np.where(scores > 0, scores, 1.0)), -np.inf)
+
+
+def plain_score(scores: np.ndarray) -> np.ndarray:
+    """The score itself."""
+    return scores
+
+
+def log_rank(scores: np.ndarray) -> np.ndarray:
+    """-ln(rank), rank 1 = highest score, the lower index first among equals; NaN has no rank."""
+    ranks = np.empty(len(scores))
+    ranks[np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")] = np.arange(
+        1, len(scores) + 1
+    )
+    return np.where(np.isnan(scores), -np.inf, -np.log(ranks))
+
+
+def _highest(scores: Callable[..., np.ndarray]) -> Callable[[Problem], Batch]:
+    return lambda problem: top_batch(problem, scores(problem.require_probs(), problem.weights))
+
+
+# Smallest max_y p̄(y|x), smallest gap between the two most probable classes of p̄, largest H(p̄).
+select_confidence, select_margin, select_entropy = (
+    _highest(scores) for scores in (confidence_scores, margin_scores, entropy_scores)
+)
+
+
+def _drawn(scores: Scores, value: Value) -> Callable[[Problem], Batch]:
+    return lambda problem: noisy_batch(problem, scores(problem), value)
+
+
+# Drawn with probability proportional to the score to the power β, to exp(β · score), and to the
+# rank by the score to the power -β.
+select_power_bald, select_softmax_bald, select_softrank_bald = (
+    _drawn(parameter_scores, value) for value in (log_score, plain_score, log_rank)
+)
+select_power_epig, select_softmax_epig, select_softrank_epig = (
+    _drawn(target_scores, value) for value in (log_score, plain_score, log_rank)
+)

@@ -11,7 +11,7 @@ from parbals.posterior.closed.whitening import Whitening
 from parbals.race import balanced, class_evidence, class_slopes
 from parbals.strategies import backends
 from parbals.strategies.backends import jax as jax_backend
-from parbals.strategies.closed_form import start_scores
+from parbals.strategies.backends import start_scores
 from parbals.strategies.greedy import grow
 from parbals.strategies.surface import surface_of
 from parbals.strategies.universes.gaussian import Standing, gaussian_universes

@@ -20,12 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from parbals.accelerators import COMPILED_SOON, devices, platform, working_precision
 from parbals.arrays import block_rows, bucket, pad_rows
-from parbals.machine import several_threads
+from parbals.machine import devices, several_threads, working_precision
 from parbals.scores.gaussian import Covariances, probs_and_gains
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends.base import Places, PoolRows
+from parbals.strategies.backends import Places, PoolRows
 from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.learnt import Learnt, seen_by
 from parbals.strategies.surface import (
@@ -41,6 +40,9 @@ from parbals.strategies.surface import (
 
 __all__ = ["JaxBackend", "opened", "walk"]
 
+_COMPILED_SOON = {"xla_gpu_autotune_level": "0"}
+"""On a GPU, choosing the fastest of all kernels for every product takes half a minute, and gains a
+few hundredths of a second."""
 _TABLE_BYTES = {"cpu": 2**25, "gpu": 2**31}
 _IN_FLIGHT = 3  # blocks
 _KEPT_ENTRIES = {"cpu": 2**25, "gpu": 2**28}
@@ -51,7 +53,7 @@ _NEW = {"cpu": 128, "gpu": 512}  # rows that are computed together, at least
 _FEWEST_LABELS = 32
 """Smaller batches run through the programs of this size: one of 10 and one of 20 share them."""
 
-_compiled = partial(jax.jit, compiler_options=COMPILED_SOON)
+_compiled = partial(jax.jit, compiler_options=_COMPILED_SOON)
 
 
 def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N"]:
@@ -70,6 +72,11 @@ def walk(surface: Surface, X: PoolFeatures, *, score: Score) -> Float[Array, " N
                 scores.append(np.asarray(waiting.pop(0)))
         scores.extend(np.asarray(part) for part in waiting)
     return np.concatenate(scores)[: len(X)].astype(np.float64)
+
+
+def platform() -> str:
+    """``cpu``, or ``gpu`` for any accelerator: what decides how much is done at once."""
+    return "cpu" if devices()[0].platform == "cpu" else "gpu"
 
 
 @contextmanager

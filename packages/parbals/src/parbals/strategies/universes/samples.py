@@ -13,14 +13,14 @@ of a particle model, which is resampled and moved when reweighting alone would w
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parbals.arrays import bucket, effective_sample_size, normalise_log_weights
 from parbals.machine import on_host
-from parbals.posterior.particles.population import Population
 from parbals.posterior.predictive import class_probs, contrast_basis, softmax
+from parbals.posterior.smc import Population, condition_population
 from parbals.randomness import content_gumbels, derive_generator
 from parbals.scores.bound import bound_of_points
 from parbals.scores.epig import TargetStats, epig_of_points, target_stats
@@ -31,7 +31,6 @@ from parbals.strategies.problem import ModelView
 
 __all__ = [
     "Cloud",
-    "Labelled",
     "ParticleUniverses",
     "PseudoLabels",
     "ReweightedUniverses",
@@ -97,24 +96,6 @@ class Universe:
         return scores[:n_points].astype(np.float64)
 
 
-class Labelled(Protocol):
-    """State of the partial batch in every universe, each of which has its own labels."""
-
-    members: tuple[Universe, ...]
-
-    def label_probs(self, index: int) -> np.ndarray:
-        """(U, C): p(· | x, θ_u) of a pool point in every universe."""
-
-    def content(self, index: int) -> list[bytes]:
-        """What identifies a pool point, for each class: the key of its noise."""
-
-    def observe(self, index: int, labels: np.ndarray) -> None:
-        """Condition universe u on label ``labels[u]`` of the pool point."""
-
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about universes whose samples cannot be relied on."""
-
-
 class PseudoLabels:
     """Labels of the partial batch, (U,) a point: drawn from θ_u, or the most probable one (MAP)."""
 
@@ -123,7 +104,7 @@ class PseudoLabels:
         self._most_probable = most_probable
         self._seen: dict[tuple[bytes, ...], int] = {}
 
-    def of(self, index: int, universes: Labelled) -> np.ndarray:
+    def of(self, index: int, universes: "ReweightedUniverses | ParticleUniverses") -> np.ndarray:
         if self._most_probable is not None:
             return np.array([self._most_probable[index].argmax()])
         content = universes.content(index)
@@ -137,7 +118,12 @@ class PseudoLabels:
 
 
 class ReweightedUniverses:
-    """Universes over predictive samples alone: (N, K, C), (M, K, C), weights (K,)."""
+    """Universes over predictive samples alone: (N, K, C), (M, K, C), weights (K,).
+
+    What their weights wear off shows in the effective sample size, so there are no ``notes``.
+    """
+
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -162,12 +148,15 @@ class ReweightedUniverses:
         )
 
     def label_probs(self, index: int) -> np.ndarray:
+        """(U, C): p(· | x, θ_u) of a pool point in every universe."""
         return self._probs[index, self._drawn].astype(np.float64)
 
     def content(self, index: int) -> list[bytes]:
+        """What identifies a pool point, for each class: the key of its noise."""
         return [np.ascontiguousarray(column).tobytes() for column in self._probs[index].T]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
+        """Condition universe u on label ``labels[u]`` of the pool point."""
         with np.errstate(divide="ignore"):
             log_probs = np.log(self._probs[index].astype(np.float64))
 
@@ -176,13 +165,12 @@ class ReweightedUniverses:
 
         self.members = branch(self.members, labels, conditioned)
 
-    def notes(self) -> tuple[str, ...]:
-        """None: what reweighting wears off shows in the effective sample size."""
-        return ()
-
 
 class ParticleUniverses:
-    """Universes of a particle model: each has a population that knows its labels."""
+    """Universes of a particle model: each has a population that knows its labels.
+
+    The ``notes`` are what populations said of moves that did not settle.
+    """
 
     def __init__(
         self, model: ModelView, n_universes: int, seed: int, stakes: Stakes | None = None
@@ -191,10 +179,10 @@ class ParticleUniverses:
         self._generator = derive_generator(seed, "universes")
         population = model.population
         drawn = self._generator.choice(population.n_samples, n_universes, p=population.weights)
-        self._drawn = replace(population, whitened=population.whitened[:, :, drawn])
+        self._drawn = replace(population, coefficients=population.coefficients[:, :, drawn])
         start = Universe(self._cloud(population), population.log_weights, population)
         self.members: tuple[Universe, ...] = (start,) * n_universes
-        self._notes: dict[str, None] = {}
+        self.notes: tuple[str, ...] = ()
 
     def label_probs(self, index: int) -> np.ndarray:
         contrasts = self._drawn.contrasts(self._model.pool[index][None])[0]
@@ -205,23 +193,17 @@ class ParticleUniverses:
         return [row + c.to_bytes(4, "little") for c in range(self._drawn.n_classes)]
 
     def observe(self, index: int, labels: np.ndarray) -> None:
-        from parbals.posterior.particles import smc
-
         x = self._model.pool[index][None]
 
         def conditioned(member: Universe, label: int) -> Universe:
             assert member.population is not None
             old, seed = member.population, int(self._generator.integers(2**32))
-            new = smc.condition_population(old, x, np.array([label], np.int32), seed)
-            self._notes |= dict.fromkeys(new.diagnostics.problems)
-            cloud = member.cloud if new.whitened is old.whitened else self._cloud(new)
+            new = condition_population(old, x, np.array([label], np.int32), seed)
+            self.notes = tuple(dict.fromkeys((*self.notes, *new.diagnostics.problems)))
+            cloud = member.cloud if new.coefficients is old.coefficients else self._cloud(new)
             return Universe(cloud, new.log_weights, new)
 
         self.members = branch(self.members, labels, conditioned)
-
-    def notes(self) -> tuple[str, ...]:
-        """What the populations said of moves that did not settle."""
-        return tuple(self._notes)
 
     def _cloud(self, population: Population) -> Cloud:
         pool, target = (
@@ -236,7 +218,7 @@ class _ParticleRows:
     dtype = np.dtype(np.float32)
 
     def __init__(self, X: np.ndarray, population: Population) -> None:
-        self._X, self._weights = X, population.coefficients().astype(self.dtype)
+        self._X, self._weights = X, population.coefficients
 
     def __len__(self) -> int:
         return len(self._X)

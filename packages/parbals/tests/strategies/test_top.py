@@ -5,7 +5,7 @@ import parbals
 import pytest
 from brute_force import linear_probs
 from parbals.strategies.problem import Problem
-from parbals.strategies.stochastic import log_rank, log_score, noisy_batch, plain_score
+from parbals.strategies.top import log_rank, log_score, noisy_batch, plain_score
 
 PROBS = linear_probs(2, 14, 80, 3, scale=0.6)
 POOL, TARGET = PROBS[:6], PROBS[6:]

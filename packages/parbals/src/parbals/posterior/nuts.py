@@ -17,10 +17,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from parbals.arrays import bucket, pad_rows
 from parbals.posterior.closed.laplace import laplace_reference
-from parbals.posterior.diagnostics import Diagnostics
-from parbals.posterior.particles.smc import jax_key
 from parbals.posterior.predictive import contrast_basis
 from parbals.randomness import derive_generator
+from parbals.types import Diagnostics
 
 __all__ = ["draw_nuts"]
 
@@ -31,24 +30,26 @@ _FEWEST_DRAWS = 32
 
 
 def draw_nuts(
-    seed: int, X: np.ndarray, labels: np.ndarray, n_classes: int, prior_scale: float, n_samples: int
+    seed: int, X: np.ndarray, labels: np.ndarray, n_classes: int, n_samples: int
 ) -> tuple[np.ndarray, Diagnostics]:
-    """Contrast weights V (D+1, J, K) from four chains on design rows X (n, D+1)."""
+    """Contrast weights V (D+1, J, K) from four chains on design rows X (n, D+1).
+
+    The prior of every weight is N(0, 1).
+    """
     generator = derive_generator(seed, "nuts", len(X))
-    reference = laplace_reference(X, labels, n_classes, prior_scale)
+    reference = laplace_reference(X, labels, n_classes)
     rows = bucket(len(X))
     n_draws = max(-(-n_samples // N_CHAINS), _FEWEST_DRAWS)
     with jax.enable_x64(True):
         start = generator.standard_normal((N_CHAINS, *reference.mean.shape))
         chains = _run_chains(
-            jax_key(generator),
+            jax.random.key(int(generator.integers(2**32))),
             start,
             pad_rows(X, rows),
             pad_rows(labels.astype(np.int32), rows),
             pad_rows(np.ones(len(X)), rows),
             reference.mean,
             reference.factor,
-            prior_scale,
             n_classes=n_classes,
             n_draws=n_draws,
         )
@@ -96,7 +97,6 @@ def _run_chains(
     present: Float[Array, " n"],
     mean: Float[Array, "d J"],
     factor: Float[Array, "d d"],
-    prior_scale: float,
     *,
     n_classes: int,
     n_draws: int,
@@ -111,7 +111,7 @@ def _run_chains(
         weights = mean + factor @ z
         log_probs = jax.nn.log_softmax(X @ weights @ basis.T, axis=1)
         chosen = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
-        return jnp.sum(present * chosen) - 0.5 * jnp.sum(jnp.square(weights)) / prior_scale**2
+        return jnp.sum(present * chosen) - 0.5 * jnp.sum(jnp.square(weights))
 
     def one_chain(chain_key: Key[Array, ""], position: Float[Array, "d J"]) -> tuple[Array, Array]:
         warm_up_key, draw_key = jax.random.split(chain_key)

@@ -1,24 +1,17 @@
 """The population: exact on models that quadrature can solve, and it follows labels as they come."""
 
-from types import SimpleNamespace
-
-import jax
 import numpy as np
 import parbals
 import pytest
 from oracles.checks import ALPHA, agreement, predictive_values, summarise_draws, summarise_exact
 from oracles.definition import Data, exact_moments
-from parbals.arrays import bucket
+from parbals.machine import several_threads
+from parbals.posterior import smc
 from parbals.posterior.closed.channels import RowSpace
-from parbals.posterior.particles import smc
-from parbals.posterior.particles.hmc import move_population, whitened_posterior
-from parbals.posterior.particles.smc import (
-    Refusals,
-    condition_population,
-    draw_population,
-    systematic_resample,
-)
+from parbals.posterior.closed.laplace import laplace_reference
+from parbals.posterior.hmc import WhitenedPosterior, move
 from parbals.posterior.predictive import add_bias
+from parbals.posterior.smc import condition_population, draw_population, systematic_resample
 
 X_TEST = np.array([[-2.0], [-0.5], [0.3], [1.0], [3.0]])
 N_SAMPLES = 2000
@@ -124,12 +117,12 @@ def test_conditioning_keeps_the_old_population():
         add_bias(np.random.default_rng(0).standard_normal((10, 3))),
         np.arange(10, dtype=np.int32) % 2,
     )
-    population = draw_population(0, X, y, 2, 1.0, 64)
-    before = population.whitened.copy(), population.log_weights.copy()
+    population = draw_population(0, X, y, 2, 64)
+    before = population.coefficients.copy(), population.log_weights.copy()
     conditioned = condition_population(population, X[:2], y[:2], seed=0)
     assert len(conditioned.X) == 12
     assert len(population.X) == 10
-    assert (population.whitened == before[0]).all()
+    assert (population.coefficients == before[0]).all()
     assert (population.log_weights == before[1]).all()
 
 
@@ -144,13 +137,12 @@ def along(data, n_features=60, seed=0):
 def test_with_more_features_than_labels_particles_equal_quadrature(monkeypatch):
     """A fit, one label that reweights, and many that move; all moves are made among the rows."""
     shapes = []
-    real = smc.move_population
 
-    def seen(key, z, *arguments, **options):
-        shapes.append(z.shape)
-        return real(key, z, *arguments, **options)
+    def seen(generator, posterior, state, *arguments):
+        shapes.append(state.whitened.shape)
+        return move(generator, posterior, state, *arguments)
 
-    monkeypatch.setattr(smc, "move_population", seen)
+    monkeypatch.setattr(smc, "move", seen)
     data = one_feature(24, 2.0)
     _, wide = along(data)
     fitted = model(wide._replace(X=wide.X[:8], y=wide.y[:8]))
@@ -162,7 +154,7 @@ def test_with_more_features_than_labels_particles_equal_quadrature(monkeypatch):
         )
         assert agreement(summary, summarise_exact(exact.mean, exact.sd)).p_value > ALPHA
     assert fitted.diagnostics_.n_reweighted == 0  # the last labels moved the particles
-    assert {shape[0] for shape in shapes} == {16, 32}
+    assert {shape[0] for shape in shapes} == {8, 24}
 
 
 @pytest.mark.parametrize("n_more", [0, 12])
@@ -194,8 +186,6 @@ def test_the_row_space_gives_the_moments_of_the_whole_space(monkeypatch):
     few = model(data, classes=[0, 1, 2])
     monkeypatch.setattr(smc, "row_space", lambda *_: RowSpace())
     whole = model(data, classes=[0, 1, 2], random_state=1)
-    assert few.population.reference.factor.shape == (16, 16)
-    assert whole.population.reference.factor.shape == (31, 31)
     summaries = [
         summarise_draws(predictive_values(m.sample_proba(data.X_test))) for m in (few, whole)
     ]
@@ -214,19 +204,16 @@ def labelled(n, d, n_classes, scale, seed=1):
 
 
 def further(population, n_moves, seed):
-    """The same particles after more moves."""
-    X, labels = population.X, population.labels
-    result = move_population(
-        jax.random.key(seed),
-        population.whitened,
-        whitened_posterior(population.reference, X, labels, bucket(len(X))),
-        np.float32(population.diagnostics.step_size),
-        n_moves,
-        np.float32(-1.0),
-        n_classes=population.n_classes,
-        short_share=0.0,
-    )
-    return np.asarray(result.whitened)
+    """Weights of the same particles after more moves."""
+    X, labels, n_classes = population.X, population.labels, population.n_classes
+    reference, generator = laplace_reference(X, labels, n_classes), np.random.default_rng(seed)
+    posterior = WhitenedPosterior(reference, X, labels, n_classes)
+    state = posterior.at(reference.whiten(population.coefficients).astype(np.float32))
+    with several_threads() as workers:
+        for _ in range(n_moves):
+            step = population.diagnostics.step_size
+            state = move(generator, posterior, state, step, workers).state
+    return reference.colour(state.whitened)
 
 
 @pytest.mark.full
@@ -236,29 +223,14 @@ def test_sixty_more_moves_do_not_change_the_size_of_the_weights(n, d, scale):
     X, y = labelled(n, d, 4, scale)
     n_fits, shifts = 16, []
     for seed in range(n_fits):
-        population = draw_population(seed, X, y, 4, 1.0, N_FEWER)
+        population = draw_population(seed, X, y, 4, N_FEWER)
         before, after = (
-            np.square(population.reference.colour(z)).sum(axis=(0, 1))
-            for z in (population.whitened, further(population, 60, seed))
+            np.square(weights).sum(axis=(0, 1))
+            for weights in (population.coefficients, further(population, 60, seed))
         )
         shifts.append((after.mean() - before.mean()) / after.std())
     error = np.sqrt(2.0 / (n_fits * N_FEWER))
     assert abs(np.mean(shifts)) < 3.3 * error
-
-
-def moves(n_accepted, n_moves):
-    return SimpleNamespace(n_accepted=np.asarray(n_accepted), n_moves=n_moves)
-
-
-def test_particles_refused_every_time_are_at_a_wall_and_those_refused_by_chance_are_not():
-    """With 80 % acceptance a fifth of the particles is refused once, 1 in 625 four times."""
-    generator = np.random.default_rng(0)
-    by_chance = Refusals(1000)
-    for _ in range(4):
-        assert not by_chance.meet_walls(moves(generator.random(1000) < 0.8, 1))
-    at_a_wall = generator.binomial(4, 0.8, 1000)
-    at_a_wall[:20] = 0
-    assert Refusals(1000).meet_walls(moves(at_a_wall, 4))
 
 
 def test_systematic_resampling_is_unbiased_and_even():

@@ -1,1 +1,0 @@
-"""Draws from the posterior by particles and by chains: the wing that needs JAX."""
