@@ -120,7 +120,7 @@ class Table:
 def read_table(path: Path, columns: Sequence[str], *, header: bool = True) -> Table:
     """Some columns of a CSV or Parquet file; without a header those are all, in this order."""
     is_csv = path.suffix != ".parquet"
-    names = None if header else columns
+    names = () if header else columns
     source = open_source(path, encoding="utf-8" if is_csv else None, names=names)
     for column in columns:
         check_column(source, column)
