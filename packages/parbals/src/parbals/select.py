@@ -12,7 +12,7 @@ import numpy as np
 
 from parbals.arrays import mean_prediction
 from parbals.errors import InputError, ShapeError
-from parbals.features.sparse import WIDE, SparseReduction, is_sparse
+from parbals.features.pca import WIDE, SparseReduction, is_sparse
 from parbals.labels import check_labels
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
+from parbals.features.pca import WIDE, SparseReduction, is_sparse
 from parbals.features.reading import is_missing
-from parbals.features.sparse import WIDE, SparseReduction, is_sparse
 from parbals.features.table import TableEncoding, is_text
 from parbals.validate import check_choice
 

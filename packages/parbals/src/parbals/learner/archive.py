@@ -27,7 +27,6 @@ from parbals.files import replacing
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
 from parbals.learner.state import Setup
-from parbals.npy import read_header
 from parbals.randomness import table_digest
 
 __all__ = ["Saved", "read_learner", "write_learner"]
@@ -71,15 +70,16 @@ def write_learner(
     """Write a learner; a file that is there already is replaced only by a whole one."""
     pool, target = setup.pool, setup.target
     encoding, directions = stored(pool.encoding)
+    own = getattr(setup.model, "ensemble", setup.model)  # an ensemble comes wrapped
     document = {
         "format": _FORMAT,
         "version": _VERSION,
         "seed": setup.seed,
         "classes": list(setup.classes),
-        "ids": _plain_ids(ids),
+        "ids": ids,
         "settings": {name: getattr(setup, name) for name in _SETTINGS},
         "find": None if setup.find is None else setup.classes[setup.find],
-        "own_model": None if setup.model is None else _own_name(setup.model),
+        "own_model": None if own is None else type(own).__name__,
         "digests": {"pool": _digest(pool), "target": None if target is None else _digest(target)},
         "columns": None if pool.names is None else list(pool.names),
         "encoding": encoding,
@@ -90,7 +90,7 @@ def write_learner(
         text = json.dumps(document)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"The options of this learner cannot be saved: they are not plain data ({error})."
+            f"This learner cannot be saved: its options or ids are not plain data ({error})."
         ) from None
     try:
         with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -108,28 +108,18 @@ def write_learner(
         ) from None
 
 
-def _own_name(model: Any) -> str:
-    """What the user's own model is called; an ensemble comes wrapped."""
-    return type(getattr(model, "ensemble", model)).__name__
-
-
 def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     """Read a learner back; features left out and a model of one's own are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
             document = json.loads(archive.read(_member(archive, "learner.json", path)))
             _check_format(document, path)
-            members = set(archive.namelist())
-            directions = None
-            if "encoding.npy" in members:
-                directions = _features(archive, members, "encoding", None, path)
-            encoding = restored(document["encoding"], directions)
-            X_pool = _features(archive, members, "X_pool", X_pool, path)
-            if document["digests"]["target"] is not None:
-                X_target = _features(archive, members, "X_target", X_target, path)
-        events = [Event(*event) for event in document["events"]]
-        ids = document["ids"]
-        ids = None if ids is None else [tuple(i) if isinstance(i, list) else i for i in ids]
+            directions = _array(archive, "encoding", path)
+            if X_pool is None:
+                X_pool = _array(archive, "X_pool", path)
+            if X_target is None:
+                X_target = _array(archive, "X_target", path)
+        ids = None if document["ids"] is None else [_name(name) for name in document["ids"]]
         arguments = {
             "X_pool": X_pool,
             "classes": document["classes"],
@@ -137,11 +127,12 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
             "random_state": document["seed"],
             "ids": ids,
             "model": model,
-            "features": encoding,
+            "features": restored(document["encoding"], directions),
             "find": document["find"],
-            "audit": _audit(document["audit"], ids),
+            "audit": document["audit"] if ids is None else [ids[p] for p in document["audit"]],
             **document["settings"],
         }
+        events = [Event(*event) for event in document["events"]]
         saved = Saved(path, arguments, events, document["digests"], document["columns"])
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
@@ -149,6 +140,9 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
         raise
     except Exception as error:  # a flipped byte can surface anywhere in the readers
         raise InputError(f"{path} is damaged or is not a saved learner ({error}).") from None
+    for name, table in (("pool", X_pool), ("target", X_target)):
+        if table is None and saved.digests[name] is not None:
+            raise InputError(f"{path} was saved without features; pass X_{name}=... to load it.")
     if document["own_model"] is not None and model is None:
         raise InputError(
             f"{path} was saved with your own model, {document['own_model']}; pass it again: "
@@ -167,18 +161,12 @@ def _check_format(document: Any, path: Path) -> None:
         )
 
 
-def _features(
-    archive: zipfile.ZipFile, members: set[str], name: str, given: Any, path: Path
-) -> Any:
-    if given is not None:
-        return given
-    if f"{name}.npy" not in members:
-        raise InputError(f"{path} was saved without features; pass {name}=... to load it.")
-    info = _member(archive, f"{name}.npy", path)
-    with archive.open(info) as file:
-        header = read_header(file, info.file_size, f"{path}, {info.filename}")
-        flat = np.frombuffer(file.read(), header.dtype)
-    return flat.reshape(header.shape, order="F" if header.column_major else "C")
+def _array(archive: zipfile.ZipFile, name: str, path: Path) -> np.ndarray | None:
+    """An array of the file; None where it has none of that name."""
+    if f"{name}.npy" not in archive.namelist():
+        return None
+    with archive.open(_member(archive, f"{name}.npy", path)) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _member(archive: zipfile.ZipFile, name: str, path: Path) -> zipfile.ZipInfo:
@@ -191,11 +179,9 @@ def _member(archive: zipfile.ZipFile, name: str, path: Path) -> zipfile.ZipInfo:
     return info
 
 
-def _audit(positions: list[int], ids: list[Any] | None) -> list[Any]:
-    """The audit's items, by the names that the learner is made with."""
-    if len(set(positions)) < len(positions) or min(positions, default=0) < 0:
-        raise InputError("The audit names items twice, or items that are not in the pool.")
-    return positions if ids is None else [ids[position] for position in positions]
+def _name(value: Any) -> Any:
+    """An id, which may be a tuple, as it was before it was written as JSON."""
+    return tuple(map(_name, value)) if isinstance(value, list) else value
 
 
 def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> None:
@@ -214,13 +200,3 @@ def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> No
 
 def _digest(table: FeatureTable) -> str:
     return table_digest(rows for _, rows in table.blocks(_ROWS))
-
-
-def _plain_ids(ids: list[Any] | None) -> list[Any] | None:
-    for name in ids or []:
-        parts = name if isinstance(name, tuple) else (name,)
-        if not all(isinstance(part, str | int | float) for part in parts):
-            raise InputError(
-                f"The id {name!r} cannot be saved; use strings, numbers or tuples of them."
-            )
-    return ids
