@@ -1,5 +1,6 @@
 """In a notebook: a picture without scripts, a figure, and whatever the user wrote is escaped."""
 
+import base64
 import re
 import sys
 from html.parser import HTMLParser
@@ -69,8 +70,8 @@ def test_the_picture_shows_state_curve_map_and_the_last_batch(active):
     reader = read(active._repr_html_())
     assert "30 of 300 labelled, 12 out" in reader.text
     assert active.reports[-1].advice in reader.text
-    assert "expected error" in reader.text
-    assert "measured error" in reader.text
+    (source,) = [value for name, value in reader.attributes if name == "src"]
+    assert base64.b64decode(source.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
     assert "Last batch: 12 items (the first 10)" in reader.text
     first = active.pending[0]
     assert first in reader.text
@@ -82,12 +83,8 @@ def test_the_picture_shows_state_curve_map_and_the_last_batch(active):
 def test_nothing_in_it_can_run_or_be_fetched(active):
     reader = read(active._repr_html_())
     assert BAD in reader.text  # shown, not run
-    assert reader.tags <= {
-        *("div", "b", "span", "svg", "text", "path", "circle", "rect", "polygon", "polyline"),
-        *("table", "tr", "th", "td"),
-    }
-    names = {name for name, _ in reader.attributes}
-    assert not {name for name in names if name.startswith("on") or name in ("href", "src")}
+    assert reader.tags <= {"div", "b", "img", "table", "tr", "td"}
+    assert {name for name, _ in reader.attributes} <= {"style", "alt", "src"}
     assert "url(" not in active._repr_html_()
 
 
@@ -95,7 +92,7 @@ def test_a_new_learner_has_a_picture_before_any_label():
     made = parbals.ActiveLearner(X[:, :1], ["a", "b"], random_state=0, strategy="random")
     reader = read(made._repr_html_())
     assert "0 of 300 labelled" in reader.text
-    assert "report() shows how good the model is" in reader.text
+    assert "report() says how good the model is" in reader.text
     made.ask(3)
     assert "Drawn at random" in read(made._repr_html_()).text
 
@@ -122,11 +119,16 @@ def test_without_matplotlib_the_message_says_what_to_install(active, monkeypatch
         parbals.errors.MissingDependencyError, match=r"pip install 'parbals\[plot\]'"
     ):
         active.plot()
+    assert "Last batch" in read(active._repr_html_()).text
+
+
+def test_dollars_in_a_class_are_no_formula():
+    made = parbals.ActiveLearner(X, ["$\\frac$", "a"], random_state=0, strategy="random")
+    assert "$\\frac$" in read(made._repr_html_()).text
 
 
 def test_the_map_keeps_still_while_labels_come(active):
     places = active._seen().map()[0]
-    assert np.abs(places).max() <= 1.0
     again = parbals.ActiveLearner(X, CLASSES, random_state=3)
     np.testing.assert_allclose(again._seen().map()[0], places)
 

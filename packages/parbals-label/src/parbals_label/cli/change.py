@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.options import JSON, comma_list
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, comma_list, progress, say
 
 from parbals_label.cli.options import ENCODER_OPTIONS, ENCODING, FOLDER, FORCE, NAMES, SPLIT
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.options import comma_list, encoder_options
-from parbals.cli.output import Progress
+from parbals.cli.output import Progress, comma_list, encoder_options
 
 __all__ = ["ENCODER_OPTIONS", "ENCODING", "FOLDER", "FORCE", "NAMES", "NO_REPORT", "SECONDS"]
 __all__ += ["SPLIT", "VERBOSE", "Share", "about", "goal_options", "network_file_system"]

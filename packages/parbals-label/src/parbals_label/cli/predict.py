@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import click
-from parbals.cli.options import JSON
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, progress, say
 
 from parbals_label.cli.options import ENCODING, FOLDER, FORCE, NAMES, SPLIT
 

@@ -4,8 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.options import JSON, comma_list
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, comma_list, progress, say
 
 from parbals_label.cli.options import (
     ENCODER_OPTIONS,

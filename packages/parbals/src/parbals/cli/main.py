@@ -7,15 +7,14 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache
 from importlib.metadata import entry_points
 from types import FrameType
 
 import click
 
 from parbals import __version__
-from parbals.cli.doctor import doctor
-from parbals.cli.strategies import strategies
+from parbals.cli.commands import doctor, strategies
 from parbals.errors import (
     MissingDependencyError,
     ParbalsError,
@@ -36,32 +35,38 @@ _ELSEWHERE = {
     "people predict release restore revoke salvage serve status tell",
     "bench": "bench data demo",
 }
-"""Commands of packages that stand on this one, which may not be installed."""
+"""Commands of packages that stand on this one, by the name of their entry point and extra."""
 
 
 class _Commands(click.Group):
     """Our commands, and those that other packages bring (entry-point group ``parbals.commands``).
 
-    An entry point names a tuple of commands; it is loaded when the first of them is looked for.
+    An entry point names a tuple of commands. Where a command of ours is looked for, the package
+    that has it is loaded and no other.
     """
 
-    @cached_property
-    def _theirs(self) -> dict[str, click.Command]:
-        groups = [entry.load() for entry in entry_points(group="parbals.commands")]
-        return {command.name or "": command for group in groups for command in group}
-
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted({*super().list_commands(context), *self._theirs})
+        return sorted({*super().list_commands(context), *_brought()})
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        found = super().get_command(context, name) or self._theirs.get(name)
-        for package, names in _ELSEWHERE.items():
-            if found is None and name in names.split():
-                raise MissingDependencyError(
-                    f"`parbals {name}` comes with a package that is not installed: "
-                    f"pip install 'parbals[{package}]'"
-                )
+        found = super().get_command(context, name)
+        if found is not None:
+            return found
+        home = next((home for home, names in _ELSEWHERE.items() if name in names.split()), None)
+        found = (_brought() if home is None else _brought(name=home)).get(name)
+        if found is None and home is not None:
+            raise MissingDependencyError(
+                f"`parbals {name}` comes with a package that is not installed: "
+                f"pip install 'parbals[{home}]'"
+            )
         return found
+
+
+@cache
+def _brought(**which: str) -> dict[str, click.Command]:
+    """Commands of other packages, by name."""
+    groups = [entry.load() for entry in entry_points(group="parbals.commands", **which)]
+    return {command.name or "": command for group in groups for command in group}
 
 
 class _TerminatedError(KeyboardInterrupt):
