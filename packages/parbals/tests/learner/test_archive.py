@@ -146,7 +146,7 @@ def test_a_file_that_would_grow_in_memory_is_refused_before_it_does(tmp_path):
         with archive.open("X_pool.npy", "w") as file:
             np.save(file, np.zeros((200_000, 40)))
     tracemalloc.start()
-    with pytest.raises(InputError, match=r"holds learner\.json compressed"):
+    with pytest.raises(InputError, match="is compressed"):
         parbals.ActiveLearner.load(bomb)
     assert tracemalloc.get_traced_memory()[1] < 10e6
     tracemalloc.stop()

@@ -1,11 +1,8 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
-import _thread
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
@@ -15,12 +12,7 @@ import click
 
 from parbals import __version__
 from parbals.cli.commands import doctor, strategies
-from parbals.errors import (
-    MissingDependencyError,
-    ParbalsError,
-    ProjectDamagedError,
-    ProjectError,
-)
+from parbals.errors import MissingDependencyError, ParbalsError, ProjectDamagedError, ProjectError
 
 __all__ = ["main", "program"]
 
@@ -28,7 +20,7 @@ _REFUSED = 2
 _NO_PROJECT = 3
 _INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
 _TERMINATED = 143  # and by SIGTERM
-
+_INTERRUPTION = "parbals: interrupted; nothing was left half-written."
 
 _ELSEWHERE = {
     "label": "add backup check edit embed export history init invite label label-studio log next "
@@ -110,34 +102,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"parbals: {error}", err=True)
         code = _REFUSED
     except (KeyboardInterrupt, click.Abort) as end:
-        click.echo("parbals: interrupted; nothing was left half-written.", err=True)
+        click.echo(_INTERRUPTION, err=True)
         by_signal = any(isinstance(error, _TerminatedError) for error in (end, end.__context__))
         code = _TERMINATED if by_signal else _INTERRUPTED
     sys.exit(code or 0)
 
 
-def _keep_interrupts(ignored: "sys.UnraisableHookArgs") -> None:
-    """Ctrl-C where Python can only ignore it, as in a callback of the garbage collector, is pressed
-    once more.
-
-    A moment after this hook and from another thread: it may itself run inside that callback.
-    """
+def _end_at_once(ignored: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C where Python can only ignore it, as in a callback of the garbage collector, ends the
+    program as a crash would: files are written whole or not at all."""
     if not isinstance(ignored.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
         return
-    number = signal.SIGTERM if isinstance(ignored.exc_value, _TerminatedError) else signal.SIGINT
-    at_end = threading.Event()
-    threading.Thread(target=_interrupt, args=(number, at_end), daemon=True).start()
-    at_end.set()
-
-
-def _interrupt(number: int, after: threading.Event) -> None:
-    after.wait()
-    time.sleep(0.02)
-    if sys.platform == "win32":
-        _thread.interrupt_main(number)
-    else:  # wakes the main thread even where it waits
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    click.echo(_INTERRUPTION, err=True)
+    os._exit(_TERMINATED if isinstance(ignored.exc_value, _TerminatedError) else _INTERRUPTED)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -146,7 +124,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def program() -> None:
     """What the shell starts."""
-    sys.unraisablehook = _keep_interrupts
+    sys.unraisablehook = _end_at_once
     signal.signal(signal.SIGTERM, _terminate)
     try:
         main()

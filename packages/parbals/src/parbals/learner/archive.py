@@ -5,7 +5,7 @@ No pickle; nothing in it can run.
     learner.json    format, version, settings, classes, ids, and the history of every item
     X_pool.npy      features as the model sees them, unless left out
     X_target.npy
-    encoding.npy    the directions of sparse rows or of words, if there are any
+    encoding/*.npy  what was learnt of sparse rows or of words, if there are any
 
 Written whole or not at all; every member carries the checksum of the zip format, verified on
 loading. Members are stored as they are, so that a file from somebody else takes no more memory than
@@ -41,23 +41,22 @@ _ROWS = 16_384
 
 @dataclass(frozen=True)
 class Saved:
-    """What a file holds: arguments of the learner, what happened, and digests of its features."""
+    """What a file holds: arguments of the learner, what happened, and all that was written."""
 
     path: Path
     arguments: dict[str, Any]
     events: list[Event]
-    digests: dict[str, str | None]
-    columns: list[str] | None
+    document: dict[str, Any]
 
     def check(self, setup: Setup) -> None:
         """Refuse features that are not those that were saved; give the pool its column names."""
         for name, table in (("pool", setup.pool), ("target", setup.target)):
-            if table is not None and _digest(table) != self.digests[name]:
+            if table is not None and _digest(table) != self.document["digests"][name]:
                 raise InputError(
                     f"The features of the {name} are not those that {self.path} was saved with."
                 )
-        if setup.pool.names is None and self.columns is not None:
-            setup.pool.names = tuple(self.columns)
+        if setup.pool.names is None and self.document["columns"] is not None:
+            setup.pool.names = tuple(self.document["columns"])
 
 
 def write_learner(
@@ -69,7 +68,7 @@ def write_learner(
 ) -> None:
     """Write a learner; a file that is there already is replaced only by a whole one."""
     pool, target = setup.pool, setup.target
-    encoding, directions = stored(pool.encoding)
+    encoding, learnt = stored(pool.encoding)
     own = getattr(setup.model, "ensemble", setup.model)  # an ensemble comes wrapped
     document = {
         "format": _FORMAT,
@@ -95,9 +94,9 @@ def write_learner(
     try:
         with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr("learner.json", text)
-            if directions is not None:
-                with archive.open("encoding.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, directions, allow_pickle=False)
+            for name, array in learnt.items():
+                with archive.open(f"encoding/{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
             if include_features:
                 _write_table(archive, "X_pool.npy", pool)
                 if target is not None:
@@ -112,13 +111,10 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     """Read a learner back; features left out and a model of one's own are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
-            document = json.loads(archive.read(_member(archive, "learner.json", path)))
-            _check_format(document, path)
-            directions = _array(archive, "encoding", path)
-            if X_pool is None:
-                X_pool = _array(archive, "X_pool", path)
-            if X_target is None:
-                X_target = _array(archive, "X_target", path)
+            document, arrays = _document(archive, path), _arrays(archive)
+        X_pool = arrays.get("X_pool.npy") if X_pool is None else X_pool
+        X_target = arrays.get("X_target.npy") if X_target is None else X_target
+        learnt = {Path(name).stem: array for name, array in arrays.items() if "/" in name}
         ids = None if document["ids"] is None else [_name(name) for name in document["ids"]]
         arguments = {
             "X_pool": X_pool,
@@ -127,13 +123,13 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
             "random_state": document["seed"],
             "ids": ids,
             "model": model,
-            "features": restored(document["encoding"], directions),
+            "features": restored(document["encoding"], learnt),
             "find": document["find"],
             "audit": document["audit"] if ids is None else [ids[p] for p in document["audit"]],
             **document["settings"],
         }
         events = [Event(*event) for event in document["events"]]
-        saved = Saved(path, arguments, events, document["digests"], document["columns"])
+        saved = Saved(path, arguments, events, document)
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except InputError:
@@ -141,7 +137,7 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     except Exception as error:  # a flipped byte can surface anywhere in the readers
         raise InputError(f"{path} is damaged or is not a saved learner ({error}).") from None
     for name, table in (("pool", X_pool), ("target", X_target)):
-        if table is None and saved.digests[name] is not None:
+        if table is None and document["digests"][name] is not None:
             raise InputError(f"{path} was saved without features; pass X_{name}=... to load it.")
     if document["own_model"] is not None and model is None:
         raise InputError(
@@ -151,7 +147,24 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     return saved
 
 
-def _check_format(document: Any, path: Path) -> None:
+def _arrays(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
+    arrays = {}
+    for name in archive.namelist():
+        if name.endswith(".npy"):
+            with archive.open(name) as file:
+                arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+    return arrays
+
+
+def _document(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
+    """The JSON of a file that is a saved learner, and takes no more memory than its own size."""
+    infos = archive.infolist()
+    compressed = any(info.compress_type != zipfile.ZIP_STORED for info in infos)
+    if compressed or sum(info.file_size for info in infos) > path.stat().st_size:
+        raise InputError(
+            f"{path} is compressed, as no saved learner is; it was changed, or made to harm."
+        )
+    document = json.loads(archive.read("learner.json"))
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise InputError(f"{path} is not a saved learner.")
     if document["version"] != _VERSION:
@@ -159,24 +172,7 @@ def _check_format(document: Any, path: Path) -> None:
             f"{path} was written by another version of parbals (format {document['version']}); "
             "upgrade."
         )
-
-
-def _array(archive: zipfile.ZipFile, name: str, path: Path) -> np.ndarray | None:
-    """An array of the file; None where it has none of that name."""
-    if f"{name}.npy" not in archive.namelist():
-        return None
-    with archive.open(_member(archive, f"{name}.npy", path)) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def _member(archive: zipfile.ZipFile, name: str, path: Path) -> zipfile.ZipInfo:
-    info = archive.getinfo(name)
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size > path.stat().st_size:
-        raise InputError(
-            f"{path} holds {name} compressed, as no saved learner does; it was changed, or made to "
-            "harm."
-        )
-    return info
+    return document
 
 
 def _name(value: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from parbals.arrays import block_rows, drawn_positions, release_pages
 from parbals.errors import InputError, ShapeError
 from parbals.features.frames import Encoding, is_frame
-from parbals.features.pca import principal
+from parbals.features.pca import is_sparse, principal
 from parbals.randomness import derive_generator
 from parbals.strategies.distributed import DistributedRows, is_distributed
 from parbals.validate import check_column_names, check_features, column_names
@@ -24,7 +24,6 @@ __all__ = ["FeatureTable", "LazyRows", "Preparation"]
 
 _BLOCK_ENTRIES = 1 << 22
 _GATHERED_AT_ONCE = 512
-_NOT_NUMBERS = ("object", "str", "categor", "enum", "date", "time", "utf8")
 _FITTED_ON = 20_000
 """Pool rows, drawn at random, that means, deviations and directions are estimated from."""
 
@@ -57,11 +56,11 @@ class FeatureTable:
                 "column."
             )
         self.n_rows, self.n_columns = int(shape[0]), int(shape[1])
-        if like is not None and self.n_columns != like.n_columns:
-            raise ShapeError(
-                f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}."
-            )
         if like is not None:
+            if self.n_columns != like.n_columns:
+                raise ShapeError(
+                    f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}."
+                )
             check_column_names(self.names, like.names, name, "the pool")
         if checked:
             return
@@ -81,9 +80,13 @@ class FeatureTable:
         """Whether the rows live in a Dask cluster."""
         return isinstance(self._source, DistributedRows)
 
-    def rows(self, positions: np.ndarray) -> np.ndarray:
+    def rows(self, rows: np.ndarray | slice) -> np.ndarray:
         """The given rows (n, D), float32 or float64, in the given order."""
-        return self._dense(positions)
+        mapped = isinstance(self._source, np.memmap) and isinstance(rows, np.ndarray)
+        many = mapped and len(rows) > _GATHERED_AT_ONCE
+        part = _gathered(self._source, rows) if many else self._source[rows]
+        part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+        return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
 
     def rows_in_place(
         self, positions: np.ndarray, prepare: "Preparation"
@@ -97,7 +100,7 @@ class FeatureTable:
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows, ``size`` at a time."""
         for rows in block_rows(self.n_rows, size):
-            yield rows, self._dense(rows)
+            yield rows, self.rows(rows)
             release_pages(self._source)
 
     def sample(
@@ -105,16 +108,7 @@ class FeatureTable:
     ) -> np.ndarray:
         """At most ``size`` different rows, in the order they stand in; none at ``leave_out``."""
         places = drawn_positions(generator, self.n_rows, size, leave_out)
-        return (
-            self._dense(slice(0, self.n_rows)) if len(places) == self.n_rows else self.rows(places)
-        )
-
-    def _dense(self, rows: Any) -> np.ndarray:
-        mapped = isinstance(self._source, np.memmap) and isinstance(rows, np.ndarray)
-        many = mapped and len(rows) > _GATHERED_AT_ONCE
-        part = _gathered(self._source, rows) if many else self._source[rows]
-        part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
-        return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+        return self.rows(slice(None) if len(places) == self.n_rows else places)
 
 
 class LazyRows:
@@ -188,14 +182,13 @@ def _readable(X: Any, name: str) -> Any:
         return _numeric(X, name)
     if is_distributed(X):
         return DistributedRows(X, name)
-    if hasattr(X, "tocsr") and hasattr(X, "nnz"):
+    if is_sparse(X):
         return X.tocsr()
     if hasattr(X, "detach") and hasattr(X, "cpu"):
         return _numeric(X.detach().cpu().numpy(), name)
     if hasattr(X, "column_names") and hasattr(X, "to_pydict"):  # Arrow
         return check_features(np.column_stack([column.to_numpy() for column in X.columns]), name)
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        _refuse_text_columns(X, name)
         return _numeric(X.to_numpy(), name)
     return check_features(X, name)
 
@@ -214,15 +207,6 @@ def _mapped(path: Path, name: str) -> np.ndarray:
 def _numeric(array: np.ndarray, name: str) -> np.ndarray:
     # Objects may hold numbers; what does not is named by the check.
     return array if array.dtype.kind in "fiub" else check_features(array, name)
-
-
-def _refuse_text_columns(frame: Any, name: str) -> None:
-    for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if any(word in str(dtype).lower() for word in _NOT_NUMBERS):
-            raise InputError(
-                f"{name} column {column!r} holds {dtype}, not numbers; pass features='auto' to "
-                "read a table, or leave it out."
-            )
 
 
 def _check_pca(pca: Any, pool: FeatureTable) -> None:

@@ -26,12 +26,12 @@ from parbals.posterior.estimator import LogisticModel
 
 __all__ = ["EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
 
-_BOOSTED = {
+_NO_SAMPLES = {
     *("AdaBoostClassifier", "GradientBoostingClassifier", "HistGradientBoostingClassifier"),
     *("CatBoostClassifier", "LGBMClassifier", "XGBClassifier"),
+    *("OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier"),
 }
-_ONE_AGAINST_OTHERS = {"OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier"}
-_INSTEAD = "use a random forest, extra trees, bagging or soft voting"
+"""Their members are added up, or know some of the classes only."""
 
 
 @runtime_checkable
@@ -140,12 +140,11 @@ def _refuse_without_samples(model: Any) -> None:
     """Ensembles whose members are not samples of the whole."""
     name = type(model).__name__
     kinds = {kind.__name__ for kind in type(model).__mro__}
-    if kinds & _BOOSTED:
+    if kinds & _NO_SAMPLES:
         raise InputError(
-            f"{name} adds up its members, so they are not samples of the model; {_INSTEAD}."
+            f"The members of {name} are no samples of the whole model; use a random forest, extra "
+            "trees, bagging or soft voting."
         )
-    if kinds & _ONE_AGAINST_OTHERS:
-        raise InputError(f"The members of {name} each know some of the classes only; {_INSTEAD}.")
     if getattr(model, "voting", None) == "hard":
         raise InputError(f'{name} votes without probabilities; pass voting="soft".')
     named = getattr(model, "estimators", None)

@@ -1,13 +1,12 @@
 """Pictures of a learner: where it stands as a matplotlib figure, and as HTML for a notebook.
 
 The HTML has no scripts and nothing from elsewhere. Whatever came from the user (names, labels) is
-escaped. Nothing is computed but what is seen: a model where the last batch needs one, and no
-report.
+escaped. No model is fitted for it, and no report made.
 """
 
 import base64
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -20,15 +19,13 @@ from parbals.files import need
 from parbals.learner.numbers.report import Report
 from parbals.learner.state import State
 from parbals.randomness import derive_generator
-from parbals.strategies.table import STRATEGIES
 from parbals.types import Batch
-from parbals.wording import why_words
 
 __all__ = ["Seen", "as_figure", "as_html"]
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#767676")
 """Okabe and Ito's, which the colour-blind can tell apart; further classes begin again."""
-_POINTS, _ITEMS = 600, 10  # of the map, and of the last batch, that are drawn
+_POINTS = 600
 _LONGEST = 60
 
 
@@ -65,28 +62,6 @@ class Seen:
         places[:, : len(axes)] = (setup.pool_rows(positions).astype(np.float64) - mean) @ axes.T
         classes = [self.state.labels.get(p, -1) for p in positions.tolist()]
         return places, np.array(classes, np.int64), np.isin(positions, out)
-
-    def last_items(self, batch: Batch) -> Iterator[tuple[Any, Any, str]]:
-        """Names, labels ("" without one) and reasons of the last batch's first ten items."""
-        state, setup, shown = self.state, self.state.setup, batch.indices[:_ITEMS]
-        probs, audit = None, set(setup.audit.tolist())
-        if state.can_fit and len(state.training[0]):
-            probs = setup.predicted(state.fitted(), shown)
-        for place, position in enumerate(shown.tolist()):
-            number = state.labels.get(position)
-            if position in audit:
-                reason = "Drawn at random, to measure the error."
-            elif probs is None:
-                entry = STRATEGIES.get(batch.strategy)
-                about = "chosen by its score" if entry is None else entry.about
-                reason = f"{about[0].upper()}{about[1:]}."
-            elif number is not None:  # what the model thinks of it now is not why it was chosen
-                reason = "The model has learnt from it since."
-            else:
-                names = map(str, setup.classes)
-                reason = why_words(dict(zip(names, probs[place].tolist(), strict=True)))
-            name = position if self.ids is None else self.ids[position]
-            yield name, "" if number is None else setup.classes[number], reason
 
 
 def as_figure(seen: Seen) -> Any:
@@ -129,10 +104,11 @@ def as_html(seen: Seen) -> str:
     advice = "report() says how good the model is, and draws it here."
     if seen.reports:
         advice = seen.reports[-1].advice
+    batch = "" if seen.batch is None else seen.batch.explain(seen.ids)
     return (
         '<div style="font-size:13px;line-height:1.45;max-width:700px">'
         f"<div><b>{seen.title}</b>: {balance}</div><div>{_text(advice, 1_000)}</div>"
-        f"{_picture(seen)}{_last(seen)}</div>"
+        f"{_picture(seen)}<pre>{_text(batch, 2_000)}</pre></div>"
     )
 
 
@@ -145,19 +121,6 @@ def _picture(seen: Seen) -> str:
     figure.savefig(file, format="png", dpi=78)
     data = base64.b64encode(file.getvalue()).decode()
     return f'<img alt="Errors after each report; the pool" src="data:image/png;base64,{data}"/>'
-
-
-def _last(seen: Seen) -> str:
-    if seen.batch is None:
-        return ""
-    cell = 'style="text-align:left;padding:1px 14px 1px 0"'
-    rows = "".join(
-        f"<tr><td {cell}>{_text(name)}</td><td {cell}>{_text(label)}</td>"
-        f"<td {cell}>{_text(reason, 200)}</td></tr>"
-        for name, label, reason in seen.last_items(seen.batch)
-    )
-    more = f" (the first {_ITEMS})" if len(seen.batch) > _ITEMS else ""
-    return f"<div><b>Last batch</b>: {len(seen.batch)} items{more}</div><table>{rows}</table>"
 
 
 def _text(value: Any, longest: int = _LONGEST) -> str:
