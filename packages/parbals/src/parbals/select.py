@@ -94,14 +94,9 @@ def select_batch(
             where they stay the same (in closed form: once, before the batch). Many strategies get
             by without most of these scores, so watching takes longer than choosing.
     """
-    pool_probs, target_probs, labelled_probs = (
-        _in_order(probs, axes, name)
-        for name, probs in (
-            ("pool_probs", pool_probs),
-            ("target_probs", target_probs),
-            ("labelled_probs", labelled_probs),
-        )
-    )
+    pool_probs = _in_order(pool_probs, axes, "pool_probs")
+    target_probs = _in_order(target_probs, axes, "target_probs")
+    labelled_probs = _in_order(labelled_probs, axes, "labelled_probs")
     pool, weights = check_samples(pool_probs, sample_weights)
     terms = check_terms(
         strategy,
@@ -130,16 +125,18 @@ def select_batch(
             f"pool_features has {len(features)} rows and pool_probs has {len(pool)}; both are the "
             "pool."
         )
-    known = _labelled(pool, features, weights, labelled_features, labelled_probs, labels)
+    labelled = _labelled(
+        pool, features, weights, labelled_features, labelled_probs, labels, validation
+    )
     batch = solve(
         terms,
         weights,
         pool_probs=pool,
         target_probs=target,
         pool_features=features,
-        labelled=replace(known, validation=_validation(validation, known.labels)),
+        labelled=labelled,
     )
-    return replace(batch, notes=(*notes, *batch.notes)) if notes else batch
+    return replace(batch, notes=(*notes, *batch.notes))
 
 
 def select_batch_from_model(
@@ -191,7 +188,6 @@ def select_batch_from_model(
         model, {"X_pool": X_pool, "X_target": X_target, "X_labelled": X_labelled}
     )
     ours = isinstance(model, LogisticModel)
-    known = model.labelled_rows if ours else None
     X_pool = _pool(X_pool, model.n_features_in_ if ours else None)
     terms = check_terms(
         strategy,
@@ -218,19 +214,14 @@ def select_batch_from_model(
             labels = check_labels(
                 y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled"
             )
-    elif known is not None and len(known[0]):
-        X_labelled, labels = known
-    positions = _validation(validation, labels)
+    elif ours and len(model.labelled_rows[0]):
+        X_labelled, labels = model.labelled_rows
+    labelled = Labelled(labels, X_labelled, validation=_validation(validation, labels))
     with warnings.catch_warnings():
         if names is not None:  # they have been compared; scikit-learn cannot know that
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return choose_batch(
-            terms,
-            model if ours else CheckedModel(model),
-            X_pool,
-            X_target,
-            Labelled(labels, X_labelled, validation=positions),
-        )
+        checked = model if ours else CheckedModel(model)
+        return choose_batch(terms, checked, X_pool, X_target, labelled)
 
 
 def _in_order(probs: Any, axes: str, name: str) -> Any:
@@ -289,9 +280,9 @@ def _labelled(
     features: Any,
     probs: Any,
     labels: Any,
+    validation: Any,
 ) -> Labelled:
     """The labelled points, as far as they were given; every part must have the same length."""
-    lengths: dict[str, int] = {}
     mean = numbers = None
     if features is not None:
         features = _matrix(features, "labelled_features")
@@ -300,19 +291,20 @@ def _labelled(
                 f"labelled_features has {features.shape[1]} columns and pool_features has "
                 f"{pool_features.shape[1]}; both are the same features."
             )
-        lengths["labelled_features"] = len(features)
     if probs is not None:
         samples = check_probs(probs, "labelled_probs")
         check_same_samples(pool, samples, "labelled_probs")
         mean = mean_prediction(samples, weights)
-        lengths["labelled_probs"] = len(mean)
-    if len(set(lengths.values())) > 1:
-        rows = " and ".join(f"{name} has {n} rows" for name, n in lengths.items())
-        raise ShapeError(f"{rows}; both describe the labelled points.")
+        if features is not None and len(features) != len(mean):
+            raise ShapeError(
+                f"labelled_features has {len(features)} rows and labelled_probs has {len(mean)}; "
+                "both describe the labelled points."
+            )
     if labels is not None:
-        n_labels = next(iter(lengths.values()), np.size(labels))
-        numbers = check_labels(labels, np.arange(pool.shape[2]), n_labels, "labels")
-    return Labelled(numbers, features, mean)
+        given = [part for part in (features, mean) if part is not None]
+        n_rows = len(given[0]) if given else np.size(labels)
+        numbers = check_labels(labels, np.arange(pool.shape[2]), n_rows, "labels")
+    return Labelled(numbers, features, mean, _validation(validation, numbers))
 
 
 def _validation(validation: Any, labels: np.ndarray | None) -> np.ndarray | None:

@@ -97,11 +97,9 @@ def _extremes(array: np.ndarray) -> tuple[float, float, float]:
     return low.min(), high.max(), least.min()
 
 
-def check_samples(
-    probs: Any, weights: Any, name: str = "pool_probs"
-) -> tuple[np.ndarray, np.ndarray]:
-    """Predictive samples (N, K, C) and their normalised weights (K,)."""
-    array = check_probs(probs, name)
+def check_samples(probs: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Predictive samples (N, K, C) of the pool and their normalised weights (K,)."""
+    array = check_probs(probs, "pool_probs")
     return array, check_weights(weights, array.shape[1])
 
 
@@ -124,22 +122,22 @@ def check_same_samples(pool: np.ndarray, target: np.ndarray, name: str = "target
         )
 
 
-def check_weights(weights: Any, n_samples: int, name: str = "sample_weights") -> np.ndarray:
+def check_weights(weights: Any, n_samples: int) -> np.ndarray:
     """Normalised weights (K,) of the posterior samples; ``None`` means equal weights."""
     if weights is None:
         return np.full(n_samples, 1.0 / n_samples)
-    array = _real_array(weights, name).astype(np.float64)
+    array = _real_array(weights, "sample_weights").astype(np.float64)
     if array.shape != (n_samples,):
         raise ShapeError(
-            f"{name} has shape {array.shape}; one weight for each of the {n_samples} samples is "
-            "needed."
+            f"sample_weights has shape {array.shape}; one weight for each of the {n_samples} "
+            "samples is needed."
         )
-    bad = ~(np.isfinite(array) & (array >= 0))
-    if bad.any():
-        k = int(np.flatnonzero(bad)[0])
-        raise InputError(f"{name}[{k}] is {array[k]}; weights must be finite and not negative.")
+    for k in np.flatnonzero(~(np.isfinite(array) & (array >= 0))):
+        raise InputError(
+            f"sample_weights[{k}] is {array[k]}; weights must be finite and not negative."
+        )
     if not array.sum() > 0:
-        raise InputError(f"{name} are all zero; at least one sample must have a positive weight.")
+        raise InputError("sample_weights are all zero; at least one must be positive.")
     return array / array.sum()
 
 

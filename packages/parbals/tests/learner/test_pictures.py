@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import parbals
 import pytest
+from parbals.learner.pictures import map_of
 
 GENERATOR = np.random.default_rng(8)
 X = GENERATOR.standard_normal((300, 4))
@@ -124,9 +125,9 @@ def test_dollars_in_a_class_are_no_formula():
 
 
 def test_the_map_keeps_still_while_labels_come(active):
-    places = active._seen().map()[0]
+    places = map_of(active.state, active.last_batch)[0]
     again = parbals.ActiveLearner(X, CLASSES, random_state=3)
-    np.testing.assert_allclose(again._seen().map()[0], places)
+    np.testing.assert_allclose(map_of(again.state, None)[0], places)
 
 
 @pytest.mark.parametrize("classes", [["a", "b"], [0, 1], [False, True], ["a", 1]])

@@ -17,7 +17,15 @@ from parbals.validate import check_choice
 if TYPE_CHECKING:
     from parbals.features.text import TextMix
 
-__all__ = ["Encoding", "FrameEncoding", "is_frame", "learn_encoding", "restored", "stored"]
+__all__ = [
+    "Encoding",
+    "FrameEncoding",
+    "frame_columns",
+    "is_frame",
+    "learn_encoding",
+    "restored",
+    "stored",
+]
 
 _LEARN_FROM = 20_000
 _LENGTH = 3.0
@@ -90,7 +98,7 @@ class FrameEncoding:
                 f"{name} is not a data frame, but the pool is one with columns other than numbers; "
                 "pass a frame with the same columns."
             )
-        columns = _columns(X, name)
+        columns = frame_columns(X, name)
         if self.mix is None:
             assert self.table is not None
             return self.table.transform(columns, name)
@@ -146,7 +154,7 @@ def learn_encoding(X: Any, name: str, features: str, seed: int) -> Encoding | No
         return SparseReduction.fit(X, name, seed) if X.shape[1] > WIDE else None
     if not is_frame(X):
         return None
-    columns = _columns(X, name)
+    columns = frame_columns(X, name)
     if all(isinstance(cells, np.ndarray) and _is_plain(cells) for cells in columns.values()):
         return None
     n_rows = len(next(iter(columns.values())))
@@ -179,7 +187,8 @@ def _is_plain(cells: np.ndarray) -> bool:
     return cells.dtype.kind == "f" and not np.isnan(cells).any()
 
 
-def _columns(X: Any, name: str) -> dict[str, Any]:
+def frame_columns(X: Any, name: str) -> dict[str, Any]:
+    """The columns of a frame: arrays where they hold numbers or moments, else lists of objects."""
     names = [str(column) for column in getattr(X, "column_names", X.columns)]
     if len(set(names)) < len(names):
         twice = next(column for column in names if names.count(column) > 1)
@@ -194,7 +203,6 @@ def _columns(X: Any, name: str) -> dict[str, Any]:
 
 
 def _cells(column: Any) -> Any:
-    """One column: an array where it holds numbers or moments, else a list of objects."""
     array = column.to_numpy()
     if array.dtype.kind in "biufM":
         return array

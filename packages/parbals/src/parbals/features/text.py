@@ -96,14 +96,13 @@ class TextMix:
     mean square length of its rows of the pool is its weight, so that of all three it is 1.
     """
 
-    def __init__(self, n_directions: int = 64, *, meaning: bool = True, seed: int = 0) -> None:
-        self._n_directions, self._meaning, self._seed = n_directions, meaning, seed
+    def __init__(self, n_directions: int = 64, *, meaning: bool = True) -> None:
+        self._n_directions, self._meaning = n_directions, meaning
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn words, directions and scales; a ValueError where no text has a word."""
         self._tfidf = Tfidf(
             self._n_directions,
-            seed=self._seed,
             **CANONICAL,
             min_df=1 if len(texts) < _RARE_WORDS_COUNT_BELOW else 2,
             max_features=_MOST_WORDS,

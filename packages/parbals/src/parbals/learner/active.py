@@ -15,7 +15,7 @@ from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.numbers.audit import draw_audit
 from parbals.learner.numbers.metric import check_metric, decided
 from parbals.learner.numbers.report import Report
-from parbals.learner.pictures import Seen, as_figure, as_html
+from parbals.learner.pictures import as_figure, as_html
 from parbals.learner.reporting import make_report
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.plugins import extension
@@ -334,15 +334,12 @@ class ActiveLearner:
         self.reports.append(report)
         return report
 
-    def _seen(self) -> Seen:
-        return Seen(self.state, self.ids, self.last_batch, self.reports)
-
     def _repr_html_(self) -> str:
-        return as_html(self._seen())
+        return as_html(self.state, self.last_batch, self.reports, self.ids)
 
     def plot(self) -> Any:
         """A matplotlib figure: expected error after each report, and the pool with its labels."""
-        return as_figure(self._seen())
+        return as_figure(self.state, self.last_batch, self.reports)
 
     def serve(
         self,

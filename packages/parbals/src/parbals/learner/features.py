@@ -14,7 +14,7 @@ import numpy as np
 
 from parbals.arrays import block_rows, drawn_positions, release_pages
 from parbals.errors import InputError, ShapeError
-from parbals.features.frames import Encoding, is_frame
+from parbals.features.frames import Encoding, frame_columns, is_frame
 from parbals.features.pca import is_sparse, principal
 from parbals.randomness import derive_generator
 from parbals.strategies.distributed import DistributedRows, is_distributed
@@ -186,10 +186,8 @@ def _readable(X: Any, name: str) -> Any:
         return X.tocsr()
     if hasattr(X, "detach") and hasattr(X, "cpu"):
         return _numeric(X.detach().cpu().numpy(), name)
-    if hasattr(X, "column_names") and hasattr(X, "to_pydict"):  # Arrow
-        return check_features(np.column_stack([column.to_numpy() for column in X.columns]), name)
-    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        return _numeric(X.to_numpy(), name)
+    if is_frame(X):
+        return _numeric(np.column_stack(list(frame_columns(X, name).values())), name)
     return check_features(X, name)
 
 

@@ -7,7 +7,6 @@ escaped. No model is fitted for it, and no report made.
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -21,56 +20,23 @@ from parbals.learner.state import State
 from parbals.randomness import derive_generator
 from parbals.types import Batch
 
-__all__ = ["Seen", "as_figure", "as_html"]
+__all__ = ["as_figure", "as_html", "map_of"]
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#767676")
 """Okabe and Ito's, which the colour-blind can tell apart; further classes begin again."""
 _POINTS = 600
-_LONGEST = 60
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What pictures are drawn of: ``batch`` is the last one, ``reports`` all that were made."""
+def as_figure(state: State, batch: Batch | None, reports: Sequence[Report]) -> Any:
+    """A matplotlib figure: errors after each report, and the pool with its labels.
 
-    state: State
-    ids: Sequence[Any] | None
-    batch: Batch | None
-    reports: Sequence[Report]
-
-    @property
-    def title(self) -> str:
-        state = self.state
-        return f"{len(state.labels):,} of {state.n_items:,} labelled, {len(state.pending):,} out"
-
-    def map(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Items along the two directions in which they differ most.
-
-        Places (n, 2), class numbers (n,), -1 without a label, and whether an item is in the last
-        batch (n,). The background and the axes are those of 600 items drawn by the seed: the
-        picture keeps still. All that are labelled or in the last batch are there as well.
-        """
-        setup, n_items = self.state.setup, self.state.n_items
-        out = np.zeros(0, np.int64) if self.batch is None else self.batch.indices
-        if setup.pool.is_distributed:
-            return np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0, bool)
-        generator = derive_generator(setup.seed, "map")
-        some = np.sort(generator.choice(n_items, min(n_items, _POINTS), replace=False))
-        mean, axes, _ = principal(setup.pool_rows(some), 2)
-        positions = np.union1d(some, np.concatenate([self.state.labelled, out]).astype(np.int64))
-        places = np.zeros((len(positions), 2))
-        places[:, : len(axes)] = (setup.pool_rows(positions).astype(np.float64) - mean) @ axes.T
-        classes = [self.state.labels.get(p, -1) for p in positions.tolist()]
-        return places, np.array(classes, np.int64), np.isin(positions, out)
-
-
-def as_figure(seen: Seen) -> Any:
-    """A matplotlib figure: errors after each report, and the pool with its labels."""
+    ``batch`` is the last one, ``reports`` all that were made.
+    """
     figures = need("matplotlib.figure", "Plotting", "parbals[plot]")
     figure = figures.Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    expected = [(r.n_labelled, r.expected_error) for r in seen.reports if r.expected_error.known]
-    measured = [(r.n_labelled, r.measured_error) for r in seen.reports if r.measured_error]
+    expected = [(r.n_labelled, r.expected_error) for r in reports if r.expected_error.known]
+    measured = [(r.n_labelled, r.measured_error) for r in reports if r.measured_error]
     for points, colour, name in (
         (expected, _COLOURS[0], "expected"),
         (measured, _COLOURS[3], "measured"),
@@ -83,12 +49,12 @@ def as_figure(seen: Seen) -> Any:
         left.fill_between(labels, lows, highs, color=colour, alpha=0.15, linewidth=0)
         if len(points) == 1:  # a band has no width yet
             left.vlines(labels, lows, highs, color=colour, alpha=0.4)
-    left.set(xlabel="labels", ylabel="error", title=seen.title, xlim=(0, None), ylim=(0, None))
+    left.set(xlabel="labels", ylabel="error", title=_title(state), xlim=(0, None), ylim=(0, None))
     if left.lines:
         left.legend(frameon=False)
-    places, classes, is_out = seen.map()
+    places, classes, is_out = map_of(state, batch)
     right.scatter(*places[classes < 0].T, s=5, color="#9a9a9a", alpha=0.5)
-    for number, label in enumerate(seen.state.setup.classes):
+    for number, label in enumerate(state.setup.classes):
         shown = str(label).replace("$", r"\$")  # formulas stand between dollars
         here = places[classes == number]
         right.scatter(*here.T, s=18, color=_COLOURS[number % len(_COLOURS)], label=shown)
@@ -98,32 +64,48 @@ def as_figure(seen: Seen) -> Any:
     return figure
 
 
-def as_html(seen: Seen) -> str:
+def map_of(state: State, batch: Batch | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Items along the two directions in which they differ most.
+
+    Places (n, 2), class numbers (n,), -1 without a label, and whether an item is in the batch (n,).
+    The background and the axes are those of 600 items drawn by the seed: the picture keeps still.
+    All that are labelled or in the batch are there as well.
+    """
+    setup, n_items = state.setup, state.n_items
+    if setup.pool.is_distributed:
+        return np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0, bool)
+    out = np.zeros(0, np.int64) if batch is None else batch.indices
+    generator = derive_generator(setup.seed, "map")
+    some = np.sort(generator.choice(n_items, min(n_items, _POINTS), replace=False))
+    mean, axes, _ = principal(setup.pool_rows(some), 2)
+    positions = np.union1d(some, np.concatenate([state.labelled, out]).astype(np.int64))
+    places = np.zeros((len(positions), 2))
+    places[:, : len(axes)] = (setup.pool_rows(positions).astype(np.float64) - mean) @ axes.T
+    classes = [state.labels.get(p, -1) for p in positions.tolist()]
+    return places, np.array(classes, np.int64), np.isin(positions, out)
+
+
+def as_html(
+    state: State, batch: Batch | None, reports: Sequence[Report], ids: Sequence[Any] | None
+) -> str:
     """The state, the figure where matplotlib is installed, and the last batch."""
-    balance = ", ".join(f"{_text(c)} {n:,}" for c, n in seen.state.class_balance().items())
+    try:
+        file = io.BytesIO()
+        as_figure(state, batch, reports).savefig(file, format="png", dpi=78)
+        data = base64.b64encode(file.getvalue()).decode()
+        picture = f'<img alt="errors; the pool" src="data:image/png;base64,{data}"/>'
+    except MissingDependencyError as error:
+        picture = f"<div>{escape(str(error))}</div>"
+    balance = ", ".join(f"{label} {n:,}" for label, n in state.class_balance().items())
     advice = "report() says how good the model is, and draws it here."
-    if seen.reports:
-        advice = seen.reports[-1].advice
-    batch = "" if seen.batch is None else seen.batch.explain(seen.ids)
+    if reports:
+        advice = reports[-1].advice
+    last = "" if batch is None else batch.explain(ids)
     return (
-        '<div style="font-size:13px;line-height:1.45;max-width:700px">'
-        f"<div><b>{seen.title}</b>: {balance}</div><div>{_text(advice, 1_000)}</div>"
-        f"{_picture(seen)}<pre>{_text(batch, 2_000)}</pre></div>"
+        f"<div><b>{_title(state)}</b>: {escape(balance)}<div>{escape(advice)}</div>{picture}"
+        f"<pre>{escape(last)}</pre></div>"
     )
 
 
-def _picture(seen: Seen) -> str:
-    try:
-        figure = as_figure(seen)
-    except MissingDependencyError as error:
-        return f"<div>{_text(error, 200)}</div>"
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=78)
-    data = base64.b64encode(file.getvalue()).decode()
-    return f'<img alt="Errors after each report; the pool" src="data:image/png;base64,{data}"/>'
-
-
-def _text(value: Any, longest: int = _LONGEST) -> str:
-    """A user's words, safe in HTML and not too long."""
-    text = str(value)
-    return escape(text if len(text) <= longest else f"{text[: longest - 1]}…")
+def _title(state: State) -> str:
+    return f"{len(state.labels):,} of {state.n_items:,} labelled, {len(state.pending):,} out"
