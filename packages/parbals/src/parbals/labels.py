@@ -38,7 +38,9 @@ def label_array(y: Any, name: str = "y") -> np.ndarray:
         ) from None
     if given.size == len(given):  # also a column (n, 1)
         _refuse_missing(given.ravel(), name)
-        kinds = {_kind(label): label for label in given.ravel()}
+        kinds: dict[Any, Any] = {}
+        for label in given.ravel():
+            kinds.setdefault(_kind(label), label)
         if len(kinds) > 1:  # NumPy would silently make strings of all of them
             one, other, *_ = kinds.values()
             raise LabelError(

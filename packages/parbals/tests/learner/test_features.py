@@ -101,7 +101,7 @@ def test_texts_in_a_frame_are_shown_where_only_numbers_are_wanted():
 def test_a_memory_map_is_not_read_into_memory_as_a_whole(tmp_path):
     np.save(tmp_path / "X.npy", X)
     table = FeatureTable(tmp_path / "X.npy")
-    assert isinstance(table._source, np.memmap)
+    assert isinstance(table.source, np.memmap)
 
 
 def test_rows_from_all_over_a_mapped_file_come_in_order(tmp_path):

@@ -45,7 +45,7 @@ class _Commands(click.Group):
         if found is not None:
             return found
         home = next((home for home, names in _ELSEWHERE.items() if name in names.split()), None)
-        found = (_brought() if home is None else _brought(name=home)).get(name)
+        found = _brought(home).get(name)
         if found is None and home is not None:
             raise MissingDependencyError(
                 f"`parbals {name}` comes with a package that is not installed: "
@@ -55,9 +55,10 @@ class _Commands(click.Group):
 
 
 @cache
-def _brought(**which: str) -> dict[str, click.Command]:
-    """Commands of other packages, by name."""
-    groups = [entry.load() for entry in entry_points(group="parbals.commands", **which)]
+def _brought(home: str | None = None) -> dict[str, click.Command]:
+    """Commands of other packages, or of one, by name."""
+    entries = entry_points(group="parbals.commands")
+    groups = [entry.load() for entry in entries if home in (None, entry.name)]
     return {command.name or "": command for group in groups for command in group}
 
 

@@ -48,8 +48,8 @@ class FeatureTable:
         if self.encoding is not None and not _is_encoded(X, self.encoding):
             X = self.encoding.transform(X, name)
         self.names = None if self.encoding is not None else column_names(X)
-        self._source = _readable(X, name)
-        shape = self._source.shape
+        self.source = _readable(X, name)
+        shape = self.source.shape
         if len(shape) != 2 or 0 in shape:
             raise ShapeError(
                 f"{name} has shape {tuple(shape)}; pass a matrix of at least one row and one "
@@ -64,8 +64,8 @@ class FeatureTable:
             check_column_names(self.names, like.names, name, "the pool")
         if checked:
             return
-        if isinstance(self._source, DistributedRows):
-            self._source.check()
+        if isinstance(self.source, DistributedRows):
+            self.source.check()
             return
         for rows, part in self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
             check_features(part, name, first_row=rows.start)
@@ -78,30 +78,37 @@ class FeatureTable:
     @property
     def is_distributed(self) -> bool:
         """Whether the rows live in a Dask cluster."""
-        return isinstance(self._source, DistributedRows)
+        return isinstance(self.source, DistributedRows)
 
     def rows(self, rows: np.ndarray | slice) -> np.ndarray:
         """The given rows (n, D), float32 or float64, in the given order."""
-        mapped = isinstance(self._source, np.memmap) and isinstance(rows, np.ndarray)
-        many = mapped and len(rows) > _GATHERED_AT_ONCE
-        part = _gathered(self._source, rows) if many else self._source[rows]
+        if isinstance(self.source, np.memmap) and isinstance(rows, np.ndarray):
+            part = _gathered(self.source, rows)
+        else:
+            part = self.source[rows]
         part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
         return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+
+    @property
+    def whole(self) -> np.ndarray:
+        """All rows (N, D), in memory."""
+        # A data frame's columns lie one after the other, and other layouts round in another order.
+        return np.ascontiguousarray(self.rows(slice(None)))
 
     def rows_in_place(
         self, positions: np.ndarray, prepare: "Preparation"
     ) -> "DistributedRows | LazyRows":
         """The given rows, prepared where they lie, block by block as they are read."""
-        if not isinstance(self._source, DistributedRows):
+        if not isinstance(self.source, DistributedRows):
             return LazyRows(self, positions, prepare)
-        rows = self._source.at(positions)
+        rows = self.source.at(positions)
         return rows if prepare.matrix is None else rows.mapped(prepare, prepare.matrix.shape[1])
 
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows, ``size`` at a time."""
         for rows in block_rows(self.n_rows, size):
             yield rows, self.rows(rows)
-            release_pages(self._source)
+            release_pages(self.source)
 
     def sample(
         self, generator: np.random.Generator, size: int, *, leave_out: np.ndarray | None = None
