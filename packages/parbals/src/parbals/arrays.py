@@ -11,19 +11,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "block_rows",
-    "bucket",
-    "drawn_positions",
-    "effective_sample_size",
-    "exact_products",
-    "mean_prediction",
-    "normalise_log_weights",
-    "pad_rows",
-    "release_pages",
-    "safe_reciprocal",
-    "times_log",
-]
+__all__ = ["block_rows", "bucket", "drawn_positions", "effective_sample_size", "exact_products"]
+__all__ += ["mean_prediction", "normalise_log_weights", "pad_rows", "release_pages"]
+__all__ += ["safe_reciprocal", "times_log"]
 
 
 def bucket(size: int, smallest: int = 16) -> int:

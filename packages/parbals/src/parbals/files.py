@@ -15,15 +15,8 @@ from typing import IO, Any
 
 from parbals.errors import InputError, MissingDependencyError, ParbalsError, first_line
 
-__all__ = [
-    "TEMPORARY_SUFFIX",
-    "cache_folder",
-    "locked",
-    "need",
-    "replacing",
-    "sync_folder",
-    "whole_file",
-]
+__all__ = ["TEMPORARY_SUFFIX", "cache_folder", "locked", "need", "replacing", "sync_folder"]
+__all__ += ["whole_file"]
 
 TEMPORARY_SUFFIX = ".parbals-tmp"
 

@@ -12,22 +12,10 @@ import numpy as np
 
 from parbals.errors import InputError, ShapeError
 
-__all__ = [
-    "check_batch_size",
-    "check_choice",
-    "check_column_names",
-    "check_features",
-    "check_pending",
-    "check_positions",
-    "check_positive",
-    "check_positive_int",
-    "check_prior_scale",
-    "check_probs",
-    "check_same_samples",
-    "check_samples",
-    "check_weights",
-    "column_names",
-]
+__all__ = ["check_batch_size", "check_choice", "check_column_names", "check_features"]
+__all__ += ["check_pending", "check_positions", "check_positive", "check_positive_int"]
+__all__ += ["check_prior_scale", "check_probs", "check_same_samples", "check_samples"]
+__all__ += ["check_weights"]
 
 _SLAB = 256
 """Points whose values are checked at once, so that the sums stay in cache."""
@@ -111,15 +99,12 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
 
 def check_same_samples(pool: np.ndarray, target: np.ndarray, name: str = "target_probs") -> None:
     """Pool and target must come from the same K posterior samples and the same C classes."""
-    if pool.shape[1] != target.shape[1]:
-        raise ShapeError(
-            f"pool_probs has {pool.shape[1]} posterior samples and {name} has {target.shape[1]}; "
-            "both must come from the same samples, in the same order."
-        )
-    if pool.shape[2] != target.shape[2]:
-        raise ShapeError(
-            f"pool_probs has {pool.shape[2]} classes and {name} has {target.shape[2]}."
-        )
+    for axis, what in ((1, "posterior samples"), (2, "classes")):
+        if pool.shape[axis] != target.shape[axis]:
+            raise ShapeError(
+                f"pool_probs has {pool.shape[axis]} {what} and {name} has {target.shape[axis]}; "
+                "both must come from the same samples, in the same order."
+            )
 
 
 def check_weights(weights: Any, n_samples: int) -> np.ndarray:
@@ -215,16 +200,6 @@ def check_features(
             f"{name}[{row}, {column}] is {value:.3g}; standardise features beyond {_LARGEST:g}."
         )
     return array
-
-
-def column_names(X: Any) -> tuple[str, ...] | None:
-    """The column names of a data frame; None for arrays, and where not every name is a string."""
-    columns = getattr(X, "column_names", None)  # Arrow's tables keep their data in .columns
-    columns = getattr(X, "columns", None) if columns is None else columns
-    if columns is None or callable(columns):
-        return None
-    names = tuple(columns)
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def check_column_names(

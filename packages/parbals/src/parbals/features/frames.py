@@ -17,15 +17,8 @@ from parbals.validate import check_choice
 if TYPE_CHECKING:
     from parbals.features.text import TextMix
 
-__all__ = [
-    "Encoding",
-    "FrameEncoding",
-    "frame_columns",
-    "is_frame",
-    "learn_encoding",
-    "restored",
-    "stored",
-]
+__all__ = ["Encoding", "FrameEncoding", "column_names", "frame_columns", "is_frame"]
+__all__ += ["learn_encoding", "restored", "stored"]
 
 _LEARN_FROM = 20_000
 _LENGTH = 3.0
@@ -140,6 +133,12 @@ def is_frame(X: Any) -> bool:
     """Whether X is a data frame of pandas or polars, or a table of Arrow."""
     named = hasattr(X, "column_names") and hasattr(X, "to_pydict")
     return named or (hasattr(X, "columns") and hasattr(X, "to_numpy") and hasattr(X, "dtypes"))
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The column names of a frame; None for arrays, and where not every name is a string."""
+    names = tuple(getattr(X, "column_names", X.columns)) if is_frame(X) else ()
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def learn_encoding(X: Any, name: str, features: str, seed: int) -> Encoding | None:

@@ -134,18 +134,11 @@ def _object_number(cell: Any, reading: str) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _point(text: str) -> float:
+def _number(text: str, pattern: re.Pattern[str], thousands: str, decimal: str) -> float:
     text = text.strip(_AROUND)
-    if not _POINT.fullmatch(text):
+    if not pattern.fullmatch(text):
         raise ValueError(text)
-    return float(text.replace(",", ""))
-
-
-def _comma(text: str) -> float:
-    text = text.strip(_AROUND)
-    if not _COMMA.fullmatch(text):
-        raise ValueError(text)
-    return float(text.replace(".", "").replace(",", "."))
+    return float(text.replace(thousands, "").replace(decimal, "."))
 
 
 def _days(moment: Any) -> float:
@@ -183,8 +176,8 @@ def _clock(text: str) -> float:
 
 
 _PARSERS: dict[str, Callable[[str], float]] = {
-    "point": _point,
-    "comma": _comma,
+    "point": lambda text: _number(text, _POINT, ",", "."),
+    "comma": lambda text: _number(text, _COMMA, ".", ","),
     "date": _iso,
     "day/month": lambda text: _parted(text, 1, 3),
     "month/day": lambda text: _parted(text, 3, 1),

@@ -132,8 +132,9 @@ class TableEncoding:
                     "numbers in columns of their own or as an .npy file."
                 )
             if not is_asked_for and tells_apart(name, cells):
-                is_text = _has_words(cells)
-                why = "is a text: encode it first" if is_text else "only tells the rows apart"
+                why = "only tells the rows apart"
+                if is_text(cells):
+                    why = "is a text: encode it first"
                 notes.append(f"{name!r} is left out: it {why}.")
                 continue
             guess = guesses[name]
@@ -265,10 +266,6 @@ def is_text(cells: _Cells) -> bool:
         return False
     n_words = sum(len(text.split()) for text in texts) / len(texts)
     return n_words >= _WORDS and len(set(texts)) >= _DISTINCT * len(texts)
-
-
-def _has_words(cells: _Cells) -> bool:
-    return any(isinstance(cell, str) and len(cell.split()) > 3 for cell in cells[:100])
 
 
 def _part(days: np.ndarray, part: str) -> np.ndarray:

@@ -14,11 +14,11 @@ import numpy as np
 
 from parbals.arrays import block_rows, drawn_positions, release_pages
 from parbals.errors import InputError, ShapeError
-from parbals.features.frames import Encoding, frame_columns, is_frame
+from parbals.features.frames import Encoding, column_names, frame_columns, is_frame
 from parbals.features.pca import is_sparse, principal
 from parbals.randomness import derive_generator
 from parbals.strategies.distributed import DistributedRows, is_distributed
-from parbals.validate import check_column_names, check_features, column_names
+from parbals.validate import check_column_names, check_features
 
 __all__ = ["FeatureTable", "LazyRows", "Preparation"]
 

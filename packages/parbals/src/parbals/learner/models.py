@@ -82,7 +82,14 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
             f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...)."
         )
     if isinstance(model, LogisticModel):
-        return _with_class_numbers(model, n_classes)
+        if model.classes is not None and len(model.classes) != n_classes:
+            raise InputError(
+                f"The model declares {len(model.classes)} classes, and the learner has "
+                f"{n_classes}; leave classes out of the model."
+            )
+        own: LogisticModel = fresh_copy(model)
+        own.classes = np.arange(n_classes)  # also those that no label has shown
+        return own
     if isinstance(model, SampleModel):
         return model
     _refuse_without_samples(model)
@@ -122,18 +129,6 @@ def fresh_copy(model: Any, *, warn: bool = True) -> Any:
                 stacklevel=3,
             )
         return model
-
-
-def _with_class_numbers(model: LogisticModel, n_classes: int) -> LogisticModel:
-    """Our own model is fitted on class numbers, and must know those that no label has shown."""
-    if model.classes is not None and len(model.classes) != n_classes:
-        raise InputError(
-            f"The model declares {len(model.classes)} classes, and the learner has {n_classes}; "
-            "leave classes out of the model."
-        )
-    own: LogisticModel = fresh_copy(model)
-    own.classes = np.arange(n_classes)
-    return own
 
 
 def _refuse_without_samples(model: Any) -> None:
