@@ -38,14 +38,10 @@ def drawn_positions(
     generator: np.random.Generator, n_rows: int, size: int, leave_out: np.ndarray | None = None
 ) -> np.ndarray:
     """At most ``size`` different rows of ``n_rows``, ascending; none at ``leave_out``."""
-    if leave_out is not None and len(leave_out):
-        is_kept = np.ones(n_rows, bool)
-        is_kept[leave_out] = False
-        kept = np.flatnonzero(is_kept)
-        return np.sort(generator.choice(kept, min(size, len(kept)), replace=False))
-    if size >= n_rows:
-        return np.arange(n_rows)
-    return np.sort(generator.choice(n_rows, size, replace=False))
+    kept = np.arange(n_rows)
+    if leave_out is not None:
+        kept = np.delete(kept, leave_out)
+    return kept if size >= len(kept) else np.sort(generator.choice(kept, size, replace=False))
 
 
 def block_rows(n_rows: int, block: int) -> Iterator[slice]:

@@ -60,11 +60,7 @@ class Saved:
 
 
 def write_learner(
-    path: Path,
-    setup: Setup,
-    ids: list[Any] | None,
-    events: Sequence[Event],
-    include_features: bool,
+    path: Path, setup: Setup, ids: list[Any] | None, events: Sequence[Event], include_features: bool
 ) -> None:
     """Write a learner; a file that is there already is replaced only by a whole one."""
     pool, target = setup.pool, setup.target
