@@ -218,11 +218,11 @@ def check_column_names(
 
 def check_positive(value: Any, name: str) -> float:
     """A finite number greater than zero, and not so large or small that its square overflows."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0.")
-    if not 1.0 / _LARGEST <= float(value) <= _LARGEST:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 1.0 / _LARGEST <= float(value) <= _LARGEST:
         raise InputError(
-            f"{name} is {value!r}; it must lie between {1.0 / _LARGEST:g} and {_LARGEST:g}."
+            f"{name} is {value!r}; it must be a number greater than 0, between {1.0 / _LARGEST:g} "
+            f"and {_LARGEST:g}."
         )
     return float(value)
 
