@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from parbals.errors import InputError
-from parbals.files import whole_file
+from parbals_label.files import whole_file
 
 from parbals_bench.report.headlines import headlines
 from parbals_bench.report.plots import inline_svg, to_png, to_svg

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
-from parbals.files import locked, replacing, sync_folder
+from parbals.files import replacing, sync_folder
 
 from parbals_label.encoders.scratch import reserve
+from parbals_label.files import locked
 
 __all__ = ["RowFile", "alone", "read_sidecar", "sidecar_path"]
 

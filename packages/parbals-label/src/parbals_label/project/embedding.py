@@ -17,13 +17,13 @@ import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.files import cache_folder
 
 from parbals_label.encoders.base import Encoder, Kind, Options, slug
 from parbals_label.encoders.embedding import Progress, embed
 from parbals_label.encoders.row_file import sidecar_path
 from parbals_label.encoders.scratch import ROWS, reduced_rows, scratch, standardised_rows
 from parbals_label.encoders.table import AUTO, default_encoder, load_encoder
+from parbals_label.files import cache_folder
 from parbals_label.project.features import COLUMNS, TABLE, store_features
 from parbals_label.store.store import Store
 
