@@ -74,8 +74,8 @@ def select_batch(
         pending: pool positions already out for labelling: never chosen, and part of the batch from
             the start for strategies that look at the batch as a whole.
         random_state: an integer makes the choice reproducible.
-        pool_features: (N, D) features of the pool, for coreset, badge and glister. Sparse ones of
-            more than 1,024 columns are reduced by truncated SVD, and the batch says so.
+        pool_features: (N, D) features of the pool, for coreset, badge and glister, in any form that
+            :class:`parbals.ActiveLearner` takes; the batch says what was reduced or left out.
         labelled_features: (L, D) features of the labelled points, for coreset and glister.
         labelled_probs: (L, K, C) predictive samples of the labelled points, for galaxy and glister.
         labels: (L,) class numbers 0..C-1 of the labelled points, for galaxy and glister.
