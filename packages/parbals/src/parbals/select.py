@@ -218,7 +218,9 @@ def select_batch_from_model(
         target = FeatureTable(X_target, "X_target", like=pool, checked=is_distributed(X_target))
     if target is pool or target.is_distributed:
         order = derive_generator(terms["seed"], "target").permutation(target.n_rows)
-        targets = check_features(target.rows(np.sort(order[:TARGETS])), "X_target")
+        targets = target.rows(np.sort(order[:TARGETS]))
+        if target is not pool:
+            check_features(targets, "X_target")
     else:
         targets = target.whole
     known = labels = None
