@@ -1,22 +1,12 @@
-"""Files: written whole or not at all, held by one process at a time; missing packages named."""
+"""Files are written whole or not at all; missing packages are named."""
 
-import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from parbals.errors import InputError, MissingDependencyError, ProjectError
-from parbals.files import (
-    TEMPORARY_SUFFIX,
-    cache_folder,
-    locked,
-    need,
-    replacing,
-    sync_folder,
-    whole_file,
-)
+from parbals.errors import MissingDependencyError
+from parbals.files import TEMPORARY_SUFFIX, need, replacing, sync_folder
 
 
 def run(code, *arguments):
@@ -74,97 +64,6 @@ class TestReplacing:
 
     def test_a_folder_can_be_synced(self, tmp_path):
         sync_folder(tmp_path)
-
-
-class TestWholeFile:
-    def test_a_link_stays_a_link(self, tmp_path):
-        (tmp_path / "real").write_bytes(b"old")
-        (tmp_path / "link").symlink_to("real")
-        with whole_file(tmp_path / "link") as file:
-            file.write(b"new")
-        assert (tmp_path / "link").is_symlink()
-        assert (tmp_path / "real").read_bytes() == b"new"
-
-    def test_a_dash_is_standard_output_and_appears_whole(self, capfdbinary):
-        with whole_file("-") as file:
-            file.write(b"one")
-            assert capfdbinary.readouterr().out == b""
-            file.write(b"two")
-        assert capfdbinary.readouterr().out == b"onetwo"
-
-    def test_what_is_not_a_file_is_never_replaced(self, tmp_path):
-        for place in (tmp_path, os.devnull):
-            with pytest.raises(InputError, match="is not a file"), whole_file(place):
-                pass
-        assert not Path(os.devnull).is_file()
-
-    def test_a_full_disk_is_one_sentence_and_changes_nothing(self, tmp_path):
-        path = tmp_path / "a"
-        path.write_bytes(b"old")
-        full = run(
-            "import resource, signal, sys; from parbals.files import whole_file\n"
-            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
-            "try:\n"
-            "    with whole_file(sys.argv[1]) as file: file.write(b'x' * 20_000)\n"
-            "except Exception as error: print(type(error).__name__, error)",
-            path,
-        )
-        assert full.stdout.startswith("InputError")
-        assert "could not be written (File too large)" in full.stdout
-        assert path.read_bytes() == b"old"
-        assert list(tmp_path.iterdir()) == [path]
-
-    def test_a_folder_that_is_not_there_is_one_sentence(self, tmp_path):
-        with pytest.raises(InputError, match="No such file"), whole_file(tmp_path / "no" / "a"):
-            pass
-
-
-class TestLocked:
-    BUSY = ProjectError("in use")
-    HOLD = (
-        "import sys; from pathlib import Path; from parbals.files import locked\n"
-        "with locked(Path(sys.argv[1]), RuntimeError()):\n"
-        "    print('held', flush=True); sys.stdin.read()"
-    )
-
-    def test_one_process_at_a_time_and_free_again_when_it_dies(self, tmp_path):
-        path = tmp_path / "lock"
-        command = [sys.executable, "-c", self.HOLD, str(path)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen(command, **pipes) as other:
-            assert other.stdout.readline() == b"held\n"
-            with pytest.raises(ProjectError, match="in use"), locked(path, self.BUSY):
-                pass
-            other.kill()
-            other.wait()
-            with locked(path, self.BUSY):
-                pass
-        assert path.exists()
-
-    def test_a_second_holder_in_the_same_process_is_refused_too(self, tmp_path):
-        def hold_twice():
-            with locked(tmp_path / "lock", self.BUSY), locked(tmp_path / "lock", self.BUSY):
-                pass
-
-        with pytest.raises(ProjectError, match="in use"):
-            hold_twice()
-        with locked(tmp_path / "lock", self.BUSY):
-            pass
-
-    def test_what_the_system_refuses_is_raised_as_it_is(self, tmp_path):
-        with pytest.raises(FileNotFoundError), locked(tmp_path / "no" / "lock", self.BUSY):
-            pass
-
-
-def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
-    monkeypatch.delenv("PARBALS_CACHE_DIR", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_folder() == Path.home() / ".cache" / "parbals"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "parbals"
-    monkeypatch.setenv("PARBALS_CACHE_DIR", "~/own")
-    assert cache_folder() == Path.home() / "own"
 
 
 class TestNeed:

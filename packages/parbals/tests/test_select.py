@@ -119,7 +119,7 @@ def test_the_whole_pool_can_be_the_batch():
         (
             {"pool_features": np.ones((40, 2)), "labelled_features": np.ones((3, 1))},
             ShapeError,
-            "labelled_features has 1 columns and pool_features has 2",
+            "labelled_features has 1 columns, but the pool has 2",
         ),
     ],
 )
@@ -200,11 +200,11 @@ class TestFromModel:
         ):
             parbals.select_batch_from_model(named, other, None, 3, strategy)
         with pytest.raises(
-            InputError, match="X_target has the column 'c' at position 1, where the model has 'b'"
+            InputError, match="X_target has the column 'c' at position 1, where the pool has 'b'"
         ):
             parbals.select_batch_from_model(named, frame, other, 3, strategy)
         with pytest.raises(
-            InputError, match="X_target has the column 'c' at position 1, where X_pool has 'b'"
+            InputError, match="X_target has the column 'c' at position 1, where the pool has 'b'"
         ):
             parbals.select_batch_from_model(model, frame, other, 3, strategy)
         with pytest.raises(InputError, match="X_labelled has the column 'c'"):

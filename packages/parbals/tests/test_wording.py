@@ -1,7 +1,7 @@
-"""Shares are written in one way, and an item's reason is told without giving the answer away."""
+"""Shares are written in one way."""
 
 import pytest
-from parbals.wording import percent, why_words
+from parbals.wording import percent
 
 
 @pytest.mark.parametrize(
@@ -21,25 +21,3 @@ from parbals.wording import percent, why_words
 )
 def test_a_share_has_one_form(share, words):
     assert percent(share) == words
-
-
-@pytest.mark.parametrize(
-    ("shares", "similar", "sentence"),
-    [
-        ((0.5, 0.4, 0.1), 143, "The model wavers between a and b; about 140 similar items depend"),
-        ((0.1, 0.4, 0.5), None, "The model wavers between b and c."),
-        ((0.35, 0.35, 0.3), 3, "The model wavers between a, b and c."),
-        ((0.95, 0.03, 0.02), 12_345, "The model is fairly sure of this one; about 12,000 similar"),
-        ((0.8, 0.1, 0.1), 8, "The model has a guess but is not sure; about 8 similar items"),
-    ],
-)
-def test_why_this_item(shares, similar, sentence):
-    predicted = dict(zip("abc", shares, strict=True))
-    assert why_words(predicted, similar).startswith(sentence)
-
-
-def test_a_model_that_knows_nothing_names_nothing():
-    even = dict.fromkeys("abcdef", 1 / 6)
-    assert why_words(even) == "The model has no idea yet what this is."
-    assert why_words(None) == "The model does not know this item yet."
-    assert why_words(even, is_start=True).startswith("One of the items that stand for the others")

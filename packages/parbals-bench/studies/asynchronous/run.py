@@ -49,7 +49,7 @@ def main() -> int:
 def simulate(way: str, seed: int, n_labels: int, n_out: int, n_copies: int) -> list[float]:
     """Test accuracy after every tenth answer."""
     import parbals
-    from parbals.features.text import TextFeatures
+    from parbals_bench.datasets.embedded import TextFeatures
     from parbals_bench.datasets.sms_spam import load_messages, split_messages
 
     generator = np.random.default_rng(seed)

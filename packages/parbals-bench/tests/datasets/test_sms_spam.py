@@ -5,6 +5,7 @@ import pytest
 from parbals.errors import ParbalsError
 from parbals.features.text import canonical_text
 from parbals_bench.datasets import sms_spam
+from parbals_bench.datasets.embedded import TextFeatures
 from parbals_bench.datasets.sms_spam import load_messages, split_messages
 
 
@@ -65,3 +66,13 @@ def test_no_text_lies_on_both_sides(messages, seed):
     sides = [{canonical_text(text) for text in part.texts} for part in parts]
     assert sides[0].isdisjoint(sides[1] | sides[2])
     assert sides[1].isdisjoint(sides[2])
+
+
+def test_rows_of_the_pool_are_centred_and_three_long_and_later_texts_have_no_say(messages):
+    pool = messages.texts[:200]
+    features = TextFeatures(4).fit(pool)
+    rows = features.transform(pool)
+    np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-12)
+    assert np.sqrt(np.square(rows).sum(axis=1).mean()) == pytest.approx(3.0)
+    together = features.transform([*pool[:3], "something else entirely"])
+    np.testing.assert_allclose(together[:3], rows[:3])

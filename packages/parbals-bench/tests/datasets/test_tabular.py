@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from parbals.features.reading import looks_like_id
 from parbals_bench.datasets.tabular import TabularFeatures
 from sklearn.preprocessing import KBinsDiscretizer
 
@@ -115,22 +114,3 @@ def test_a_pool_without_a_single_number_in_a_column_still_works():
 def test_the_order_of_the_pool_does_not_matter(pool):
     shuffled = TabularFeatures(1).fit(pool.sample(frac=1, random_state=1).to_numpy())
     np.testing.assert_array_equal(shuffled.transform(pool.to_numpy()), features_of(pool, 1))
-
-
-class TestIds:
-    @pytest.mark.parametrize("name", ["id", "ID", "", "Unnamed: 0", "row", "uuid"])
-    def test_by_name(self, name):
-        assert looks_like_id(name, np.array([1.0, 1.0]))
-
-    def test_a_running_number(self):
-        assert looks_like_id("no", np.random.default_rng(0).permutation(50) + 1000)
-
-    def test_text_that_hardly_repeats(self):
-        assert looks_like_id("name", np.array([f"person {i}" for i in range(50)], object))
-
-    @pytest.mark.parametrize(
-        "cells",
-        [np.linspace(0, 1, 50), np.arange(50) * 3, np.array(["a", "b"] * 25, object), np.arange(5)],
-    )
-    def test_real_columns_are_kept(self, cells):
-        assert not looks_like_id("x", cells)

@@ -7,13 +7,13 @@ import numpy as np
 import parbals
 import pytest
 from message_data import message
-from parbals import npy
 from parbals.errors import InputError, ProjectError
 from parbals.posterior.estimator import LogisticModel
 from parbals_label.project import predict as predict_module
 from parbals_label.project.features import features_of
 from parbals_label.project.model_files import ExportedModel, load_model
 from parbals_label.project.predict import FittedFeatures, trained_learner
+from parbals_label.readers import numpy_files
 from parbals_label.store.store import Store
 
 
@@ -260,7 +260,7 @@ class TestModelFiles:
             load_model(tmp_path / "other.npz")
 
     def test_a_file_made_to_harm_is_refused_before_it_grows(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(npy, "_BOMB_BYTES", 2**20)
+        monkeypatch.setattr(numpy_files, "_BOMB_BYTES", 2**20)
         head = {"format": np.array("parbals-model"), "version": np.array(1)}
         zeros = np.zeros(2**18)  # 2 MiB that pack into 2 kB
         np.savez_compressed(tmp_path / "m.npz", **head, mean=zeros)

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parbals import npy
 from parbals.errors import InputError, LabelError, MissingDependencyError
-from parbals_label.readers import arrow
+from parbals_label.readers import arrow, numpy_files
 from parbals_label.readers.items import check_numbers, plan_items
 from parbals_label.readers.open import open_source
 
@@ -188,7 +187,7 @@ class TestArrays:
 
     def test_a_zip_member_that_expands_without_end(self, tmp_path, monkeypatch):
         """Zeros deflate a thousandfold; the directory says so, and nothing is unpacked."""
-        monkeypatch.setattr(npy, "_BOMB_BYTES", 2**20)
+        monkeypatch.setattr(numpy_files, "_BOMB_BYTES", 2**20)
         file = io.BytesIO()
         with (
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from page_server import Server, make_project, wait_for
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
-from parbals.files import locked
 from parbals_label.cli.serve import serve
+from parbals_label.files import locked
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web import serve as server_module

@@ -11,19 +11,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "block_rows",
-    "bucket",
-    "drawn_positions",
-    "effective_sample_size",
-    "exact_products",
-    "mean_prediction",
-    "normalise_log_weights",
-    "pad_rows",
-    "release_pages",
-    "safe_reciprocal",
-    "times_log",
-]
+__all__ = ["block_rows", "bucket", "drawn_positions", "effective_sample_size", "exact_products"]
+__all__ += ["mean_prediction", "normalise_log_weights", "pad_rows", "release_pages"]
+__all__ += ["safe_reciprocal", "times_log"]
 
 
 def bucket(size: int, smallest: int = 16) -> int:
@@ -48,14 +38,10 @@ def drawn_positions(
     generator: np.random.Generator, n_rows: int, size: int, leave_out: np.ndarray | None = None
 ) -> np.ndarray:
     """At most ``size`` different rows of ``n_rows``, ascending; none at ``leave_out``."""
-    if leave_out is not None and len(leave_out):
-        is_kept = np.ones(n_rows, bool)
-        is_kept[leave_out] = False
-        kept = np.flatnonzero(is_kept)
-        return np.sort(generator.choice(kept, min(size, len(kept)), replace=False))
-    if size >= n_rows:
-        return np.arange(n_rows)
-    return np.sort(generator.choice(n_rows, size, replace=False))
+    kept = np.arange(n_rows)
+    if leave_out is not None:
+        kept = np.delete(kept, leave_out)
+    return kept if size >= len(kept) else np.sort(generator.choice(kept, size, replace=False))
 
 
 def block_rows(n_rows: int, block: int) -> Iterator[slice]:

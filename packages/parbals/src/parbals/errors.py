@@ -1,18 +1,8 @@
 """One tree of errors and warnings: every message says what is wrong, where, and how to fix it."""
 
-__all__ = [
-    "InputError",
-    "LabelError",
-    "MissingDependencyError",
-    "ParbalsError",
-    "ParbalsWarning",
-    "PosteriorWarning",
-    "ProjectDamagedError",
-    "ProjectError",
-    "SampleCollapseWarning",
-    "ShapeError",
-    "first_line",
-]
+__all__ = ["InputError", "LabelError", "MissingDependencyError", "ParbalsError", "ParbalsWarning"]
+__all__ += ["PosteriorWarning", "ProjectDamagedError", "ProjectError", "SampleCollapseWarning"]
+__all__ += ["ShapeError", "first_line"]
 
 
 class ParbalsError(Exception):

@@ -1,58 +1,19 @@
-"""Files: written whole or not at all, held by one process at a time, kept in one cache folder."""
+"""A file written whole or not at all, and packages that may not be installed."""
 
 import importlib
 import os
 import secrets
-import shutil
 import stat
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-from parbals.errors import InputError, MissingDependencyError, ParbalsError, first_line
+from parbals.errors import MissingDependencyError, first_line
 
-__all__ = [
-    "TEMPORARY_SUFFIX",
-    "cache_folder",
-    "locked",
-    "need",
-    "replacing",
-    "sync_folder",
-    "whole_file",
-]
+__all__ = ["TEMPORARY_SUFFIX", "need", "replacing", "sync_folder"]
 
 TEMPORARY_SUFFIX = ".parbals-tmp"
-
-
-@contextmanager
-def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """As :func:`replacing`; "-" is standard output, and a system error becomes one sentence."""
-    if str(path) == "-":
-        with tempfile.TemporaryFile() as file:
-            yield file
-            file.seek(0)
-            shutil.copyfileobj(file, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-        return
-    destination = Path(os.path.realpath(path))  # a link stays a link, and its file is replaced
-    # Moving a file over /dev/null would remove the device.
-    if destination.exists() and not destination.is_file():
-        raise InputError(
-            f"{path} is not a file, so it cannot be replaced; give a file name, or - for standard "
-            "output."
-        )
-    try:
-        with replacing(destination) as file:
-            yield file
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(
-            f"{path} could not be written ({reason}), and what was there before is unchanged."
-        ) from error
 
 
 @contextmanager
@@ -87,44 +48,6 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-@contextmanager
-def locked(path: Path, busy: ParbalsError) -> Iterator[IO[bytes]]:
-    """Hold ``path`` for this process alone, or raise ``busy`` at once where another one holds it.
-
-    The file is made if it is not there and stays; the operating system lets go when the process
-    ends, however it ends. What the system refuses (a read-only folder) is raised as it is.
-    """
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-    number = os.open(path, flags, 0o600)
-    with open(number, "r+b") as file:
-        try:
-            _lock(file)
-        except OSError:
-            raise busy from None
-        yield file
-
-
-def _lock(file: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def cache_folder() -> Path:
-    """Where parbals keeps what it can make again.
-
-    ``$PARBALS_CACHE_DIR``, else the user's cache folder.
-    """
-    own = os.environ.get("PARBALS_CACHE_DIR")
-    base = own or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
-    return Path(base).expanduser()
 
 
 def need(modules: str, purpose: str, install: str) -> Any:

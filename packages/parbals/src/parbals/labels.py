@@ -1,6 +1,5 @@
 """Class labels at the door: each check says what is wrong, where, and how to fix it."""
 
-from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
@@ -16,9 +15,7 @@ def check_classes(classes: Any) -> np.ndarray:
     array = label_array(classes, "classes")
     if array.ndim != 1 or len(array) < 2:
         raise LabelError(f"classes is {classes!r}; pass a list of at least two class labels.")
-    row = _first_missing(array)
-    if row is not None:
-        raise _missing(array, row, "classes")
+    _refuse_missing(array, "classes")
     unique = _sorted_unique(array, "classes")
     if len(unique) != len(array):
         raise LabelError("classes names the same class twice.")
@@ -40,10 +37,16 @@ def label_array(y: Any, name: str = "y") -> np.ndarray:
             f"{name} is not a list of single labels; pass one label for each row."
         ) from None
     if given.size == len(given):  # also a column (n, 1)
-        row = _first_missing(given.ravel())
-        if row is not None:
-            raise _missing(given.ravel(), row, name)
-        _refuse_mixed(given.ravel(), name)
+        _refuse_missing(given.ravel(), name)
+        kinds: dict[Any, Any] = {}
+        for label in given.ravel():
+            kinds.setdefault(_kind(label), label)
+        if len(kinds) > 1:  # NumPy would silently make strings of all of them
+            one, other, *_ = kinds.values()
+            raise LabelError(
+                f"{name} mixes labels of different types, such as {one!r} and {other!r}; use all "
+                "numbers or all strings."
+            )
     return array
 
 
@@ -54,9 +57,7 @@ def check_label_vector(y: Any, n_rows: int, name: str = "y") -> np.ndarray:
         raise ShapeError(
             f"{name} has shape {labels.shape}; one label for each of the {n_rows} rows is needed."
         )
-    row = _first_missing(labels)
-    if row is not None:
-        raise _missing(labels, row, name)
+    _refuse_missing(labels, name)
     return labels
 
 
@@ -74,7 +75,7 @@ def check_labels(y: Any, classes: np.ndarray, n_rows: int, name: str = "y") -> n
         row = numbers.index(-1)
         raise LabelError(
             f"{name}[{row}] is {labels[row]!r}, which is not one of the classes "
-            f"{_shown(classes.tolist())}; correct the label or declare it with classes=[...]."
+            f"{_shown(classes)}; correct the label or declare it with classes=[...]."
         )
     return np.asarray(numbers, np.int32)
 
@@ -98,9 +99,9 @@ def classes_shown(labels: np.ndarray, name: str = "y") -> np.ndarray:
     return seen
 
 
-def _shown(values: Sequence[Any], most: int = 10) -> str:
-    tail = ", ..." if len(values) > most else ""
-    return "[" + ", ".join(repr(v) for v in values[:most]) + tail + "]"
+def _shown(classes: np.ndarray) -> str:
+    tail = ", ..." if len(classes) > 10 else ""
+    return f"[{', '.join(map(repr, classes[:10].tolist()))}{tail}]"
 
 
 def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:
@@ -112,39 +113,12 @@ def _sorted_unique(labels: np.ndarray, name: str) -> np.ndarray:
         ) from None
 
 
-def _refuse_mixed(labels: np.ndarray, name: str) -> None:
-    """Strings, bytes and numbers do not mix; NumPy would silently make strings of all of them."""
-    first: dict[str, Any] = {}
-    for label in labels:
-        first.setdefault(_kind(label), label)
-    if len(first) > 1:
-        one, other = list(first.values())[:2]
-        raise LabelError(
-            f"{name} mixes labels of different types, such as {one!r} and {other!r}; use all "
-            "numbers or all strings."
-        )
+def _kind(label: Any) -> Any:
+    return next((kind for kind in (str, bytes, Number | np.bool_) if isinstance(label, kind)), None)
 
 
-def _kind(label: Any) -> str:
-    for kind, name in ((str, "strings"), (bytes, "bytes"), (Number | np.bool_, "numbers")):
-        if isinstance(label, kind):
-            return name
-    return "others"
-
-
-def _missing(labels: np.ndarray, row: int, name: str) -> LabelError:
-    if name == "classes":
-        return LabelError(
-            f"classes[{row}] is {labels[row]}; a class label cannot be missing or infinite."
-        )
-    return LabelError(
-        f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled "
-        "rows out."
-    )
-
-
-def _first_missing(labels: np.ndarray) -> int | None:
-    """Position of the first None, NaN, NaT or inf."""
+def _refuse_missing(labels: np.ndarray, name: str) -> None:
+    """Raise for the first None, NaN, NaT or inf."""
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
     elif labels.dtype.kind in "mM":
@@ -152,8 +126,13 @@ def _first_missing(labels: np.ndarray) -> int | None:
     elif labels.dtype.kind == "O":
         missing = np.fromiter((_is_missing(label) for label in labels), bool, len(labels))
     else:
-        return None
-    return int(missing.argmax()) if missing.any() else None
+        return
+    if missing.any():
+        row = int(missing.argmax())
+        raise LabelError(
+            f"{name}[{row}] is {labels[row]}; a label cannot be None, NaN or inf, leave unlabelled "
+            "rows out."
+        )
 
 
 def _is_missing(label: Any) -> bool:

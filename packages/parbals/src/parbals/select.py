@@ -12,12 +12,13 @@ import numpy as np
 
 from parbals.arrays import mean_prediction
 from parbals.errors import InputError, ShapeError
-from parbals.features.sparse import WIDE, SparseReduction, is_sparse
+from parbals.features.frames import learn_encoding
 from parbals.labels import check_labels
+from parbals.learner.features import FeatureTable
 from parbals.posterior.estimator import LogisticModel
 from parbals.randomness import Seed, derive_generator
 from parbals.strategies.choose import CheckedModel, check_terms, choose_batch, solve
-from parbals.strategies.distributed import DistributedRows, is_distributed
+from parbals.strategies.distributed import is_distributed
 from parbals.strategies.problem import Labelled
 from parbals.strategies.table import DEFAULT
 from parbals.types import TARGETS, Batch, Loss
@@ -28,12 +29,9 @@ from parbals.validate import (
     check_probs,
     check_same_samples,
     check_samples,
-    column_names,
 )
 
 __all__ = ["select_batch", "select_batch_from_model"]
-
-_MOST_ENTRIES = 1 << 28
 
 
 def select_batch(
@@ -76,8 +74,8 @@ def select_batch(
         pending: pool positions already out for labelling: never chosen, and part of the batch from
             the start for strategies that look at the batch as a whole.
         random_state: an integer makes the choice reproducible.
-        pool_features: (N, D) features of the pool, for coreset, badge and glister. Sparse ones of
-            more than 1,024 columns are reduced by truncated SVD, and the batch says so.
+        pool_features: (N, D) features of the pool, for coreset, badge and glister, in any form that
+            :class:`parbals.ActiveLearner` takes; the batch says what was reduced or left out.
         labelled_features: (L, D) features of the labelled points, for coreset and glister.
         labelled_probs: (L, K, C) predictive samples of the labelled points, for galaxy and glister.
         labels: (L,) class numbers 0..C-1 of the labelled points, for galaxy and glister.
@@ -94,14 +92,9 @@ def select_batch(
             where they stay the same (in closed form: once, before the batch). Many strategies get
             by without most of these scores, so watching takes longer than choosing.
     """
-    pool_probs, target_probs, labelled_probs = (
-        _in_order(probs, axes, name)
-        for name, probs in (
-            ("pool_probs", pool_probs),
-            ("target_probs", target_probs),
-            ("labelled_probs", labelled_probs),
-        )
-    )
+    pool_probs = _in_order(pool_probs, axes, "pool_probs")
+    target_probs = _in_order(target_probs, axes, "target_probs")
+    labelled_probs = _in_order(labelled_probs, axes, "labelled_probs")
     pool, weights = check_samples(pool_probs, sample_weights)
     terms = check_terms(
         strategy,
@@ -118,28 +111,40 @@ def select_batch(
     target = None if target_probs is None else check_probs(target_probs, "target_probs")
     if target is not None:
         check_same_samples(pool, target)
-    notes: tuple[str, ...] = ()
-    if is_sparse(pool_features) and pool_features.shape[1] > WIDE:
-        reduction = SparseReduction.fit(pool_features, "pool_features")
-        pool_features, notes = reduction.transform(pool_features), reduction.notes
-        if labelled_features is not None:
-            labelled_features = reduction.transform(labelled_features, "labelled_features")
-    features = None if pool_features is None else _matrix(pool_features, "pool_features")
-    if features is not None and len(features) != len(pool):
-        raise ShapeError(
-            f"pool_features has {len(features)} rows and pool_probs has {len(pool)}; both are the "
-            "pool."
-        )
-    known = _labelled(pool, features, weights, labelled_features, labelled_probs, labels)
+    features = None
+    if pool_features is not None:
+        encoding = learn_encoding(pool_features, "pool_features", "auto", seed=0)
+        features = FeatureTable(pool_features, "pool_features", encoding=encoding)
+        if features.n_rows != len(pool):
+            raise ShapeError(
+                f"pool_features has {features.n_rows} rows and pool_probs has {len(pool)}; both "
+                "are the pool."
+            )
+    mean = known = numbers = None
+    if labelled_features is not None:
+        known = FeatureTable(labelled_features, "labelled_features", like=features).whole
+    if labelled_probs is not None:
+        samples = check_probs(labelled_probs, "labelled_probs")
+        check_same_samples(pool, samples, "labelled_probs")
+        mean = mean_prediction(samples, weights)
+        if known is not None and len(known) != len(mean):
+            raise ShapeError(
+                f"labelled_features has {len(known)} rows and labelled_probs has {len(mean)}; both "
+                "describe the labelled points."
+            )
+    if labels is not None:
+        given = [part for part in (known, mean) if part is not None]
+        n_rows = len(given[0]) if given else np.size(labels)
+        numbers = check_labels(labels, np.arange(pool.shape[2]), n_rows, "labels")
     batch = solve(
         terms,
         weights,
         pool_probs=pool,
         target_probs=target,
-        pool_features=features,
-        labelled=replace(known, validation=_validation(validation, known.labels)),
+        pool_features=None if features is None else features.whole,
+        labelled=Labelled(numbers, known, mean, _validation(validation, numbers)),
     )
-    return replace(batch, notes=(*notes, *batch.notes)) if notes else batch
+    return batch if features is None else replace(batch, notes=(*features.notes, *batch.notes))
 
 
 def select_batch_from_model(
@@ -187,15 +192,18 @@ def select_batch_from_model(
             f"{type(model).__name__} has no sample_proba(X) that returns predictive samples (N, K, "
             "C); compute them yourself and call select_batch."
         )
-    names = _compared_names(
-        model, {"X_pool": X_pool, "X_target": X_target, "X_labelled": X_labelled}
-    )
     ours = isinstance(model, LogisticModel)
-    known = model.labelled_rows if ours else None
-    X_pool = _pool(X_pool, model.n_features_in_ if ours else None)
+    remembered = model.labelled_rows if ours else None
+    # What lies in a cluster is checked where and when it is scored.
+    pool = FeatureTable(X_pool, "X_pool", checked=is_distributed(X_pool))
+    check_column_names(pool.names, getattr(model, "feature_names_in_", None), "X_pool", "the model")
+    if ours and pool.n_columns != model.n_features_in_:
+        raise ShapeError(
+            f"X_pool has {pool.n_columns} features, and the model knows {model.n_features_in_}."
+        )
     terms = check_terms(
         strategy,
-        len(X_pool),
+        pool.n_rows,
         batch_size,
         pending=pending,
         n_universes=n_universes,
@@ -205,32 +213,30 @@ def select_batch_from_model(
         n_configurations=n_configurations,
         options=options,
     ) | {"watch": watch}
-    if X_target is None:
-        X_target = _sample(X_pool, terms["seed"])
+    target = pool
+    if X_target is not None:
+        target = FeatureTable(X_target, "X_target", like=pool, checked=is_distributed(X_target))
+    if target is pool or target.is_distributed:
+        order = derive_generator(terms["seed"], "target").permutation(target.n_rows)
+        targets = target.rows(np.sort(order[:TARGETS]))
+        if target is not pool:
+            check_features(targets, "X_target")
     else:
-        if is_distributed(X_target):
-            X_target = _sample(DistributedRows(X_target, "X_target"), terms["seed"])
-        X_target = _matrix(X_target, "X_target", X_pool.shape[1])
-    labels = None
+        targets = target.whole
+    known = labels = None
     if X_labelled is not None:
-        X_labelled = _matrix(X_labelled, "X_labelled", X_pool.shape[1])
+        known = FeatureTable(X_labelled, "X_labelled", like=pool).whole
         if y_labelled is not None:
-            labels = check_labels(
-                y_labelled, np.asarray(model.classes_), len(X_labelled), "y_labelled"
-            )
-    elif known is not None and len(known[0]):
-        X_labelled, labels = known
-    positions = _validation(validation, labels)
+            labels = check_labels(y_labelled, np.asarray(model.classes_), len(known), "y_labelled")
+    elif remembered is not None and len(remembered[0]):
+        known, labels = remembered
+    labelled = Labelled(labels, known, validation=_validation(validation, labels))
     with warnings.catch_warnings():
-        if names is not None:  # they have been compared; scikit-learn cannot know that
+        if pool.names is not None:  # they have been compared; scikit-learn cannot know that
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return choose_batch(
-            terms,
-            model if ours else CheckedModel(model),
-            X_pool,
-            X_target,
-            Labelled(labels, X_labelled, validation=positions),
-        )
+        rows = pool.source if pool.is_distributed else pool.whole
+        checked = model if ours else CheckedModel(model)
+        return choose_batch(terms, checked, rows, targets, labelled)
 
 
 def _in_order(probs: Any, axes: str, name: str) -> Any:
@@ -245,74 +251,6 @@ def _in_order(probs: Any, axes: str, name: str) -> Any:
     if array.ndim != 3:
         raise ShapeError(f"{name} has shape {array.shape}; pass samples with the axes {axes}.")
     return array.transpose([axes.index(axis) for axis in "NKC"])
-
-
-def _matrix(X: Any, name: str, n_features: int | None = None) -> np.ndarray:
-    """A dense matrix (n, D); a sparse one is filled in where that takes a gigabyte at most."""
-    if is_sparse(X) and X.shape[0] * X.shape[1] <= _MOST_ENTRIES:
-        X = X.toarray().astype(np.float32)
-    array = check_features(X, name, n_features)
-    # A data frame's columns lie one after the other, and other layouts round in another order.
-    return np.ascontiguousarray(array) if array.flags.fnc else array
-
-
-def _pool(X: Any, n_features: int | None) -> np.ndarray | DistributedRows:
-    """Candidates (N, D); those in a cluster are checked where and when they are scored."""
-    if not is_distributed(X):
-        return _matrix(X, "X_pool", n_features)
-    rows = DistributedRows(X)
-    check_features(np.zeros((1, rows.shape[1])), "X_pool", n_features)
-    return rows
-
-
-def _sample(X: np.ndarray | DistributedRows, seed: int) -> np.ndarray:
-    order = derive_generator(seed, "target").permutation(len(X))
-    return X[np.sort(order[:TARGETS])]
-
-
-def _compared_names(model: Any, tables: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The pool's column names; those of every table must be the model's, or else the pool's."""
-    names = column_names(tables["X_pool"])
-    known = getattr(model, "feature_names_in_", None)
-    expected, whose = (names, "X_pool") if known is None else (tuple(known), "the model")
-    for name, table in tables.items():
-        check_column_names(column_names(table), expected, name, whose)
-        if known is None and expected is None:
-            expected, whose = column_names(table), name
-    return names
-
-
-def _labelled(
-    pool: np.ndarray,
-    pool_features: np.ndarray | None,
-    weights: np.ndarray,
-    features: Any,
-    probs: Any,
-    labels: Any,
-) -> Labelled:
-    """The labelled points, as far as they were given; every part must have the same length."""
-    lengths: dict[str, int] = {}
-    mean = numbers = None
-    if features is not None:
-        features = _matrix(features, "labelled_features")
-        if pool_features is not None and features.shape[1] != pool_features.shape[1]:
-            raise ShapeError(
-                f"labelled_features has {features.shape[1]} columns and pool_features has "
-                f"{pool_features.shape[1]}; both are the same features."
-            )
-        lengths["labelled_features"] = len(features)
-    if probs is not None:
-        samples = check_probs(probs, "labelled_probs")
-        check_same_samples(pool, samples, "labelled_probs")
-        mean = mean_prediction(samples, weights)
-        lengths["labelled_probs"] = len(mean)
-    if len(set(lengths.values())) > 1:
-        rows = " and ".join(f"{name} has {n} rows" for name, n in lengths.items())
-        raise ShapeError(f"{rows}; both describe the labelled points.")
-    if labels is not None:
-        n_labels = next(iter(lengths.values()), np.size(labels))
-        numbers = check_labels(labels, np.arange(pool.shape[2]), n_labels, "labels")
-    return Labelled(numbers, features, mean)
 
 
 def _validation(validation: Any, labels: np.ndarray | None) -> np.ndarray | None:

@@ -5,7 +5,7 @@ B batch, U universes.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -94,8 +94,8 @@ class Batch:
         start = np.where(self.initial_scores > 0, self.initial_scores, 1.0)
         return np.where(self.initial_scores > 0, 1.0 - self.scores / start, 0.0)
 
-    def explain(self) -> str:
-        """A table for people: one line an item.
+    def explain(self, names: Sequence[Any] | None = None) -> str:
+        """A table for people: one line an item, by its position or by the pool's ``names`` (N,).
 
         A redundancy stands as – where the weights have left fewer than 50 effective samples (or
         half of fewer than 100): the number, in ``redundancy``, is then noise.
@@ -105,17 +105,14 @@ class Batch:
         if not enough.all():
             title += " (–: too few effective samples to tell)"
         samples = "  eff. samples" if self.n_samples else ""
+        items = self.indices if names is None else [names[i] for i in self.indices]
         lines = [title, "   item      score   at start  redundancy" + samples]
         lines += [
-            f"{i:7d}  {s:9.3g}  {s0:9.3g}  {percent(r) if t else '–':>9}"
+            f"{item!s:>7}  {s:9.3g}  {s0:9.3g}  {percent(r) if t else '–':>9}"
             + (f"  {e:8.0f}/{self.n_samples}" if self.n_samples else "")
-            for i, s, s0, r, e, t in zip(
-                self.indices,
-                self.scores,
-                self.initial_scores,
-                self.redundancy,
-                self.effective_sample_size,
-                enough,
+            for item, s, s0, r, e, t in zip(
+                *(items, self.scores, self.initial_scores, self.redundancy),
+                *(self.effective_sample_size, enough),
                 strict=True,
             )
         ]

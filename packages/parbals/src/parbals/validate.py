@@ -12,22 +12,10 @@ import numpy as np
 
 from parbals.errors import InputError, ShapeError
 
-__all__ = [
-    "check_batch_size",
-    "check_choice",
-    "check_column_names",
-    "check_features",
-    "check_pending",
-    "check_positions",
-    "check_positive",
-    "check_positive_int",
-    "check_prior_scale",
-    "check_probs",
-    "check_same_samples",
-    "check_samples",
-    "check_weights",
-    "column_names",
-]
+__all__ = ["check_batch_size", "check_choice", "check_column_names", "check_features"]
+__all__ += ["check_pending", "check_positions", "check_positive", "check_positive_int"]
+__all__ += ["check_prior_scale", "check_probs", "check_same_samples", "check_samples"]
+__all__ += ["check_weights"]
 
 _SLAB = 256
 """Points whose values are checked at once, so that the sums stay in cache."""
@@ -97,11 +85,9 @@ def _extremes(array: np.ndarray) -> tuple[float, float, float]:
     return low.min(), high.max(), least.min()
 
 
-def check_samples(
-    probs: Any, weights: Any, name: str = "pool_probs"
-) -> tuple[np.ndarray, np.ndarray]:
-    """Predictive samples (N, K, C) and their normalised weights (K,)."""
-    array = check_probs(probs, name)
+def check_samples(probs: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Predictive samples (N, K, C) of the pool and their normalised weights (K,)."""
+    array = check_probs(probs, "pool_probs")
     return array, check_weights(weights, array.shape[1])
 
 
@@ -113,33 +99,30 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
 
 def check_same_samples(pool: np.ndarray, target: np.ndarray, name: str = "target_probs") -> None:
     """Pool and target must come from the same K posterior samples and the same C classes."""
-    if pool.shape[1] != target.shape[1]:
-        raise ShapeError(
-            f"pool_probs has {pool.shape[1]} posterior samples and {name} has {target.shape[1]}; "
-            "both must come from the same samples, in the same order."
-        )
-    if pool.shape[2] != target.shape[2]:
-        raise ShapeError(
-            f"pool_probs has {pool.shape[2]} classes and {name} has {target.shape[2]}."
-        )
+    for axis, what in ((1, "posterior samples"), (2, "classes")):
+        if pool.shape[axis] != target.shape[axis]:
+            raise ShapeError(
+                f"pool_probs has {pool.shape[axis]} {what} and {name} has {target.shape[axis]}; "
+                "both must come from the same samples, in the same order."
+            )
 
 
-def check_weights(weights: Any, n_samples: int, name: str = "sample_weights") -> np.ndarray:
+def check_weights(weights: Any, n_samples: int) -> np.ndarray:
     """Normalised weights (K,) of the posterior samples; ``None`` means equal weights."""
     if weights is None:
         return np.full(n_samples, 1.0 / n_samples)
-    array = _real_array(weights, name).astype(np.float64)
+    array = _real_array(weights, "sample_weights").astype(np.float64)
     if array.shape != (n_samples,):
         raise ShapeError(
-            f"{name} has shape {array.shape}; one weight for each of the {n_samples} samples is "
-            "needed."
+            f"sample_weights has shape {array.shape}; one weight for each of the {n_samples} "
+            "samples is needed."
         )
-    bad = ~(np.isfinite(array) & (array >= 0))
-    if bad.any():
-        k = int(np.flatnonzero(bad)[0])
-        raise InputError(f"{name}[{k}] is {array[k]}; weights must be finite and not negative.")
+    for k in np.flatnonzero(~(np.isfinite(array) & (array >= 0))):
+        raise InputError(
+            f"sample_weights[{k}] is {array[k]}; weights must be finite and not negative."
+        )
     if not array.sum() > 0:
-        raise InputError(f"{name} are all zero; at least one sample must have a positive weight.")
+        raise InputError("sample_weights are all zero; at least one must be positive.")
     return array / array.sum()
 
 
@@ -219,16 +202,6 @@ def check_features(
     return array
 
 
-def column_names(X: Any) -> tuple[str, ...] | None:
-    """The column names of a data frame; None for arrays, and where not every name is a string."""
-    columns = getattr(X, "column_names", None)  # Arrow's tables keep their data in .columns
-    columns = getattr(X, "columns", None) if columns is None else columns
-    if columns is None or callable(columns):
-        return None
-    names = tuple(columns)
-    return names if names and all(isinstance(name, str) for name in names) else None
-
-
 def check_column_names(
     names: Sequence[str] | None, expected: Sequence[str] | None, name: str, whose: str
 ) -> None:
@@ -245,11 +218,11 @@ def check_column_names(
 
 def check_positive(value: Any, name: str) -> float:
     """A finite number greater than zero, and not so large or small that its square overflows."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
-        raise InputError(f"{name} is {value!r}; it must be a finite number greater than 0.")
-    if not 1.0 / _LARGEST <= float(value) <= _LARGEST:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 1.0 / _LARGEST <= float(value) <= _LARGEST:
         raise InputError(
-            f"{name} is {value!r}; it must lie between {1.0 / _LARGEST:g} and {_LARGEST:g}."
+            f"{name} is {value!r}; it must be a number greater than 0, between {1.0 / _LARGEST:g} "
+            f"and {_LARGEST:g}."
         )
     return float(value)
 

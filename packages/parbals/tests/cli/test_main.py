@@ -41,6 +41,17 @@ def test_help_does_not_import_the_numerical_core():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_command_of_projects_does_not_load_the_experiment():
+    code = (
+        "import sys, parbals.cli.main\n"
+        "try: parbals.cli.main.main(['status', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit('parbals_bench' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments", [["nope"], ["demo", "--seeds", "0"], ["demo", "--batch-size", "many"]]
 )

@@ -164,3 +164,17 @@ def test_sparse_rows_of_a_fitted_model_are_filled_in():
         for rows in (X, X.toarray().astype(np.float32))
     ]
     assert chosen[0] == chosen[1]
+
+
+def test_a_frame_beside_predictive_samples_is_read_as_a_table():
+    frame = pandas_frame().assign(id=range(N))
+    probs = np.random.default_rng(0).dirichlet([1, 1], (N, 4))
+    batch = parbals.select_batch(
+        probs,
+        batch_size=3,
+        strategy="coreset",
+        pool_features=frame,
+        labelled_features=frame[:5],
+        random_state=0,
+    )
+    assert batch.notes[0] == "'id' is left out: it only tells the rows apart."

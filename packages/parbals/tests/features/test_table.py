@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from parbals.errors import InputError, ShapeError
 from parbals.features.reading import guess_reading, read_cells
-from parbals.features.table import TableEncoding
+from parbals.features.table import TableEncoding, tells_apart
 
 DAY = datetime.date(2024, 2, 29)
 
@@ -54,7 +54,24 @@ def row(encoding, **cells):
     """The names of what is not zero in one row."""
     table = {name: [cells.get(name)] for name in encoding.names}
     (values,) = encoding.transform(table)
-    return {encoding.feature_names[place] for place in np.flatnonzero(values)}
+    names = list(slots(encoding))
+    assert len(names) == len(values) == encoding.width
+    return {names[place] for place in np.flatnonzero(values)}
+
+
+def slots(encoding):
+    """What each place of a row stands for."""
+    for column in encoding.columns:
+        name = ", ".join(filter(None, (column.source, column.part)))
+        if hasattr(column, "values"):
+            yield from (f"{name} = {value}" for value in column.values)
+        else:
+            yield name
+            yield from (f"{name}, bin {number}" for number in range(len(column.edges) + 1))
+        if column.has_gaps:
+            yield f"{name} is missing"
+        if getattr(column, "has_rest", False):
+            yield f"{name} is another"
 
 
 class TestEncoding:
@@ -69,13 +86,13 @@ class TestEncoding:
             "city = oslo",
             "member = yes",
             "age",
-            "age ≤ 20",
+            "age, bin 0",
         }
         assert row(encoding, city="Bern", age=1e9) == {
             "city is another",
             "member is missing",
             "age",
-            "age > 70",
+            "age, bin 5",
         }
         assert row(encoding) == {"city is missing", "member is missing", "age is missing"}
         assert "2 rare values of 'city' count as one." in encoding.notes
@@ -94,7 +111,7 @@ class TestEncoding:
         encoding = TableEncoding.fit({"opened": days})
         found = row(encoding, opened=datetime.date(2024, 2, 29))  # a Thursday
         assert {"opened, month = 2", "opened, weekday = 4", "opened"} <= found
-        assert not any("hour" in name for name in encoding.feature_names)
+        assert "hour" not in {column.part for column in encoding.columns}
 
     def test_what_tells_only_the_rows_apart_is_left_out_unless_asked_for(self):
         table = {
@@ -133,7 +150,7 @@ class TestEncoding:
         encoding = TableEncoding.fit(table)
         again = TableEncoding.from_json(json.loads(json.dumps(encoding.as_json())))
         np.testing.assert_array_equal(again.transform(table), encoding.transform(table))
-        assert again.feature_names == encoding.feature_names
+        assert again.columns == encoding.columns
         with pytest.raises(ShapeError, match="no column 'city'"):
             again.transform({"when": [], "price": []})
 
@@ -145,3 +162,22 @@ def test_sums_of_money_are_no_names_however_seldom_they_repeat():
     assert made.notes == ("'customer' is left out: it only tells the rows apart.",)
     numbered = TableEncoding.fit({"spent": sums, "row": [str(i) for i in range(60)]})
     assert numbered.names == ("spent",)
+
+
+class TestIds:
+    @pytest.mark.parametrize("name", ["id", "ID", "", "Unnamed: 0", "row", "uuid"])
+    def test_by_name(self, name):
+        assert tells_apart(name, np.array([1.0, 1.0]))
+
+    def test_a_running_number(self):
+        assert tells_apart("no", np.random.default_rng(0).permutation(50) + 1000)
+
+    def test_text_that_hardly_repeats(self):
+        assert tells_apart("name", np.array([f"person {i}" for i in range(50)], object))
+
+    @pytest.mark.parametrize(
+        "cells",
+        [np.linspace(0, 1, 50), np.arange(50) * 3, np.array(["a", "b"] * 25, object), np.arange(5)],
+    )
+    def test_real_columns_are_kept(self, cells):
+        assert not tells_apart("x", cells)

@@ -146,13 +146,13 @@ def test_a_file_that_would_grow_in_memory_is_refused_before_it_does(tmp_path):
         with archive.open("X_pool.npy", "w") as file:
             np.save(file, np.zeros((200_000, 40)))
     tracemalloc.start()
-    with pytest.raises(InputError, match=r"holds learner\.json compressed"):
+    with pytest.raises(InputError, match="is compressed"):
         parbals.ActiveLearner.load(bomb)
     assert tracemalloc.get_traced_memory()[1] < 10e6
     tracemalloc.stop()
 
 
-def test_a_header_that_claims_more_than_the_file_has_is_refused_before_memory_is_taken(tmp_path):
+def test_a_header_that_claims_more_than_the_file_has_is_refused(tmp_path):
     path = tmp_path / "run.parbals"
     parbals.ActiveLearner(X, ["no", "yes"]).save(path)
     with zipfile.ZipFile(path) as archive:
@@ -163,5 +163,5 @@ def test_a_header_that_claims_more_than_the_file_has_is_refused_before_memory_is
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("learner.json", document)
         archive.writestr("X_pool.npy", header.getvalue() + bytes(64))
-    with pytest.raises(InputError, match="but has 64 bytes for them"):
+    with pytest.raises(InputError, match="damaged"):
         parbals.ActiveLearner.load(path)

@@ -43,7 +43,8 @@ def test_a_strategy_that_needs_features_is_given_some_candidates(pool, monkeypat
     fetched, rows = [], FeatureTable.rows
 
     def recorded(self, positions):
-        fetched.append(len(positions))
+        if not isinstance(positions, slice):  # the prior looks at all of so few rows
+            fetched.append(len(positions))
         return rows(self, positions)
 
     monkeypatch.setattr(FeatureTable, "rows", recorded)

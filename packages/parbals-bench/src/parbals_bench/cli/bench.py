@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.options import JSON, comma_list
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, comma_list, progress, say
 from parbals.errors import InputError
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import click
-from parbals.cli.options import JSON, encoder_options
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, encoder_options, progress, say
 
 __all__ = ["data"]
 

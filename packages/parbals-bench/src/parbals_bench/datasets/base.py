@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from parbals.errors import InputError, LabelError
-from parbals.files import cache_folder
 from parbals.randomness import derive_generator
+from parbals_label.files import cache_folder
 
 __all__ = [
     "Data",

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 from parbals.errors import ParbalsError
-from parbals.features.text import TextFeatures, TextMix, canonical_text
+from parbals.features.text import TextMix, canonical_text
 from parbals.randomness import derive_generator
 from parbals.validate import check_choice
 
 from parbals_bench.datasets.base import Data, Dataset
+from parbals_bench.datasets.embedded import TextFeatures
 
 __all__ = ["CLASSES", "DATASET", "Messages", "Split", "load", "load_messages", "split_messages"]
 

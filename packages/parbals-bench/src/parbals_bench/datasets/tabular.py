@@ -1,9 +1,9 @@
 """Table columns as 0/1 features: quantile bins of numbers, one slot a value of everything else."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from parbals.features.reading import plain_text
+from parbals.features.reading import is_missing
 from parbals.features.table import bin_edges
 
 __all__ = ["TabularFeatures"]
@@ -60,7 +60,7 @@ class TabularFeatures:
 
     def _columns(self, table: np.ndarray) -> tuple[list[list[str | None]], np.ndarray]:
         texts = table[:, : self.n_categorical].T.tolist()
-        categories = [[plain_text(cell) for cell in column] for column in texts]
+        categories = [[_plain_text(cell) for cell in column] for column in texts]
         return categories, table[:, self.n_categorical :].astype(np.float64).T
 
     def _bins(self, known: np.ndarray) -> tuple[float, np.ndarray]:
@@ -71,3 +71,10 @@ class TabularFeatures:
         if self.binning != "values":
             edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, _BINS + 1)))[1:-1]
         return float(known.mean()), edges
+
+
+def _plain_text(cell: Any) -> str | None:
+    """The same text for 1, 1.0 and "1": a column with gaps turns whole numbers into floats."""
+    if is_missing(cell):
+        return None
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from parbals.errors import ParbalsError
-from parbals.files import whole_file
+from parbals_label.files import whole_file
 
 from parbals_bench.demo.plots import curves, map_figure, pool_map
 from parbals_bench.demo.report import build_report

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from parbals.errors import InputError
-from parbals.files import whole_file
+from parbals_label.files import whole_file
 
 from parbals_bench.report.headlines import headlines
 from parbals_bench.report.plots import inline_svg, to_png, to_svg

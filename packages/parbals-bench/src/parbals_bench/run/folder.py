@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from parbals.errors import InputError, first_line
-from parbals.files import locked, sync_folder, whole_file
+from parbals.files import sync_folder
+from parbals_label.files import locked, whole_file
 
 from parbals_bench.run.records import RunRecord, read_line
 from parbals_bench.run.spec import Run

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from parbals.cli.options import JSON
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, progress, say
 
 if TYPE_CHECKING:
     from parbals_label.store.store import Store

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.options import JSON, comma_list
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, comma_list, progress, say
 
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options

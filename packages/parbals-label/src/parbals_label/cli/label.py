@@ -10,8 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.options import JSON
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, progress, say
 
 if TYPE_CHECKING:
     from parbals_label.machines.pace import Stop

@@ -4,8 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.options import JSON
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, progress, say
 
 from parbals_label.cli.options import FOLDER, FORCE, Share
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.options import comma_list, encoder_options
+from parbals.cli.output import comma_list, encoder_options
 
 __all__ = ["ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING", "SECONDS", "Share"]
 __all__ += ["network_file_system", "warn_of_network"]

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from parbals.cli.options import JSON
-from parbals.cli.output import progress, say
+from parbals.cli.output import JSON, progress, say
 
 from parbals_label.cli.options import FOLDER, FORCE, READING
 
@@ -97,7 +96,7 @@ def export_model(folder: Path, path: Path, *, with_audit: bool, force: bool, as_
         learner = trained_learner(store)
         show("fitting")
         model, fitted = learner.fitted(with_audit=with_audit), FittedFeatures.of(store)
-        exported = ExportedModel.of(model, fitted, store.classes, learner.stakes(model))
+        exported = ExportedModel.of(model, fitted, store.classes, learner.setup.stakes(model))
         exported.save(path)
     takes = "texts" if "vocabulary" in exported.arrays else f"rows of the encoder {fitted.name}"
     say(

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from parbals.arrays import block_rows, release_pages
 from parbals.errors import InputError
-from parbals.files import cache_folder, replacing
+from parbals.files import replacing
 
 from parbals_label.encoders.base import BadItem, Encoder, Items, Options
 from parbals_label.encoders.scratch import ROWS, scratch
+from parbals_label.files import cache_folder
 
 __all__ = ["BadRow", "Embedded", "UnreadableError", "embed"]
 

@@ -42,7 +42,6 @@ class _Tfidf(Encoder):
 
         self._tfidf = Tfidf(
             _DIRECTIONS,
-            fewer_allowed=True,
             min_df=1 if n_items < 500 else 2,
             max_features=_WORDS,
             token_pattern=r"(?u)\b\w+\b",

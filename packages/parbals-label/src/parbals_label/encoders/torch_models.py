@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from parbals.errors import InputError, first_line
-from parbals.files import cache_folder, need
+from parbals.files import need
 
 from parbals_label.encoders.base import BadItem, Encoder, Kind, Options
 from parbals_label.encoders.images import Preprocess
+from parbals_label.files import cache_folder
 
 __all__ = [
     "ImageModel",

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from parbals.errors import InputError, ProjectError
-from parbals.files import locked
 
+from parbals_label.files import locked
 from parbals_label.label_studio.annotations import Heard, record_annotations
 from parbals_label.label_studio.client import (
     Client,

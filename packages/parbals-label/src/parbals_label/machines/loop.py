@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 
 from parbals.errors import InputError, ParbalsError, ProjectError
-from parbals.files import locked
 
+from parbals_label.files import locked
 from parbals_label.machines.asking import Asked, Asking, Rules
 from parbals_label.machines.json_lines import Reply
 from parbals_label.machines.pace import Pace, Stop

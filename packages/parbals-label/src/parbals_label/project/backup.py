@@ -27,8 +27,9 @@ from typing import IO
 from zipfile import ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
-from parbals.files import TEMPORARY_SUFFIX, sync_folder, whole_file
+from parbals.files import TEMPORARY_SUFFIX, sync_folder
 
+from parbals_label.files import whole_file
 from parbals_label.project.features import load_features
 from parbals_label.project.media import image_column
 from parbals_label.readers.images import IMAGE_SUFFIXES

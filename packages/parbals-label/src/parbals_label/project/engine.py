@@ -12,6 +12,7 @@ from parbals.errors import InputError
 from parbals.learner.active import ActiveLearner
 from parbals.learner.numbers.metric import metric_of
 from parbals.learner.numbers.report import Report
+from parbals.learner.state import mean_proba
 from parbals.posterior.predictive import add_bias
 from parbals.types import Batch
 
@@ -199,7 +200,7 @@ def refresh(
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
     model = learner.fitted(with_audit=with_audit)
     for rows, block in learner.pool.blocks(max(1, _ENTRIES // learner.pool.n_columns)):
-        predictions[rows] = learner.mean_proba(model, learner.setup.preparation(block))
+        predictions[rows] = mean_proba(model, learner.setup.preparation(block))
         progress("predicting", rows.stop, learner.pool.n_rows)
     written = store_features(store.folder, predictions, name="predictions")
     # Last: where it stops in between, the predictions still say that they are older.

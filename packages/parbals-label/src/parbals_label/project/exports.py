@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from parbals.errors import InputError
-from parbals.files import need, whole_file
+from parbals.files import need
 
+from parbals_label.files import whole_file
 from parbals_label.readers.answers import Answer
 from parbals_label.readers.cells import cell_text, plain_value, safe_cell
 from parbals_label.readers.source import check_columns, short

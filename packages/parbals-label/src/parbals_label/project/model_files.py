@@ -22,14 +22,14 @@ from typing import Any, Self
 import numpy as np
 from parbals.errors import InputError
 from parbals.features.table import TableEncoding
-from parbals.files import whole_file
 from parbals.learner.numbers.metric import decided
 from parbals.mixture import sigmoid_means
-from parbals.npy import DAMAGED_ZIP, members_of, read_member
 from parbals.race import class_probs
 from parbals.types import Stakes
 
+from parbals_label.files import whole_file
 from parbals_label.project.predict import FittedFeatures
+from parbals_label.readers.numpy_files import DAMAGED_ZIP, members_of, read_member
 
 __all__ = ["ExportedModel", "load_model"]
 

@@ -242,7 +242,7 @@ def predictions(
 ) -> Iterator[dict[str, Any]]:
     """One record for every new item, in order."""
     walk, done = plan_items(new.source, id_column=new.id_column), 0
-    stakes = learner.stakes(learner.fitted(with_audit=with_audit))
+    stakes = learner.setup.stakes(learner.fitted(with_audit=with_audit))
     while items := [(name, content) for name, content, _ in islice(walk, _AT_ONCE)]:
         given = new.source.features
         if new.fitted.name == GIVEN and given is not None:

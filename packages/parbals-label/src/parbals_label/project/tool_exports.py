@@ -12,9 +12,10 @@ from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 from parbals.errors import InputError
-from parbals.files import need, whole_file
+from parbals.files import need
 from parbals.learner.numbers.metric import decided
 
+from parbals_label.files import whole_file
 from parbals_label.project.exports import write_export
 from parbals_label.project.features import predictions_of
 from parbals_label.project.media import image_column

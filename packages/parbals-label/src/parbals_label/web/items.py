@@ -13,7 +13,6 @@ from parbals.learner.numbers.audit import AUDIT
 from parbals.learner.numbers.metric import decided
 from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
-from parbals.wording import why_words
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.features import COLUMNS, TABLE, load_features
@@ -24,6 +23,7 @@ from parbals_label.store.passes import KINDS
 from parbals_label.store.records import Answer, Item, Lease, Why
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
+from parbals_label.web.reasons import why_words
 
 __all__ = ["Predictions", "Tasks", "list_items", "project", "show_item"]
 

@@ -17,9 +17,9 @@ import uvicorn
 from fastapi import FastAPI, Response
 from parbals import __version__
 from parbals.errors import InputError, ProjectError
-from parbals.files import locked
 from starlette.exceptions import HTTPException
 
+from parbals_label.files import locked
 from parbals_label.store.people import OWNER
 from parbals_label.store.store import Store
 from parbals_label.web import connections

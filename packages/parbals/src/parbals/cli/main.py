@@ -1,27 +1,18 @@
 """The command line. Heavy imports wait inside the commands, so that --help answers at once."""
 
-import _thread
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache
 from importlib.metadata import entry_points
 from types import FrameType
 
 import click
 
 from parbals import __version__
-from parbals.cli.doctor import doctor
-from parbals.cli.strategies import strategies
-from parbals.errors import (
-    MissingDependencyError,
-    ParbalsError,
-    ProjectDamagedError,
-    ProjectError,
-)
+from parbals.cli.commands import doctor, strategies
+from parbals.errors import MissingDependencyError, ParbalsError, ProjectDamagedError, ProjectError
 
 __all__ = ["main", "program"]
 
@@ -29,39 +20,46 @@ _REFUSED = 2
 _NO_PROJECT = 3
 _INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
 _TERMINATED = 143  # and by SIGTERM
-
+_INTERRUPTION = "parbals: interrupted; nothing was left half-written."
 
 _ELSEWHERE = {
     "label": "add backup check edit embed export history init invite label label-studio log next "
     "people predict release restore revoke salvage serve status tell",
     "bench": "bench data demo",
 }
-"""Commands of packages that stand on this one, which may not be installed."""
+"""Commands of packages that stand on this one, by the name of their entry point and extra."""
 
 
 class _Commands(click.Group):
     """Our commands, and those that other packages bring (entry-point group ``parbals.commands``).
 
-    An entry point names a tuple of commands; it is loaded when the first of them is looked for.
+    An entry point names a tuple of commands. Where a command of ours is looked for, the package
+    that has it is loaded and no other.
     """
 
-    @cached_property
-    def _theirs(self) -> dict[str, click.Command]:
-        groups = [entry.load() for entry in entry_points(group="parbals.commands")]
-        return {command.name or "": command for group in groups for command in group}
-
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted({*super().list_commands(context), *self._theirs})
+        return sorted({*super().list_commands(context), *_brought()})
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        found = super().get_command(context, name) or self._theirs.get(name)
-        for package, names in _ELSEWHERE.items():
-            if found is None and name in names.split():
-                raise MissingDependencyError(
-                    f"`parbals {name}` comes with a package that is not installed: "
-                    f"pip install 'parbals[{package}]'"
-                )
+        found = super().get_command(context, name)
+        if found is not None:
+            return found
+        home = next((home for home, names in _ELSEWHERE.items() if name in names.split()), None)
+        found = _brought(home).get(name)
+        if found is None and home is not None:
+            raise MissingDependencyError(
+                f"`parbals {name}` comes with a package that is not installed: "
+                f"pip install 'parbals[{home}]'"
+            )
         return found
+
+
+@cache
+def _brought(home: str | None = None) -> dict[str, click.Command]:
+    """Commands of other packages, or of one, by name."""
+    entries = entry_points(group="parbals.commands")
+    groups = [entry.load() for entry in entries if home in (None, entry.name)]
+    return {command.name or "": command for group in groups for command in group}
 
 
 class _TerminatedError(KeyboardInterrupt):
@@ -105,34 +103,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"parbals: {error}", err=True)
         code = _REFUSED
     except (KeyboardInterrupt, click.Abort) as end:
-        click.echo("parbals: interrupted; nothing was left half-written.", err=True)
+        click.echo(_INTERRUPTION, err=True)
         by_signal = any(isinstance(error, _TerminatedError) for error in (end, end.__context__))
         code = _TERMINATED if by_signal else _INTERRUPTED
     sys.exit(code or 0)
 
 
-def _keep_interrupts(ignored: "sys.UnraisableHookArgs") -> None:
-    """Ctrl-C where Python can only ignore it, as in a callback of the garbage collector, is pressed
-    once more.
-
-    A moment after this hook and from another thread: it may itself run inside that callback.
-    """
+def _end_at_once(ignored: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C where Python can only ignore it, as in a callback of the garbage collector, ends the
+    program as a crash would: files are written whole or not at all."""
     if not isinstance(ignored.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
         return
-    number = signal.SIGTERM if isinstance(ignored.exc_value, _TerminatedError) else signal.SIGINT
-    at_end = threading.Event()
-    threading.Thread(target=_interrupt, args=(number, at_end), daemon=True).start()
-    at_end.set()
-
-
-def _interrupt(number: int, after: threading.Event) -> None:
-    after.wait()
-    time.sleep(0.02)
-    if sys.platform == "win32":
-        _thread.interrupt_main(number)
-    else:  # wakes the main thread even where it waits
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    click.echo(_INTERRUPTION, err=True)
+    os._exit(_TERMINATED if isinstance(ignored.exc_value, _TerminatedError) else _INTERRUPTED)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -141,7 +125,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def program() -> None:
     """What the shell starts."""
-    sys.unraisablehook = _keep_interrupts
+    sys.unraisablehook = _end_at_once
     signal.signal(signal.SIGTERM, _terminate)
     try:
         main()

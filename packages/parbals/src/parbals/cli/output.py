@@ -1,16 +1,20 @@
-"""How every command speaks: text or JSON on standard output, one line of progress for people."""
+"""What commands share: text or JSON on standard output, one line of progress for people."""
 
 import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import click
 
-__all__ = ["Progress", "progress", "say", "table"]
+__all__ = ["JSON", "Progress", "comma_list", "encoder_options", "progress", "say", "table"]
+
+JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
+)
 
 _BAR = 24
 _CLEAR = "\r\x1b[2K"  # to the start of the line, and nothing on it
@@ -28,6 +32,38 @@ class Progress(Protocol):
 def say(as_json: bool, record: Any, text: str) -> None:
     """The outcome of a command: a record for programs or a text for people."""
     click.echo(json.dumps(record, ensure_ascii=False, default=str) if as_json else text)
+
+
+def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:
+    """The callback of an option that takes A,B,..."""
+    return () if value is None else tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def encoder_options(skip_bad: str) -> Callable[[Any], Any]:
+    """``batch_size``, ``device``, ``half`` and ``skip_bad``; the help of the last is given."""
+    options = (
+        click.option(
+            "--batch-size",
+            default=32,
+            show_default=True,
+            type=click.IntRange(1, 256),
+            help="Items encoded at once.",
+        ),
+        click.option(
+            "--device",
+            metavar="NAME",
+            help="cuda, cuda:1, cpu, ...; by default the GPU if there is one.",
+        ),
+        click.option("--half", is_flag=True, help="Compute and store in half precision."),
+        click.option("--skip-bad", is_flag=True, help=skip_bad),
+    )
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 @contextmanager

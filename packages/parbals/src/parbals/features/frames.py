@@ -4,25 +4,24 @@ Fitted on the pool alone; rows that come later go through the same.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
+from parbals.features.pca import WIDE, SparseReduction, is_sparse
 from parbals.features.reading import is_missing
-from parbals.features.sparse import WIDE, SparseReduction, is_sparse
 from parbals.features.table import TableEncoding, is_text
 from parbals.validate import check_choice
 
 if TYPE_CHECKING:
     from parbals.features.text import TextMix
 
-__all__ = ["Encoding", "FrameEncoding", "is_frame", "learn_encoding", "restored", "stored"]
+__all__ = ["Encoding", "FrameEncoding", "column_names", "frame_columns", "is_frame"]
+__all__ += ["learn_encoding", "restored", "stored"]
 
 _LEARN_FROM = 20_000
 _LENGTH = 3.0
-_LISTED = ("vocabulary", "centre", "factor")
-"""What was learnt of texts and is kept as JSON."""
 _FEATURES = ("auto", "numbers")
 
 
@@ -60,7 +59,7 @@ class FrameEncoding:
         self.notes = (*notes, *(() if table is None else table.notes))
 
     @classmethod
-    def fit(cls, columns: Mapping[str, Any]) -> "FrameEncoding":
+    def fit(cls, columns: Mapping[str, Any]) -> Self:
         """Learn from columns of equal length."""
         texts = tuple(name for name, cells in columns.items() if is_text(cells))
         if not texts:
@@ -92,7 +91,7 @@ class FrameEncoding:
                 f"{name} is not a data frame, but the pool is one with columns other than numbers; "
                 "pass a frame with the same columns."
             )
-        columns = _columns(X, name)
+        columns = frame_columns(X, name)
         if self.mix is None:
             assert self.table is not None
             return self.table.transform(columns, name)
@@ -105,29 +104,22 @@ class FrameEncoding:
         table = (self.table.transform(columns, name) - self.shift) * np.float32(self.factor)
         return np.hstack([rows, table])
 
-    def stored(self) -> tuple[dict[str, Any], np.ndarray | None]:
-        """As plain JSON and, where there are texts, the directions (d, V) above their idf (V,)."""
+    def stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """As plain JSON, and what was learnt of texts as arrays."""
         record: dict[str, Any] = {"kind": "table"}
         record |= {"columns": None} if self.table is None else self.table.as_json()
-        if self.mix is None:
-            return record, None
-        arrays = self.mix.as_arrays()
         record |= {"texts": self.texts, "shift": self.shift.tolist(), "factor": self.factor}
-        record["words"] = {name: arrays[name].tolist() for name in _LISTED}
-        return record, np.vstack([arrays["directions"], arrays["idf"]])
+        return record, {} if self.mix is None else self.mix.as_arrays()
 
     @classmethod
-    def restored(cls, record: Mapping[str, Any], array: np.ndarray | None) -> "FrameEncoding":
+    def restored(cls, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """What ``stored`` gave."""
         table = None if record["columns"] is None else TableEncoding.from_json(record)
-        if "texts" not in record:
+        if not record["texts"]:
             return cls(table)
-        if array is None:
-            raise ValueError("the words' directions are missing")
         from parbals.features.text import TextMix
 
-        arrays = {name: np.array(record["words"][name]) for name in _LISTED}
-        mix = TextMix.from_arrays({**arrays, "directions": array[:-1], "idf": array[-1]})
+        mix = TextMix.from_arrays(arrays)
         return cls(table, tuple(record["texts"]), mix, record["shift"], record["factor"])
 
 
@@ -143,6 +135,12 @@ def is_frame(X: Any) -> bool:
     return named or (hasattr(X, "columns") and hasattr(X, "to_numpy") and hasattr(X, "dtypes"))
 
 
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The column names of a frame; None for arrays, and where not every name is a string."""
+    names = tuple(getattr(X, "column_names", X.columns)) if is_frame(X) else ()
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
 def learn_encoding(X: Any, name: str, features: str, seed: int) -> Encoding | None:
     """What the pool needs; None where it is a matrix of numbers, and is taken as it is.
 
@@ -155,7 +153,7 @@ def learn_encoding(X: Any, name: str, features: str, seed: int) -> Encoding | No
         return SparseReduction.fit(X, name, seed) if X.shape[1] > WIDE else None
     if not is_frame(X):
         return None
-    columns = _columns(X, name)
+    columns = frame_columns(X, name)
     if all(isinstance(cells, np.ndarray) and _is_plain(cells) for cells in columns.values()):
         return None
     n_rows = len(next(iter(columns.values())))
@@ -163,24 +161,22 @@ def learn_encoding(X: Any, name: str, features: str, seed: int) -> Encoding | No
     return FrameEncoding.fit({key: cells[::step] for key, cells in columns.items()})
 
 
-def stored(encoding: Encoding | None) -> tuple[dict[str, Any] | None, np.ndarray | None]:
-    """An encoding as plain JSON and at most one array."""
+def stored(encoding: Encoding | None) -> tuple[dict[str, Any] | None, dict[str, np.ndarray]]:
+    """An encoding as plain JSON and arrays."""
     if isinstance(encoding, FrameEncoding):
         return encoding.stored()
     if isinstance(encoding, SparseReduction):
-        return {"kind": "sparse", "kept": encoding.kept}, encoding.directions
-    return None, None
+        return {"kind": "sparse", "kept": encoding.kept}, {"directions": encoding.directions}
+    return None, {}
 
 
-def restored(record: Mapping[str, Any] | None, array: np.ndarray | None) -> Encoding | None:
+def restored(record: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray]) -> Encoding | None:
     """What ``stored`` was given."""
     if record is None:
         return None
     if record["kind"] == "table":
-        return FrameEncoding.restored(record, array)
-    if array is None:
-        raise ValueError("the directions are missing")
-    return SparseReduction(array, record["kept"])
+        return FrameEncoding.restored(record, arrays)
+    return SparseReduction(arrays["directions"], record["kept"])
 
 
 def _is_plain(cells: np.ndarray) -> bool:
@@ -190,7 +186,8 @@ def _is_plain(cells: np.ndarray) -> bool:
     return cells.dtype.kind == "f" and not np.isnan(cells).any()
 
 
-def _columns(X: Any, name: str) -> dict[str, Any]:
+def frame_columns(X: Any, name: str) -> dict[str, Any]:
+    """The columns of a frame: arrays where they hold numbers or moments, else lists of objects."""
     names = [str(column) for column in getattr(X, "column_names", X.columns)]
     if len(set(names)) < len(names):
         twice = next(column for column in names if names.count(column) > 1)
@@ -205,9 +202,7 @@ def _columns(X: Any, name: str) -> dict[str, Any]:
 
 
 def _cells(column: Any) -> Any:
-    """One column: an array where it holds numbers or moments, else a list of objects."""
-    if hasattr(column, "to_pylist"):  # Arrow
-        array = column.to_numpy()
-        return array if array.dtype.kind in "biufM" else column.to_pylist()
     array = column.to_numpy()
-    return array if array.dtype.kind in "biufM" else column.to_list()
+    if array.dtype.kind in "biufM":
+        return array
+    return column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()  # Arrow, others

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["DATES", "Guess", "as_numbers", "guess_reading", "is_missing", "looks_like_id"]
-__all__ += ["plain_text", "read_cells", "said_yes", "yes_or_no"]
+__all__ = ["DATES", "NO", "YES", "Guess", "guess_reading", "is_missing", "read_cells"]
 
 _POINT = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?")
 _COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][-+]?\d+)?")
@@ -30,14 +29,8 @@ _AROUND = " \t\u00a0\u202f€$£¥%"
 _MARKS = frozenset(
     {"na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", ".", "missing", "unknown"}
 )
-_YES = frozenset({"yes", "y", "true", "t", "1", "1.0", "on", "ja", "oui", "si", "sí"})
-_NO = frozenset({"no", "n", "false", "f", "0", "0.0", "off", "nein", "non"})
-_ID_NAMES = frozenset(
-    {"", "id", "_id", "ids", "index", "row", "row_id", "rowid", "unnamed: 0", "uuid", "guid", "key"}
-)
-_FEWEST_FOR_ID = 20
-"""Rows from which on values that never repeat are a sign of names."""
-_DISTINCT_SHARE = 0.95
+YES = frozenset({"yes", "y", "true", "t", "1", "1.0", "on", "ja", "oui", "si", "sí"})
+NO = frozenset({"no", "n", "false", "f", "0", "0.0", "off", "nein", "non"})
 _EPOCH = datetime.datetime(1970, 1, 1)
 _ENOUGH = 0.95
 """The share of cells that a reading must fit; of five or more, one may always be odd."""
@@ -84,11 +77,11 @@ def guess_reading(cells: Sequence[Any] | np.ndarray) -> Guess | None:
     filled = [cell for cell in cells if not is_empty(cell)]
     if not filled or all(isinstance(cell, bool | np.bool_) for cell in filled):
         return None
-    counts = Counter(cell if isinstance(cell, str) else _Other(cell) for cell in filled)
-    distinct = [cell.value if isinstance(cell, _Other) else cell for cell in counts]
-    if any(isinstance(cell, str) and _CODE.fullmatch(cell.strip()) for cell in distinct):
+    counts = Counter(cell for cell in filled if isinstance(cell, str))
+    if any(_CODE.fullmatch(cell.strip()) for cell in counts):
         return None  # a post code or an article number
-    weights = np.array(list(counts.values()))
+    others = [cell for cell in filled if not isinstance(cell, str)]
+    distinct, weights = [*counts, *others], np.array([*counts.values(), *(1 for _ in others)])
     best: Guess | None = None
     in_doubt = False
     for reading in _PARSERS:
@@ -103,30 +96,14 @@ def guess_reading(cells: Sequence[Any] | np.ndarray) -> Guess | None:
             return best
     if best is not None and in_doubt:
         # 3.4.2024 is the fourth month where a point stands, the third where a stroke does.
-        slash = any("/" in cell for cell in distinct if isinstance(cell, str))
+        slash = any("/" in cell for cell in counts)
         return best._replace(reading="month/day" if slash else "day/month", in_doubt=True)
     return best
-
-
-class _Other:
-    """A cell that is not text; each counts for itself, since it may not be hashable."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 def is_empty(cell: Any) -> bool:
     """Missing, or a mark that people write where there is no number."""
     return is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in _MARKS)
-
-
-def yes_or_no(cells: set[str]) -> bool:
-    """Whether a column's different values, in small letters, are words for yes and no."""
-    return bool(cells) and cells <= _YES | _NO and bool(cells & _YES) and bool(cells & _NO)
-
-
-def said_yes(text: str) -> bool:
-    return text in _YES
 
 
 def _text_number(text: str, parse: Callable[[str], float]) -> float:
@@ -157,18 +134,11 @@ def _object_number(cell: Any, reading: str) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _point(text: str) -> float:
+def _number(text: str, pattern: re.Pattern[str], thousands: str, decimal: str) -> float:
     text = text.strip(_AROUND)
-    if not _POINT.fullmatch(text):
+    if not pattern.fullmatch(text):
         raise ValueError(text)
-    return float(text.replace(",", ""))
-
-
-def _comma(text: str) -> float:
-    text = text.strip(_AROUND)
-    if not _COMMA.fullmatch(text):
-        raise ValueError(text)
-    return float(text.replace(".", "").replace(",", "."))
+    return float(text.replace(thousands, "").replace(decimal, "."))
 
 
 def _days(moment: Any) -> float:
@@ -206,28 +176,13 @@ def _clock(text: str) -> float:
 
 
 _PARSERS: dict[str, Callable[[str], float]] = {
-    "point": _point,
-    "comma": _comma,
+    "point": lambda text: _number(text, _POINT, ",", "."),
+    "comma": lambda text: _number(text, _COMMA, ".", ","),
     "date": _iso,
     "day/month": lambda text: _parted(text, 1, 3),
     "month/day": lambda text: _parted(text, 3, 1),
     "clock": _clock,
 }
-
-
-def looks_like_id(name: str | None, cells: np.ndarray) -> bool:
-    """Whether a column only tells rows apart: by its name, a count, or texts that hardly repeat."""
-    if name is not None and name.strip().lower() in _ID_NAMES:
-        return True
-    if len(cells) < _FEWEST_FOR_ID:
-        return False
-    numbers = as_numbers(cells)
-    if numbers is None:
-        keys = [key for key in map(plain_text, cells.tolist()) if key is not None]
-        return len(set(keys)) >= _DISTINCT_SHARE * len(cells)
-    if not np.isfinite(numbers).all() or (numbers != np.rint(numbers)).any():
-        return False
-    return len(np.unique(numbers)) == len(numbers) and np.ptp(numbers) == len(numbers) - 1
 
 
 def is_missing(cell: Any) -> bool:
@@ -237,28 +192,3 @@ def is_missing(cell: Any) -> bool:
     return type(cell).__name__ in ("NAType", "NaTType") or (
         isinstance(cell, float) and cell != cell
     )
-
-
-def as_numbers(cells: np.ndarray) -> np.ndarray | None:
-    """float64 with NaN for what is missing; None where something is not a number."""
-    if cells.dtype.kind in "biuf":
-        return cells.astype(np.float64)
-    if cells.dtype.kind not in "OUS":
-        return None
-    try:
-        numbers = cells.astype(np.float64)
-    except (TypeError, ValueError):
-        try:
-            numbers = np.array(
-                [np.nan if is_missing(cell) else float(cell) for cell in cells.tolist()]
-            )
-        except (TypeError, ValueError):
-            return None
-    return numbers
-
-
-def plain_text(cell: Any) -> str | None:
-    """The same text for 1, 1.0 and "1": a column with gaps turns whole numbers into floats."""
-    if is_missing(cell):
-        return None
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()

@@ -10,23 +10,14 @@ bins win by 4 points; card fraud; breast cancer, where numbers win by 4).
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 
 from parbals.errors import InputError, ShapeError
-from parbals.features.reading import (
-    DATES,
-    guess_reading,
-    is_missing,
-    looks_like_id,
-    read_cells,
-    said_yes,
-    yes_or_no,
-)
+from parbals.features.reading import DATES, NO, YES, Guess, guess_reading, is_missing, read_cells
 
-__all__ = ["TableEncoding", "bin_edges", "bin_labels", "is_text", "tells_apart"]
+__all__ = ["TableEncoding", "bin_edges", "is_text", "tells_apart"]
 
 _BINS = 10
 _MOST_BINNED = 64
@@ -37,6 +28,12 @@ _BEYOND = 3.0
 _SEEN = 1_000
 _WORDS = 4
 _DISTINCT = 0.5
+_ID_NAMES = frozenset(
+    {"", "id", "_id", "ids", "index", "row", "row_id", "rowid", "unnamed: 0", "uuid", "guid", "key"}
+)
+_FEWEST_FOR_ID = 20
+"""Rows from which on values that hardly repeat are a sign of names."""
+_DISTINCT_FOR_ID = 0.95
 _Cells = Sequence[Any] | np.ndarray
 
 
@@ -45,7 +42,6 @@ class _Number:
     """[½ (x - mean) / deviation, one slot a bin, one for gaps]; a gap is zero but for its slot."""
 
     source: str
-    label: str
     reading: str
     part: str
     mean: float
@@ -54,19 +50,17 @@ class _Number:
     has_gaps: bool
 
     @classmethod
-    def fit(
-        cls, source: str, label: str, reading: str, part: str, x: np.ndarray, bins: bool
-    ) -> Self:
+    def fit(cls, source: str, reading: str, part: str, x: np.ndarray, bins: bool) -> Self:
         known = x[~np.isnan(x)]
         edges = bin_edges(known, _BINS).tolist() if bins else None
         deviation = float(known.std()) or 1.0
-        has_gaps = len(known) < len(x)
-        return cls(source, label, reading, part, float(known.mean()), deviation, edges, has_gaps)
+        return cls(
+            source, reading, part, float(known.mean()), deviation, edges, len(known) < len(x)
+        )
 
     @property
-    def labels(self) -> list[str]:
-        bins = [] if self.edges is None else bin_labels(self.label, self.edges)
-        return [self.label, *bins, *([f"{self.label} is missing"] if self.has_gaps else [])]
+    def width(self) -> int:
+        return 1 + (0 if self.edges is None else len(self.edges) + 1) + self.has_gaps
 
     def fill(self, out: np.ndarray, cells: _Cells) -> None:
         x = _part(read_cells(cells, self.reading), self.part)
@@ -88,7 +82,6 @@ class _Category:
     """
 
     source: str
-    label: str
     reading: str | None
     part: str
     is_yes_no: bool
@@ -97,10 +90,8 @@ class _Category:
     has_rest: bool
 
     @property
-    def labels(self) -> list[str]:
-        named = [f"{self.label} = {value}" for value in self.values]
-        gaps = [f"{self.label} is missing"] if self.has_gaps else []
-        return [*named, *gaps, *([f"{self.label} is another"] if self.has_rest else [])]
+    def width(self) -> int:
+        return len(self.values) + self.has_gaps + self.has_rest
 
     def fill(self, out: np.ndarray, cells: _Cells) -> None:
         place = {value: slot for slot, value in enumerate(self.values)}
@@ -122,7 +113,7 @@ class TableEncoding:
     def __init__(self, columns: Sequence[_Number | _Category], notes: Sequence[str] = ()) -> None:
         self.columns, self.notes = list(columns), tuple(notes)
         self.names = tuple(dict.fromkeys(column.source for column in columns))
-        self.feature_names = [label for column in columns for label in column.labels]
+        self.width = sum(column.width for column in columns)
 
     @classmethod
     def fit(cls, table: Mapping[str, _Cells], *, is_asked_for: bool = False) -> Self:
@@ -141,8 +132,9 @@ class TableEncoding:
                     "numbers in columns of their own or as an .npy file."
                 )
             if not is_asked_for and tells_apart(name, cells):
-                is_text = _has_words(cells)
-                why = "is a text: encode it first" if is_text else "only tells the rows apart"
+                why = "only tells the rows apart"
+                if is_text(cells):
+                    why = "is a text: encode it first"
                 notes.append(f"{name!r} is left out: it {why}.")
                 continue
             guess = guesses[name]
@@ -152,7 +144,7 @@ class TableEncoding:
             else:
                 x = read_cells(cells, guess.reading)
                 made = _numbers(name, guess.reading, x, n_numbers <= _MOST_BINNED)
-                notes += _doubts(name, guess.n_odd, guess.odd, guess.reading, guess.in_doubt)
+                notes += _doubts(name, guess)
             if not made:
                 notes.append(f"{name!r} is left out: it is empty, or the same in every row.")
             columns += made
@@ -163,10 +155,6 @@ class TableEncoding:
             )
         return cls(columns, notes)
 
-    @property
-    def width(self) -> int:
-        return len(self.feature_names)
-
     def transform(self, table: Mapping[str, _Cells], name: str = "The table") -> np.ndarray:
         """(n, D) float32; columns that were not there are refused, further ones do not matter."""
         for source in self.names:
@@ -175,7 +163,7 @@ class TableEncoding:
         n_rows = len(table[self.names[0]])
         features, start = np.zeros((n_rows, self.width), np.float32), 0
         for column in self.columns:
-            stop = start + len(column.labels)
+            stop = start + column.width
             column.fill(features[:, start:stop], table[column.source])
             start = stop
         return features
@@ -204,36 +192,26 @@ def bin_edges(known: np.ndarray, n_bins: int) -> np.ndarray:
     return np.unique(np.where(edges == values[-1], values[-2], edges))
 
 
-def bin_labels(name: str, edges: Sequence[float] | np.ndarray) -> list[str]:
-    """What each bin of a column holds: bins are (e₀, e₁] and so on."""
-    shown = [f"{edge:g}" for edge in edges]
-    if not shown:
-        return [f"{name} is there"]
-    between = [f"{low} < {name} ≤ {high}" for low, high in pairwise(shown)]
-    return [f"{name} ≤ {shown[0]}", *between, f"{name} > {shown[-1]}"]
-
-
 def _numbers(name: str, reading: str, x: np.ndarray, bins: bool) -> list[_Number | _Category]:
     known = x[~np.isnan(x)]
     if not len(known) or (len(known) == len(x) and np.ptp(known) == 0):
         return []
-    made: list[_Number | _Category] = [_Number.fit(name, name, reading, "", x, bins)]
+    made: list[_Number | _Category] = [_Number.fit(name, reading, "", x, bins)]
     for part in ("month", "weekday", "hour") if reading in DATES else ():
         values = _part(x, part)
         if len(distinct := np.unique(values[~np.isnan(values)])) < 2:
             continue
-        label = f"{name}, {part}"
         if part == "hour":
-            made.append(_Number.fit(name, label, reading, part, values, bins))
+            made.append(_Number.fit(name, reading, part, values, bins))
         else:
             shown = [str(int(value)) for value in distinct]
-            made.append(_Category(name, label, reading, part, False, shown, False, False))
+            made.append(_Category(name, reading, part, False, shown, False, False))
     return made
 
 
 def _categories(name: str, cells: _Cells, notes: list[str]) -> list[_Number | _Category]:
     found = {text for text in _texts(cells, None, "", False) if text is not None}
-    is_yes_no = yes_or_no(found)
+    is_yes_no = found <= YES | NO and bool(found & YES) and bool(found & NO)
     texts = list(_texts(cells, None, "", is_yes_no))
     counts = Counter(text for text in texts if text is not None)
     has_gaps = counts.total() < len(texts)
@@ -245,32 +223,40 @@ def _categories(name: str, cells: _Cells, notes: list[str]) -> list[_Number | _C
         notes.append(f"{rest:,} rare values of {name!r} count as one.")
     elif rest > 1:
         notes.append(f"{name!r} differs in nearly every row, so it says little; is it a text?")
-    return [_Category(name, name, None, "", is_yes_no, sorted(kept), has_gaps, rest > 0)]
+    return [_Category(name, None, "", is_yes_no, sorted(kept), has_gaps, rest > 0)]
 
 
-def _doubts(name: str, n_odd: int, odd: Any, reading: str, in_doubt: bool) -> list[str]:
-    notes = []
-    if n_odd:
+def _doubts(name: str, guess: Guess) -> list[str]:
+    notes, reading, odd = [], guess.reading, f"{guess.odd!r:.60}"
+    if guess.n_odd:
         kind = "date" if reading in DATES else "time" if reading == "clock" else "number"
-        found = f"1 cell of {name!r} is not a {kind} ({odd!r:.60}) and counts"
-        if n_odd > 1:
-            found = f"{n_odd:,} cells of {name!r} are not {kind}s (such as {odd!r:.60}) and count"
+        found = f"1 cell of {name!r} is not a {kind} ({odd}) and counts"
+        if guess.n_odd > 1:
+            found = f"{guess.n_odd:,} cells of {name!r} are not {kind}s (such as {odd}) and count"
         notes.append(f"{found} as empty.")
-    if in_doubt:
+    if guess.in_doubt:
         first = "month" if reading == "month/day" else "day"
         notes.append(f"{name!r} is read with the {first} first; write 2024-01-31 if that is wrong.")
     return notes
 
 
 def tells_apart(name: str, cells: _Cells) -> bool:
-    """Whether a column only numbers or names the rows."""
+    """Whether a column only numbers or names the rows: by its name, a count, or words that hardly
+    repeat."""
     guess = guess_reading(cells)
     if guess is not None and guess.reading != "point":
         return False  # dates differ, too
-    if guess is not None:  # as numbers: "€ 1,250.00" is no name, however seldom it repeats
-        return looks_like_id(name, read_cells(cells, guess.reading))
-    objects = cells if isinstance(cells, np.ndarray) else np.array([*cells, None], object)[:-1]
-    return looks_like_id(name, objects)
+    if name.strip().lower() in _ID_NAMES:
+        return True
+    if len(cells) < _FEWEST_FOR_ID:
+        return False
+    if guess is None:
+        named = {text for text in _texts(cells, None, "", False) if text is not None}
+        return len(named) >= _DISTINCT_FOR_ID * len(cells)
+    numbers = read_cells(cells, guess.reading)  # "€ 1,250.00" is no name, however seldom it repeats
+    distinct = np.unique(numbers)  # NaN once
+    is_whole = bool((distinct == np.rint(distinct)).all())
+    return is_whole and len(distinct) == len(numbers) == np.ptp(distinct) + 1
 
 
 def is_text(cells: _Cells) -> bool:
@@ -280,10 +266,6 @@ def is_text(cells: _Cells) -> bool:
         return False
     n_words = sum(len(text.split()) for text in texts) / len(texts)
     return n_words >= _WORDS and len(set(texts)) >= _DISTINCT * len(texts)
-
-
-def _has_words(cells: _Cells) -> bool:
-    return any(isinstance(cell, str) and len(cell.split()) > 3 for cell in cells[:100])
 
 
 def _part(days: np.ndarray, part: str) -> np.ndarray:
@@ -313,5 +295,5 @@ def _texts(cells: _Cells, reading: str | None, part: str, is_yes_no: bool) -> li
             continue
         whole = isinstance(cell, float) and cell.is_integer()
         text = str(int(cell)) if whole else " ".join(str(cell).split()).lower()
-        texts.append(("yes" if said_yes(text) else "no") if is_yes_no else text)
+        texts.append(("yes" if text in YES else "no") if is_yes_no else text)
     return texts

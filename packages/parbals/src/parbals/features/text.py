@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from parbals.features.pca import singular_directions
 from parbals.features.words import word_vectors
 
-__all__ = ["VIEW_WEIGHTS", "TextFeatures", "TextMix", "Tfidf", "canonical_text", "form_of"]
+__all__ = ["CANONICAL", "VIEW_WEIGHTS", "TextMix", "Tfidf", "canonical_text", "form_of"]
 
 _TOKENS = r"[^\W\d_]+|\d+|[£$!?]"
 VIEW_WEIGHTS = (2 / 3, 1 / 3, 2 / 3)
@@ -35,29 +35,26 @@ def canonical_text(text: str) -> str:
     return re.sub(r"\d", "0", " ".join(text.lower().split()))
 
 
-_CANONICAL: dict[str, Any] = {"preprocessor": canonical_text, "token_pattern": _TOKENS}
+CANONICAL: dict[str, Any] = {"preprocessor": canonical_text, "token_pattern": _TOKENS}
 
 
 class Tfidf:
     """TF-IDF rows, and their projection to ``n_directions`` by truncated SVD.
 
     ``options`` are those of scikit-learn's TfidfVectorizer. Where there are too few words or texts
-    for so many directions, ``fewer_allowed`` takes fewer (none: the rows are the TF-IDF itself);
-    otherwise that is a ValueError, as texts without words are.
+    for so many directions there are fewer (none: the rows are the TF-IDF itself); texts without
+    words are a ValueError.
     """
 
-    def __init__(
-        self, n_directions: int, *, seed: int = 0, fewer_allowed: bool = False, **options: Any
-    ) -> None:
-        self.n_directions, self.seed, self.fewer_allowed = n_directions, seed, fewer_allowed
+    def __init__(self, n_directions: int, *, seed: int = 0, **options: Any) -> None:
+        self.n_directions, self.seed = n_directions, seed
         self.vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), **options)
 
     def fit_transform(self, texts: Iterable[str]) -> np.ndarray:
         """Learn words and directions; returns the rows of these texts."""
         weights = self.vectorizer.fit_transform(texts)
-        if self.fewer_allowed:
-            self.n_directions = min(self.n_directions, min(weights.shape) - 1)
-        if self.fewer_allowed and self.n_directions < 1:
+        self.n_directions = min(self.n_directions, min(weights.shape) - 1)
+        if self.n_directions < 1:
             self._directions = np.zeros((0, weights.shape[1]))
             return np.asarray(weights.toarray())
         self._directions = singular_directions(weights, self.n_directions, self.seed)
@@ -89,38 +86,6 @@ class Tfidf:
         return np.asarray(weights @ self._directions.T if some else weights.toarray())
 
 
-class TextFeatures:
-    """Features of short messages: TF-IDF in ``n_features`` directions, centred, on one scale.
-
-    The directions keep their relative size (a whitened tail would be mostly noise), and the rows of
-    the pool get a root mean square norm of ``scale``. With a N(0, 1) prior on the weights, 3 is the
-    scale at which randomly labelled messages predict the others best (log loss, 20 to 100 labels).
-    """
-
-    def __init__(self, n_features: int = 64, scale: float = 3.0, seed: int = 0) -> None:
-        self.scale = scale
-        self._tfidf = Tfidf(
-            n_features,
-            seed=seed,
-            **_CANONICAL,
-            min_df=2,
-        )
-        self.words = self._tfidf.words
-
-    def fit(self, pool_texts: Sequence[str]) -> Self:
-        # One thread: on matrices this small several mostly wait for each other, ten times as long
-        # on a busy machine.
-        with threadpool_limits(1):
-            rows = self._tfidf.fit_transform(pool_texts)
-        self._centre = rows.mean(axis=0)
-        self._factor = self.scale / np.sqrt(np.square(rows - self._centre).sum(axis=1).mean())
-        return self
-
-    def transform(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, n_features) features for the model."""
-        return (self._tfidf.transform(texts) - self._centre) * self._factor
-
-
 class TextMix:
     """Three views of a text side by side: its words, how it is written, and what the words mean.
 
@@ -131,21 +96,21 @@ class TextMix:
     mean square length of its rows of the pool is its weight, so that of all three it is 1.
     """
 
-    def __init__(self, n_directions: int = 64, *, meaning: bool = True, seed: int = 0) -> None:
-        self._n_directions, self._meaning, self._seed = n_directions, meaning, seed
+    def __init__(self, n_directions: int = 64, *, meaning: bool = True) -> None:
+        self._n_directions, self._meaning = n_directions, meaning
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn words, directions and scales; a ValueError where no text has a word."""
         self._tfidf = Tfidf(
             self._n_directions,
-            seed=self._seed,
-            fewer_allowed=True,
-            **_CANONICAL,
+            **CANONICAL,
             min_df=1 if len(texts) < _RARE_WORDS_COUNT_BELOW else 2,
             max_features=_MOST_WORDS,
             dtype=np.float32,
         )
-        with threadpool_limits(1):  # as for TextFeatures
+        # One thread: on matrices this small several mostly wait for each other, ten times as long
+        # on a busy machine.
+        with threadpool_limits(1):
             self._tfidf.fit_transform(texts)
         centres, factors = [], []
         for place, (view, weight) in enumerate(
@@ -180,7 +145,7 @@ class TextMix:
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
         """Learnt before, with all three views."""
         made = cls()
-        made._tfidf = Tfidf.from_arrays(arrays, **_CANONICAL)
+        made._tfidf = Tfidf.from_arrays(arrays, **CANONICAL)
         made._centre, made._factor = arrays["centre"], arrays["factor"]
         return made
 

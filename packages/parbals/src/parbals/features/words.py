@@ -11,7 +11,7 @@ into the longest pieces that the vocabulary holds, from the left; those inside o
 
 import unicodedata
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
 
@@ -24,14 +24,7 @@ __all__ = ["WordPieces", "WordVectors", "word_vectors"]
 _FILE = "word_vectors.npz"
 _LONGEST_WORD = 100
 _REMEMBERED = 200_000
-_IDEOGRAPHS = (
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xF900, 0xFAFF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2CEAF),
-    (0x2F800, 0x2FA1F),
-)
+_IDEOGRAPHS = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH")
 
 
 class WordVectors:
@@ -41,13 +34,9 @@ class WordVectors:
         self._cut = WordPieces(pieces, unknown=-1)
         self._vectors = vectors.astype(np.float32) * weights[:, None].astype(np.float32)
 
-    @property
-    def n_features(self) -> int:
-        return int(self._vectors.shape[1])
-
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Rows (N, D) of length 1; zero where a text has no piece that is known."""
-        rows = np.zeros((len(texts), self.n_features), np.float32)
+        rows = np.zeros((len(texts), self._vectors.shape[1]), np.float32)
         for row, text in zip(rows, texts, strict=True):
             pieces = [piece for piece in self._cut(text) if piece >= 0]
             if pieces:
@@ -98,25 +87,17 @@ class WordPieces:
 
 
 def _words(text: str) -> list[str]:
-    return "".join(_spaced(unicodedata.normalize("NFD", text.lower()))).split()
-
-
-def _spaced(text: str) -> Iterator[str]:
-    """Each character: dropped, a space, itself, or a word of its own."""
-    for character in text:
-        part = _part(character)
-        if part:
-            yield part
+    return "".join(map(_part, unicodedata.normalize("NFD", text.lower()))).split()
 
 
 @lru_cache(10_000)
 def _part(character: str) -> str:
+    """A character: dropped, a space, itself, or a word of its own."""
     category, code = unicodedata.category(character), ord(character)
     if character in "\t\n\r" or category == "Zs":
         return " "
     if category == "Mn" or category[0] == "C" or code == 0xFFFD:
         return ""
     is_mark = category[0] == "P" or (33 <= code <= 126 and not character.isalnum())
-    if is_mark or any(first <= code <= last for first, last in _IDEOGRAPHS):
-        return f" {character} "
-    return character
+    is_ideograph = unicodedata.name(character, "").startswith(_IDEOGRAPHS)
+    return f" {character} " if is_mark or is_ideograph else character

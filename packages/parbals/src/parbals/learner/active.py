@@ -10,19 +10,19 @@ from parbals.features.frames import Encoding, learn_encoding
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import choose_items
 from parbals.learner.features import FeatureTable, Preparation
-from parbals.learner.ledger import ClassNames, Event, ItemNames, Ledger
+from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.numbers.audit import draw_audit
 from parbals.learner.numbers.metric import check_metric, decided
 from parbals.learner.numbers.report import Report
-from parbals.learner.pictures import Seen, as_figure, as_html
+from parbals.learner.pictures import as_figure, as_html
 from parbals.learner.reporting import make_report
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.plugins import extension
 from parbals.posterior.inference import INFERENCES
 from parbals.randomness import Seed, seed_from
 from parbals.strategies.table import DEFAULT, strategy_named
-from parbals.types import TARGETS, Batch, BatchRecord, Stakes
+from parbals.types import TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
 
 __all__ = ["ActiveLearner"]
@@ -124,28 +124,28 @@ class ActiveLearner:
     ) -> None:
         strategy_named(strategy)
         check_choice(inference, INFERENCES, "inference")
-        names, seed = ClassNames(classes), seed_from(random_state)
         if n_candidates is not None:
             check_positive_int(n_candidates, "n_candidates")
-        own = None if model is None else fresh_copy(as_sample_model(model, len(names)))
+        seed = seed_from(random_state)
         if isinstance(features, str):
             features = learn_encoding(X_pool, "X_pool", features, seed)
         pool = FeatureTable(X_pool, checked=checked, encoding=features)
-        items = ItemNames(pool.n_rows, ids)
+        self._ledger = ledger = Ledger(pool.n_rows, classes, ids)
+        n_classes = len(ledger.classes)
         self.setup = Setup(
             pool=pool,
             target=None if X_target is None else FeatureTable(X_target, "X_target", like=pool),
             standardise=standardise,
             pca=pca,
             preparation=Preparation.fit(pool, standardise, pca, seed),
-            classes=names.labels,
+            classes=ledger.classes,
             seed=seed,
-            audit=_audit_positions(audit, items, seed),
+            audit=_audit_positions(audit, ledger, seed),
             strategy=strategy,
             options=dict(options or {}),
-            metric=check_metric(metric, names.labels),
-            find=None if find is None else names.numbers(find, 1)[0],
-            model=own,
+            metric=check_metric(metric, ledger.classes),
+            find=None if find is None else ledger.class_number(find, "find"),
+            model=None if model is None else fresh_copy(as_sample_model(model, n_classes)),
             n_samples=check_positive_int(n_samples, "n_samples", least=2),
             prior_scale=check_prior_scale(prior_scale),
             inference=inference,
@@ -153,7 +153,6 @@ class ActiveLearner:
             n_candidates=n_candidates,
             n_targets=check_positive_int(n_targets, "n_targets"),
         )
-        self._ledger = Ledger(items, names)
         self._state: State | None = None
         self._fits: dict[bytes, Any] = {}
         self.last_batch: Batch | None = None
@@ -203,30 +202,22 @@ class ActiveLearner:
 
     def mark_pending(self, items: Any) -> None:
         """Declare items as out for labelling that were chosen elsewhere."""
-        self._change().ask(self._ledger.items.positions(items))
+        self._change().ask(self._ledger.positions(items))
 
     def tell(self, items: Any, labels: Any) -> int:
         """Record labels of any items, in any order; returns how many are new.
 
         The same label again is no news; another label than before is refused, see :meth:`correct`.
         """
-        positions = self._ledger.items.positions(items)
-        numbers = self._ledger.classes.numbers(labels, len(positions))
-        return self._change().tell(positions, numbers)
+        return self._change().tell(items, labels)
 
     def correct(self, items: Any, labels: Any) -> int:
         """Change labels given before; the history keeps both. Returns how many changed."""
-        positions = self._ledger.items.positions(items)
-        numbers = self._ledger.classes.numbers(labels, len(positions))
-        return self._change().correct(positions, numbers)
+        return self._change().correct(items, labels)
 
     def forget(self, items: Any) -> None:
         """Give items back, pending or labelled: they can be asked for again."""
-        self._change().forget(self._ledger.items.positions(items))
-
-    def replay(self, events: Sequence[Event]) -> None:
-        """Take over a history, such as that of a saved learner."""
-        self._change().replay(events)
+        self._change().forget(items)
 
     def _change(self) -> Ledger:
         self._state = None
@@ -255,18 +246,13 @@ class ActiveLearner:
         return self.setup.audit
 
     @property
-    def audit_items(self) -> list[Any]:
-        """The items that measure the error, in the order they are asked for."""
-        return [self._ledger.items.of(p) for p in self.audit.tolist()]
-
-    @property
     def ids(self) -> list[Any] | None:
         """The names of the items, if they have any."""
-        return self._ledger.items.ids
+        return self._ledger.ids
 
     def name_items(self, ids: Sequence[Hashable]) -> None:
         """Call the items by these N distinct names from now on."""
-        self._ledger.items = ItemNames(self.pool.n_rows, ids)
+        self._ledger.name_items(ids)
 
     @property
     def labelled(self) -> np.ndarray:
@@ -281,13 +267,12 @@ class ActiveLearner:
     @property
     def labels(self) -> dict[Any, Hashable]:
         """The label of every labelled item."""
-        named = self._ledger.items.of
-        return {named(p): self.classes[c] for p, c in self.state.labels.items()}
+        return {self._ledger.name(p): self.classes[c] for p, c in self.state.labels.items()}
 
     @property
     def pending(self) -> list[Any]:
         """Items that are out, in the order they were asked for."""
-        return [self._ledger.items.of(p) for p in self.state.pending]
+        return [self._ledger.name(p) for p in self.state.pending]
 
     @property
     def free_items(self) -> int:
@@ -301,7 +286,7 @@ class ActiveLearner:
 
     def history(self, item: Any) -> list[tuple[str, Hashable | None]]:
         """What happened to one item, oldest first: (action, label)."""
-        (position,) = self._ledger.items.positions([item])
+        (position,) = self._ledger.positions([item])
         return [
             (e.action, None if e.label is None else self.classes[e.label])
             for e in self._ledger.events
@@ -323,14 +308,6 @@ class ActiveLearner:
         """Whether the labels are enough: a model of your own needs two classes, ours needs none."""
         return self.state.can_fit
 
-    def mean_proba(self, model: Any, rows: np.ndarray) -> np.ndarray:
-        """(n, C) predictions of a model of this learner for prepared rows (n, D')."""
-        return mean_proba(model, rows)
-
-    def stakes(self, model: Any) -> Stakes | None:
-        """What decisions of a model of this learner are worth; None where all count alike."""
-        return self.setup.stakes(model)
-
     def predict_proba(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
         """(N, C) probabilities in the order of ``classes``.
 
@@ -345,7 +322,7 @@ class ActiveLearner:
     def predict(self, X: Any, *, with_audit: bool = False) -> np.ndarray:
         """(N,) the class of every row: the most probable one, or what the metric asks for."""
         probs = self.predict_proba(X, with_audit=with_audit)
-        best = decided(probs, self.stakes(self.fitted(with_audit=with_audit)))
+        best = decided(probs, self.setup.stakes(self.fitted(with_audit=with_audit)))
         alike = len({type(label) for label in self.classes}) == 1
         return np.array(self.classes, None if alike else object)[best]
 
@@ -357,15 +334,12 @@ class ActiveLearner:
         self.reports.append(report)
         return report
 
-    def _seen(self) -> Seen:
-        return Seen(self.state, self.ids, self.last_batch, self.reports)
-
     def _repr_html_(self) -> str:
-        return as_html(self._seen())
+        return as_html(self.state, self.last_batch, self.reports, self.ids)
 
     def plot(self) -> Any:
         """A matplotlib figure: expected error after each report, and the pool with its labels."""
-        return as_figure(self._seen())
+        return as_figure(self.state, self.last_batch, self.reports)
 
     def serve(
         self,
@@ -404,12 +378,13 @@ class ActiveLearner:
         saved = read_learner(Path(path), X_pool, X_target, model)
         learner = cls(**saved.arguments)
         saved.check(learner.setup)
-        learner.replay(saved.events)
+        for event in saved.events:
+            learner._ledger.record(event)
         return learner
 
 
-def _audit_positions(audit: int | Sequence[Hashable], items: ItemNames, seed: int) -> np.ndarray:
+def _audit_positions(audit: int | Sequence[Hashable], ledger: Ledger, seed: int) -> np.ndarray:
     """Positions of the audit's items, in the order they are asked for."""
     if isinstance(audit, int | float | np.integer):
-        return draw_audit(items.n_items, check_positive_int(audit, "audit", least=0), seed)
-    return np.array(list(dict.fromkeys(items.positions(audit))), np.int64)
+        return draw_audit(ledger.n_items, check_positive_int(audit, "audit", least=0), seed)
+    return np.array(list(dict.fromkeys(ledger.positions(audit))), np.int64)

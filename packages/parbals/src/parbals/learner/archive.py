@@ -5,7 +5,7 @@ No pickle; nothing in it can run.
     learner.json    format, version, settings, classes, ids, and the history of every item
     X_pool.npy      features as the model sees them, unless left out
     X_target.npy
-    encoding.npy    the directions of sparse rows or of words, if there are any
+    encoding/*.npy  what was learnt of sparse rows or of words, if there are any
 
 Written whole or not at all; every member carries the checksum of the zip format, verified on
 loading. Members are stored as they are, so that a file from somebody else takes no more memory than
@@ -27,7 +27,6 @@ from parbals.files import replacing
 from parbals.learner.features import FeatureTable
 from parbals.learner.ledger import Event
 from parbals.learner.state import Setup
-from parbals.npy import read_header
 from parbals.randomness import table_digest
 
 __all__ = ["Saved", "read_learner", "write_learner"]
@@ -42,44 +41,40 @@ _ROWS = 16_384
 
 @dataclass(frozen=True)
 class Saved:
-    """What a file holds: arguments of the learner, what happened, and digests of its features."""
+    """What a file holds: arguments of the learner, what happened, and all that was written."""
 
     path: Path
     arguments: dict[str, Any]
     events: list[Event]
-    digests: dict[str, str | None]
-    columns: list[str] | None
+    document: dict[str, Any]
 
     def check(self, setup: Setup) -> None:
         """Refuse features that are not those that were saved; give the pool its column names."""
         for name, table in (("pool", setup.pool), ("target", setup.target)):
-            if table is not None and _digest(table) != self.digests[name]:
+            if table is not None and _digest(table) != self.document["digests"][name]:
                 raise InputError(
                     f"The features of the {name} are not those that {self.path} was saved with."
                 )
-        if setup.pool.names is None and self.columns is not None:
-            setup.pool.names = tuple(self.columns)
+        if setup.pool.names is None and self.document["columns"] is not None:
+            setup.pool.names = tuple(self.document["columns"])
 
 
 def write_learner(
-    path: Path,
-    setup: Setup,
-    ids: list[Any] | None,
-    events: Sequence[Event],
-    include_features: bool,
+    path: Path, setup: Setup, ids: list[Any] | None, events: Sequence[Event], include_features: bool
 ) -> None:
     """Write a learner; a file that is there already is replaced only by a whole one."""
     pool, target = setup.pool, setup.target
-    encoding, directions = stored(pool.encoding)
+    encoding, learnt = stored(pool.encoding)
+    own = getattr(setup.model, "ensemble", setup.model)  # an ensemble comes wrapped
     document = {
         "format": _FORMAT,
         "version": _VERSION,
         "seed": setup.seed,
         "classes": list(setup.classes),
-        "ids": _plain_ids(ids),
+        "ids": ids,
         "settings": {name: getattr(setup, name) for name in _SETTINGS},
         "find": None if setup.find is None else setup.classes[setup.find],
-        "own_model": None if setup.model is None else _own_name(setup.model),
+        "own_model": None if own is None else type(own).__name__,
         "digests": {"pool": _digest(pool), "target": None if target is None else _digest(target)},
         "columns": None if pool.names is None else list(pool.names),
         "encoding": encoding,
@@ -90,14 +85,14 @@ def write_learner(
         text = json.dumps(document)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"The options of this learner cannot be saved: they are not plain data ({error})."
+            f"This learner cannot be saved: its options or ids are not plain data ({error})."
         ) from None
     try:
         with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr("learner.json", text)
-            if directions is not None:
-                with archive.open("encoding.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, directions, allow_pickle=False)
+            for name, array in learnt.items():
+                with archive.open(f"encoding/{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
             if include_features:
                 _write_table(archive, "X_pool.npy", pool)
                 if target is not None:
@@ -108,28 +103,15 @@ def write_learner(
         ) from None
 
 
-def _own_name(model: Any) -> str:
-    """What the user's own model is called; an ensemble comes wrapped."""
-    return type(getattr(model, "ensemble", model)).__name__
-
-
 def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     """Read a learner back; features left out and a model of one's own are passed again."""
     try:
         with zipfile.ZipFile(path) as archive:
-            document = json.loads(archive.read(_member(archive, "learner.json", path)))
-            _check_format(document, path)
-            members = set(archive.namelist())
-            directions = None
-            if "encoding.npy" in members:
-                directions = _features(archive, members, "encoding", None, path)
-            encoding = restored(document["encoding"], directions)
-            X_pool = _features(archive, members, "X_pool", X_pool, path)
-            if document["digests"]["target"] is not None:
-                X_target = _features(archive, members, "X_target", X_target, path)
-        events = [Event(*event) for event in document["events"]]
-        ids = document["ids"]
-        ids = None if ids is None else [tuple(i) if isinstance(i, list) else i for i in ids]
+            document, arrays = _document(archive, path), _arrays(archive)
+        X_pool = arrays.get("X_pool.npy") if X_pool is None else X_pool
+        X_target = arrays.get("X_target.npy") if X_target is None else X_target
+        learnt = {Path(name).stem: array for name, array in arrays.items() if "/" in name}
+        ids = None if document["ids"] is None else [_name(name) for name in document["ids"]]
         arguments = {
             "X_pool": X_pool,
             "classes": document["classes"],
@@ -137,18 +119,22 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
             "random_state": document["seed"],
             "ids": ids,
             "model": model,
-            "features": encoding,
+            "features": restored(document["encoding"], learnt),
             "find": document["find"],
-            "audit": _audit(document["audit"], ids),
+            "audit": document["audit"] if ids is None else [ids[p] for p in document["audit"]],
             **document["settings"],
         }
-        saved = Saved(path, arguments, events, document["digests"], document["columns"])
+        events = [Event(*event) for event in document["events"]]
+        saved = Saved(path, arguments, events, document)
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except InputError:
         raise
     except Exception as error:  # a flipped byte can surface anywhere in the readers
         raise InputError(f"{path} is damaged or is not a saved learner ({error}).") from None
+    for name, table in (("pool", X_pool), ("target", X_target)):
+        if table is None and document["digests"][name] is not None:
+            raise InputError(f"{path} was saved without features; pass X_{name}=... to load it.")
     if document["own_model"] is not None and model is None:
         raise InputError(
             f"{path} was saved with your own model, {document['own_model']}; pass it again: "
@@ -157,7 +143,24 @@ def read_learner(path: Path, X_pool: Any, X_target: Any, model: Any) -> Saved:
     return saved
 
 
-def _check_format(document: Any, path: Path) -> None:
+def _arrays(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
+    arrays = {}
+    for name in archive.namelist():
+        if name.endswith(".npy"):
+            with archive.open(name) as file:
+                arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+    return arrays
+
+
+def _document(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
+    """The JSON of a file that is a saved learner, and takes no more memory than its own size."""
+    infos = archive.infolist()
+    compressed = any(info.compress_type != zipfile.ZIP_STORED for info in infos)
+    if compressed or sum(info.file_size for info in infos) > path.stat().st_size:
+        raise InputError(
+            f"{path} is compressed, as no saved learner is; it was changed, or made to harm."
+        )
+    document = json.loads(archive.read("learner.json"))
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise InputError(f"{path} is not a saved learner.")
     if document["version"] != _VERSION:
@@ -165,37 +168,12 @@ def _check_format(document: Any, path: Path) -> None:
             f"{path} was written by another version of parbals (format {document['version']}); "
             "upgrade."
         )
+    return document
 
 
-def _features(
-    archive: zipfile.ZipFile, members: set[str], name: str, given: Any, path: Path
-) -> Any:
-    if given is not None:
-        return given
-    if f"{name}.npy" not in members:
-        raise InputError(f"{path} was saved without features; pass {name}=... to load it.")
-    info = _member(archive, f"{name}.npy", path)
-    with archive.open(info) as file:
-        header = read_header(file, info.file_size, f"{path}, {info.filename}")
-        flat = np.frombuffer(file.read(), header.dtype)
-    return flat.reshape(header.shape, order="F" if header.column_major else "C")
-
-
-def _member(archive: zipfile.ZipFile, name: str, path: Path) -> zipfile.ZipInfo:
-    info = archive.getinfo(name)
-    if info.compress_type != zipfile.ZIP_STORED or info.file_size > path.stat().st_size:
-        raise InputError(
-            f"{path} holds {name} compressed, as no saved learner does; it was changed, or made to "
-            "harm."
-        )
-    return info
-
-
-def _audit(positions: list[int], ids: list[Any] | None) -> list[Any]:
-    """The audit's items, by the names that the learner is made with."""
-    if len(set(positions)) < len(positions) or min(positions, default=0) < 0:
-        raise InputError("The audit names items twice, or items that are not in the pool.")
-    return positions if ids is None else [ids[position] for position in positions]
+def _name(value: Any) -> Any:
+    """An id, which may be a tuple, as it was before it was written as JSON."""
+    return tuple(map(_name, value)) if isinstance(value, list) else value
 
 
 def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> None:
@@ -214,13 +192,3 @@ def _write_table(archive: zipfile.ZipFile, name: str, table: FeatureTable) -> No
 
 def _digest(table: FeatureTable) -> str:
     return table_digest(rows for _, rows in table.blocks(_ROWS))
-
-
-def _plain_ids(ids: list[Any] | None) -> list[Any] | None:
-    for name in ids or []:
-        parts = name if isinstance(name, tuple) else (name,)
-        if not all(isinstance(part, str | int | float) for part in parts):
-            raise InputError(
-                f"The id {name!r} cannot be saved; use strings, numbers or tuples of them."
-            )
-    return ids

@@ -14,17 +14,16 @@ import numpy as np
 
 from parbals.arrays import block_rows, drawn_positions, release_pages
 from parbals.errors import InputError, ShapeError
-from parbals.features.frames import Encoding, is_frame
-from parbals.features.pca import principal
+from parbals.features.frames import Encoding, column_names, frame_columns, is_frame
+from parbals.features.pca import is_sparse, principal
 from parbals.randomness import derive_generator
 from parbals.strategies.distributed import DistributedRows, is_distributed
-from parbals.validate import check_column_names, check_features, column_names
+from parbals.validate import check_column_names, check_features
 
 __all__ = ["FeatureTable", "LazyRows", "Preparation"]
 
 _BLOCK_ENTRIES = 1 << 22
 _GATHERED_AT_ONCE = 512
-_NOT_NUMBERS = ("object", "str", "categor", "enum", "date", "time", "utf8")
 _FITTED_ON = 20_000
 """Pool rows, drawn at random, that means, deviations and directions are estimated from."""
 
@@ -49,24 +48,24 @@ class FeatureTable:
         if self.encoding is not None and not _is_encoded(X, self.encoding):
             X = self.encoding.transform(X, name)
         self.names = None if self.encoding is not None else column_names(X)
-        self._source = _readable(X, name)
-        shape = self._source.shape
+        self.source = _readable(X, name)
+        shape = self.source.shape
         if len(shape) != 2 or 0 in shape:
             raise ShapeError(
                 f"{name} has shape {tuple(shape)}; pass a matrix of at least one row and one "
                 "column."
             )
         self.n_rows, self.n_columns = int(shape[0]), int(shape[1])
-        if like is not None and self.n_columns != like.n_columns:
-            raise ShapeError(
-                f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}."
-            )
         if like is not None:
+            if self.n_columns != like.n_columns:
+                raise ShapeError(
+                    f"{name} has {self.n_columns} columns, but the pool has {like.n_columns}."
+                )
             check_column_names(self.names, like.names, name, "the pool")
         if checked:
             return
-        if isinstance(self._source, DistributedRows):
-            self._source.check()
+        if isinstance(self.source, DistributedRows):
+            self.source.check()
             return
         for rows, part in self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
             check_features(part, name, first_row=rows.start)
@@ -79,42 +78,44 @@ class FeatureTable:
     @property
     def is_distributed(self) -> bool:
         """Whether the rows live in a Dask cluster."""
-        return isinstance(self._source, DistributedRows)
+        return isinstance(self.source, DistributedRows)
 
-    def rows(self, positions: np.ndarray) -> np.ndarray:
+    def rows(self, rows: np.ndarray | slice) -> np.ndarray:
         """The given rows (n, D), float32 or float64, in the given order."""
-        return self._dense(positions)
+        if isinstance(self.source, np.memmap) and isinstance(rows, np.ndarray):
+            part = _gathered(self.source, rows)
+        else:
+            part = self.source[rows]
+        part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+        return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+
+    @property
+    def whole(self) -> np.ndarray:
+        """All rows (N, D), in memory."""
+        # A data frame's columns lie one after the other, and other layouts round in another order.
+        return np.ascontiguousarray(self.rows(slice(None)))
 
     def rows_in_place(
         self, positions: np.ndarray, prepare: "Preparation"
     ) -> "DistributedRows | LazyRows":
         """The given rows, prepared where they lie, block by block as they are read."""
-        if not isinstance(self._source, DistributedRows):
+        if not isinstance(self.source, DistributedRows):
             return LazyRows(self, positions, prepare)
-        rows = self._source.at(positions)
+        rows = self.source.at(positions)
         return rows if prepare.matrix is None else rows.mapped(prepare, prepare.matrix.shape[1])
 
     def blocks(self, size: int) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows, ``size`` at a time."""
         for rows in block_rows(self.n_rows, size):
-            yield rows, self._dense(rows)
-            release_pages(self._source)
+            yield rows, self.rows(rows)
+            release_pages(self.source)
 
     def sample(
         self, generator: np.random.Generator, size: int, *, leave_out: np.ndarray | None = None
     ) -> np.ndarray:
         """At most ``size`` different rows, in the order they stand in; none at ``leave_out``."""
         places = drawn_positions(generator, self.n_rows, size, leave_out)
-        return (
-            self._dense(slice(0, self.n_rows)) if len(places) == self.n_rows else self.rows(places)
-        )
-
-    def _dense(self, rows: Any) -> np.ndarray:
-        mapped = isinstance(self._source, np.memmap) and isinstance(rows, np.ndarray)
-        many = mapped and len(rows) > _GATHERED_AT_ONCE
-        part = _gathered(self._source, rows) if many else self._source[rows]
-        part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
-        return part if part.dtype in (np.float32, np.float64) else part.astype(np.float64)
+        return self.rows(slice(None) if len(places) == self.n_rows else places)
 
 
 class LazyRows:
@@ -188,15 +189,12 @@ def _readable(X: Any, name: str) -> Any:
         return _numeric(X, name)
     if is_distributed(X):
         return DistributedRows(X, name)
-    if hasattr(X, "tocsr") and hasattr(X, "nnz"):
+    if is_sparse(X):
         return X.tocsr()
     if hasattr(X, "detach") and hasattr(X, "cpu"):
         return _numeric(X.detach().cpu().numpy(), name)
-    if hasattr(X, "column_names") and hasattr(X, "to_pydict"):  # Arrow
-        return check_features(np.column_stack([column.to_numpy() for column in X.columns]), name)
-    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        _refuse_text_columns(X, name)
-        return _numeric(X.to_numpy(), name)
+    if is_frame(X):
+        return _numeric(np.column_stack(list(frame_columns(X, name).values())), name)
     return check_features(X, name)
 
 
@@ -214,15 +212,6 @@ def _mapped(path: Path, name: str) -> np.ndarray:
 def _numeric(array: np.ndarray, name: str) -> np.ndarray:
     # Objects may hold numbers; what does not is named by the check.
     return array if array.dtype.kind in "fiub" else check_features(array, name)
-
-
-def _refuse_text_columns(frame: Any, name: str) -> None:
-    for column, dtype in zip(frame.columns, frame.dtypes, strict=True):
-        if any(word in str(dtype).lower() for word in _NOT_NUMBERS):
-            raise InputError(
-                f"{name} column {column!r} holds {dtype}, not numbers; pass features='auto' to "
-                "read a table, or leave it out."
-            )
 
 
 def _check_pca(pca: Any, pool: FeatureTable) -> None:

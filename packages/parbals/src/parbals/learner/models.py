@@ -26,12 +26,12 @@ from parbals.posterior.estimator import LogisticModel
 
 __all__ = ["EnsembleModel", "SampleModel", "as_sample_model", "fresh_copy"]
 
-_BOOSTED = {
+_NO_SAMPLES = {
     *("AdaBoostClassifier", "GradientBoostingClassifier", "HistGradientBoostingClassifier"),
     *("CatBoostClassifier", "LGBMClassifier", "XGBClassifier"),
+    *("OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier"),
 }
-_ONE_AGAINST_OTHERS = {"OneVsOneClassifier", "OneVsRestClassifier", "OutputCodeClassifier"}
-_INSTEAD = "use a random forest, extra trees, bagging or soft voting"
+"""Their members are added up, or know some of the classes only."""
 
 
 @runtime_checkable
@@ -82,7 +82,14 @@ def as_sample_model(model: Any, n_classes: int) -> SampleModel:
             f"model is the class {model.__name__}; pass an object of it: {model.__name__}(...)."
         )
     if isinstance(model, LogisticModel):
-        return _with_class_numbers(model, n_classes)
+        if model.classes is not None and len(model.classes) != n_classes:
+            raise InputError(
+                f"The model declares {len(model.classes)} classes, and the learner has "
+                f"{n_classes}; leave classes out of the model."
+            )
+        own: LogisticModel = fresh_copy(model)
+        own.classes = np.arange(n_classes)  # also those that no label has shown
+        return own
     if isinstance(model, SampleModel):
         return model
     _refuse_without_samples(model)
@@ -124,28 +131,15 @@ def fresh_copy(model: Any, *, warn: bool = True) -> Any:
         return model
 
 
-def _with_class_numbers(model: LogisticModel, n_classes: int) -> LogisticModel:
-    """Our own model is fitted on class numbers, and must know those that no label has shown."""
-    if model.classes is not None and len(model.classes) != n_classes:
-        raise InputError(
-            f"The model declares {len(model.classes)} classes, and the learner has {n_classes}; "
-            "leave classes out of the model."
-        )
-    own: LogisticModel = fresh_copy(model)
-    own.classes = np.arange(n_classes)
-    return own
-
-
 def _refuse_without_samples(model: Any) -> None:
     """Ensembles whose members are not samples of the whole."""
     name = type(model).__name__
     kinds = {kind.__name__ for kind in type(model).__mro__}
-    if kinds & _BOOSTED:
+    if kinds & _NO_SAMPLES:
         raise InputError(
-            f"{name} adds up its members, so they are not samples of the model; {_INSTEAD}."
+            f"The members of {name} are no samples of the whole model; use a random forest, extra "
+            "trees, bagging or soft voting."
         )
-    if kinds & _ONE_AGAINST_OTHERS:
-        raise InputError(f"The members of {name} each know some of the classes only; {_INSTEAD}.")
     if getattr(model, "voting", None) == "hard":
         raise InputError(f'{name} votes without probabilities; pass voting="soft".')
     named = getattr(model, "estimators", None)

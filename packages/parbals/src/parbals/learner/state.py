@@ -202,10 +202,8 @@ class State:
         """
         setup = self.setup
         generator = derive_generator(setup.seed, "targets", self.key(with_pending=False).hex())
-        if setup.target is not None:
-            return setup.preparation(setup.target.sample(generator, setup.n_targets))
-        rows = setup.pool.sample(generator, setup.n_targets, leave_out=setup.audit)
-        return setup.preparation(rows)
+        table, out = (setup.pool, setup.audit) if setup.target is None else (setup.target, None)
+        return setup.preparation(table.sample(generator, setup.n_targets, leave_out=out))
 
     # -- the model
 

@@ -23,7 +23,6 @@ from scipy.linalg import solve_triangular
 from parbals.arrays import block_rows
 from parbals.machine import several_threads
 from parbals.posterior.closed.channels import Channels, row_space
-from parbals.posterior.closed.laplace import modal_logits
 from parbals.posterior.closed.sites import (
     MANY,
     Kept,
@@ -35,7 +34,6 @@ from parbals.posterior.closed.sites import (
     settle_many,
 )
 from parbals.posterior.closed.whitening import Whitening
-from parbals.posterior.predictive import softmax
 from parbals.race import class_evidence, class_probs
 from parbals.shapes import Array, Float, Int
 
@@ -92,14 +90,6 @@ class ClassesPosterior(SitePosterior):
                 'some labels of every class, standardise the features, or use inference="smc".',
             )
         return self._unsettled(_SETTLED)
-
-    def at_mode(self) -> "ClassesPosterior":
-        """Its sites are exact: with τ = p the curvature W is the softmax's, diag(p) - p pᵀ."""
-        f = modal_logits(self.whitening.rows(self.X), self.labels, self.n_classes)
-        probs = softmax(f)
-        pull = np.eye(self.n_classes)[self.labels] - probs
-        sites = Sites(probs, _pull(probs, f) + pull)
-        return _of_sites(self.X, self.labels, self.whitening, sites)
 
     def _refitted(
         self,

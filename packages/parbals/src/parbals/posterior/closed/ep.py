@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.special import expit
 
 from parbals.mixture import label_evidence, sigmoid_means
 from parbals.posterior.closed.channels import Channels, row_space
-from parbals.posterior.closed.laplace import modal_logits
 from parbals.posterior.closed.sites import MANY, Kept, SitePosterior, Sites, settle, settle_many
 from parbals.posterior.closed.whitening import Whitening
 from parbals.shapes import Array, Float, Int
@@ -54,14 +52,6 @@ class GaussianPosterior(SitePosterior):
 
     def problems(self) -> tuple[str, ...]:
         return self._unsettled(_SETTLED)
-
-    def at_mode(self) -> "GaussianPosterior":
-        f = modal_logits(self.whitening.times(np.sqrt(0.5)).rows(self.X), self.labels, 2)
-        f = f[:, 1] - f[:, 0]
-        probs = expit(f)
-        precisions = probs * (1.0 - probs)
-        sites = Sites(precisions, precisions * f + self.labels - probs)
-        return _of_sites(self.X, self.labels, self.whitening, sites)
 
     def _refitted(
         self,

@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parbals.posterior.closed.channels import row_space
 from parbals.posterior.predictive import contrast_basis, curvature, softmax
 from parbals.shapes import Array, Float, Int
 
-__all__ = ["Reference", "laplace_reference", "matched_reference", "modal_logits"]
+__all__ = ["Reference", "laplace_reference", "matched_reference"]
 
 
 class Reference(NamedTuple):
@@ -71,15 +70,6 @@ def laplace_reference(
     start = np.zeros(guess.mean.size)
     found = minimize(energy_and_slope, start, jac=True, method="L-BFGS-B", options=options)
     return _reference_at(X, guess.factor @ found.x.reshape(guess.mean.shape), n_classes)
-
-
-def modal_logits(
-    whitened: Float[Array, "n d"], labels: Int[Array, " n"], n_classes: int
-) -> Float[Array, "n C"]:
-    """Logits (n, C), of sum zero, of whitened rows (n, d) at the mode of their posterior."""
-    rows = row_space(whitened).rows(whitened)
-    mode = laplace_reference(rows, labels, n_classes).mean
-    return np.asarray(rows @ mode @ contrast_basis(n_classes).T)
 
 
 def matched_reference(

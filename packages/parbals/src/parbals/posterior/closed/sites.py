@@ -159,10 +159,6 @@ class SitePosterior(ABC):
         """What the user must be told."""
 
     @abstractmethod
-    def at_mode(self) -> Any:
-        """The Gaussian at the mode of the same posterior, with the curvature there as its sites."""
-
-    @abstractmethod
     def _refitted(
         self,
         X: Float[Array, "n d"],

@@ -1,0 +1,81 @@
+"""Files: written whole or to standard output, held by one process at a time, kept in one cache."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import IO
+
+from parbals.errors import InputError, ParbalsError
+from parbals.files import replacing
+
+__all__ = ["cache_folder", "locked", "whole_file"]
+
+
+@contextmanager
+def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
+    """As :func:`~parbals.files.replacing`; "-" is standard output, an error one sentence."""
+    if str(path) == "-":
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        return
+    destination = Path(os.path.realpath(path))  # a link stays a link, and its file is replaced
+    # Moving a file over /dev/null would remove the device.
+    if destination.exists() and not destination.is_file():
+        raise InputError(
+            f"{path} is not a file, so it cannot be replaced; give a file name, or - for standard "
+            "output."
+        )
+    try:
+        with replacing(destination) as file:
+            yield file
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(
+            f"{path} could not be written ({reason}), and what was there before is unchanged."
+        ) from error
+
+
+@contextmanager
+def locked(path: Path, busy: ParbalsError) -> Iterator[IO[bytes]]:
+    """Hold ``path`` for this process alone, or raise ``busy`` at once where another one holds it.
+
+    The file is made if it is not there and stays; the operating system lets go when the process
+    ends, however it ends. What the system refuses (a read-only folder) is raised as it is.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+    number = os.open(path, flags, 0o600)
+    with open(number, "r+b") as file:
+        try:
+            _lock(file)
+        except OSError:
+            raise busy from None
+        yield file
+
+
+def _lock(file: IO[bytes]) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def cache_folder() -> Path:
+    """Where parbals keeps what it can make again.
+
+    ``$PARBALS_CACHE_DIR``, else the user's cache folder.
+    """
+    own = os.environ.get("PARBALS_CACHE_DIR")
+    base = own or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "parbals"
+    return Path(base).expanduser()
