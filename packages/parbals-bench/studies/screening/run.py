@@ -29,14 +29,15 @@ from scipy.stats import spearmanr
 HERE = Path(__file__).parent
 SETS = ("digits:*", "ag-news:*", "cifar10:*")
 LABELS = (30, 100, 400)
+LIMITS = ("SHORT", "FOR_DECISIONS", "MOST_SCORED")
 BATCH, UNIVERSES, LEADERS = 10, 10, 20
 TEXT = """# What the screen leaves out
 
 {n_pool} candidates, {n_targets} targets, random labels. *rank*: rank correlation of the screen with
 the quadratic form over the pool. *best*: where the form's best point stands by the screen.
 *leaders*: where its best {leaders} stand in the median ({middle} would be the same order). A step
-screens at most {most} points, of which the best {short} are compared by the form or by the gain in
-accuracy. *batch*: the sum of the scores of {batch} points, each given the ones before, as a
+screens at most {most} points, of which the best {short} are compared by the form, or the best
+{decisions} by the gain in accuracy. *batch*: the sum of the scores of {batch} points, each given the ones before, as a
 share of that of a search which compares all candidates in every step, and how many points both
 have; above 1 a later step was luckier. By accuracy they differ by intention: of what tells most,
 what changes decisions is taken.
@@ -56,7 +57,12 @@ def main() -> int:
         os.environ["PARBALS_DATA"] = str(given.data)
     n_pool, n_targets = (80, 20) if given.quick else (1_400, 400)
     words = {"n_pool": f"{n_pool:,}", "n_targets": n_targets, "batch": BATCH, "leaders": LEADERS}
-    words |= {"short": gaussian.SHORT, "most": gaussian.MOST_SCORED, "middle": LEADERS // 2}
+    words |= {
+        "short": gaussian.SHORT,
+        "decisions": gaussian.FOR_DECISIONS,
+        "most": gaussian.MOST_SCORED,
+        "middle": LEADERS // 2,
+    }
     text = TEXT.format(**words)
     for line in table(SETS if given.data else SETS[:1], n_pool, n_targets):
         print(line, flush=True)
@@ -109,7 +115,7 @@ def batches(channels: Channels, surface: Surface, pool: np.ndarray) -> Iterator[
     scores: tuple[Score, ...] = ("form", "decision")
     for score in scores:
         found = search(score)
-        with patch.multiple(gaussian, SHORT=len(pool), MOST_SCORED=len(pool), MARGIN=0.0):
+        with patch.multiple(gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0):
             full = search(score)
         common = len({step.index for step in found} & {step.index for step in full})
         share = sum(step.score for step in found) / sum(step.score for step in full)

@@ -300,6 +300,7 @@ def test_the_lazy_search_chooses_what_scoring_everything_chooses(backend, monkey
 def test_rows_that_are_forgotten_are_computed_again(backend, monkeypatch, loss):
     monkeypatch.setattr(gaussian, "MOST_SCORED", 200)
     monkeypatch.setattr(gaussian, "SHORT", 8)
+    monkeypatch.setattr(gaussian, "FOR_DECISIONS", 8)
     parts, options = wide_problem(1), {"n_universes": 3, "random_state": 2, "loss": loss}
     whole = parbals.select_batch_from_model(*parts, 30, **options)
     make, sizes = Places.__init__, []

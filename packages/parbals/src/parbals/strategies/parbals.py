@@ -115,8 +115,8 @@ def _cut_notes(n_cut: int, n_steps: int) -> tuple[str, ...]:
     if n_cut == 0:
         return ()
     return (
-        f"In {n_cut} of {n_steps} steps more than {MOST_SCORED:,} candidates might have been "
-        "the best; those that had stood highest before were compared.",
+        f"In {n_cut} of {n_steps} steps more than {MOST_SCORED:,} candidates might have been the "
+        "best by the first, rough score; those that had stood highest before were compared.",
     )
 
 

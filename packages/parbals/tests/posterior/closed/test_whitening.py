@@ -72,6 +72,18 @@ def test_standardised_columns_count_alike():
     np.testing.assert_allclose(whitened.var(axis=0), 9.0 / 6.0)
 
 
+def test_columns_of_any_units_count_where_they_vary():
+    """A time stamp varies little beside its mean; a share varies little beside an income."""
+    generator = np.random.default_rng(0)
+    units, means = np.array([1e3, 1e-3, 1e6, 0.0]), np.array([1.6e9, 0.0, 0.0, 7.3])
+    rows = generator.standard_normal((500, 4)) * units + means
+    pool = PoolMoments.of(rows)
+    assert pool.has_units
+    spread = pool.standardised(rows).std(axis=0)
+    np.testing.assert_allclose(spread, [3**-0.5] * 3 + [0.0], rtol=1e-6)
+    assert not PoolMoments.of(rows[:, 3:]).has_units
+
+
 def test_a_column_that_does_not_vary_has_no_weight_of_its_own():
     rows = pool()
     rows[:, 2] = 7.0

@@ -92,7 +92,8 @@ POWERS = (0.0, 0.5, 1.0, 2.0)
 INTERCEPT = 2.0
 """Deviation of a class's intercept."""
 _MOST_DIRECTIONS = 512
-_LEAST = 1e-12  # of all variance: below it a column or direction does not vary
+_LEAST = 1e-12  # of the largest variance: below it a direction does not vary
+_ROUNDING = 1e-12  # of a column's mean: below it a deviation is none
 _OTHER_UNITS = 100.0
 """Deviations of columns of one kind, such as an encoder's, seldom differ by such a factor."""
 
@@ -117,7 +118,7 @@ class PoolMoments(NamedTuple):
         n_columns = rows.shape[1]
         mean, column_variances = rows.mean(axis=0), rows.var(axis=0)
         total = float(column_variances.sum())
-        if total <= _LEAST * np.square(mean).sum():  # one row, or rows that are all alike
+        if not _is_varying(mean, column_variances).any():  # one row, or rows that are all alike
             total = float(np.square(mean).sum()) or 1.0
             shares = np.full(n_columns, 1.0 / n_columns)
             return cls(mean, total * shares, np.zeros((n_columns, 0)), shares[:0], shares[0], total)
@@ -177,7 +178,7 @@ class PoolMoments(NamedTuple):
 
     @property
     def _varies(self) -> Bool[Array, " D"]:
-        return self.column_variances > _LEAST * self.total
+        return _is_varying(self.mean, self.column_variances)
 
     def by_columns(self, scale: float) -> Whitening:
         """The prior of standardised columns; one that does not vary has weight 0."""
@@ -195,6 +196,11 @@ class PoolMoments(NamedTuple):
         return np.asarray(
             1.0 / np.sqrt(np.where(varies, self.column_variances, np.inf) * max(varies.sum(), 1))
         )
+
+
+def _is_varying(mean: Float[Array, " D"], variances: Float[Array, " D"]) -> Bool[Array, " D"]:
+    """Which columns vary by more than rounding, each by its own mean: units may be any."""
+    return np.asarray(variances > np.square(_ROUNDING * mean))
 
 
 def _principal(centred: Float[Array, "m D"]) -> tuple[Float[Array, "D q"], Float[Array, " q"]]:
