@@ -291,8 +291,10 @@ class ActiveLearner:
 
     @property
     def free_items(self) -> int:
-        """How many items are neither labelled nor pending."""
-        return int(self.state.is_free().sum())
+        """How many items can be asked for: not labelled, pending, or copies of an audit item."""
+        is_free = self.state.is_free()
+        is_free[self.setup.twins] = False
+        return int(is_free.sum())
 
     @property
     def events(self) -> tuple[Event, ...]:
