@@ -13,6 +13,7 @@ from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import ClassNames, Event, ItemNames, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.numbers.audit import draw_audit
+from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, draw_sample, judged
 from parbals.learner.numbers.metric import check_metric, decided
 from parbals.learner.numbers.report import Report
 from parbals.learner.pictures import Seen, as_figure, as_html
@@ -20,7 +21,7 @@ from parbals.learner.reporting import make_report
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.plugins import extension
 from parbals.posterior.inference import INFERENCES
-from parbals.randomness import Seed, seed_from
+from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.strategies.table import DEFAULT, strategy_named
 from parbals.types import TARGETS, Batch, BatchRecord, Stakes
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
@@ -358,6 +359,27 @@ class ActiveLearner:
         report = make_report(self.state, check_positive_int(batch_size, "batch_size"))
         self.reports.append(report)
         return report
+
+    def certify(self, n: int = 100) -> Sample:
+        """Draw ``n`` random items of those without a label, which are pending from now on.
+
+        Their labels measure what the model decides today: ``tell`` them, then :meth:`certified`.
+        """
+        size, state = check_positive_int(n, "n"), self.state
+        pile = np.flatnonzero(state.is_free())
+        generator = derive_generator(
+            self.setup.seed, CERTIFY, len(state.pending), state.key(with_pending=True).hex()
+        )
+        drawn = draw_sample(pile, size, generator)
+        model = self.fitted()
+        said = decided(self.setup.predicted(model, drawn), self.stakes(model)).tolist()
+        self._change().ask(drawn.tolist())
+        items = [self._ledger.items.of(p) for p in drawn.tolist()]
+        return Sample(items, drawn.tolist(), said, len(pile), len(state.labels))
+
+    def certified(self, sample: Sample) -> Certificate | None:
+        """What the sample says of the decisions of its time; None until all have a label."""
+        return judged(sample, self.state.labels)
 
     def _seen(self) -> Seen:
         return Seen(self.state, self.ids, self.last_batch, self.reports)
