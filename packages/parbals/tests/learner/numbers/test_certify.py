@@ -17,7 +17,7 @@ Y = np.where(X[:, 0] + 0.5 * GENERATOR.standard_normal(300) > 0, "yes", "no")
 def test_no_mistake_among_a_hundred_is_below_three_percent():
     assert pile_limits(0, 100, 10**6)[1] == pytest.approx(1 - 0.05**0.01, abs=1e-5)
     assert pile_limits(0, 100, 10**6)[1] < 0.03
-    assert pile_limits(0, 100, 200)[1] < 0.02, "half of the pile was seen"
+    assert pile_limits(0, 100, 200)[1] <= 0.02, "half of the pile was seen"
     assert pile_limits(3, 40, 40) == (3 / 40, 3 / 40)
     assert pile_limits(40, 40, 100)[1] == 1.0
 

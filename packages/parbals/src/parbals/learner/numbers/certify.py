@@ -86,13 +86,22 @@ def judged(sample: Sample, labels: Mapping[int, int]) -> Certificate | None:
 
 def pile_limits(n_wrong: int, n: int, n_pile: int) -> tuple[float, float]:
     """Limits of the share of a pile that is wrong, of which a sample found ``n_wrong`` of n."""
-    from scipy.stats import hypergeom
-
-    # P(K ≤ k | M) falls with M; the first M in between that fails is found by halving.
     least, most = n_wrong, n_pile - (n - n_wrong)
-    high = _last(lambda m: hypergeom.cdf(n_wrong, n_pile, m, n) > DELTA, least, most)
-    low = _last(lambda m: hypergeom.sf(n_wrong - 1, n_pile, m, n) <= DELTA, -1, high) + 1
+    high = _last(lambda m: _at_most(n_wrong, n, m, n_pile) > DELTA, least, most)
+    low = _last(lambda m: 1.0 - _at_most(n_wrong - 1, n, m, n_pile) <= DELTA, -1, high) + 1
     return low / n_pile, high / n_pile
+
+
+def _at_most(k: int, n: int, n_marked: int, n_pile: int) -> float:
+    """P(K ≤ k) of the marked ones in n draws without replacement."""
+    from scipy.special import gammaln  # scipy.stats takes seconds to load
+
+    def ln_choose(of: int, some: np.ndarray | int) -> Any:
+        return gammaln(of + 1) - gammaln(np.add(some, 1)) - gammaln(of - np.asarray(some) + 1)
+
+    counts = np.arange(max(0, n - (n_pile - n_marked)), min(k, n_marked) + 1)
+    ways = ln_choose(n_marked, counts) + ln_choose(n_pile - n_marked, n - counts)
+    return float(np.exp(ways - ln_choose(n_pile, n)).sum())
 
 
 def _last(holds: Callable[[int], bool], first: int, last: int) -> int:
