@@ -42,7 +42,7 @@ class TestCertify:
         number = {"ham": 0, "spam": 1}
         decided = record.settings["decided"]
         n_wrong = sum(decided[str(p)] != number[truth(p)] for p in positions)
-        assert (found["labelled"], found["certificate"]["n_wrong"]) == (20, n_wrong)
+        assert (found["n_labelled"], found["certificate"]["n_wrong"]) == (20, n_wrong)
         error = found["certificate"]["error"]
         assert (error["low"], error["high"]) == pile_limits(n_wrong, 20, 54)
         sentence = (

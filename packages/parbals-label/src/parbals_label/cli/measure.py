@@ -2,13 +2,12 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 from parbals.cli.options import JSON
 from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import FOLDER, FORCE
+from parbals_label.cli.options import FOLDER
 
 __all__ = ["certify", "estimate"]
 
@@ -23,16 +22,8 @@ __all__ = ["certify", "estimate"]
     help="Draw a fresh sample of so many items; without it, read the latest one.",
 )
 @click.option("--page", is_flag=True, help="The sample waits on the labelling page, not in a file.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="CSV to fill in; by default DIR/batch-NUMBER.csv.",
-)
-@FORCE
 @JSON
-def certify(
-    folder: Path, n_items: int | None, page: bool, out: Path | None, force: bool, as_json: bool
-) -> None:
+def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> None:
     """Measure the error of what is about to be exported, by a random sample of it.
 
     A sample of the items without a label is drawn, and what the model decides for them is fixed.
@@ -48,35 +39,29 @@ def certify(
     from parbals.errors import InputError
 
     from parbals_label.project.batch_files import write_batch_csv
-    from parbals_label.project.exports import check_destination
     from parbals_label.project.measuring import certified, draw_certificate
     from parbals_label.store.store import Store
 
+    where = told = ""
     with Store.open(folder, read_only=n_items is None) as store:
         if n_items is not None:
-            expected = max((record.batch for record in store.batches()), default=0) + 1
-            path = None if page else out or folder / f"batch-{expected}.csv"
-            if path is not None:
-                check_destination(folder, path, force=force)
             with progress() as show:
                 number = draw_certificate(store, n_items, queued=page, progress=show)
-            items = store.items(store.batch_positions(number))
-            if path is not None:
-                rows = [(item.id, item.content) for item in items]
-                write_batch_csv(path, rows, store.settings.columns, store.classes)
-            ids = [item.id for item in items]
+            where = "wait on the page"
+        if n_items is not None and not page:
+            path = folder / f"batch-{number}.csv"
+            rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
+            write_batch_csv(path, rows, store.settings.columns, store.classes)
+            where, told = f"are in {path}", f", then: parbals tell {folder} {path} --no-report"
         found = certified(store)
     if found is None:
         raise InputError(
             f"No sample was drawn yet: `parbals certify {folder} --labels 100` draws one."
         )
-    record: dict[str, Any] = {"batch": found.batch, "n": found.n, "labelled": found.n_labelled}
-    record["certificate"] = None if found.result is None else asdict(found.result)
-    if n_items is not None:
-        where = "wait on the page" if path is None else f"are in {path}"
-        told = "" if path is None else f", then: parbals tell {folder} {path} --no-report"
+    record = {**asdict(found), "certificate": found.result and asdict(found.result)}
+    del record["result"]
+    if where:
         text = f"{found.n} random items {where}. Label all of them{told}."
-        record |= {"file": None if path is None else str(path), "ids": ids}
     elif found.result is None:
         text = (
             f"{found.n_labelled} of the sample's {found.n} items are labelled; label all of them."

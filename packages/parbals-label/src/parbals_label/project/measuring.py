@@ -129,34 +129,24 @@ def estimate_shares(store: Store, label: str, column: str | None = None) -> list
     is_class[[p for p, c in labels.items() if c == number]] = 1.0
     chance = probs[:, number].astype(np.float64)
     groups, names = _groups(store, column)
-    found: list[tuple[Group, float]] = []
+    found: list[Group] = []
+    base = 0.0
     for name in names:
         among = groups == name
-        n_known, n_rest = int((among & is_known).sum()), int((among & is_rest).sum())
-        sample = among & is_drawn
-        n = int(sample.sum())
-        n_items = n_known + n_rest + n
-        share, deviation = None, 0.0
+        sample, rest, known = (among & which for which in (is_drawn, is_rest, is_known))
+        n, n_items = int(sample.sum()), int((sample | rest | known).sum())
+        share = difference = None
         if n >= _FEWEST:
-            mean, spread, _ = powered_mean(
-                is_class[sample], chance[sample], chance[among & is_rest]
-            )
-            part = (n + n_rest) / n_items
-            mean, deviation = (
-                mean * part + is_class[among & is_known].sum() / n_items,
-                spread * part,
-            )
-            share = interval(mean, deviation)
-        found.append((Group(name, n_items, n, share), deviation))
-    (first, base), *others = found
-    return [first, *(_compared(group, spread, first, base) for group, spread in others)]
-
-
-def _compared(group: Group, deviation: float, first: Group, base: float) -> Group:
-    if group.share is None or first.share is None:
-        return group
-    apart = interval(group.share.mean - first.share.mean, float(np.hypot(deviation, base)))
-    return Group(group.name, group.n_items, group.n, group.share, apart)
+            mean, spread, _ = powered_mean(is_class[sample], chance[sample], chance[rest])
+            part = (n + rest.sum()) / n_items
+            mean, spread = mean * part + is_class[known].sum() / n_items, spread * part
+            share = interval(mean, spread)
+            if not found:
+                base = spread
+            elif found[0].share is not None:
+                difference = interval(mean - found[0].share.mean, float(np.hypot(spread, base)))
+        found.append(Group(name, n_items, n, share, difference))
+    return found
 
 
 def _random_labels(

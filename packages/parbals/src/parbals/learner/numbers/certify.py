@@ -11,7 +11,8 @@ fail with probability δ = 5 % at most, each, exactly, whatever the model is and
 labels were chosen. It is a statement about these R decisions: the draw alone is random.
 """
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,10 +87,11 @@ def judged(sample: Sample, labels: Mapping[int, int]) -> Certificate | None:
 
 def pile_limits(n_wrong: int, n: int, n_pile: int) -> tuple[float, float]:
     """Limits of the share of a pile that is wrong, of which a sample found ``n_wrong`` of n."""
-    least, most = n_wrong, n_pile - (n - n_wrong)
-    high = _last(lambda m: _at_most(n_wrong, n, m, n_pile) > DELTA, least, most)
-    low = _last(lambda m: 1.0 - _at_most(n_wrong - 1, n, m, n_pile) <= DELTA, -1, high) + 1
-    return low / n_pile, high / n_pile
+    every = range(n_pile + 1)
+    # Both tails are monotonous in M.
+    too_few = bisect_right(every, DELTA, key=lambda m: 1.0 - _at_most(n_wrong - 1, n, m, n_pile))
+    too_many = bisect_left(every, -DELTA, key=lambda m: -_at_most(n_wrong, n, m, n_pile))
+    return too_few / n_pile, (too_many - 1) / n_pile
 
 
 def _at_most(k: int, n: int, n_marked: int, n_pile: int) -> float:
@@ -102,17 +104,3 @@ def _at_most(k: int, n: int, n_marked: int, n_pile: int) -> float:
     counts = np.arange(max(0, n - (n_pile - n_marked)), min(k, n_marked) + 1)
     ways = ln_choose(n_marked, counts) + ln_choose(n_pile - n_marked, n - counts)
     return float(np.exp(ways - ln_choose(n_pile, n)).sum())
-
-
-def _last(holds: Callable[[int], bool], first: int, last: int) -> int:
-    """The largest number of a range for which something holds that holds first and then does not.
-
-    It is taken to hold at ``first``.
-    """
-    while first < last:
-        middle = (first + last + 1) // 2
-        if holds(middle):
-            first = middle
-        else:
-            last = middle - 1
-    return first
