@@ -1,18 +1,19 @@
-"""Is the error that the report measures, and the one it expects, the real one?
+"""Is the error that an audit measures the real one, however often one looks?
 
-    studies audit --data FOLDER           all runs that are missing, then docs
+    studies audit --data FOLDER           all runs that are missing, then README.md
     studies audit --only sms-spam,digits:* --seeds 5 --strategies random
     studies audit --data FOLDER --workers 14 --platform cpu
-    studies audit --tables                docs/coverage.md from what there is
+    studies audit --tables                README.md from what there is
 
 For every seed the rows are divided into a pool and a test set, and the pool is labelled twenty at a
-time. At each number of labels (the audit's among them) a line notes what the audit says, what the
-model expects on the test set, and what its error there is. Each run is a line of
+time. The looks of the session's audit are then played with audits drawn from the test set.
+Each run is a line of
 studies/audit/record.jsonl.xz, so an interrupted study goes on; remove the file to begin again.
 FOLDER holds the datasets, or what ``studies lib.rows`` wrote; then no package beyond parbals' own
 is needed.
 """
 
+import math
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -21,16 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lib.places import DOCS
 from lib.records import Record, Todo, study
 from lib.rows import load
 
 HERE = Path(__file__).parent
-PAGE = DOCS / "coverage.md"
-SIZES = (20, 60, 100, 200, 300, 500)
-AUDITS = (50, 100)
-N_POOL, N_TEST, BATCH = 2_000, 10_000, 20
-EXPECTED = {"expected": "With the audit", "left_out": "Without one", "plain": "Not corrected"}
+PAGE = HERE / "README.md"
+MOST, AUDITS = 500, (60,)
+N_POOL, N_TEST, BATCH, DRAWS = 2_000, 10_000, 20, 100
 DATA = {
     "sms-spam": "SMS spam",
     "breast-cancer": "breast cancer",
@@ -46,7 +44,7 @@ DATA = {
 
 def main() -> int:
     options = {"only": ",".join(DATA), "strategies": "random,confidence,parbals-epig"}
-    options |= {"audits": ",".join(map(str, AUDITS)), "most": SIZES[-1]}
+    options |= {"audits": ",".join(map(str, AUDITS)), "most": MOST}
     return study(
         *(__doc__, HERE / "record.jsonl.xz", PAGE, runs, page),
         seeds=20,
@@ -65,15 +63,13 @@ def runs(given: Namespace) -> Iterator[Todo]:
 
 
 def page(records: list[Record]) -> Iterable[str]:
-    """docs/coverage.md."""
-    return [*_title(), *_coverage(records), *_costs()]
+    """README.md."""
+    return [*_title(), *_looks(records), *_costs()]
 
 
 def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> dict[str, Any]:
-    """A row for each number of labels."""
+    """A session of ``most`` labels, and its looks."""
     import parbals
-    from parbals.learner.numbers.audit import audit_predictions, measure
-    from parbals.learner.numbers.expectation import sharpened, temperature
 
     X, y, n_classes = load(data)
     order = np.random.default_rng(seed).permutation(len(X))
@@ -82,123 +78,157 @@ def one_run(data: str, strategy: str, audit: int, seed: int, most: int) -> dict[
     learner = parbals.ActiveLearner(
         X[pool], range(n_classes), strategy=strategy, random_state=seed, audit=audit
     )
-    rows = []
-    for size in (size for size in SIZES if size <= min(most, n_pool // 2)):
-        while len(learner.labelled) < size:
-            out = learner.ask(min(BATCH, size - len(learner.labelled)))
-            learner.tell(out, y[pool[out]])
-        probs = learner.predict_proba(X[test])
-        model = learner.fitted()
-        heats = temperature(model, *audit_predictions(learner.state, model)), temperature(model)
-        with_audit, left_out = (
-            float(1.0 - sharpened(probs, heat.degree).max(axis=1).mean()) for heat in heats
-        )
-        measured = measure(learner.state)
-        assert measured is not None
-        assert measured.error is not None
-        rows.append(
+    while len(learner.labelled) < min(most, n_pool // 2):
+        out = learner.ask(min(BATCH, most - len(learner.labelled)))
+        learner.tell(out, y[pool[out]])
+    return looks_of(learner, X[test], y[test], X[pool], seed)
+
+
+def looks_of(
+    learner: Any, X_test: np.ndarray, y_test: np.ndarray, X_pool: np.ndarray, seed: int
+) -> dict[str, Any]:
+    """The session's looks at its changing models, played with audits drawn from the test set.
+
+    Those are as good as its own, and there can be many. Widths are means over them; ``held`` is the
+    share of them in which the intervals of all looks held together, ``former`` those of three looks
+    in every doubling, each with Clopper and Pearson's limits.
+    """
+    from parbals.learner.numbers.looks import error_limits, latest_look, powered_limits
+    from parbals.learner.state import mean_proba
+
+    state, audit = learner.state, learner.audit
+    order = np.array(list(state.labels))
+    is_audit, sizes = np.isin(order, audit), range(1, len(order) + 1)
+    looks = sorted({latest_look(is_audit[:n], len(audit)) for n in sizes} - {None})
+    others, seen = np.setdiff1d(np.arange(len(X_pool)), audit), []
+    for look in looks:
+        first = order[: look.n_labels]
+        model = state.model_of(np.sort(first[~is_audit[: look.n_labels]]))
+        rows = (X_test, X_pool[others])
+        probs, around = (mean_proba(model, learner.setup.preparation(X)) for X in rows)
+        wrong = (probs.argmax(axis=1) != y_test).astype(float)
+        n_former, risk = _former_look(look.n_labels)
+        counts = [int(is_audit[:n].sum()) for n in (look.n_labels, n_former)]
+        doubts = (1.0 - p.max(axis=1) for p in (probs, around))
+        seen.append((look, wrong, *doubts, counts, risk))
+    generator = np.random.default_rng(seed)
+    drawn = [generator.choice(len(y_test), len(audit), replace=False) for _ in range(DRAWS)]
+    widths, held = np.zeros((3, len(looks))), np.ones((2, DRAWS), bool)
+    for k, (look, wrong, doubt, around, (n, n_former), risk) in enumerate(seen):
+        for draw, items in enumerate(drawn):
+            given = wrong[items]
+            limits = (
+                powered_limits(given[:n], doubt[items[:n]], around, look.delta)[1:],
+                error_limits(given[:n].sum(), n, look.delta),
+                error_limits(given[:n_former].sum(), n_former, risk),
+            )
+            widths[:, k] += [high - low for low, high in limits]
+            for which, (low, high) in enumerate((limits[0], limits[2])):
+                held[which, draw] &= low <= wrong.mean() <= high
+    widths /= DRAWS
+    return {
+        "looks": [
             {
-                "labels": size,
-                "n": measured.n,
-                "low": measured.error.low,
-                "mean": measured.error.mean,
-                "high": measured.error.high,
-                "expected": with_audit,  # as the report has it
-                "left_out": left_out,
-                "plain": float(1.0 - probs.max(axis=1).mean()),
-                "real": float(np.mean(probs.argmax(axis=1) != y[test])),
+                "labels": look.n_labels,
+                "n": n,
+                "real": float(wrong.mean()),
+                **dict(zip(("width", "plain", "former"), widths[:, k].tolist(), strict=True)),
             }
-        )
-    return {"rows": rows}
+            for k, (look, wrong, _, _, (n, _), _) in enumerate(seen)
+        ],
+        "held": held[0].mean().item(),
+        "held_former": held[1].mean().item(),
+    }
+
+
+def _former_look(n_labels: int) -> tuple[int, float]:
+    """Labels and risk of the latest of three looks in every doubling, weights (1 + (k/4)²)⁻¹."""
+    k = math.floor(3.0 * math.log2(n_labels / 200.0) + 1e-9)
+    total = 4.0 * math.pi / math.tanh(4.0 * math.pi)
+    return math.ceil(200.0 * 2.0 ** (k / 3.0) - 1e-6), 0.05 / (total * (1.0 + (k / 4.0) ** 2))
 
 
 def _title() -> Iterable[str]:
-    yield "# How honest is the report?"
+    yield "# Is the error that an audit measures the real one, however often one looks?"
     yield ""
     yield (
         "Written by `python packages/parbals-bench/studies audit`; do not edit. "
-        "[audit.md](audit.md) says what an audit is."
+        "[docs/audit.md](../../../../docs/audit.md) says what an audit is; `record.jsonl.xz` has a "
+        "line for each run."
     )
     yield ""
 
 
-def _coverage(records: list[dict[str, Any]]) -> Iterable[str]:
-    """One line for each number of labels, over seeds."""
-    if not records:
-        return
-    yield (
-        f"Pools of at most {N_POOL:,} items, labelled {BATCH} at a time. *Held*: the share of runs "
-        "in which the audit's 90 % interval held the error that the model then had on items it had "
-        "never seen. *Expected*: the error that a report expects there, minus the real one: as it "
-        "is with the audit; as it is without one, corrected by left-out labels alone; and the "
-        "model's own, not corrected (`parbals/learner/numbers/expectation.py`)."
-    )
-    yield ""
-    yield (
-        "| data | labelled by | audit | labels | runs | real error | measured on | its interval, "
-        "mean | held | expected - real, points | without an audit | not corrected |"
-    )
-    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |"
-    apart: dict[str, list[str]] = {name: [] for name in EXPECTED}
-    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+def _looks(records: list[dict[str, Any]]) -> Iterable[str]:
+    """How wide an audit's intervals are, beside what they were, and whether all hold together."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for record in records:
-        groups.setdefault(tuple(record["run"][:3]), []).append(record)
-    for (data, strategy, audit), runs in sorted(
-        groups.items(), key=lambda pair: (list(DATA).index(pair[0][0]), *pair[0][1:])
-    ):
-        for size in SIZES:
-            rows = [row for run in runs for row in run["rows"] if row["labels"] == size]
-            if not rows:
-                continue
-            of = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-            held = np.mean((of["low"] <= of["real"]) & (of["real"] <= of["high"]))
-            off = {name: 100.0 * np.mean(of[name] - of["real"]) for name in EXPECTED if name in of}
-            for name, points in off.items():
-                if size >= 100 and abs(points) > 3.0:
-                    row = f"{DATA[data]}, {strategy}, {audit}, {size} ({points:+.1f})"
-                    apart[name].append(row)
-            cells = [f"{off[name]:+.1f}" if name in off else "–" for name in EXPECTED]
-            yield (
-                f"| {DATA[data]} | {strategy} | {audit} | {size} | {len(rows)} | "
-                f"{of['real'].mean():.1%} | {of['n'].mean():.0f} | {of['low'].mean():.1%} to "
-                f"{of['high'].mean():.1%} | {held:.0%} | {' | '.join(cells)} |"
-            )
+        if record.get("looks"):
+            groups.setdefault((record["run"][0], record["run"][2]), []).append(record)
+    if not groups:
+        return
+    yield "## The looks of an audit"
     yield ""
-    lists = (
-        f"*{EXPECTED[name]}*: {'; '.join(rows) or 'none'}."
-        for name, rows in apart.items()
-        if name != "plain" and any(name in row for record in records for row in record["rows"])
-    )
     yield (
-        "From 100 labels on the error that is expected is on average more than 3 points from the "
-        f"real one in these rows (data, labelled by, audit, labels). {' '.join(lists)}"
+        f"Sessions whose models change, {DRAWS} audits drawn for each. *Width*: of the interval at "
+        "each look (half of the audit, all of it, twice the labels), beside that of three looks in "
+        "every doubling with Clopper and Pearson's limits, the *former* one. *Exact*: the same "
+        "without the model's predictions. *All held*: the share of audits in which every look's "
+        "interval held."
     )
+    yield ""
+    yield (
+        "| data | audit | runs | labels at a look | width | of the former | exact, of the former | "
+        "all held | formerly |"
+    )
+    yield "| --- | ---: | ---: | --- | --- | --- | --- | ---: | ---: |"
+    for (data, audit), runs in sorted(
+        groups.items(), key=lambda pair: list(DATA).index(pair[0][0])
+    ):
+        n_looks = min(len(run["looks"]) for run in runs)
+        mean = {
+            name: [np.mean([run["looks"][k][name] for run in runs]) for k in range(n_looks)]
+            for name in ("labels", "width", "plain", "former")
+        }
+        cells = [
+            [f"{n:.0f}" for n in mean["labels"]],
+            [f"{width:.1%}" for width in mean["width"]],
+            *(
+                [f"{a / b:.2f}" for a, b in zip(mean[name], mean["former"], strict=True)]
+                for name in ("width", "plain")
+            ),
+        ]
+        held, former = (np.mean([run[name] for run in runs]) for name in ("held", "held_former"))
+        yield (
+            f"| {DATA[data]} | {audit} | {len(runs)} | {' | '.join(map(', '.join, cells))} | "
+            f"{held:.0%} | {former:.0%} |"
+        )
     yield ""
 
 
 def _costs() -> Iterable[str]:
     """The interval by the audit's size and the share that it finds wrong."""
-    from parbals.learner.numbers.looks import error_limits, latest_look
+    from parbals.learner.numbers.looks import DELTA, error_limits, latest_look
 
     yield "## What an audit of n labels buys"
     yield ""
     yield (
-        "The 90 % interval, whose upper end holds with 95 % by itself, where the audit finds this "
-        "share wrong and makes up a third of the labels. In brackets the upper end for one who "
-        "looks just once, at a time fixed beforehand: the difference is the price of looking as "
-        "often as one likes."
+        "The 90 % interval of the full audit, whose upper end holds with 95 % by itself, where it "
+        "finds this share wrong; the model's predictions make it narrower. In brackets the upper "
+        "end for one who looks just once, at a time fixed beforehand: the difference is the price "
+        "of looking as often as one likes."
     )
     yield ""
     shares = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
     yield "| n | " + " | ".join(f"{share:.0%} wrong" for share in shares) + " |"
     yield "| ---: |" + " --- |" * len(shares)
     for n in (25, 50, 100, 200):
-        look = latest_look(3 * n)
+        look = latest_look(np.ones(n, bool), n)
         assert look is not None
         cells = []
         for share in shares:
             n_wrong = round(share * n)
             low, high = error_limits(n_wrong, n, look.delta)
-            once = error_limits(n_wrong, n, 0.05)[1]
+            once = error_limits(n_wrong, n, DELTA)[1]
             cells.append(f"{low:.1%} to {high:.1%} ({once:.1%})")
         yield f"| {n} | " + " | ".join(cells) + " |"

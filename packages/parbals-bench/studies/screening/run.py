@@ -37,10 +37,10 @@ TEXT = """# What the screen leaves out
 the quadratic form over the pool. *best*: where the form's best point stands by the screen.
 *leaders*: where its best {leaders} stand in the median ({middle} would be the same order). A step
 screens at most {most} points, of which the best {short} are compared by the form, or the best
-{decisions} by the gain in accuracy. *batch*: the sum of the scores of {batch} points, each given the ones before, as a
-share of that of a search which compares all candidates in every step, and how many points both
-have; above 1 a later step was luckier. By accuracy they differ by intention: of what tells most,
-what changes decisions is taken.
+{decisions} by the gain in accuracy. *batch*: the sum of the scores of {batch} points, each given
+the ones before, as a share of that of a search which compares all candidates in every step, and how
+many points both have; above 1 a later step was luckier. By accuracy they differ by intention: of
+what tells most, what changes decisions is taken.
 
 """
 

@@ -70,7 +70,7 @@ class TestFiles:
 class TestAudit:
     @pytest.fixture
     def audited(self, run, messages, tmp_path):
-        run("init", "p", messages, *ROLES, "--strategy", "margin", "--audit", "12")
+        run("init", "p", messages, *ROLES, "--strategy", "margin", "--audit", "6")
         return tmp_path / "p"
 
     def test_a_round_with_an_audit(self, run, audited, tmp_path):
@@ -81,14 +81,16 @@ class TestAudit:
         assert any("items are random ones of the audit" in note for note in notes)
         fill(tmp_path / "batch.csv")
         told = run("tell", "p", "batch.csv")
-        assert "With 95 % confidence the error is below" in told
+        assert "will be measured as the 6 random items of the audit are labelled" in told
+        fill(tmp_path / "p" / "batch-2.csv")
+        assert "With 95 % confidence the error is below" in run("tell", "p", "p/batch-2.csv")
         status = run("status", "p")
-        assert "5 of the audit's 12 random items labelled" in status
+        assert "6 of the audit's 6 random items labelled" in status
         assert "With 95 % confidence the error is below" in status
         run("export", "p", "--renew", "--with-audit", "--out", "all.csv")
         with open(tmp_path / "all.csv", newline="", encoding="utf-8-sig") as file:
             marked = [row["id"] for row in csv.DictReader(file) if row["audit"] == "true"]
-        assert len(marked) == 12
+        assert len(marked) == 6
 
     @pytest.mark.parametrize(
         ("measured", "wanted", "code", "words"),

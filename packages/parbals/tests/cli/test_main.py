@@ -162,7 +162,10 @@ for arguments in {looks}:
 
     @pytest.mark.parametrize(
         "command",
-        ["init", "embed", "edit", "add", "history", "next", "tell", "status", "export", "salvage"],
+        [
+            *("init", "embed", "edit", "add", "history", "next", "tell", "status", "export"),
+            *("salvage", "certify", "estimate"),
+        ],
     )
     def test_every_command_explains_itself_with_an_example(self, run, command):
         text = run(command, "--help")

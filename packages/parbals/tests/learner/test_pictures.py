@@ -56,10 +56,10 @@ def active():
         strategy="margin",
         random_state=3,
         n_samples=64,
-        audit=20,
+        audit=40,
     )
     for _ in range(3):
-        out = made.ask(10)
+        out = made.ask(30)
         made.tell(out, Y[[int(name[3:]) for name in out]])
         made.report()
     made.ask(12)
@@ -68,7 +68,7 @@ def active():
 
 def test_the_picture_shows_state_curve_map_and_the_last_batch(active):
     reader = read(active._repr_html_())
-    assert "30 of 300 labelled, 12 out" in reader.text
+    assert "90 of 300 labelled, 12 out" in reader.text
     assert active.reports[-1].advice in reader.text
     (source,) = [value for name, value in reader.attributes if name == "src"]
     assert base64.b64decode(source.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
@@ -105,7 +105,7 @@ def test_the_figure_has_the_curve_and_the_pool(active):
     figure = active.plot()
     left, right = figure.axes
     assert [line.get_label() for line in left.lines] == ["expected", "measured"]
-    assert left.lines[0].get_xdata().tolist() == [10, 20, 30]
+    assert left.lines[0].get_xdata().tolist() == [30, 60, 90]
     assert "300" in left.get_title()
     assert [text.get_text() for text in right.get_legend().get_texts()] == [*CLASSES, "batch"]
 

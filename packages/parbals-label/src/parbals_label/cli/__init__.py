@@ -6,6 +6,7 @@ from parbals_label.cli.change import COMMANDS as CHANGES
 from parbals_label.cli.label import label
 from parbals_label.cli.label_studio import label_studio
 from parbals_label.cli.look import export, salvage, status
+from parbals_label.cli.measure import certify, estimate
 from parbals_label.cli.predict import predict
 from parbals_label.cli.project import embed, init
 from parbals_label.cli.serve import serve
@@ -14,6 +15,6 @@ from parbals_label.cli.team import COMMANDS as TEAM
 __all__ = ["COMMANDS"]
 
 COMMANDS = (
-    *(init, embed, next_, tell, status, export, salvage, *CHANGES, *OPERATIONS),
+    *(init, embed, next_, tell, status, certify, estimate, export, salvage, *CHANGES, *OPERATIONS),
     *(predict, serve, *TEAM, label, label_studio),
 )

@@ -50,8 +50,8 @@ def status(
         seen = overview(store)
     if wanted is not None and not seen.audit:
         raise InputError(
-            "This project has no audit, so no error can be certified; make one with `parbals init "
-            "... --audit 50`."
+            "This project has no audit, so no error is certified while it grows (`parbals init ... "
+            "--audit 50`); a sample certifies it at the end: `parbals certify`."
         )
     names = ["items", "labelled", "pending", "queued", "passed", "batches", "class_balance"]
     names += ["audit", "audit_labelled"]

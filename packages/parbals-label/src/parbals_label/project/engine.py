@@ -18,6 +18,7 @@ from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
 from parbals_label.project.features import features_of, store_features
+from parbals_label.project.measuring import frozen_files
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store
@@ -206,10 +207,13 @@ def refresh(
     # Last: where it stops in between, the predictions still say that they are older.
     with store.together():
         old = store.settings.predictions
-        store.update_settings(predictions=PredictionsFile(**asdict(written), answers=answers))
+        store.update_settings(
+            predictions=PredictionsFile(**asdict(written), answers=answers, with_audit=with_audit)
+        )
         kept = store.settings.predictions  # the old ones or none, where items were added meanwhile
+    needed = frozen_files(store) | ({kept.file} if kept is not None else set())
     for file in (old, written):
-        if file is not None and (kept is None or file.file != kept.file):
+        if file is not None and file.file not in needed:
             (store.folder / file.file).unlink(missing_ok=True)
     return report
 

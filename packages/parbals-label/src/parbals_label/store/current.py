@@ -53,9 +53,12 @@ SINCE = (
 UNSEEN = (
     "SELECT position, batch FROM leases WHERE queued AND annotator IS NULL AND NOT EXISTS (SELECT "
     "1 FROM answers AS a WHERE a.position = leases.position) AND NOT EXISTS (SELECT 1 FROM passes "
-    "AS p WHERE p.position = leases.position)"
+    "AS p WHERE p.position = leases.position) AND NOT EXISTS (SELECT 1 FROM batches AS b WHERE "
+    "b.batch = leases.batch AND b.strategy = 'certify')"
 )
-"""Items on the page that nobody has now and nobody has said anything about, and their batches."""
+"""Items on the page that nobody has now and nobody has said anything about, and their batches.
+
+Not those of a random sample: it would no longer be one if others took their place."""
 
 
 class Answered:

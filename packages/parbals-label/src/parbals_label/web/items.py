@@ -10,6 +10,7 @@ import numpy as np
 from parbals import __version__
 from parbals.errors import ProjectDamagedError
 from parbals.learner.numbers.audit import AUDIT
+from parbals.learner.numbers.certify import CERTIFY
 from parbals.learner.numbers.metric import decided
 from parbals.strategies.table import STRATEGIES, UNIFORM
 from parbals.types import Stakes
@@ -116,7 +117,8 @@ class Tasks:
     def task(self, store: Store, lease: Lease) -> schemas.TaskOut:
         """An item on its way to an annotator."""
         (item,) = store.items([lease.position])
-        is_audit = item.position in self._predictions.audit
+        is_sample = lease.why is not None and lease.why.strategy == CERTIFY
+        is_audit = is_sample or item.position in self._predictions.audit
         return schemas.TaskOut(
             position=item.position,
             id=item.id,

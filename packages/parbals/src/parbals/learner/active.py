@@ -13,6 +13,7 @@ from parbals.learner.features import FeatureTable, Preparation
 from parbals.learner.ledger import Event, Ledger
 from parbals.learner.models import as_sample_model, fresh_copy
 from parbals.learner.numbers.audit import draw_audit
+from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, draw_sample, judged
 from parbals.learner.numbers.metric import check_metric, decided
 from parbals.learner.numbers.report import Report
 from parbals.learner.pictures import as_figure, as_html
@@ -20,7 +21,7 @@ from parbals.learner.reporting import make_report
 from parbals.learner.state import Setup, State, mean_proba
 from parbals.plugins import extension
 from parbals.posterior.inference import INFERENCES
-from parbals.randomness import Seed, seed_from
+from parbals.randomness import Seed, derive_generator, seed_from
 from parbals.strategies.table import DEFAULT, strategy_named
 from parbals.types import TARGETS, Batch, BatchRecord
 from parbals.validate import check_choice, check_positive_int, check_prior_scale
@@ -276,8 +277,10 @@ class ActiveLearner:
 
     @property
     def free_items(self) -> int:
-        """How many items are neither labelled nor pending."""
-        return int(self.state.is_free().sum())
+        """How many items can be asked for: not labelled, pending, or copies of an audit item."""
+        is_free = self.state.is_free()
+        is_free[self.setup.twins] = False
+        return int(is_free.sum())
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -333,6 +336,27 @@ class ActiveLearner:
         report = make_report(self.state, check_positive_int(batch_size, "batch_size"))
         self.reports.append(report)
         return report
+
+    def certify(self, n: int = 100) -> Sample:
+        """Draw ``n`` random items of those without a label, which are pending from now on.
+
+        Their labels measure what the model decides today: ``tell`` them, then :meth:`certified`.
+        """
+        size, state = check_positive_int(n, "n"), self.state
+        pile = np.flatnonzero(state.is_free())
+        generator = derive_generator(
+            self.setup.seed, CERTIFY, len(state.pending), state.key(with_pending=True).hex()
+        )
+        drawn = draw_sample(pile, size, generator)
+        model = self.fitted()
+        said = decided(self.setup.predicted(model, drawn), self.setup.stakes(model)).tolist()
+        self._change().ask(drawn.tolist())
+        items = [self._ledger.name(p) for p in drawn.tolist()]
+        return Sample(items, drawn.tolist(), said, len(pile), len(state.labels))
+
+    def certified(self, sample: Sample) -> Certificate | None:
+        """What the sample says of the decisions of its time; None until all have a label."""
+        return judged(sample, self.state.labels)
 
     def _repr_html_(self) -> str:
         return as_html(self.state, self.last_batch, self.reports, self.ids)

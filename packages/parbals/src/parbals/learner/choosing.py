@@ -29,7 +29,7 @@ def choose_items(
     audit, is_free = state.setup.audit, state.is_free()
     n_audit_out = int((~is_free[audit]).sum())
     n_out = int((~is_free).sum())
-    is_free[list(leave_out)] = False
+    is_free[list(leave_out)] = is_free[state.setup.twins] = False
     waiting = audit[is_free[audit]] if with_audit else audit[:0]
     is_free[audit] = False
     free = np.flatnonzero(is_free)

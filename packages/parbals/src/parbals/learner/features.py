@@ -110,6 +110,17 @@ class FeatureTable:
             yield rows, self.rows(rows)
             release_pages(self.source)
 
+    def copies_of(self, positions: np.ndarray) -> np.ndarray:
+        """Other rows that equal one of these in every column, ascending; none of Dask's rows."""
+        if not len(positions) or self.is_distributed:
+            return np.zeros(0, np.int64)
+        given = self.rows(positions)
+        wanted, found = {row.tobytes() for row in given}, []
+        for rows, part in self.blocks(max(1, _BLOCK_ENTRIES // self.n_columns)):
+            near = np.flatnonzero(np.isin(part[:, 0], given[:, 0]))  # few are left to compare
+            found += [rows.start + i for i in near.tolist() if part[i].tobytes() in wanted]
+        return np.setdiff1d(np.array(found, np.int64), positions)
+
     def sample(
         self, generator: np.random.Generator, size: int, *, leave_out: np.ndarray | None = None
     ) -> np.ndarray:

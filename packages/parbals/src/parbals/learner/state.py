@@ -29,6 +29,8 @@ __all__ = ["Setup", "State", "mean_proba"]
 _FOLDS = 5
 _MOMENTS_OF = 4_096
 """Rows of the pool by which the prior learns how features vary: more hardly change it."""
+_COARSE = 5
+"""One in so many items may be a copy of one of the audit's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,16 @@ class Setup:
         """How the pool's features vary, for the prior; of rows drawn by the seed."""
         rows = self.pool.sample(derive_generator(self.seed, "prior"), _MOMENTS_OF)
         return PoolMoments.of(self.preparation(rows).astype(np.float64))
+
+    @cached_property
+    def twins(self) -> np.ndarray:
+        """Items that are copies of one of the audit's, ascending: they are not learnt from either.
+
+        Where they are more than a fifth of the pool, its features are coarse, and equal rows need
+        not be copies: then there are none.
+        """
+        found = self.pool.copies_of(self.audit)
+        return found if _COARSE * len(found) <= self.pool.n_rows else found[:0]
 
     @cached_property
     def judged_rows(self) -> np.ndarray:
@@ -157,8 +169,9 @@ class State:
 
     @cached_property
     def training(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions, ascending, and class numbers of the labels that are not the audit's."""
-        positions = np.setdiff1d(self.labelled, self.setup.audit)
+        """Positions, ascending, and class numbers of the labels that train: not the audit's."""
+        kept = np.concatenate([self.setup.audit, self.setup.twins])
+        positions = np.setdiff1d(self.labelled, kept)
         return positions, self.numbers(positions)
 
     def numbers(self, positions: np.ndarray) -> np.ndarray:
@@ -180,9 +193,9 @@ class State:
         return free
 
     def choosable(self) -> np.ndarray:
-        """Free positions that a strategy may choose from, ascending: all but the audit's."""
+        """Free positions that a strategy may choose from, ascending: no audit items or twins."""
         is_free = self.is_free()
-        is_free[self.setup.audit] = False
+        is_free[self.setup.audit] = is_free[self.setup.twins] = False
         return np.flatnonzero(is_free)
 
     def pending_positions(self) -> np.ndarray:

@@ -14,21 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parbals.arrays import drawn_positions
 from parbals.errors import InputError
-from parbals.learner.numbers.looks import error_limits, latest_look
+from parbals.learner.numbers.looks import Look, error_limits, latest_look, powered_limits
 from parbals.learner.numbers.metric import decided
 from parbals.learner.numbers.report import Measurement
 from parbals.randomness import derive_generator
 from parbals.types import Batch, Estimate
 
 if TYPE_CHECKING:  # a project draws its audit without loading a model
-    from parbals.learner.state import State
+    from parbals.learner.state import Setup, State
 
 __all__ = [
     "AUDIT",
     "audit_batch",
     "audit_predictions",
     "audit_share",
+    "current_look",
     "draw_audit",
     "measure",
     "mixed_in",
@@ -41,6 +43,8 @@ _EVERY = 3
 """Every third item asked for is the audit's: half as many as are chosen measure as they train."""
 _FEWEST = 5
 """A recall or precision of fewer items than this is not worth an interval."""
+_AVERAGED = 4_096
+"""Items of the pool by which its expected error is known: many beside those of an audit."""
 
 
 def draw_audit(n_items: int, size: int, seed: int, taken: Sequence[int] = ()) -> np.ndarray:
@@ -118,41 +122,60 @@ def audit_predictions(state: "State", model: Any) -> tuple[np.ndarray, np.ndarra
     return state.setup.predicted(model, state.audited), state.numbers(state.audited)
 
 
-def measure(state: "State") -> Measurement | None:
-    """The latest measurement; None without an audit.
-
-    A look takes the labels in the order they came. It counts them from the audit's first one, so
-    that labels from before do not delay it.
+def current_look(state: "State") -> tuple[Look | None, np.ndarray, np.ndarray]:
+    """The latest look of a state; the labels it takes in the order they came, without the audit's
+    (sorted), and those of the audit.
     """
+    order = np.array(list(state.labels), np.int64)
+    is_audit = np.isin(order, state.setup.audit)
+    look = latest_look(is_audit, len(state.setup.audit))
+    if look is None:
+        return None, order[:0], order[:0]
+    order, is_audit = order[: look.n_labels], is_audit[: look.n_labels]
+    return look, np.setdiff1d(order[~is_audit], state.setup.twins), order[is_audit]
+
+
+def measure(state: "State") -> Measurement | None:
+    """The latest measurement; None without an audit."""
     setup = state.setup
     if not len(setup.audit):
         return None
-    order = np.array(list(state.labels), np.int64)
-    is_audit = np.isin(order, setup.audit)
-    before = max(0, int(is_audit.argmax()) + 1 - _EVERY) if is_audit.any() else len(order)
-    look = latest_look(len(order) - before)
-    n_labels = before + (0 if look is None else look.n_labels)
-    order, is_audit = order[:n_labels], is_audit[:n_labels]
-    model = state.model_of(np.sort(order[~is_audit]))
-    audited = order[is_audit] if model is not None else order[:0]
-    given = said = state.numbers(audited)
-    if len(audited):
-        said = decided(setup.predicted(model, audited), setup.stakes(model))
+    look, training, audited = current_look(state)
+    model = state.model_of(training) if look is not None else None
+    if look is None or model is None:
+        blank = dict.fromkeys(setup.classes)
+        return Measurement(None, 0, 0, len(setup.audit), 0, blank, dict(blank))
+    stakes = setup.stakes(model)
+    given, probs = state.numbers(audited), setup.predicted(model, audited)
+    said = decided(probs, stakes)
     wrong = said != given
+    others = setup.predicted(model, _drawn_from_pool(setup))
+    error = powered_limits(
+        wrong, _doubts(probs, said), _doubts(others, decided(others, stakes)), look.delta
+    )
 
-    def share(of: np.ndarray, among: np.ndarray, fewest: int = _FEWEST) -> Estimate | None:
-        n, hits = int(among.sum()), int((of & among).sum())
-        if look is None or n < fewest:
-            return None
-        return Estimate(hits / n, *error_limits(hits, n, look.delta))
+    def share(among: np.ndarray) -> Estimate | None:
+        n, hits = int(among.sum()), int((~wrong & among).sum())
+        return None if n < _FEWEST else Estimate(hits / n, *error_limits(hits, n, look.delta))
 
     classes = list(enumerate(setup.classes))
     return Measurement(
-        error=share(wrong, np.ones(len(given), bool), fewest=1),
+        error=Estimate(*error),
         n=len(given),
         n_wrong=int(wrong.sum()),
         n_audit=len(setup.audit),
-        n_labels=n_labels,
-        recall={label: share(~wrong, given == c) for c, label in classes},
-        precision={label: share(~wrong, said == c) for c, label in classes},
+        n_labels=look.n_labels,
+        recall={label: share(given == c) for c, label in classes},
+        precision={label: share(said == c) for c, label in classes},
     )
+
+
+def _drawn_from_pool(setup: "Setup") -> np.ndarray:
+    """Items without the audit's over which the expected error is averaged."""
+    generator = derive_generator(setup.seed, "audit", "pool")
+    return drawn_positions(generator, setup.pool.n_rows, _AVERAGED, setup.audit)
+
+
+def _doubts(probs: np.ndarray, said: np.ndarray) -> np.ndarray:
+    """(n,) how likely a model finds its own decisions wrong."""
+    return np.asarray(1.0 - probs[np.arange(len(said)), said])

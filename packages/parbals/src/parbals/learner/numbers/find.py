@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from parbals.arrays import block_rows
-from parbals.learner.numbers.looks import error_limits, latest_look
+from parbals.learner.numbers.audit import current_look
+from parbals.learner.numbers.looks import error_limits
 from parbals.learner.numbers.report import Recall
 from parbals.learner.state import State, mean_proba
 from parbals.posterior.predictive import add_bias
@@ -170,11 +171,11 @@ def _measured(state: State, found: int) -> Estimate | None:
 
     The limits hold at every look of :mod:`parbals.learner.numbers.looks`.
     """
-    look = latest_look(len(state.labels))
-    if not len(state.audited) or look is None:
+    look, _, audited = current_look(state)
+    if look is None:
         return None
-    hits = int((state.numbers(state.audited) == state.setup.find).sum())
-    n, n_items = len(state.audited), state.n_items
+    hits = int((state.numbers(audited) == state.setup.find).sum())
+    n, n_items = len(audited), state.n_items
     low, high = error_limits(hits, n, look.delta)
     most = max(high * n_items, found)
     least = max(low * n_items, found, 1)

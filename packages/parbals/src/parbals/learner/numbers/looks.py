@@ -1,59 +1,107 @@
-"""Intervals that hold however often one looks.
+"""When an audit is read, and with what risk: intervals that hold however often one looks.
 
-A session has infinitely many possible *looks*, k ∈ ℤ: look k is taken when there are
-n_k = ⌈200 · 2^(k/3)⌉ labels (not counting those from before the audit began), and what it says
-stands until the next one. At a look the model of the first n_k labels meets the audit's items among
-them, whose labels had no part in that model. Given the model, each of the n losses is then a
-Bernoulli(p) draw of its own, p the model's error rate on items like these, and Clopper and
-Pearson's exact limits L, U have
+*Looks.* An audit of n items is read when its last 5 % begin (people pass an item now and then),
+and after that whenever the labels have doubled; before, when a half of it, a quarter, … have
+labels, but no fewer than 20. What a look says stands until the next one. At a look the model of the
+labels so far meets the audit's items among them, whose labels had no part in that model.
 
-    P(p < L) ≤ δ,   P(p > U) ≤ δ.
+*One look.* Given the model, its mistakes ℓ_i are independent draws with one probability p. Clopper
+and Pearson's limits of Σ ℓ_i mistakes fail with probability δ at most, each, exactly. The model
+also says how likely it is to be wrong, f_i, and f̄ over the pool is known without a label: the mean
+of ℓ_i - λ (f_i - f̄) is p as well, with less variance (:mod:`parbals.learner.numbers.powered`). It
+is as good as n' ≥ n plain draws, and the limits are Clopper and Pearson's of n' draws with the
+share p̂ (Korn and Graubard's for surveys): exact where λ = 0, such as without a mistake, else as n
+grows, P(p > U) ≤ δ + O(1/√n).
 
-With δ_k = δ w_k and Σ_k w_k = 1 the union bound gives, for all looks together,
+*All looks.* Look k has δ_k = δ w_k, Σ_k w_k = 1, and by the union bound, whatever the models are,
 
-    P(p_k < L_k at some look) ≤ δ,   P(p_k > U_k at some look) ≤ δ,
+    P(p_k < L_k at some look) ≤ Σ δ_k = δ,   P(p_k > U_k at some look) ≤ δ,
 
 so both ends hold at a time chosen by what was seen, such as the first look with a small U: with
-δ = 5 % the interval has 90 % and its upper end alone 95 %. The weights w_k = (1 + (k/4)²)⁻¹ / W,
-W = 4π coth 4π, are flat where sessions end: within a factor of two at 80 to 500 labels.
+δ = 5 % the interval has 90 % and its upper end alone 95 %. Most of the risk is the full audit's.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["Look", "error_limits", "latest_look"]
+import numpy as np
 
-_CENTRE, _PER_DOUBLING, _SPREAD = 200, 3, 4.0
-_TOTAL = _SPREAD * math.pi / math.tanh(_SPREAD * math.pi)
-_DELTA = 0.05
+from parbals.learner.numbers.powered import powered_mean
+
+__all__ = ["DELTA", "Look", "error_limits", "latest_look", "powered_limits"]
+
+DELTA = 0.05
+_FULL, _BEFORE, _AFTER = 0.7, 0.1, 0.2
+"""Shares of the risk: of the full audit's look, and of all looks before and after it."""
+_MOST = 0.95
+"""The audit counts as full with this share of its labels."""
+_FEWEST = 20
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """A look at the first ``n_labels`` labels, each of whose limits may fail with ``delta``."""
 
     n_labels: int
     delta: float
 
 
-def latest_look(n_labels: int) -> Look | None:
-    """The last look that ``n_labels`` labels allow; None before the first label."""
-    if n_labels < 1:
+def latest_look(is_audit: np.ndarray, size: int) -> Look | None:
+    """The last look that the labels allow; None before the first.
+
+    Args:
+        is_audit: (n,) whether each label, in the order they came, is one of the audit's.
+        size: how many items the audit has.
+    """
+    n_audited = int(is_audit.sum())
+    if not n_audited:
         return None
-    # 400 labels are twice 200 whatever the logarithm's last digit.
-    k = math.floor(_PER_DOUBLING * math.log2(n_labels / _CENTRE) + 1e-9)
-    weight = 1.0 / (_TOTAL * (1.0 + (k / _SPREAD) ** 2))
-    return Look(math.ceil(_CENTRE * 2.0 ** (k / _PER_DOUBLING) - 1e-6), _DELTA * weight)
+
+    def when(count: int) -> int:
+        """How many labels there were when the audit had so many of them."""
+        return int(np.searchsorted(np.cumsum(is_audit), count)) + 1
+
+    full = math.ceil(_MOST * size)
+    if n_audited >= full:
+        first = when(full)
+        doublings = int(math.log2(len(is_audit) // first))
+        weight = _FULL if doublings == 0 else _AFTER * 0.5**doublings
+        return Look(first * 2**doublings, DELTA * weight)
+    halvings = 1
+    while (count := math.ceil(size / 2**halvings)) >= _FEWEST:
+        if n_audited >= count:
+            return Look(when(count), DELTA * _BEFORE * 0.5**halvings)
+        halvings += 1
+    return None
 
 
-def error_limits(n_wrong: int, n: int, delta: float) -> tuple[float, float]:
+def error_limits(n_wrong: float, n: float, delta: float) -> tuple[float, float]:
     """Clopper and Pearson's limits of a share of which ``n_wrong`` of ``n`` draws were seen.
 
     The upper one solves P(Binomial(n, p) ≤ n_wrong) = δ, the lower one P(Binomial(n, p) ≥ n_wrong)
-    = δ.
+    = δ; between whole numbers the incomplete beta function continues them.
     """
     from scipy.special import betaincinv
 
     low = 0.0 if n_wrong == 0 else float(betaincinv(n_wrong, n - n_wrong + 1, delta))
     high = 1.0 if n_wrong == n else float(betaincinv(n_wrong + 1, n - n_wrong, 1.0 - delta))
     return low, high
+
+
+def powered_limits(
+    wrong: np.ndarray, expected: np.ndarray, expected_all: np.ndarray, delta: float
+) -> tuple[float, float, float]:
+    """The error, and limits of it that each fail with ``delta``.
+
+    Args:
+        wrong: (n,) mistakes, 0 or 1; expected: (n,) how likely the model finds them.
+        expected_all: (N,) the same of random items of the pool.
+    """
+    n = len(wrong)
+    share, deviation, _ = powered_mean(wrong, expected, expected_all)
+    plain = float(wrong.mean())
+    variance = plain * (1.0 - plain) / n
+    if variance == 0.0 or not 0.0 < share < 1.0:
+        return plain, *error_limits(plain * n, n, delta)
+    # λ was fitted to the same draws, which costs a degree of freedom; at worst it gains nothing.
+    worth = n / min(1.0, deviation**2 / variance * n / max(n - 2, 1))
+    return share, *error_limits(share * worth, worth, delta)

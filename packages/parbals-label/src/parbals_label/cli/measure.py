@@ -1,0 +1,111 @@
+"""The commands that measure by random labels: certify, estimate."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from parbals.cli.output import JSON, progress, say
+
+from parbals_label.cli.options import FOLDER
+
+__all__ = ["certify", "estimate"]
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--labels",
+    "n_items",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Draw a fresh sample of so many items; without it, read the latest one.",
+)
+@click.option("--page", is_flag=True, help="The sample waits on the labelling page, not in a file.")
+@JSON
+def certify(folder: Path, n_items: int | None, page: bool, as_json: bool) -> None:
+    """Measure the error of what is about to be exported, by a random sample of it.
+
+    A sample of the items without a label is drawn, and what the model decides for them is fixed.
+    When people have labelled all of it, the same command without --labels says with 95 %
+    confidence how many of the decisions are wrong: one look, exact, with or without an audit.
+
+    \b
+    Examples:
+      parbals certify spam --labels 100
+      parbals tell spam spam/batch-9.csv --no-report
+      parbals certify spam
+    """
+    from parbals.errors import InputError
+
+    from parbals_label.project.exports import write_batch_csv
+    from parbals_label.project.measuring import certified, draw_certificate
+    from parbals_label.store.store import Store
+
+    where = told = ""
+    with Store.open(folder, read_only=n_items is None) as store:
+        if n_items is not None:
+            with progress() as show:
+                number = draw_certificate(store, n_items, queued=page, progress=show)
+            where = "wait on the page"
+        if n_items is not None and not page:
+            path = folder / f"batch-{number}.csv"
+            rows = [(item.id, item.content) for item in store.items(store.batch_positions(number))]
+            write_batch_csv(path, rows, store.settings.columns)
+            where, told = f"are in {path}", f", then: parbals tell {folder} {path} --no-report"
+        found = certified(store)
+    if found is None:
+        raise InputError(
+            f"No sample was drawn yet: `parbals certify {folder} --labels 100` draws one."
+        )
+    record = {**asdict(found), "certificate": found.result and asdict(found.result)}
+    del record["result"]
+    if where:
+        text = f"{found.n} random items {where}. Label all of them{told}."
+    elif found.result is None:
+        text = (
+            f"{found.n_labelled} of the sample's {found.n} items are labelled; label all of them."
+        )
+    else:
+        text = str(found.result)
+    say(as_json, record, text)
+
+
+@click.command()
+@FOLDER
+@click.option("--share", "label", required=True, metavar="CLASS", help="Of which class.")
+@click.option("--by", "column", metavar="COLUMN", help="For every value of this column.")
+@JSON
+def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> None:
+    """Estimate how much of the data is of a class, with a 90 % interval.
+
+    From random labels, an audit's or those of `parbals certify`, and the predictions of all items:
+    counting predictions alone would repeat the model's mistakes.
+
+    \b
+    Examples:
+      parbals estimate spam --share spam
+      parbals estimate spam --share spam --by country
+    """
+    from parbals.types import Estimate
+    from parbals.wording import percent
+
+    from parbals_label.project.measuring import estimate_shares
+    from parbals_label.store.store import Store
+
+    with Store.open(folder, read_only=True) as store:
+        groups = estimate_shares(store, label, column)
+
+    def words(found: Estimate) -> str:
+        return (
+            f"{percent(found.mean)} (90 % interval {percent(found.low)} to {percent(found.high)})"
+        )
+
+    lines = []
+    for group in groups:
+        line = f"{label} among {group.name} ({group.n_items:,} items, {group.n} random labels): "
+        line += "too few random labels to tell" if group.share is None else words(group.share)
+        if group.difference is not None:
+            line += f"; {words(group.difference)} more than {groups[0].name}"
+        lines.append(line)
+    record = {"class": label, "by": column, "groups": [asdict(group) for group in groups]}
+    say(as_json, record, "\n".join(lines))

@@ -1,0 +1,207 @@
+"""What random labels say of a project: a certificate of its predictions, and shares of classes.
+
+A sample for a certificate is a batch like any other, whose record keeps what the model decided for
+its items and which items the pile left out. Only people's answers count; an item that people passed
+counts as a mistake.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from parbals.errors import InputError
+from parbals.learner.numbers.certify import CERTIFY, Certificate, Sample, draw_sample, judged
+from parbals.learner.numbers.metric import decided
+from parbals.learner.numbers.powered import interval, powered_mean
+from parbals.randomness import derive_generator
+from parbals.types import Estimate
+
+from parbals_label.project.consensus import combined_labels
+from parbals_label.project.features import load_features
+from parbals_label.project.summary import newer_answers, stakes_of
+from parbals_label.store.records import BatchRecord
+from parbals_label.store.settings import MatrixFile
+from parbals_label.store.store import Store
+
+__all__ = ["Certified", "Group", "certified", "draw_certificate", "estimate_shares", "frozen_files"]
+
+_FEWEST = 5
+"""Random labels of a group that a share is estimated from."""
+
+
+@dataclass(frozen=True)
+class Certified:
+    """The latest sample: so many of its ``n`` items have an answer; the ``result`` of all."""
+
+    batch: int
+    n: int
+    n_labelled: int
+    result: Certificate | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The share of a class among ``n_items`` items, from ``n`` random labels; None if too few.
+
+    ``difference`` is that from the first group, which has most items; None for the first.
+    """
+
+    name: str
+    n_items: int
+    n: int
+    share: Estimate | None
+    difference: Estimate | None = None
+
+
+def draw_certificate(
+    store: Store,
+    n: int,
+    *,
+    queued: bool,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> int:
+    """Draw ``n`` of the items that have no label and are not out; the number of their batch.
+
+    What is decided for them is by a model of all labels so far. With ``queued`` they wait on the
+    page; what waits there unseen gives them its place, and may be among them.
+    """
+    if store.settings.predictions is None or newer_answers(store):
+        from parbals_label.project.engine import refresh
+
+        refresh(store, progress)
+    stored = store.settings.predictions
+    if stored is None:
+        raise InputError("There are no predictions to certify yet; label some items first.")
+    unseen = {position for some in store.unseen().values() for position in some}
+    elsewhere = {*store.labelled(), *store.pending()} - unseen
+    pile = np.setdiff1d(np.arange(store.n_items), list(elsewhere))
+    generator = derive_generator(store.settings.seed, CERTIFY, store.n_batches)
+    drawn = draw_sample(pile, n, generator)
+    probs = load_features(store.folder, stored)
+    said = decided(np.asarray(probs[drawn], np.float64), stakes_of(store, probs)).tolist()
+    record = {
+        "n_labelled": store.n_labelled,
+        "pile": len(pile),
+        "elsewhere": sorted(elsewhere),
+        "decided": dict(zip(map(str, drawn.tolist()), said, strict=True)),
+        "predictions": asdict(MatrixFile(stored.file, stored.digest, stored.shape)),
+    }
+    rows = [(position, None, None) for position in drawn.tolist()]
+    return store.record_batch(CERTIFY, store.settings.seed, rows, record, queued=queued, renew=True)
+
+
+def frozen_files(store: Store) -> set[str]:
+    """Predictions that a sample was drawn by: they stay when newer ones are made."""
+    return {record.settings["predictions"]["file"] for record in _samples(store)[-1:]}
+
+
+def certified(store: Store) -> Certified | None:
+    """What the latest sample says; None where none was drawn."""
+    samples = _samples(store)
+    if not samples:
+        return None
+    (*_, last), labels = samples, _by_people(store)
+    positions = [item.position for item in last.items]
+    labels = dict.fromkeys(store.passes(), -1) | labels
+    settings = last.settings
+    said = [settings["decided"][str(position)] for position in positions]
+    sample = Sample([], positions, said, settings["pile"], settings["n_labelled"])
+    n_labelled = sum(position in labels for position in positions)
+    return Certified(last.batch, len(positions), n_labelled, judged(sample, labels))
+
+
+def estimate_shares(store: Store, label: str, column: str | None = None) -> list[Group]:
+    """The share of a class among all items, or among those of every value of a column.
+
+    From the audit's labels, or from the latest sample's where these are more: prediction-powered
+    (:mod:`parbals.learner.numbers.powered`), beside the labels that were there before the draw.
+    """
+    if label not in store.classes:
+        raise InputError(f"{label!r} is not one of the classes: {', '.join(store.classes)}.")
+    number, labels = store.classes.index(label), _by_people(store)
+    drawn, outside, probs = _random_labels(store, labels)
+    is_drawn, is_known = np.zeros((2, store.n_items), bool)
+    is_drawn[drawn] = True
+    is_known[[p for p in outside if p in labels]] = True
+    # Of items that were out or labelled by machines when the sample was drawn nothing is known.
+    is_rest = ~is_drawn & ~np.isin(np.arange(store.n_items), outside)
+    is_class = np.zeros(store.n_items)
+    is_class[[p for p, c in labels.items() if c == number]] = 1.0
+    chance = probs[:, number].astype(np.float64)
+    groups, names = _groups(store, column)
+    found: list[Group] = []
+    base = 0.0
+    for name in names:
+        among = groups == name
+        sample, rest, known = (among & which for which in (is_drawn, is_rest, is_known))
+        n, n_items = int(sample.sum()), int((sample | rest | known).sum())
+        share = difference = None
+        if n >= _FEWEST:
+            mean, spread, _ = powered_mean(is_class[sample], chance[sample], chance[rest])
+            part = (n + rest.sum()) / n_items
+            mean, spread = mean * part + is_class[known].sum() / n_items, spread * part
+            share = interval(mean, spread)
+            if not found:
+                base = spread
+            elif found[0].share is not None:
+                difference = interval(mean - found[0].share.mean, float(np.hypot(spread, base)))
+        found.append(Group(name, n_items, n, share, difference))
+    return found
+
+
+def _random_labels(
+    store: Store, labels: Mapping[int, int]
+) -> tuple[list[int], list[int], np.ndarray]:
+    """Random items that have labels, items outside of the draw, and predictions (N, C) of all."""
+    settings, samples = store.settings, _samples(store)
+    audit = [position for position in settings.audit if position in labels]
+    latest = [] if not samples else [item.position for item in samples[-1].items]
+    sample = [position for position in latest if position in labels]
+    if len(audit) + len(sample) == 0:
+        raise InputError(
+            "A share is estimated from random labels, and there are none yet: label the items of "
+            "an audit (parbals init ... --audit 50), or of a sample (parbals certify)."
+        )
+    if len(sample) > len(audit):
+        record = samples[-1].settings
+        file = MatrixFile(
+            **{**record["predictions"], "shape": tuple(record["predictions"]["shape"])}
+        )
+        return sample, record["elsewhere"], load_features(store.folder, file)
+    stored = settings.predictions
+    if stored is None or stored.with_audit:
+        raise InputError(
+            "The stored predictions do not fit: they must be by a model that has not learnt from "
+            f"the audit; `parbals export {store.folder} --renew` makes them."
+        )
+    imported = {one.name for one in store.annotators() if one.source == "import"}
+    votes = store.current_labels()
+    before = [p for p, by in votes.items() if imported & by.keys() and p not in settings.audit]
+    return audit, before, load_features(store.folder, stored)
+
+
+def _groups(store: Store, column: str | None) -> tuple[np.ndarray, list[str]]:
+    """Every item's group, and the groups, that of most items first."""
+    if column is None:
+        return np.full(store.n_items, "all items"), ["all items"]
+    contents = [item.content for item in store.iter_items()]
+    if not any(column in content for content in contents):
+        known = ", ".join(dict.fromkeys(name for content in contents[:100] for name in content))
+        raise InputError(f"The items have no column {column!r}; they have: {known}.")
+    groups = np.array([str(content.get(column, "")) for content in contents])
+    names, counts = np.unique(groups, return_counts=True)
+    return groups, names[np.argsort(-counts, kind="stable")].tolist()
+
+
+def _samples(store: Store) -> list[BatchRecord]:
+    return [record for record in store.batches() if record.strategy == CERTIFY]
+
+
+def _by_people(store: Store) -> dict[int, int]:
+    """Position → class number of what people say, and no machine."""
+    machines = {one.name for one in store.annotators() if one.source == "machine"}
+    votes = {
+        position: {name: label for name, label in by.items() if name not in machines}
+        for position, by in store.current_labels().items()
+    }
+    return {p: store.classes.index(label) for p, label in combined_labels(votes).items()}

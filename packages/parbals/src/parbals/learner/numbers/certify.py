@@ -1,0 +1,106 @@
+"""A certificate at the end: how many predictions of a pile are wrong, by a fresh random sample.
+
+An audit is drawn at the beginning and looked at often. This is one look, at any time, also without
+an audit: of the R items that have no label, n are drawn at random, what the model decides for all
+of them is fixed, and people label the n. If M of the R decisions are wrong, the number K of wrong
+ones in the sample is hypergeometric, and
+
+    U = max {M : P(K ≤ k | M) > δ},    L = min {M : P(K ≥ k | M) > δ}
+
+fail with probability δ = 5 % at most, each, exactly, whatever the model is and however the other
+labels were chosen. It is a statement about these R decisions: the draw alone is random.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parbals.errors import InputError
+from parbals.learner.numbers.looks import DELTA
+from parbals.types import Estimate
+from parbals.wording import percent
+
+__all__ = ["CERTIFY", "Certificate", "Sample", "draw_sample", "judged", "pile_limits"]
+
+CERTIFY = "certify"
+"""What chose an item of such a sample, beside the names of strategies."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Random items of a pile, and what was decided for them before they had labels.
+
+    Attributes:
+        items: (n,) the items as the learner names them; positions: (n,) in the pool.
+        decided: (n,) class numbers; n_pile: R; n_labels: how many labels the model knew.
+    """
+
+    items: list[Any]
+    positions: list[int]
+    decided: list[int]
+    n_pile: int
+    n_labels: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a sample found: ``n_wrong`` of ``n``, and the error of the whole pile's decisions."""
+
+    n: int
+    n_wrong: int
+    n_pile: int
+    n_labels: int
+    error: Estimate
+
+    def __str__(self) -> str:
+        error = self.error
+        return (
+            f"With 95 % confidence the error is below {percent(error.high)}: of {self.n} random "
+            f"items among the {self.n_pile:,} without a label the model of {self.n_labels:,} "
+            f"labels got {self.n_wrong} wrong, {percent(error.mean)} (90 % interval "
+            f"{percent(error.low)} to {percent(error.high)})."
+        )
+
+
+def draw_sample(pile: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
+    """(n,) of the positions of a pile, in random order."""
+    if n > len(pile):
+        raise InputError(
+            f"A sample of {n} items was asked for and {len(pile)} have no label and are not out; "
+            "ask for fewer."
+        )
+    return generator.choice(pile, n, replace=False)
+
+
+def judged(sample: Sample, labels: Mapping[int, int]) -> Certificate | None:
+    """What labels (position → class number) say; None while one of the sample's is missing."""
+    if any(position not in labels for position in sample.positions):
+        return None
+    pairs = zip(sample.positions, sample.decided, strict=True)
+    n, n_wrong = len(sample.positions), sum(labels[p] != said for p, said in pairs)
+    error = Estimate(n_wrong / n, *pile_limits(n_wrong, n, sample.n_pile))
+    return Certificate(n, n_wrong, sample.n_pile, sample.n_labels, error)
+
+
+def pile_limits(n_wrong: int, n: int, n_pile: int) -> tuple[float, float]:
+    """Limits of the share of a pile that is wrong, of which a sample found ``n_wrong`` of n."""
+    every = range(n_pile + 1)
+    # Both tails are monotonous in M.
+    too_few = bisect_right(every, DELTA, key=lambda m: 1.0 - _at_most(n_wrong - 1, n, m, n_pile))
+    too_many = bisect_left(every, -DELTA, key=lambda m: -_at_most(n_wrong, n, m, n_pile))
+    return too_few / n_pile, (too_many - 1) / n_pile
+
+
+def _at_most(k: int, n: int, n_marked: int, n_pile: int) -> float:
+    """P(K ≤ k) of the marked ones in n draws without replacement."""
+    from scipy.special import gammaln  # scipy.stats takes seconds to load
+
+    def ln_choose(of: int, some: np.ndarray | int) -> Any:
+        return gammaln(of + 1) - gammaln(np.add(some, 1)) - gammaln(of - np.asarray(some) + 1)
+
+    counts = np.arange(max(0, n - (n_pile - n_marked)), min(k, n_marked) + 1)
+    ways = ln_choose(n_marked, counts) + ln_choose(n_pile - n_marked, n - counts)
+    return float(np.exp(ways - ln_choose(n_pile, n)).sum())
