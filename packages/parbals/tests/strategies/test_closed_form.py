@@ -12,7 +12,7 @@ from parbals.race import balanced, class_evidence, class_slopes
 from parbals.scores.gaussian import closed_epig
 from parbals.strategies import backends
 from parbals.strategies import parbals as strategy_module
-from parbals.strategies.backends import Places
+from parbals.strategies.backends.base import Places
 from parbals.strategies.universes import gaussian
 from parbals.strategies.universes.labels import DrawnLabels
 from scipy.special import expit

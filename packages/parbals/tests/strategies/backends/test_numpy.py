@@ -6,7 +6,7 @@ from parbals.machine import several_threads
 from parbals.posterior.closed.channels import Channels
 from parbals.posterior.closed.whitening import Whitening
 from parbals.scores.gaussian import Covariances, probs_and_gains
-from parbals.strategies.backends import Places, PoolRows
+from parbals.strategies.backends.base import Places, PoolRows
 from parbals.strategies.backends.numpy import NumpyBackend, ScreenBefore
 from parbals.strategies.learnt import begin, branched, learn, seen_by
 from parbals.strategies.surface import Targets, covariance, rows_of, scores_by, surface_of

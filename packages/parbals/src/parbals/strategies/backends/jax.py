@@ -24,7 +24,7 @@ from parbals.arrays import block_rows, bucket, pad_rows
 from parbals.machine import devices, several_threads, working_precision
 from parbals.scores.gaussian import Covariances, probs_and_gains
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends import Places, PoolRows
+from parbals.strategies.backends.base import Places, PoolRows
 from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.learnt import Learnt, seen_by
 from parbals.strategies.surface import (
@@ -129,7 +129,7 @@ def opened(surface: Surface, rows: PoolRows, score: Score, n_labels: int) -> "It
 
 
 class JaxBackend:
-    """A :class:`~parbals.strategies.backends.Backend` on the first device."""
+    """A :class:`~parbals.strategies.backends.base.Backend` on the first device."""
 
     def __init__(self, surface: Surface, rows: PoolRows, score: Score, n_labels: int) -> None:
         self._surface, self._rows, self._score = jax.device_put(surface), rows, score

@@ -29,7 +29,7 @@ from parbals.machine import Workers, several_threads
 from parbals.posterior.predictive import add_bias
 from parbals.scores.gaussian import Covariances, probs_and_gains, rough_gains, screening_gains
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends import Places, PoolRows
+from parbals.strategies.backends.base import Places, PoolRows
 from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.learnt import Learnt, Seen, seen_by
 from parbals.strategies.surface import (
@@ -105,7 +105,7 @@ def opened(
 
 
 class NumpyBackend:
-    """A :class:`~parbals.strategies.backends.Backend` whose threads share rows and universes."""
+    """A :class:`~parbals.strategies.backends.base.Backend` whose threads share rows and universes."""
 
     def __init__(self, surface: Surface, rows: PoolRows, score: Score, workers: Workers) -> None:
         self._surface, self._rows, self._score, self._workers = surface, rows, score, workers

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from parbals.shapes import Array, Bool, Float, Int
-from parbals.strategies.backends import Backend, Module, PoolRows
+from parbals.strategies.backends.base import Backend, Module, PoolRows
 from parbals.strategies.distributed import PoolFeatures
 from parbals.strategies.greedy import Step
 from parbals.strategies.learnt import begin, branched, is_moved, learn, looked_at
