@@ -17,8 +17,7 @@ from parbals.posterior.predictive import add_bias
 from parbals.types import Batch
 
 from parbals_label.project.consensus import combined_labels
-from parbals_label.project.features import features_of, store_features
-from parbals_label.project.measuring import frozen_files
+from parbals_label.project.features import features_of, frozen_files, store_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.settings import PredictionsFile
 from parbals_label.store.store import Store

@@ -12,13 +12,16 @@ import numpy as np
 from parbals.arrays import release_pages
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX
+from parbals.learner.numbers.certify import CERTIFY
 
 from parbals_label.encoders.scratch import ROWS
 from parbals_label.store.folder import file_mode
+from parbals_label.store.records import BatchRecord
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["embed_advice", "features_of", "load_features", "predictions_of", "store_features"]
+__all__ = ["certificate_samples", "embed_advice", "features_of", "frozen_files", "load_features"]
+__all__ += ["predictions_of", "store_features"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
@@ -119,3 +122,14 @@ def load_features(
         if digest.hexdigest() != matrix.digest:
             raise ProjectDamagedError(f"{path} is not what was written; {advice}.")
     return features
+
+
+def certificate_samples(store: Store) -> list[BatchRecord]:
+    """The samples that were drawn to certify, oldest first."""
+    return [record for record in store.batches() if record.strategy == CERTIFY]
+
+
+def frozen_files(store: Store) -> set[str]:
+    """Predictions that the latest sample was drawn by: they stay when newer ones are made."""
+    drawn = certificate_samples(store)[-1:]
+    return {record.settings["predictions"]["file"] for record in drawn}

@@ -17,13 +17,12 @@ from parbals.randomness import derive_generator
 from parbals.types import Estimate
 
 from parbals_label.project.consensus import combined_labels
-from parbals_label.project.features import load_features
+from parbals_label.project.features import certificate_samples, load_features
 from parbals_label.project.summary import newer_answers, stakes_of
-from parbals_label.store.records import BatchRecord
 from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
-__all__ = ["Certified", "Group", "certified", "draw_certificate", "estimate_shares", "frozen_files"]
+__all__ = ["Certified", "Group", "certified", "draw_certificate", "estimate_shares"]
 
 _FEWEST = 5
 """Random labels of a group that a share is estimated from."""
@@ -90,14 +89,9 @@ def draw_certificate(
     return store.record_batch(CERTIFY, store.settings.seed, rows, record, queued=queued, renew=True)
 
 
-def frozen_files(store: Store) -> set[str]:
-    """Predictions that a sample was drawn by: they stay when newer ones are made."""
-    return {record.settings["predictions"]["file"] for record in _samples(store)[-1:]}
-
-
 def certified(store: Store) -> Certified | None:
     """What the latest sample says; None where none was drawn."""
-    samples = _samples(store)
+    samples = certificate_samples(store)
     if not samples:
         return None
     (*_, last), labels = samples, _by_people(store)
@@ -153,7 +147,7 @@ def _random_labels(
     store: Store, labels: Mapping[int, int]
 ) -> tuple[list[int], list[int], np.ndarray]:
     """Random items that have labels, items outside of the draw, and predictions (N, C) of all."""
-    settings, samples = store.settings, _samples(store)
+    settings, samples = store.settings, certificate_samples(store)
     audit = [position for position in settings.audit if position in labels]
     latest = [] if not samples else [item.position for item in samples[-1].items]
     sample = [position for position in latest if position in labels]
@@ -191,10 +185,6 @@ def _groups(store: Store, column: str | None) -> tuple[np.ndarray, list[str]]:
     groups = np.array([str(content.get(column, "")) for content in contents])
     names, counts = np.unique(groups, return_counts=True)
     return groups, names[np.argsort(-counts, kind="stable")].tolist()
-
-
-def _samples(store: Store) -> list[BatchRecord]:
-    return [record for record in store.batches() if record.strategy == CERTIFY]
 
 
 def _by_people(store: Store) -> dict[int, int]:

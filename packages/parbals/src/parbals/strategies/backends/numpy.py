@@ -105,7 +105,7 @@ def opened(
 
 
 class NumpyBackend:
-    """A :class:`~parbals.strategies.backends.base.Backend` whose threads share rows and universes."""
+    """A :class:`~parbals.strategies.backends.base.Backend` whose threads share the rows."""
 
     def __init__(self, surface: Surface, rows: PoolRows, score: Score, workers: Workers) -> None:
         self._surface, self._rows, self._score, self._workers = surface, rows, score, workers
