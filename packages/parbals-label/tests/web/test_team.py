@@ -14,7 +14,12 @@ OWNERS_ONLY = {
     ("GET", "/api/people"), ("POST", "/api/people"), ("POST", "/api/people/role"),
     ("POST", "/api/people/revoke"), ("GET", "/api/log"), ("POST", "/api/release-all"),
 }  # fmt: skip
-THEIR_ITEMS = {("GET", "/api/items/0"), ("GET", "/api/media/0")}
+THEIR_ITEMS = {
+    ("GET", "/api/items/0"), ("GET", "/api/media/0"), ("POST", "/api/answers"),
+    ("POST", "/api/passes"), ("POST", "/api/undo"), ("POST", "/api/leases"),
+    ("POST", "/api/release"),
+}  # fmt: skip
+"""Routes that name an item."""
 
 
 @pytest.fixture
@@ -92,15 +97,52 @@ def test_an_annotator_labels_and_nothing_else(team, way):
             answer = team.call(method, path, body, headers, token=False)
             assert (answer.status, answer.error) == (403, "role"), (method, path)
     assert state_of(team.folder) == before
+    assert len(taken := team.post("/api/take", {"annotator": "eve", "n": 2}, headers=headers,
+                                  token=False).json["items"]) == 2  # fmt: skip
+    assert [item["position"] for item in taken] == [0, 1]
     for method, path, body in ROUTES:
-        if (method, path) not in OWNERS_ONLY | THEIR_ITEMS | {("POST", "/api/leave")}:
+        if (method, path) not in OWNERS_ONLY | {("POST", "/api/leave"), ("GET", "/api/media/0")}:
             body = fitting(path, body, "eve")
             assert team.call(method, path, body, headers, token=False).status == 200, (method, path)
     with Store.open(team.folder, read_only=True) as store:
         assert store.names() == ["eve"]
-    # Afterwards item 0 is one that they have had; it has no image.
-    assert team.call("GET", "/api/items/0", headers=headers, token=False).status == 200
+    # Item 0 is one that they have had; it has no image.
     assert team.call("GET", "/api/media/0", headers=headers, token=False).status == 404
+
+
+def test_no_route_tells_or_takes_anything_of_an_item_that_was_never_given(team):
+    """An annotator with an item of the queue, one that nobody chose, and one that Ada has."""
+    headers = {"Authorization": f"Bearer {team.links['eve']}"}
+    ada = {"Authorization": f"Bearer {team.links['Ada']}"}
+    taken = team.post("/api/take", {"annotator": "Ada", "n": 1}, headers=ada, token=False)
+    (held,) = [item["position"] for item in taken.json["items"]]
+    bodies = {
+        "/api/answers": lambda p: {"answers": [{"position": p, "label": "ham", "request_id": "r"}]},
+        "/api/passes": lambda p: {"position": p, "kind": "skip", "request_id": "r"},
+        "/api/undo": lambda p: {"position": p, "request_id": "r"},
+        "/api/leases": lambda p: {"positions": [p]},
+        "/api/release": lambda p: {"positions": [p]},
+    }
+    named = {path for method, path in THEIR_ITEMS if method == "POST"}
+    assert named == bodies.keys()
+    before = state_of(team.folder)
+    for position in (held, 5, 39):
+        for path, body in bodies.items():
+            sent = {"annotator": "eve", **body(position)}
+            answer = team.post(path, sent, headers=headers, token=False)
+            assert (answer.status, answer.error) == (403, "role"), (path, position)
+            assert f"m{position:03d}".encode() not in answer.body
+        for path in ("items", "media"):
+            answer = team.get(f"/api/{path}/{position}", headers=headers, token=False)
+            assert answer.status == 403, (path, position)
+    assert state_of(team.folder) == before
+    # What was given once may be answered after somebody else has got it.
+    mine = {"annotator": "eve", "n": 1}
+    taken = team.post("/api/take", mine, headers=headers, token=False).json["items"]
+    with Store.open(team.folder) as store:
+        store.release_all()
+    late = {"annotator": "eve", **bodies["/api/answers"](taken[0]["position"])}
+    assert team.post("/api/answers", late, headers=headers, token=False).status == 200
 
 
 @pytest.mark.parametrize("who", ["owner", "page's link"])
@@ -137,6 +179,8 @@ def test_nobody_labels_under_another_name(team):
             assert sent.status == (422 if name.startswith("machine:") else 403), (name, path)
     assert state_of(team.folder) == before
     mine = {"Authorization": f"Bearer {team.links['eve']}"}
+    taken = team.post("/api/take", {"annotator": "Eve", "n": 2}, headers=mine, token=False)
+    assert [item["position"] for item in taken.json["items"]] == [0, 1]
     spelt = {"annotator": "ＥVE", "answers": [answer]}  # the same name, spelt as it is kept
     assert team.post("/api/answers", spelt, headers=mine, token=False).status == 200
     with Store.open(team.folder, read_only=True) as store:

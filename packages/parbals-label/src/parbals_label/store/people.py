@@ -8,6 +8,7 @@ import secrets
 import sqlite3
 import time
 import unicodedata
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -18,8 +19,8 @@ from parbals_label.store.rows import check_text, now
 from parbals_label.store.settings import Settings
 
 __all__ = [
-    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "ROLES", "Entry", "People"),
-    *("check_name", "hashed", "is_reserved", "name_key"),
+    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "ROLES", "Entry", "NotGivenError"),
+    *("People", "check_name", "hashed", "is_reserved", "name_key"),
 ]
 
 OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
@@ -32,6 +33,10 @@ _LONGEST = 100
 """Characters of a name: it is shown in lists and buttons."""
 _MOST_SESSIONS = 1000
 """Browsers that one link is open in: far more than people have, and few enough to keep."""
+
+
+class NotGivenError(InputError):
+    """A person asks for an item that is none of theirs."""
 
 
 class Entry(NamedTuple):
@@ -152,13 +157,20 @@ class People(Settings):
         )
         return [name for (name,) in rows]
 
-    def concerns(self, position: int, name: str) -> bool:
-        """Whether a person has an item now, or has answered or passed it."""
+    def must_be_given(self, positions: Iterable[int], name: str | None) -> None:
+        """Refuse items that a person was never given, nor has answered or passed.
+
+        Nobody (None) is refused none.
+        """
         theirs = " UNION ALL ".join(
             f"SELECT 1 FROM {table} WHERE position = :position AND annotator = :name"
-            for table in ("leases", "answers", "passes")
+            for table in ("given", "leases", "answers", "passes")
         )
-        return bool(self._db.rows(f"{theirs} LIMIT 1", {"position": position, "name": name}))
+        with self._db.reading() as connection:
+            for position in positions if name is not None else ():
+                asked = {"position": position, "name": name}
+                if connection.execute(f"{theirs} LIMIT 1", asked).fetchone() is None:
+                    raise NotGivenError("Annotators see and label the items that they were given.")
 
     def person_of(self, secret: str) -> Person | None:
         """Whose link this is."""

@@ -93,6 +93,12 @@ _TABLES = (
         queued INTEGER NOT NULL,
         FOREIGN KEY (batch, position) REFERENCES batch_items(batch, position)
     )""",
+    # Whom an item of the page was ever given to: an answer may come after its lease has ended.
+    """CREATE TABLE given(
+        position INTEGER NOT NULL REFERENCES items(position),
+        annotator TEXT NOT NULL,
+        PRIMARY KEY (position, annotator)
+    ) WITHOUT ROWID""",
     # who: a name; origin: this machine, or the address that a request came from.
     """CREATE TABLE events(
         event INTEGER PRIMARY KEY AUTOINCREMENT,

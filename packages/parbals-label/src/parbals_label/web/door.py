@@ -53,6 +53,11 @@ class Visitor:
         return self.role == OWNER
 
     @property
+    def only(self) -> str | None:
+        """The annotator whose items and answers alone are shown; an owner sees everybody's."""
+        return None if self.is_owner else self.name
+
+    @property
     def signature(self) -> str:
         """The name to write into the log."""
         return self.name or SHARED

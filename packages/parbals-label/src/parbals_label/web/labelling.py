@@ -5,7 +5,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 
 from parbals_label.project.quick import quick_batch
-from parbals_label.store.records import RELEASED, TAKEN_BACK, Submission
+from parbals_label.store.records import RELEASED, TAKEN_BACK, Submission, SubmitResult
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
@@ -76,7 +76,13 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
         ]
-        result = await desk.write(lambda store: store.submit(labels, annotator=name))
+        only = anyone(request).only
+
+        def act(store: Store) -> SubmitResult:
+            store.must_be_given([label.position for label in labels], only)
+            return store.submit(labels, annotator=name)
+
+        result = await desk.write(act)
         session.touch(name, done=len(body.answers))
         rows = zip(body.answers, result.answers, result.outcomes, strict=True)
         return schemas.StoredOut(
@@ -92,15 +98,13 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     async def pass_over(body: schemas.PassIn, request: Request) -> schemas.PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
         name = await labeller(request, body.annotator)
-        outcome = await desk.write(
-            lambda store: store.pass_over(
-                body.position,
-                body.kind,
-                annotator=name,
-                request_id=body.request_id,
-                comment=_words(body.comment),
-            )
-        )
+        words, only = {"request_id": body.request_id, "comment": _words(body.comment)}, anyone(request).only
+
+        def act(store: Store) -> str:
+            store.must_be_given([body.position], only)
+            return store.pass_over(body.position, body.kind, annotator=name, **words)
+
+        outcome = await desk.write(act)
         session.touch(name, done=1)
         return schemas.PassOut(position=body.position, outcome=outcome)
 
@@ -118,6 +122,7 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
         door.pace.admit(visitor.name or name)
 
         def act(store: Store) -> schemas.UndoneOut:
+            store.must_be_given([body.position], visitor.only)
             tasks = session.tasks(store)
             before = store.revision()[:2]
             seconds, request_id = tasks.lease_seconds, body.request_id
@@ -135,9 +140,10 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/leases", responses=errors_of(body=True))
     async def renew(body: schemas.PositionsIn, request: Request) -> schemas.LeasesOut:
         """The annotator is still at work: their items stay theirs."""
-        name = await labeller(request, body.annotator)
+        name, only = await labeller(request, body.annotator), anyone(request).only
 
         def act(store: Store) -> schemas.LeasesOut:
+            store.must_be_given(body.positions, only)
             seconds = session.tasks(store).lease_seconds
             mine = store.renew(name, body.positions, seconds)
             return schemas.LeasesOut(mine=mine, expires=moment() + seconds)
@@ -149,9 +155,13 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/release", responses=errors_of(body=True))
     async def release(body: schemas.PositionsIn, request: Request) -> schemas.ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
-        name = await labeller(request, body.annotator)
-        released = await desk.write(lambda store: store.release(name, body.positions))
-        return schemas.ReleasedOut(released=released)
+        name, only = await labeller(request, body.annotator), anyone(request).only
+
+        def act(store: Store) -> schemas.ReleasedOut:
+            store.must_be_given(body.positions, only)
+            return schemas.ReleasedOut(released=store.release(name, body.positions))
+
+        return await desk.write(act)
 
     @routes.post("/release-all", responses=errors_of(body=True))
     async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.ReleasedOut:

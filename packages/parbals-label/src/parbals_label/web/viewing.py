@@ -78,7 +78,7 @@ def viewing_routes(session: Session) -> APIRouter:
         """A part of the list of items; of an annotator's own, unless an owner asks."""
         visitor = anyone(request)
         words = {"label": label or None, "annotator": annotator or None, "query": q or None}
-        words |= {"only": None if visitor.is_owner else visitor.name}
+        words |= {"only": visitor.only}
         return await desk.read_slowly(
             lambda store: list_items(store, state=state, after=after, limit=limit, **words)
         )
@@ -86,8 +86,7 @@ def viewing_routes(session: Session) -> APIRouter:
     @routes.get("/items/{position}", responses=errors_of(404))
     async def get_item(position: _Place, request: Request) -> ItemOut:
         """Everything about an item; what others said of it, unless an owner asks, is left out."""
-        visitor = anyone(request)
-        only = None if visitor.is_owner else visitor.name
+        only = anyone(request).only
         return await desk.read(_of_item(partial(show_item, only=only), position, only))
 
     @routes.get(
@@ -97,8 +96,7 @@ def viewing_routes(session: Session) -> APIRouter:
     )
     async def media(position: _Place, request: Request) -> Response:
         """The image of an item."""
-        visitor = anyone(request)
-        only = None if visitor.is_owner else visitor.name
+        only = anyone(request).only
         image = await desk.read(_of_item(read_image, position, only))
         return Response(image.data, media_type=image.kind)
 
@@ -201,8 +199,7 @@ def _of_item(
             raise HTTPException(
                 404, f"There is no item {position}; the project has {store.n_items}"
             )
-        if only is not None and not store.concerns(position, only):
-            raise HTTPException(403, "Annotators see the items that they were given")
+        store.must_be_given([position], only)
         return read(store, position)
 
     return act
