@@ -111,3 +111,44 @@ def test_a_project_that_can_only_be_read_is_exported_without_a_row(folder, run, 
     monkeypatch.setattr(Store, "open", refuse)
     assert "2 items in" in run("export", folder, "--out", folder.parent / "labels.csv")
     assert run("log", folder) == "Nothing was changed yet.\n"
+
+
+def test_withdraw_takes_back_one_persons_work_and_brings_it_back(folder, run):
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="Eve")
+        store.submit([Submission(0, "spam")], annotator="Ada")
+    said = run("withdraw", folder, "--annotator", "eve", "--no-report")
+    assert said == "2 labels and 0 skips of Eve were taken back; --undo brings them back.\n"
+    with Store.open(folder, read_only=True) as store:
+        assert store.current_labels() == {0: {"Ada": "spam"}}
+    assert "work taken back: 2 labels and 0 passes of Eve" in run("log", folder)
+    back = json.loads(
+        run("withdraw", folder, "--annotator", "Eve", "--undo", "--no-report", "--json")
+    )
+    assert back == {"annotator": "Eve", "labels": 2, "passes": 0, "undo": True}
+    later = json.loads(
+        run("withdraw", folder, "--annotator", "Eve", "--since", "2100-01-01", "--json",
+            "--no-report")
+    )  # fmt: skip
+    assert later["labels"] == 0
+    assert "neither labelled nor skipped" in run("withdraw", folder, "--annotator", "x", code=2)
+    assert "is not a time" in run("withdraw", folder, "--annotator", "Eve", "--since", "x", code=2)
+
+
+def test_what_rests_on_withdrawn_work_is_computed_again(project, run):
+    with Store.open(project) as store:
+        store.submit([Submission(n, "ham") for n in range(4)], annotator="ada")
+        store.submit([Submission(n, "spam") for n in range(4, 12)], annotator="eve")
+    run("export", project, "--renew", "--out", project.parent / "labels.csv")
+    with Store.open(project, read_only=True) as store:
+        before = store.settings.predictions
+        assert store.latest_report().n_labels == 12
+    run("withdraw", project, "--annotator", "eve")
+    with Store.open(project, read_only=True) as store:
+        assert store.latest_report().n_labels == 6  # those that came with the data
+        assert store.settings.predictions.digest != before.digest
+    for name in ("ada", "import"):
+        run("withdraw", project, "--annotator", name)
+    with Store.open(project, read_only=True) as store:
+        assert store.settings.predictions is None
+    assert "No report yet" in run("status", project)

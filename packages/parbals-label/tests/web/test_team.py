@@ -145,6 +145,33 @@ def test_no_route_tells_or_takes_anything_of_an_item_that_was_never_given(team):
     assert team.post("/api/answers", late, headers=headers, token=False).status == 200
 
 
+def test_one_annotator_who_skips_everything_ends_nothing(team):
+    """What eve skips goes to Ada, who can label the whole project."""
+    eve, ada = ({"headers": {"Authorization": f"Bearer {team.links[name]}"}, "token": False}
+                for name in ("eve", "Ada"))  # fmt: skip
+
+    def given(name, who):
+        answer = team.post("/api/take", {"annotator": name, "n": 10}, **who).json
+        return [item["position"] for item in answer["items"]], answer["queue"]
+
+    skipped = set()
+    while positions := given("eve", eve)[0]:
+        for position in positions:
+            skipped.add(position)
+            body = {"annotator": "eve", "position": position, "kind": "skip"}
+            sent = team.post("/api/passes", {**body, "request_id": f"s{position}"}, **eve)
+            assert sent.status == 200
+    assert len(skipped) == 40
+    labelled = set()
+    while positions := given("Ada", ada)[0]:
+        labelled |= set(positions)
+        assert team.get("/api/live", **ada).json["queue"]["state"] != "finished"
+        answers = [{"position": p, "label": "ham", "request_id": f"a{p}"} for p in positions]
+        body = {"annotator": "Ada", "answers": answers}
+        assert team.post("/api/answers", body, **ada).status == 200
+    assert labelled == skipped
+
+
 @pytest.mark.parametrize("who", ["owner", "page's link"])
 def test_an_owner_may_do_everything(team, who):
     link = team.links["Olga"] if who == "owner" else team.token

@@ -1,13 +1,15 @@
 """The commands of a team: who has a link of their own, and who changed what."""
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 from parbals.cli.options import JSON
-from parbals.cli.output import say
+from parbals.cli.output import progress, say
+from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER
+from parbals_label.cli.options import FOLDER, NO_REPORT
 
 __all__ = ["COMMANDS"]
 
@@ -116,6 +118,70 @@ def revoke(folder: Path, name: str, as_json: bool) -> None:
 
 @click.command()
 @FOLDER
+@click.option("--annotator", required=True, metavar="NAME", help="Whose labels and skips.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Only what they said since then: 2026-11-16, or 2026-11-16T14:30 by this machine's clock.",
+)
+@click.option("--undo", is_flag=True, help="Bring back what the latest such command took back.")
+@NO_REPORT
+@JSON
+def withdraw(
+    folder: Path,
+    annotator: str,
+    since: str | None,
+    undo: bool,
+    no_report: bool,
+    as_json: bool,
+) -> None:
+    """Take back one person's labels and skips, all at once; history keeps them.
+
+    Their items are free again, and report and predictions are made again without them. `parbals
+    revoke` ends their link; a page that is open goes on.
+
+    \b
+    Examples:
+      parbals withdraw spam --annotator eve
+      parbals withdraw spam --annotator eve --since 2026-11-16T14:30
+      parbals withdraw spam --annotator eve --undo
+    """
+    from parbals_label.store.people import name_key
+    from parbals_label.store.store import Store
+
+    if since is not None and undo:
+        raise InputError("--undo brings back all that was taken back; leave --since out.")
+    start = "" if since is None else _moment(since)
+    with Store.open(folder) as store:
+        names = {name_key(name): name for name in reversed(store.names())}
+        names |= {name: name for name in store.names()}
+        name = names.get(annotator) or names.get(name_key(annotator))
+        if name is None:
+            raise InputError(f"{annotator!r} has neither labelled nor skipped anything.")
+        labels, passes = store.bring_back(name) if undo else store.withdraw_all(name, start)
+        if store.n_labelled and not no_report:
+            from parbals_label.project.engine import refresh
+
+            with progress() as show:
+                refresh(store, show)
+        elif not store.n_labelled:
+            store.update_settings(predictions=None)  # they rest on labels that are gone
+    record = {"annotator": name, "labels": labels, "passes": passes, "undo": undo}
+    done = "brought back" if undo else "taken back; --undo brings them back"
+    say(as_json, record, f"{labels:,} labels and {passes:,} skips of {name} were {done}.")
+
+
+def _moment(text: str) -> str:
+    """A time as it is stored: in UTC."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is not a time; say 2026-11-16 or 2026-11-16T14:30.") from None
+    return given.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+@click.command()
+@FOLDER
 @JSON
 def log(folder: Path, as_json: bool) -> None:
     """Who changed what, when and from where: settings, people, exports, others' labels.
@@ -134,4 +200,4 @@ def log(folder: Path, as_json: bool) -> None:
     say(as_json, rows, "\n".join(map(log_text, rows)) or "Nothing was changed yet.")
 
 
-COMMANDS = (invite, people, revoke, log)
+COMMANDS = (invite, people, revoke, withdraw, log)

@@ -14,6 +14,7 @@ from parbals.learner.numbers.metric import metric_of
 from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import (
     ADDED,
+    BROUGHT_BACK,
     CHANGED,
     EXPORTED,
     INVITED,
@@ -23,6 +24,7 @@ from parbals_label.store.records import (
     REVOKED,
     ROLE,
     TAKEN_BACK,
+    WITHDRAWN,
     Event,
 )
 from parbals_label.store.store import Store
@@ -32,7 +34,7 @@ __all__ = ["COLUMNS", "history_rows", "history_text", "log_export", "log_rows", 
 COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
 LOGGED = (
     *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
-    *(INVITED, NEW_LINK, ROLE, REVOKED),
+    *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BROUGHT_BACK),
 )
 """The events that are somebody's decision; programs write others for themselves."""
 
@@ -139,6 +141,10 @@ def _sentence(event: Event) -> str:
         )
     if kind == TAKEN_BACK:
         return f"{detail.get('was')} by {detail.get('name')}, item {detail.get('item')}"
+    if kind in (WITHDRAWN, BROUGHT_BACK):
+        since = f" since {detail['since']}" if detail.get("since") else ""
+        counts = f"{detail.get('answers')} labels and {detail.get('passes')} passes"
+        return f"{counts} of {detail.get('name')}{since}"
     if kind == RELEASED:
         return f"{detail.get('count')} of {detail.get('name') or 'everybody'}"
     if kind == ROLE:

@@ -105,7 +105,8 @@ def overview(store: Store) -> Overview:
     for label in labels.values():
         balance[label] += 1
     waiting, out = store.queued()
-    latest, annotators = store.latest_report(), store.annotators()
+    latest = store.latest_report() if labels else None  # of labels that were all taken back
+    annotators = store.annotators()
     report = None
     with suppress(InputError):
         report = None if latest is None else Report.from_dict(latest.body)

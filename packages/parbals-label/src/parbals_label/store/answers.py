@@ -239,9 +239,10 @@ class Writer:
         label: str | None,
         request: str | None,
         comment: str | None,
+        source: str | None = None,
     ) -> int:
         """Write an answer; its number."""
-        said = (self.annotator, revision, label, self.source)
+        said = (self.annotator, revision, label, source or self.source)
         return self.database.insert("answers", position, *said, request, comment)
 
     def known(

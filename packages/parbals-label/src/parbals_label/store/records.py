@@ -5,14 +5,15 @@ from typing import Any
 
 __all__ = [
     *("ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"),
-    *("REVOKED", "ROLE", "TAKEN_BACK"),
+    *("REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BROUGHT_BACK"),
     *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Pass"),
-    *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Undone", "Why"),
+    *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Why"),
 ]
 
 CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
 EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given back"
 INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
+WITHDRAWN, BROUGHT_BACK = "work taken back", "work brought back"
 """Kinds of events."""
 
 
@@ -92,15 +93,6 @@ class Pass:
     request: str | None
     comment: str | None
     created: str
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """What an annotator took back: a label or a pass, with the comment it had."""
-
-    label: str | None
-    kind: str | None
-    comment: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ from starlette.requests import Request
 from parbals_label.store.people import OWNER, Entry, hashed, is_reserved, name_key
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
-from parbals_label.web.desk import BusyError, Desk
+from parbals_label.web.desk import Desk
+from parbals_label.web.pace import Pace
 
-__all__ = ["SHARED", "Door", "Pace", "Visitor", "anyone", "owner", "signed"]
+__all__ = ["SHARED", "Door", "Visitor", "anyone", "owner", "signed"]
 
 T = TypeVar("T")
 
@@ -31,9 +32,6 @@ _SESSION_SECONDS = 30 * 24 * 3600.0
 _LOOK_SECONDS = 1.0
 _MOST_KNOWN = 10_000
 _MOST_NAMES = 100_000
-_BURST, _RATE = 2_000.0, 20.0
-"""Requests that one name may make at once, and each second after that."""
-_MOST_PACED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,24 +191,3 @@ class Door:
 
 def _visitor(person: Person | None) -> Visitor | None:
     return None if person is None else Visitor(person.name, person.role)
-
-
-class Pace:
-    """How fast one person may ask: faster than anybody can label, slower than a disk fills."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def admit(self, name: str) -> None:
-        """Count a request; refused where the name has none left."""
-        now = self._clock()
-        left, last = self._left.pop(name, (_BURST, now))
-        left = min(_BURST, left + _RATE * (now - last))
-        self._left[name] = (max(left - 1.0, 0.0), now)
-        if len(self._left) > _MOST_PACED:  # the name that was quiet longest has most left
-            del self._left[next(iter(self._left))]
-        if left < 1.0:
-            raise BusyError(
-                f"{name} asks more than {_RATE:g} times a second; try again in a moment."
-            )

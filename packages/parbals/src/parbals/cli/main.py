@@ -33,7 +33,7 @@ _TERMINATED = 143  # and by SIGTERM
 
 _ELSEWHERE = {
     "label": "add backup check edit embed export history init invite label label-studio log next "
-    "people predict release restore revoke salvage serve status tell",
+    "people predict release restore revoke salvage serve status tell withdraw",
     "bench": "bench data demo",
 }
 """Commands of packages that stand on this one, which may not be installed."""
