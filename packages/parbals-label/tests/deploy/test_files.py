@@ -138,3 +138,25 @@ def test_the_options_that_the_files_name_exist(file):
     commands = {"--system", "--home-dir", "--now", "--role"}  # of the comments
     assert named - commands <= options
     assert "--public-url" in named
+
+
+def directives(text):
+    """nginx: the directives of the last location, in order; what is commented out is none."""
+    body = re.sub(r"#.*", "", text).rpartition("location / {")[2].partition("}")[0]
+    return [" ".join(part.split()) for part in body.split(";") if part.strip()]
+
+
+def test_a_name_counts_only_together_with_the_password():
+    """Whatever part of the login is set up: no nginx here need be started to see that."""
+    lines = (DEPLOY / "nginx.conf").read_text()
+    said = [d for d in directives(lines) if "X-Remote-User" in d]
+    assert said == ['proxy_set_header X-Remote-User ""']
+    logins = [line for line in lines.splitlines() if line.strip().startswith("#login")]
+    assert len(logins) == 1  # nobody can take away half of the marks
+    named = [d for d in directives(lines.replace("#login ", "")) if "remote_user" in d]
+    assert named == ["proxy_set_header X-Remote-User $remote_user"]
+    assert "auth_basic " in logins[0]
+    caddy = (DEPLOY / "Caddyfile").read_text()
+    assert "request_header -X-Remote-User" in caddy
+    # Caddy sets this name by a login alone.
+    assert re.findall(r"header_up X-Remote-User (.*)", caddy) == ["{http.auth.user.id}"]

@@ -7,7 +7,7 @@ import click
 from parbals.cli.options import JSON, comma_list
 from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import ENCODER_OPTIONS, ENCODING, FOLDER, FORCE, NAMES, SPLIT
+from parbals_label.cli.options import AUDIT_BY, ENCODER_OPTIONS, ENCODING, FOLDER, FORCE, NAMES, SPLIT
 
 __all__ = ["COMMANDS"]
 
@@ -46,6 +46,7 @@ __all__ = ["COMMANDS"]
 )
 @click.option("--find", metavar="CLASS", help='Look for this rare class; "" ends that.')
 @click.option("--answers-wanted", type=click.IntRange(1, 100), help="People who label each item.")
+@AUDIT_BY
 @JSON
 def edit(
     folder: Path,
@@ -57,6 +58,7 @@ def edit(
     highlight: tuple[str, ...] | None,
     find: str | None,
     answers_wanted: int | None,
+    audit_by: str | None,
     as_json: bool,
 ) -> None:
     """Change a project: all of what is asked for, or nothing. Without options, show it.
@@ -90,6 +92,8 @@ def edit(
         changes["find"] = find or None
     if answers_wanted is not None:
         changes["answers_wanted"] = answers_wanted
+    if audit_by is not None:
+        changes["audit_by"] = audit_by
     pairs = [_pair(text) for text in renamed]
     wanted = bool(changes or pairs or added)
     with Store.open(folder, read_only=not wanted) as store:
@@ -114,6 +118,7 @@ def edit(
         "highlight": list(settings.highlight),
         "find": settings.find or "",
         "answers_wanted": settings.answers_wanted,
+        "audit_by": settings.audit_by,
     }
     lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in shown.items()]
     if added:

@@ -46,7 +46,7 @@ def status(
     from parbals.errors import InputError
     from parbals.learner.numbers.report import Measurement, may_stop
 
-    from parbals_label.project.summary import overview, overview_lines
+    from parbals_label.project.summary import audit_line, overview, overview_lines
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store:
@@ -57,7 +57,7 @@ def status(
             "... --audit 50`."
         )
     names = ["items", "labelled", "pending", "queued", "passed", "batches", "class_balance"]
-    names += ["audit", "audit_labelled"]
+    names += ["audit", "audit_labelled", "certified_by", "audit_by_programs"]
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
     record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.stored_report}
     record |= {"chosen_by": seen.chosen_by, "goal": asdict(seen.goal)}
@@ -68,7 +68,7 @@ def status(
         measured = nothing_yet if seen.report is None else seen.report.measured
         is_certified, answer = may_stop(measured, wanted)
         record |= {"until_error": wanted, "may_stop": is_certified}
-        lines.append(f"May I stop? {answer}")
+        lines.append(f"May I stop? {answer} {audit_line(seen)}.")
     say(as_json, record, "\n".join(lines))
     context.exit(0 if is_certified else _NOT_YET)
 

@@ -13,7 +13,7 @@ import click
 from parbals.cli.options import comma_list, encoder_options
 from parbals.cli.output import Progress
 
-__all__ = ["ENCODER_OPTIONS", "ENCODING", "FOLDER", "FORCE", "NAMES", "NO_REPORT", "SECONDS"]
+__all__ = ["AUDIT_BY", "ENCODER_OPTIONS", "ENCODING", "FOLDER", "FORCE", "NAMES", "NO_REPORT", "SECONDS"]
 __all__ += ["SPLIT", "VERBOSE", "Share", "about", "goal_options", "network_file_system"]
 __all__ += ["ticking", "warn_of_network"]
 
@@ -30,6 +30,13 @@ NO_REPORT = click.option(
 
 VERBOSE = click.option(
     "--verbose", is_flag=True, help="Also name strategies, and give losses in nats."
+)
+
+AUDIT_BY = click.option(
+    "--audit-by",
+    type=click.Choice(["people", "anyone"]),
+    help="Who is asked for the audit's labels. With anyone programs are, too, but what they say "
+    "certifies nothing.  [default: people]",
 )
 
 ENCODING = click.option(

@@ -8,6 +8,7 @@ from parbals.cli.options import JSON, comma_list
 from parbals.cli.output import progress, say
 
 from parbals_label.cli.options import (
+    AUDIT_BY,
     ENCODER_OPTIONS,
     ENCODING,
     FOLDER,
@@ -90,6 +91,7 @@ __all__ = ["embed", "init"]
     help="So many random items measure the error: every third one to label until all are labelled. "
     "They teach the model nothing; it cannot be added later.",
 )
+@AUDIT_BY
 @goal_options
 @click.option(
     "--find",
@@ -115,6 +117,7 @@ def init(
     metric: str,
     seed: int,
     audit: int,
+    audit_by: str | None,
     goal_labels: int | None,
     goal_error: float | None,
     find: str | None,
@@ -157,7 +160,8 @@ def init(
             Roles(text, image, features, label, id_column),
             list(classes) or None,
             {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
-            | {"goal_labels": goal_labels or 0, "goal_error": goal_error or 0.0},
+            | {"goal_labels": goal_labels or 0, "goal_error": goal_error or 0.0}
+            | {"audit_by": audit_by or "people"},
             audit=audit,
             encoder=encoder,
             encoding=encoding,

@@ -67,7 +67,8 @@ def learner_of(
         find=settings.find,
         **(own or {}),
     )
-    labels = combined_labels(store.votes())
+    uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
+    labels = {p: v for p, v in combined_labels(store.votes()).items() if p not in uncounted}
     # In the order in which they came: an audit's looks are at the first so many.
     came = [position for position in store.answered() if position in labels]
     learner.tell(came, [labels[position] for position in came])

@@ -1,5 +1,6 @@
 """What there is to see of a project without a model: progress, balance, report, items' labels."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from parbals_label.store.store import Store
 
 __all__ = [
     "Overview",
+    "audit_line",
     "export_columns",
     "export_records",
     "goal_of",
@@ -52,6 +54,8 @@ _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
 _RARE = 0.05
 """The share of labels up to which a class is called rare; chosen, not tuned."""
+_NAMED = 5
+"""People whom a line names; the others are counted."""
 _FEWEST = 20
 """With fewer labels nothing is called rare."""
 
@@ -66,7 +70,9 @@ class Overview:
         queued, out: items that wait on the page, and those that are with somebody.
         pending: both, without leases that have run out; passed: without a label.
         class_balance: items of each class, by the label of the majority.
-        audit: random items that measure the error; audit_labelled: those that have a label.
+        audit: random items that measure the error; audit_labelled: those that people labelled;
+            certified_by: how many of them each person did; audit_by_programs: those that programs
+            alone have labelled, which measures nothing.
         report: the latest one; None also where it is not as we write them: it is made again with
             labels. ``stored_report`` is the same as plain values, ``created`` and ``n_labels``
             (labels that there were then) added.
@@ -88,6 +94,8 @@ class Overview:
     batches: int
     audit: int
     audit_labelled: int
+    certified_by: dict[str, int]
+    audit_by_programs: int
     class_balance: dict[str, int]
     annotators: list[Annotator]
     report: Report | None
@@ -104,6 +112,9 @@ def overview(store: Store) -> Overview:
     balance = dict.fromkeys(store.classes, 0)
     for label in labels.values():
         balance[label] += 1
+    audit, uncounted = set(store.settings.audit), store.uncounted()
+    measuring = audit.intersection(labels) - uncounted
+    certified_by = Counter(name for position in measuring for name in votes[position])
     waiting, out = store.queued()
     latest = store.latest_report() if labels else None  # of labels that were all taken back
     annotators = store.annotators()
@@ -126,8 +137,10 @@ def overview(store: Store) -> Overview:
         out=len(out),
         passed=len(store.passes().keys() - labels.keys()),
         batches=store.n_batches,
-        audit=len(store.settings.audit),
-        audit_labelled=len(labels.keys() & set(store.settings.audit)),
+        audit=len(audit),
+        audit_labelled=len(measuring),
+        certified_by=dict(certified_by.most_common()),
+        audit_by_programs=len(uncounted),
         class_balance=balance,
         annotators=annotators,
         report=report,
@@ -158,7 +171,7 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
             f"{seen.queued:,} waiting on the labelling page, {seen.passed:,} passed without a label"
         )
     if seen.audit:
-        lines.append(f"{seen.audit_labelled:,} of the audit's {seen.audit:,} random items labelled")
+        lines.append(audit_line(seen))
     for part in goal_parts(seen.goal, seen.labelled, seen.report):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
@@ -180,6 +193,21 @@ def overview_lines(seen: Overview, *, verbose: bool = False) -> list[str]:
             f"`parbals export {seen.folder} --renew` renews it."
         )
     return lines
+
+
+def audit_line(seen: Overview) -> str:
+    """How far the audit is, and whose labels a certificate rests on."""
+    line = f"{seen.audit_labelled:,} of the audit's {seen.audit:,} random items labelled"
+    people = [f"{name} ({n:,})" for name, n in seen.certified_by.items()]
+    if people:
+        more = f" and {len(people) - _NAMED} more" if len(people) > _NAMED else ""
+        line += f", by {', '.join(people[:_NAMED])}{more}"
+    if seen.audit_by_programs:
+        line += (
+            f"; {seen.audit_by_programs:,} by programs alone, which certifies nothing until people "
+            "label them"
+        )
+    return line
 
 
 def report_lines(

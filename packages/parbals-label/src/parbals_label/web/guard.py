@@ -133,10 +133,9 @@ class Guard:
             visitor = await self.door.by_name(named.encode("latin-1").decode("utf-8", "replace"))
             if visitor is None:
                 raise RefusedError(403, "person", "Nobody has invited you; ask an owner to.")
-        elif "authorization" in headers:
-            scheme, _, given = headers["authorization"].partition(" ")
-            visitor = await self.door.by_link(given.strip()) if scheme.lower() == "bearer" else None
-        else:
+        elif headers.get("authorization", "").lower().startswith("bearer "):
+            visitor = await self.door.by_link(headers["authorization"][7:].strip())
+        else:  # a password that a proxy asked for is nothing to us
             visitor = await self._by_cookie(scope, headers)
         if visitor is None:
             raise RefusedError(

@@ -202,4 +202,4 @@ def _waiting(store: Store) -> tuple[int, set[str], int]:
 
 def _is_finished(store: Store) -> bool:
     """Every item is labelled or passed; some may still wait for a second opinion."""
-    return store.n_done() == store.n_items
+    return store.n_done() == store.n_items and not store.uncounted()
