@@ -8,7 +8,7 @@ import signal
 import pytest
 from page_server import make_project, page, serving, wait_for, workers_of
 from parbals_label.store.store import Store
-from parbals_label.web.logs import REQUEST, Sparing, set_up_logs
+from parbals_label.server.logs import REQUEST, Sparing, set_up_logs
 from prometheus_client.parser import text_string_to_metric_families
 
 

@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from page_server import make_certificate, make_project, page, serving, wait_for
 from parbals_label.store.store import Store
-from parbals_label.web import connections
-from parbals_label.web.desk import BusyError
-from parbals_label.web.logs import Sparing
-from parbals_label.web.pace import Buckets, Pace
+from parbals_label.server import connections
+from parbals_label.server.desk import BusyError
+from parbals_label.server.logs import Sparing
+from parbals_label.server.pace import Buckets, Pace
 
 HALF = b"POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl"
 HALF_A_BODY = (

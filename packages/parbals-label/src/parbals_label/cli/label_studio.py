@@ -170,8 +170,8 @@ def backend(folder: Path, host: str, port: int) -> None:
 
     from parbals_label.label_studio.backend import make_backend
     from parbals_label.store.store import Store
-    from parbals_label.web.connections import listen, make_server
-    from parbals_label.web.logs import set_up_logs
+    from parbals_label.server.connections import listen, make_server
+    from parbals_label.server.logs import set_up_logs
     from parbals_label.web.place import bracketed, page_token
 
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
@@ -179,7 +179,7 @@ def backend(folder: Path, host: str, port: int) -> None:
     # Not the page's own token, which would open the page to those who can read this address.
     token = page_token(folder).encode()
     word = blake2b(token, digest_size=16, person=b"label-studio").hexdigest()
-    app = make_backend(lambda: Store.open(folder), word)
+    app = make_backend(folder, word)
     with listen(host, port) as listener:
         place = "localhost" if host in ("", "0.0.0.0", "::") else host
         click.echo(

@@ -19,8 +19,8 @@ from starlette.requests import Request
 from parbals_label.store.people import OWNER, Entry, hashed, is_reserved, name_key
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
-from parbals_label.web.desk import Desk
-from parbals_label.web.pace import Pace
+from parbals_label.server.desk import Desk
+from parbals_label.server.pace import Pace
 
 __all__ = ["SHARED", "Door", "Visitor", "anyone", "owner", "signed"]
 

@@ -23,7 +23,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from parbals_label.store.store import Store
-from parbals_label.web.logs import REQUEST, REQUESTS
+from parbals_label.server.logs import REQUEST, REQUESTS
 from parbals_label.web.session import Session
 
 __all__ = ["Watch"]

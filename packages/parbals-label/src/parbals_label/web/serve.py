@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 
 from parbals_label.store.people import OWNER
 from parbals_label.store.store import Store
-from parbals_label.web import connections
+from parbals_label.server import connections
 from parbals_label.web.door import Door
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch

@@ -12,7 +12,7 @@ from parbals.strategies.table import QUICK, UNIFORM
 from parbals_label.project.quick import START, quick_batch
 from parbals_label.store.records import QueueCounts
 from parbals_label.store.store import Store
-from parbals_label.web.desk import Desk
+from parbals_label.server.desk import Desk
 from parbals_label.web.items import Tasks
 from parbals_label.web.progress import Curve, live, revision
 from parbals_label.web.schemas import LiveOut, QueueOut, ServerOut

@@ -19,7 +19,7 @@ import uvicorn
 from parbals.errors import InputError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from parbals_label.web.logs import LOGGERS, SPARING
+from parbals_label.server.logs import LOGGERS, SPARING
 
 __all__ = ["listen", "make_server"]
 
@@ -37,7 +37,7 @@ def make_server(app: Any, encryption: ssl.SSLContext | None = None) -> uvicorn.S
     config = uvicorn.Config(
         app,
         proxy_headers=False,  # the application decides whom to believe
-        log_config=None,  # see parbals_label.web.logs
+        log_config=None,  # see parbals_label.server.logs
         access_log=False,
         server_header=False,
         http=_limited(encryption),  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from parbals_label.web.pace import Buckets
+from parbals_label.server.pace import Buckets
 
 __all__ = ["FORMATS", "LEVELS", "LOGGERS", "REQUEST", "REQUESTS", "SPARING", "set_up_logs"]
 
@@ -25,7 +25,7 @@ REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
 """The id of the request that is being answered."""
 REQUESTS = logging.getLogger("parbals.requests")
 """Has a line for every request, where the level is info."""
-LOGGERS = ("uvicorn.error", "asyncio", "parbals.web")
+LOGGERS = ("uvicorn.error", "asyncio", "parbals.web", "parbals.label_studio")
 """Who speaks for every bad request or connection that somebody makes."""
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Hashable
 
-from parbals_label.web.desk import BusyError
+from parbals_label.server.desk import BusyError
 
 __all__ = ["Buckets", "Pace"]
 
