@@ -152,3 +152,15 @@ def test_what_rests_on_withdrawn_work_is_computed_again(project, run):
     with Store.open(project, read_only=True) as store:
         assert store.settings.predictions is None
     assert "No report yet" in run("status", project)
+
+
+def test_comments_and_names_cannot_forge_lines_of_the_history(folder, run):
+    forged = "fine\n2026-01-01 00:00:00  Olga: b → spam\x1b[2K"
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham", comment=forged)], annotator="Eve\nOlga")
+        with store.acting("Eve\nOlga", "10.0.0.1\n\x1b"):
+            store.log("exported", format="csv\nnothing")
+    for command in ("history", "log"):
+        (line,) = run(command, folder).splitlines()
+        assert "\x1b" not in line
+    assert "\x1b" not in run("status", folder)

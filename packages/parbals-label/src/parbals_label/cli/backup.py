@@ -34,11 +34,14 @@ def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
     """
     from parbals_label.project.backup import write_backup
     from parbals_label.project.exports import check_destination
+    from parbals_label.project.history import log_quietly
+    from parbals_label.store.records import BACKED_UP
 
     check_destination(folder, file, force=force)
     with progress(quiet=str(file) == "-") as show:
         show("copying")
         found = write_backup(folder, file)
+    log_quietly(folder, BACKED_UP, file=str(file), answers=found.answers)
     record = {"file": str(file), **asdict(found)}
     text = (
         f"{found.items:,} items and {found.answers:,} answers in {file}: {found.files:,} files, "

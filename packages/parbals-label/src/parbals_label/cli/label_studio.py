@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 from parbals.cli.options import JSON
-from parbals.cli.output import say
+from parbals.cli.output import say, shown
 
 from parbals_label.cli.options import FOLDER, SECONDS
 
@@ -123,7 +123,7 @@ def connect(
                 project,
                 Rules(batch_size, every, once, ask_again),
                 stop,
-                say=lambda sentence: click.echo(sentence, err=True),
+                say=lambda sentence: click.echo(shown(sentence), err=True),
             )
     say(
         as_json,

@@ -5,7 +5,7 @@ from typing import Any
 
 __all__ = [
     *("ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"),
-    *("REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BROUGHT_BACK"),
+    *("REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BROUGHT_BACK", "BACKED_UP"),
     *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Pass"),
     *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Why"),
 ]
@@ -14,6 +14,7 @@ CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items adde
 EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given back"
 INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
 WITHDRAWN, BROUGHT_BACK = "work taken back", "work brought back"
+BACKED_UP = "backed up"
 """Kinds of events."""
 
 

@@ -30,6 +30,10 @@ _SECONDS_TO_CHOOSE = 20.0
 _MOST_AHEAD = 28
 """With the four items in an annotator's hands 32, the smallest program an accelerator compiles."""
 _LIVE_SECONDS = 0.5
+_JOURNAL = (
+    "project.journal cannot be written. Labels are stored, but without their second copy; check the "
+    "disk and the file."
+)
 _HASTY = {QUICK, UNIFORM}
 """Strategies that choose at once, while the model is not ready."""
 
@@ -121,9 +125,10 @@ class Session:
         else:
             progress = self._live
         queue = self.queue(await self.desk.read(lambda store: store.queue_counts()))
+        trouble = _JOURNAL if self.desk.journal_behind else None
         if since == progress.revision:
-            return LiveOut(revision=since, queue=queue, unchanged=True)
-        return progress.model_copy(update={"queue": queue})
+            return LiveOut(revision=since, queue=queue, unchanged=True, trouble=trouble)
+        return progress.model_copy(update={"queue": queue, "trouble": trouble})
 
     async def _look(self) -> LiveOut:
         if self._live is not None and time.monotonic() < self._next_live:

@@ -15,6 +15,7 @@ import click
 
 from parbals import __version__
 from parbals.cli.doctor import doctor
+from parbals.cli.output import shown
 from parbals.cli.strategies import strategies
 from parbals.errors import (
     MissingDependencyError,
@@ -99,10 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         code = error.exit_code
     except (ProjectError, ProjectDamagedError) as error:
-        click.echo(f"parbals: {error}", err=True)
+        click.echo(f"parbals: {shown(str(error))}", err=True)
         code = _NO_PROJECT
     except ParbalsError as error:
-        click.echo(f"parbals: {error}", err=True)
+        click.echo(f"parbals: {shown(str(error))}", err=True)
         code = _REFUSED
     except (KeyboardInterrupt, click.Abort) as end:
         click.echo("parbals: interrupted; nothing was left half-written.", err=True)
