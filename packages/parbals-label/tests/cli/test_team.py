@@ -1,11 +1,13 @@
 """invite, people, revoke and log: what a team's owner does at the command line."""
 
 import json
+import shutil
 
 import pytest
 from parbals.cli.main import main
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
+from parbals_label.web.place import remember_origin
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
     assert first.startswith("Ada, annotator: http://127.0.0.1:8573/?token=")
     assert "Start the page (parbals serve) before the link is opened" in first
     assert "makes an owner from now on" in first
-    (folder / "page-address").write_text("https://label.example\n")
+    remember_origin(folder, "https://label.example")
     second = run("invite", folder, "Olga", "--role", "owner")
     assert second.startswith("Olga, owner: https://label.example/?token=")
     assert len(second.splitlines()) == 1
@@ -51,8 +53,25 @@ def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "\x1b[31mhttp://x", "http://x/y", ""])
 def test_an_address_that_somebody_put_into_the_folder_is_checked(folder, run, address):
+    remember_origin(folder, "https://label.example")
     (folder / "page-address").write_text(address)
     assert "http://127.0.0.1:8573/?token=" in run("invite", folder, "Ada")
+
+
+def test_the_address_of_a_folder_that_was_sent_is_not_believed(folder, run, tmp_path):
+    """A link printed for it would go to whoever sent the folder."""
+    remember_origin(folder, "https://evil.example")
+    shutil.copytree(folder, tmp_path / "sent")
+    assert "https://evil.example" in run("invite", folder, "Ada")
+    assert "http://127.0.0.1:8573/?token=" in run("invite", tmp_path / "sent", "Ada")
+
+
+@pytest.mark.parametrize("name", ["\u0410d\u0430", "\u0391da", "Bi11", "O\u2010Neil"])
+def test_names_that_look_like_somebody_elses_are_refused(folder, run, name):
+    for known in ("Ada", "Bill", "O-Neil"):
+        run("invite", folder, known)
+    assert "looks like" in run("invite", folder, name, code=2)
+    run("invite", folder, "Ad\u00e1")  # an accent is seen
 
 
 def test_people_and_revoke(folder, run):

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 import pytest
 import requests
 from parbals_label.label_studio.backend import make_backend
-from parbals_label.store.store import Store
 from parbals_label.server import connections
+from parbals_label.store.store import Store
 from studio import CONFIG, right, until
 
 MOMENT = "2026-11-16T09:04:20.176947Z"

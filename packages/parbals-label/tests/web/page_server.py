@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 from parbals_label.project.features import store_features
-from parbals_label.store.store import Store
 from parbals_label.server.connections import listen
+from parbals_label.store.store import Store
 from parbals_label.web.place import Place, page_token
 from parbals_label.web.serve import make_server
 from parbals_label.web.session import Session

@@ -6,9 +6,9 @@ import threading
 import pytest
 from page_server import make_project
 from parbals.errors import InputError, ProjectError
+from parbals_label.server.desk import BusyError, Desk
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.server.desk import BusyError, Desk
 
 
 @pytest.fixture

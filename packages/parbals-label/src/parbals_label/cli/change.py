@@ -7,7 +7,15 @@ import click
 from parbals.cli.options import JSON, comma_list
 from parbals.cli.output import progress, say
 
-from parbals_label.cli.options import AUDIT_BY, ENCODER_OPTIONS, ENCODING, FOLDER, FORCE, NAMES, SPLIT
+from parbals_label.cli.options import (
+    AUDIT_BY,
+    ENCODER_OPTIONS,
+    ENCODING,
+    FOLDER,
+    FORCE,
+    NAMES,
+    SPLIT,
+)
 
 __all__ = ["COMMANDS"]
 

@@ -169,9 +169,9 @@ def backend(folder: Path, host: str, port: int) -> None:
     from hashlib import blake2b
 
     from parbals_label.label_studio.backend import make_backend
-    from parbals_label.store.store import Store
     from parbals_label.server.connections import listen, make_server
     from parbals_label.server.logs import set_up_logs
+    from parbals_label.store.store import Store
     from parbals_label.web.place import bracketed, page_token
 
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?

@@ -167,8 +167,12 @@ def make_backend(folder: Path, word: str) -> FastAPI:
                 body = await _body(request)
                 return JSONResponse(await lines[name](act))
         except ParbalsError as error:
-            _log.warning("A request of Label Studio was refused", extra={"facts": {"why": str(error)}})
-            return JSONResponse({"error": str(error)}, 400 if isinstance(error, InputError) else 503)
+            _log.warning(
+                "A request of Label Studio was refused", extra={"facts": {"why": str(error)}}
+            )
+            return JSONResponse(
+                {"error": str(error)}, 400 if isinstance(error, InputError) else 503
+            )
 
     return app
 

@@ -19,6 +19,7 @@ import re
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from typing import IO
 from zipfile import ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
-from parbals.files import TEMPORARY_SUFFIX, sync_folder, whole_file
+from parbals.files import TEMPORARY_SUFFIX, locked, sync_folder, whole_file
 
 from parbals_label.project.features import load_features
 from parbals_label.project.media import image_column
@@ -45,6 +46,11 @@ _OURS = re.compile(
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _BLOCK = 1 << 20
+_DRAFT, _LOCK = ".parbals-backup-", ".lock"
+_BUSY = ProjectError("Another backup is being made.")
+_HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(TEMPORARY_SUFFIX)}")
+_OLD_SECONDS = 24 * 3600.0
+"""A file that was half-written a day ago is written by nobody any more."""
 _TRIES = 5
 """How often a backup begins again because somebody made new features meanwhile."""
 _MOST_LISTED = 32 << 20
@@ -91,16 +97,32 @@ def write_backup(folder: Path, file: Path) -> Contents:
     it. A damaged project is refused, so that no good backup is replaced by a bad one.
     """
     near = None if str(file) == "-" else Path(os.path.realpath(file)).parent
+    _sweep(near or Path(tempfile.gettempdir()))
     for _ in range(_TRIES):
         with (
             suppress(_ReplacedError),
-            tempfile.TemporaryDirectory(prefix=".parbals-", dir=near) as draft,
-            whole_file(file) as out,
+            tempfile.TemporaryDirectory(prefix=_DRAFT, dir=near) as draft,
+            locked(Path(draft) / _LOCK, _BUSY),
+            whole_file(file, mode=0o600) as out,  # what people wrote is nobody else's
         ):
             if hasattr(os, "fchmod"):
-                os.fchmod(out.fileno(), 0o600)  # what people wrote is nobody else's
+                os.fchmod(out.fileno(), 0o600)  # one that is replaced may have been open
             return _write(folder, Path(draft), out)
     raise ProjectError(f"The features of {folder} were replaced meanwhile; try again.")
+
+
+def _sweep(folder: Path) -> None:
+    """Remove copies of the database that a killed backup left: nobody holds their lock any more."""
+    for draft in folder.glob(f"{_DRAFT}*"):
+        with suppress(OSError, ProjectError):
+            if draft.is_dir() and not draft.is_symlink() and (draft / _LOCK).is_file():
+                with locked(draft / _LOCK, _BUSY):
+                    shutil.rmtree(draft)
+    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        with suppress(OSError):
+            is_ours = _HALF.fullmatch(path.name) is not None and path.is_file()
+            if is_ours and time.time() - path.stat().st_mtime > _OLD_SECONDS:
+                path.unlink()
 
 
 class _ReplacedError(Exception):

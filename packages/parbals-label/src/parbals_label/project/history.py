@@ -30,7 +30,15 @@ from parbals_label.store.records import (
 )
 from parbals_label.store.store import Store
 
-__all__ = ["COLUMNS", "history_rows", "history_text", "log_export", "log_quietly", "log_rows", "log_text"]
+__all__ = [
+    "COLUMNS",
+    "history_rows",
+    "history_text",
+    "log_export",
+    "log_quietly",
+    "log_rows",
+    "log_text",
+]
 
 COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
 LOGGED = (

@@ -1,1 +1,1 @@
-"""What every server we start stands on: connections, pace, logs, and the desk in front of a project."""
+"""What every server we start stands on: connections, pace, logs, and a project's desk."""

@@ -8,8 +8,9 @@ any editor can read it when SQLite cannot read the database.
 A line is appended, and flushed to disk, after SQLite has committed its row and before the call
 returns: the journal never holds what was not stored. A process that dies in between leaves it
 behind, and so does a full disk; the next one that opens the project for writing appends what is
-missing. Meanwhile it is logged, and ``behind`` says how many lines wait. Lines are never changed, may come in any order and more than once, and each proves itself:
-its last field is a keyed hash of everything before. What does not pass is left out.
+missing. Meanwhile it is logged, and ``behind`` says how many lines wait. Lines are never changed,
+may come in any order and more than once, and each proves itself: its last field
+is a keyed hash of everything before. What does not pass is left out.
 """
 
 import json
@@ -108,7 +109,9 @@ class Journal:
         except (OSError, ProjectError) as error:
             reason = getattr(error, "strerror", None) or error
             _log.warning(
-                "%s cannot be written (%s); labels are stored in the database alone", self.file, reason
+                "%s cannot be written (%s); labels are stored in the database alone",
+                self.file,
+                reason,
             )
             if must:
                 raise ProjectError(

@@ -122,7 +122,11 @@ class Passes(Settings):
                 for (position,) in connection.execute(_PASSES_OF, asked).fetchall()
             ]
             if any(numbers.values()):
-                detail = {"name": annotator, "since": since, **{t: len(n) for t, n in numbers.items()}}
+                detail = {
+                    "name": annotator,
+                    "since": since,
+                    **{t: len(n) for t, n in numbers.items()},
+                }
                 rows = {table: [min(n), max(n)] for table, n in numbers.items() if n}
                 self._log(connection, WITHDRAWN, {**detail, "rows": rows})
         return len(numbers["answers"]), len(numbers["passes"])

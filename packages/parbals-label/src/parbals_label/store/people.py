@@ -20,7 +20,8 @@ from parbals_label.store.settings import Settings
 
 __all__ = [
     *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "ROLES", "Entry", "NotGivenError"),
-    *("People", "check_name", "hashed", "is_reserved", "name_key"),
+    *("People", "check_name", "hashed", "is_reserved", "look_key"),
+    "name_key",
 ]
 
 OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
@@ -29,6 +30,15 @@ PREFIXES = ("machine:", "label-studio ")
 """Names, and beginnings of names, under which programs label and hold items."""
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that let a text be read in another order than it is written."""
+_LOOKS = {
+    **{"a": "430 3b1 251", "b": "432", "c": "441", "d": "501", "e": "435", "h": "4bb"},
+    **{"i": "456 3b9 131", "j": "458 3f3", "k": "43a 3ba", "l": "4cf 31 7c 1c0", "m": "43c"},
+    **{"o": "43e 3bf 30", "p": "440 3c1", "q": "51b", "s": "455", "t": "442 3c4", "u": "3c5"},
+    **{"v": "3bd 475", "w": "51d", "x": "445 3c7", "y": "443 3b3"},
+    **{"-": "2010 2011 2013 2014 2212", "'": "2019 2bc 60 b4"},
+}
+"""Letters of other scripts, digits and marks, by their numbers, that look like the key."""
+_ALIKE = {int(code, 16): letter for letter, codes in _LOOKS.items() for code in codes.split()}
 _LONGEST = 100
 """Characters of a name: it is shown in lists and buttons."""
 _MOST_SESSIONS = 1000
@@ -66,6 +76,11 @@ def name_key(name: str) -> str:
     return " ".join(seen.split())
 
 
+def look_key(name: str) -> str:
+    """Names with the same key look alike; accents count: Zoë and Zoe are two people."""
+    return name_key(name).translate(_ALIKE)
+
+
 def is_reserved(name: str) -> bool:
     """Whether programs label under this name."""
     key = name_key(name)
@@ -97,6 +112,7 @@ class People(Settings):
         name = check_name(name)
         _check_role(role)
         secret = secrets.token_urlsafe(32)
+        self.check_looks(name)
         with self._db.transaction() as connection:
             before = _person(connection, "key", name_key(name))
             connection.execute(
@@ -111,6 +127,12 @@ class People(Settings):
                 self._log(connection, NEW_LINK, detail)
                 self._log_role(connection, before, role)
         return secret
+
+    def check_looks(self, name: str) -> None:
+        """Refuse a name that looks like somebody else's."""
+        for other in (*(person.name for person in self.people()), *self.names()):
+            if look_key(other) == look_key(name) and name_key(other) != name_key(name):
+                raise InputError(f"The name {name!r} looks like {other!r}; choose another.")
 
     def set_role(self, name: str, role: str) -> None:
         """Make an invited person an owner or an annotator; their link stays."""

@@ -16,11 +16,11 @@ from parbals.errors import InputError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from parbals_label.server.desk import Desk
+from parbals_label.server.pace import Pace
 from parbals_label.store.people import OWNER, Entry, hashed, is_reserved, name_key
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
-from parbals_label.server.desk import Desk
-from parbals_label.server.pace import Pace
 
 __all__ = ["SHARED", "Door", "Visitor", "anyone", "owner", "signed"]
 
@@ -152,7 +152,10 @@ class Door:
             names = await self._desk.read_slowly(lambda store: store.names())
             self._spellings = {name_key(name): name for name in reversed(names)}
             self._spellings |= {name: name for name in names}
-        spelt = self._spellings.get(given) or self._spellings.get(name_key(given)) or given
+        spelt = self._spellings.get(given) or self._spellings.get(name_key(given))
+        if spelt is None:
+            await self._desk.read_slowly(lambda store: store.check_looks(given))
+            spelt = given
         self._spellings.setdefault(name_key(given), spelt)
         if len(self._spellings) > _MOST_NAMES:  # invented ones; those that label are read again
             self._spellings = None

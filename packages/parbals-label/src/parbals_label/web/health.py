@@ -1,4 +1,4 @@
-"""Around the guarded application: ids and times of requests, ``/healthz``, ``/readyz``, ``/metrics``.
+"""Around the guarded application: requests' ids and times, ``/healthz``, ``/readyz``, ``/metrics``.
 
 ``/healthz`` (the project can be read) and ``/readyz`` (a label could be stored now, which is tried)
 need no token and say one word. ``/metrics`` is for Prometheus and needs a token of
@@ -24,9 +24,9 @@ from prometheus_client.metrics import disable_created_metrics
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from parbals_label.server.logs import REQUEST, REQUESTS
 from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
-from parbals_label.server.logs import REQUEST, REQUESTS
 from parbals_label.web.session import Session
 
 __all__ = ["Watch"]

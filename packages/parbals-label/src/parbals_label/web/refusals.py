@@ -13,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from parbals_label.project.media import MediaError
+from parbals_label.server.desk import BusyError
 from parbals_label.store.answers import HeldLabelError, RequestUsedError
 from parbals_label.store.people import NotGivenError
-from parbals_label.server.desk import BusyError
 
 __all__ = ["RefusedError", "errors_of", "handle_errors", "refusal"]
 

@@ -10,9 +10,9 @@ from parbals import __version__
 from parbals.strategies.table import QUICK, UNIFORM
 
 from parbals_label.project.quick import START, quick_batch
+from parbals_label.server.desk import Desk
 from parbals_label.store.records import QueueCounts
 from parbals_label.store.store import Store
-from parbals_label.server.desk import Desk
 from parbals_label.web.items import Tasks
 from parbals_label.web.progress import Curve, live, revision
 from parbals_label.web.schemas import LiveOut, QueueOut, ServerOut
@@ -31,8 +31,8 @@ _MOST_AHEAD = 28
 """With the four items in an annotator's hands 32, the smallest program an accelerator compiles."""
 _LIVE_SECONDS = 0.5
 _JOURNAL = (
-    "project.journal cannot be written. Labels are stored, but without their second copy; check the "
-    "disk and the file."
+    "project.journal cannot be written. Labels are stored, but without their second copy; check "
+    "the disk and the file."
 )
 _HASTY = {QUICK, UNIFORM}
 """Strategies that choose at once, while the model is not ready."""
