@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 from parbals.cli.main import main
+from parbals.errors import ProjectError
+from parbals.files import locked
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.place import remember_origin
@@ -183,3 +185,42 @@ def test_comments_and_names_cannot_forge_lines_of_the_history(folder, run):
         (line,) = run(command, folder).splitlines()
         assert "\x1b" not in line
     assert "\x1b" not in run("status", folder)
+
+
+def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
+    run("invite", folder, "Grace Hopper")
+    run("invite", folder, "Ada", "--days", "3")
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham", "r:Grace Hopper")], annotator="Grace Hopper")
+        store.submit([Submission(0, "spam")], annotator="Grace Hopper", revise=True)
+        store.pass_over(1, "skip", annotator="Grace Hopper")
+        store.submit([Submission(1, "ham")], annotator="Ada")
+        with store.acting("Grace Hopper", "10.0.0.1"):
+            store.log("label taken back", name="Grace Hopper", item="a", was="ham")
+    said = run("forget", folder, "grace hopper", "--yes")
+    assert said == "The name is gone; their labels are those of person 1.\n"
+    for path in folder.iterdir():
+        assert b"Grace" not in path.read_bytes(), path.name
+    with Store.open(folder) as store:
+        assert store.check() == []
+        assert store.current_labels() == {0: {"person 1": "spam"}, 1: {"Ada": "ham"}}
+        assert store.passes() == {1: {"person 1": "skip"}}
+        assert [answer.label for answer in store.history(0)] == ["ham", "spam"]
+        assert [person.name for person in store.people()] == ["Ada"]
+        assert len([*Store.salvage(folder)]) == 3
+        with pytest.raises(ProjectError, match="kept as they were given"):
+            store._db.rows("UPDATE answers SET label = 'ham'")
+    assert "person 1 (10.0.0.1)" in run("log", folder)
+    assert "Nobody called" in run("forget", folder, "Grace Hopper", "--yes", code=2)
+    run("invite", folder, "Grace Hopper")  # who may come back, as somebody new
+    with locked(folder / "page.lock", ProjectError("")):
+        assert "is open; stop it first" in run("forget", folder, "Ada", "--yes", code=3)
+
+
+def test_a_link_may_end_by_itself(folder, run):
+    run("invite", folder, "Ada", "--days", "2")
+    (line,) = run("people", folder).splitlines()
+    assert "until" in line
+    assert "Ada, annotator, for 2 days" in run("log", folder)
+    assert run("sessions", folder) == "Nobody is signed in.\n"
+    assert "There is no session" in run("sessions", folder, "--end", "", code=2)

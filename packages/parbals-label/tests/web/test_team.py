@@ -5,6 +5,7 @@ import time
 
 import pytest
 from page_server import make_project, page, serving, wait_for
+from parbals.cli.main import main
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from test_guard import ROUTES
@@ -255,6 +256,7 @@ def test_what_owners_do_is_logged_with_who_and_from_where(team):
         store.submit([Submission(0, "spam")], annotator="Ada")
         known = len(store.events())
     olga = team.visit(team.links["Olga"])
+    known += 1  # they have signed in
 
     def do(method, path, body=None):
         answer = team.call(method, path, body, olga, token=False)
@@ -285,9 +287,9 @@ def test_what_owners_do_is_logged_with_who_and_from_where(team):
     assert set(rows[0].detail) == {"guidelines", "lease_minutes", "goal_error"}
     assert rows[1].detail == {"name": "Ada", "item": "m000", "was": "spam"}
     shown = do("GET", "/api/log").json["rows"]
-    assert [row["number"] for row in shown] == [row.event for row in reversed(rows)] + [3, 2, 1]
+    assert [row["number"] for row in shown] == [row.event for row in reversed(rows)] + [4, 3, 2, 1]
     older = do("GET", f"/api/log?before={rows[1].event}").json["rows"]
-    assert [row["what"] for row in older] == ["settings changed", *["invited"] * 3]
+    assert [row["what"] for row in older] == ["settings changed", "signed in", *["invited"] * 3]
     assert "goal error: none → 0.1" in older[0]["sentence"]
     # A link is shown once, and works only until it is revoked; no row holds it.
     token = link.split("token=")[1]
@@ -367,3 +369,36 @@ def test_no_secret_is_written_anywhere_but_in_the_link_itself(tmp_path):
     assert not any(
         secret.encode() in data for secret in (*secrets, server.token) for data in files.values()
     )
+
+
+def test_signing_in_is_logged_and_a_session_can_be_ended(team, capsys):
+    olga, eve = team.visit(team.links["Olga"]), team.visit(team.links["eve"])
+    team.visit()
+    with Store.open(team.folder, read_only=True) as store:
+        rows = [(e.who, e.origin) for e in store.events() if e.kind == "signed in"]
+        listed = store.sessions()
+    assert rows == [(who, "127.0.0.1") for who in ("Olga", "eve", "the page's link")]
+    assert [row.name for row in listed] == [None, "eve", "Olga"]
+    with pytest.raises(SystemExit):
+        main(["sessions", str(team.folder), "--end", listed[1].id])
+    said = capsys.readouterr().out
+    assert "Olga" in said
+    assert "eve" not in said
+    for secret in (olga["Cookie"].partition("=")[2], olga["X-Parbals-Key"]):
+        assert secret not in said
+    wait_for(lambda: team.get("/api/me", token=False, headers=eve).status == 401, 10)
+    assert team.get("/api/me", token=False, headers=olga).status == 200
+    assert team.get("/api/me", token=False, headers=team.visit(team.links["eve"])).status == 200
+
+
+def test_a_link_ends_after_its_days_with_its_sessions(team):
+    with Store.open(team.folder) as store:
+        link = store.invite("Zoe", days=1.5 / 86_400)
+        for_long = store.invite("Yan", days=30)
+    zoe = team.visit(link)
+    assert team.get("/api/me", token=False, headers=zoe).status == 200
+    wait_for(lambda: team.get("/api/me", token=False, headers=zoe).status == 401, 20)
+    assert team.get(f"/?token={link}", token=False).status == 401
+    bearer = {"Authorization": f"Bearer {link}"}
+    assert team.get("/api/me", token=False, headers=bearer).status == 401
+    assert team.get("/api/me", token=False, headers=team.visit(for_long)).status == 200

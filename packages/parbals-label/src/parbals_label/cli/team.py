@@ -13,6 +13,9 @@ from parbals_label.cli.options import FOLDER, NO_REPORT
 
 __all__ = ["COMMANDS"]
 
+_FEW_LETTERS = 6
+"""Of a session's id: fewer could mean several."""
+
 
 @click.command()
 @FOLDER
@@ -28,9 +31,20 @@ __all__ = ["COMMANDS"]
     metavar="URL",
     help="What people call the page; by default where it was shown last.",
 )
+@click.option(
+    "--days",
+    type=click.FloatRange(0, 36_500, min_open=True),
+    metavar="N",
+    help="The link ends after so many days, with the sessions begun by it; by default never.",
+)
 @JSON
 def invite(
-    folder: Path, name: str, role: str | None, public_url: str | None, as_json: bool
+    folder: Path,
+    name: str,
+    role: str | None,
+    public_url: str | None,
+    days: float | None,
+    as_json: bool,
 ) -> None:
     """Give a person a link of their own, which is their name; send it to nobody else.
 
@@ -42,6 +56,7 @@ def invite(
     Examples:
       parbals invite spam ada
       parbals invite spam "Grace Hopper" --role owner
+      parbals invite spam bob --days 14
     """
     from parbals_label.store.store import Store
     from parbals_label.web.place import Place, known_origin, public_origin
@@ -52,7 +67,7 @@ def invite(
         before = store.person_named(name)
         role = role or (before.role if before else "annotator")
         is_first = not any(person.invited for person in store.people())
-        token = store.invite(name, role)
+        token = store.invite(name, role, days)
         person = store.person_of(token)
     assert person is not None
     link = f"{origin or Place(port=8573).origin}/?token={token}"
@@ -88,8 +103,9 @@ def people(folder: Path, as_json: bool) -> None:
         labels = {name_key(one.name): one.answers for one in store.annotators()}
     rows = [{**asdict(one), "labels": labels.get(name_key(one.name), 0)} for one in everybody]
     lines = [
-        f"{row['name']:<24} {row['role'] if row['invited'] else 'revoked':<10} "
+        f"{row['name']:<24} {row['role'] if row['invited'] else 'ended':<10} "
         f"{row['labels']:>6,} labels  since {str(row['created'])[:10]}"
+        + (f" until {_date(row['expires'])}" if row["expires"] else "")
         for row in rows
     ]
     nobody = "Nobody has a link of their own; `parbals invite DIR NAME` gives one."
@@ -114,6 +130,70 @@ def revoke(folder: Path, name: str, as_json: bool) -> None:
     with Store.open(folder) as store:
         kept = store.revoke(name)
     say(as_json, {"name": kept, "invited": False}, f"The link of {kept} no longer works.")
+
+
+@click.command()
+@FOLDER
+@click.option("--end", metavar="ID", help="End the session with this id; its link goes on working.")
+@JSON
+def sessions(folder: Path, end: str | None, as_json: bool) -> None:
+    """The browsers that are signed in: whose, since when, until when; and end one.
+
+    \b
+    Examples:
+      parbals sessions spam
+      parbals sessions spam --end 3f1c9a0b77
+    """
+    from parbals_label.store.store import Store
+
+    with Store.open(folder, read_only=end is None) as store:
+        if end is not None and not (len(end) >= _FEW_LETTERS and store.end_sessions(end)):
+            raise InputError(
+                f"There is no session {end!r}; `parbals sessions {folder}` lists them."
+            )
+        rows = store.sessions()
+    own = "the page's link"
+    lines = [
+        f"{row.id}  {row.name or own:<24} {row.place:<24} since {_date(row.created)} until "
+        f"{_date(row.expires)}"
+        for row in rows
+    ]
+    say(as_json, [asdict(row) for row in rows], "\n".join(lines) or "Nobody is signed in.")
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
+
+
+@click.command()
+@FOLDER
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@JSON
+def forget(folder: Path, name: str, yes: bool, as_json: bool) -> None:
+    """Remove a person: their name leaves the project, their labels stay under a number.
+
+    It cannot be undone. Link and sessions end, and the log and the journal are written again
+    without the name; comments, and backups and exports made before, are not touched. The page must
+    not be open.
+
+    \b
+    Example:
+      parbals forget spam ada --yes
+    """
+    from parbals.errors import ProjectError
+    from parbals.files import locked
+
+    from parbals_label.store.forget import forget_person
+    from parbals_label.store.store import Store
+
+    if not yes:
+        click.confirm(f"Remove the name {name!r} from {folder} for good?", abort=True, err=True)
+    busy = ProjectError(f"The page of {folder} is open; stop it first.")
+    with Store.open(folder) as store, locked(folder / "page.lock", busy):
+        numbers = forget_person(store, name)
+    record = {"now": list(numbers.values())}
+    say(as_json, record, f"The name is gone; their labels are those of {', '.join(record['now'])}.")
 
 
 @click.command()
@@ -200,4 +280,4 @@ def log(folder: Path, as_json: bool) -> None:
     say(as_json, rows, "\n".join(map(log_text, rows)) or "Nothing was changed yet.")
 
 
-COMMANDS = (invite, people, revoke, withdraw, log)
+COMMANDS = (invite, people, sessions, revoke, forget, withdraw, log)

@@ -35,9 +35,11 @@ from parbals_label.project.media import image_column
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.folder import FILE_NAME, is_project_file
 from parbals_label.store.journal import Journal
+from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
 
-__all__ = ["Contents", "check_backup", "check_project", "restore_backup", "write_backup"]
+__all__ = ["Contents", "check_backup", "check_project", "rehearse", "restore_backup"]
+__all__ += ["write_backup"]
 
 _SUMS, _JOURNAL = "SHA256SUMS", "project.journal"
 _MATRICES = ("features", "predictions", "map")
@@ -274,6 +276,26 @@ def restore_backup(file: Path, folder: Path, *, keep_links: bool = False) -> Con
     return Contents(
         found.items, found.answers, len(sums), n_bytes, links_ended=ended, images_left=left
     )
+
+
+def rehearse(folder: Path, file: Path | None = None) -> tuple[Path, Contents, int]:
+    """Restore a backup of a project and throw it away: its file, what it holds, newer answers.
+
+    By default the one that was written last; whatever is wrong with it is raised.
+    """
+    with Store.open(folder, read_only=True) as store:
+        identity, answers = store.identity, store.revision()[0]
+        written = [event.detail.get("file") for event in store.events() if event.kind == BACKED_UP]
+    if file is None:
+        if not written or written[-1] == "-":
+            raise InputError(f"No file is known that {folder} was backed up to; name it.")
+        file = Path(str(written[-1]))
+    with tempfile.TemporaryDirectory(prefix=_DRAFT) as place:
+        found = restore_backup(file, Path(place) / "drill", keep_links=True)
+        with Store.open(Path(place) / "drill", read_only=True) as store:
+            if store.identity != identity:
+                raise InputError(f"{file} is a backup of another project than {folder}.")
+    return file, found, answers - found.answers
 
 
 def _end_trust(draft: Path, folder: Path) -> tuple[tuple[str, ...], str | None]:

@@ -17,13 +17,16 @@ from parbals_label.store.records import (
     BACKED_UP,
     BROUGHT_BACK,
     CHANGED,
+    ENDED,
     EXPORTED,
+    FORGOTTEN,
     INVITED,
     NEW_LINK,
     RELEASED,
     RENAMED_CLASS,
     REVOKED,
     ROLE,
+    SIGNED_IN,
     TAKEN_BACK,
     WITHDRAWN,
     Event,
@@ -44,6 +47,7 @@ COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "so
 LOGGED = (
     *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
     *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BROUGHT_BACK, BACKED_UP),
+    *(SIGNED_IN, ENDED, FORGOTTEN),
 )
 """The events that are somebody's decision; programs write others for themselves."""
 
@@ -169,7 +173,10 @@ def _sentence(event: Event) -> str:
         role = detail.get("role")
         words = " → ".join(map(str, role)) if isinstance(role, list) else role
         return f"{detail.get('name')}: {words}"
-    return f"{detail.get('name')}, {detail.get('role')}"
+    if kind in (SIGNED_IN, ENDED, FORGOTTEN):
+        return " ".join(str(value) for value in detail.values())
+    days = f", for {detail['days']:g} days" if isinstance(detail.get("days"), float) else ""
+    return f"{detail.get('name')}, {detail.get('role')}{days}"
 
 
 def log_text(row: dict[str, Any]) -> str:

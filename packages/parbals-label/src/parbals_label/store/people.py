@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 
-from parbals_label.store.records import INVITED, NEW_LINK, REVOKED, ROLE, Person
+from parbals_label.store.records import (
+    ENDED,
+    INVITED,
+    NEW_LINK,
+    REVOKED,
+    ROLE,
+    SIGNED_IN,
+    Person,
+    SessionRow,
+)
 from parbals_label.store.rows import check_text, now
 from parbals_label.store.settings import Settings
 
@@ -41,6 +50,8 @@ _LOOKS = {
 _ALIKE = {int(code, 16): letter for letter, codes in _LOOKS.items() for code in codes.split()}
 _LONGEST = 100
 """Characters of a name: it is shown in lists and buttons."""
+_ID = 10
+"""Letters of a session's hash that tell it from others."""
 _MOST_SESSIONS = 1000
 """Browsers that one link is open in: far more than people have, and few enough to keep."""
 
@@ -103,8 +114,8 @@ def check_name(name: Any) -> str:
 class People(Settings):
     """The part of the store that holds people, their links and their sessions."""
 
-    def invite(self, name: str, role: str = ANNOTATOR) -> str:
-        """Give a person a link; returns its secret, which nobody can find out again.
+    def invite(self, name: str, role: str = ANNOTATOR, days: float | None = None) -> str:
+        """Give a person a link, for so many days; its secret, which nobody can find out again.
 
         Somebody who has one gets a new one in its place, and the role: the old link and its
         sessions stop working.
@@ -112,15 +123,18 @@ class People(Settings):
         name = check_name(name)
         _check_role(role)
         secret = secrets.token_urlsafe(32)
+        expires = None if days is None else time.time() + 86_400.0 * days
         self.check_looks(name)
         with self._db.transaction() as connection:
             before = _person(connection, "key", name_key(name))
             connection.execute(
-                "INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET role = "
-                "excluded.role, link = excluded.link, created = excluded.created",
-                (name_key(name), name, role, hashed(secret), now()),
+                "INSERT INTO people VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET role "
+                "= excluded.role, link = excluded.link, created = excluded.created, expires = "
+                "excluded.expires",
+                (name_key(name), name, role, hashed(secret), now(), expires),
             )
-            detail = {"name": name if before is None else before.name, "role": role}
+            detail: dict[str, Any] = {"name": name if before is None else before.name, "role": role}
+            detail |= {} if days is None else {"days": days}
             if before is None or not before.invited:
                 self._log(connection, INVITED, detail)
             else:
@@ -219,7 +233,28 @@ class People(Settings):
                 "sessions WHERE link = ? ORDER BY created DESC LIMIT ?)",
                 (hashed(link), hashed(link), _MOST_SESSIONS),
             )
+            self._log(connection, SIGNED_IN, {"place": place})
         return session, key
+
+    def sessions(self) -> list[SessionRow]:
+        """Every browser that is signed in, the latest first."""
+        rows = self._db.rows(
+            "SELECT session, name, place, s.created, s.expires FROM sessions AS s LEFT JOIN people "
+            "AS p ON p.link = s.link WHERE s.expires > ? ORDER BY s.created DESC",
+            (time.time(),),
+        )
+        return [SessionRow(session[:_ID], *rest) for session, *rest in rows]
+
+    def end_sessions(self, start: str) -> int:
+        """End the sessions whose id begins so; their links stay. How many there were."""
+        with self._db.transaction() as connection:
+            ended = connection.execute(
+                "DELETE FROM sessions WHERE expires > ? AND substr(session, 1, ?) = ?",
+                (time.time(), len(start), start),
+            ).rowcount
+            if ended:
+                self._log(connection, ENDED, {"id": start, "count": ended})
+        return ended
 
     def session(self, session: str, place: str) -> Entry | None:
         """The session that a browser shows, unless it has ended, or was begun elsewhere."""
@@ -264,9 +299,12 @@ def _check_role(role: str) -> None:
 
 def _people(connection: sqlite3.Connection, which: str, *values: str) -> list[Person]:
     rows = connection.execute(
-        f"SELECT name, role, link IS NOT NULL, created FROM people WHERE {which}", values
+        f"SELECT name, role, link IS NOT NULL, created, expires FROM people WHERE {which}", values
     )
-    return [Person(name, role, bool(invited), created) for name, role, invited, created in rows]
+    return [
+        Person(name, role, bool(link) and (end is None or end > time.time()), created, end)
+        for name, role, link, created, end in rows
+    ]
 
 
 def _person(connection: sqlite3.Connection, column: str, value: str) -> Person | None:

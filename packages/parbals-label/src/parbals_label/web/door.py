@@ -161,10 +161,12 @@ class Door:
             self._spellings = None
         return spelt
 
-    async def admit(self, token: str, place: str) -> tuple[str, str]:
+    async def admit(self, guest: Visitor, token: str, place: str) -> tuple[str, str]:
         """Begin a session for a link that is good: cookie and key."""
+        self.pace.admit(guest.signature, answers=1)  # each leaves a row in the log
+        seconds = self.session_seconds
         return await self._desk.write(
-            lambda store: store.start_session(token, place, self.session_seconds)
+            signed(guest, lambda store: store.start_session(token, place, seconds))
         )
 
     async def leave(self, visitor: Visitor) -> None:
@@ -193,4 +195,4 @@ class Door:
 
 
 def _visitor(person: Person | None) -> Visitor | None:
-    return None if person is None else Visitor(person.name, person.role)
+    return None if person is None or not person.invited else Visitor(person.name, person.role)

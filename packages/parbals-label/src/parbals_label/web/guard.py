@@ -91,9 +91,12 @@ class Guard:
                 token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
                 guest = await self.door.by_link(token) if token else None
                 if guest is not None:
+                    guest = replace(guest, origin=self._origin(scope, headers))
                     is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
                     host = headers["host"].lower()
-                    page = _ask_first(guest) if is_foreign else await self._admit(token, host)
+                    page = (
+                        _ask_first(guest) if is_foreign else await self._admit(guest, token, host)
+                    )
                     await page(scope, receive, send)
                     return
             visitor = await self._visitor(scope, headers)
@@ -158,8 +161,13 @@ class Guard:
         is_ours = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
         if is_ambient and scope["method"] in _CHANGING and not is_ours:
             raise RefusedError(403, "origin", "A change must come from the page itself.")
+        return replace(visitor, origin=self._origin(scope, headers))
+
+    def _origin(self, scope: Scope, headers: dict[str, str]) -> str:
+        """The address that a request came from, as far as the proxy tells."""
+        peer = str((scope.get("client") or ("",))[0])
         forwarded = headers.get("x-forwarded-for", "").replace(";", ",").rpartition(",")[2].strip()
-        return replace(visitor, origin=forwarded if is_proxy and address_of(forwarded) else peer)
+        return forwarded if self.place.is_proxy(peer) and address_of(forwarded) else peer
 
     async def _by_cookie(self, scope: Scope, headers: dict[str, str]) -> Visitor | None:
         if _is_arriving(scope) and headers.get("sec-fetch-site") in ("same-site", "cross-site"):
@@ -177,9 +185,9 @@ class Guard:
                 return visitor
         return None
 
-    async def _admit(self, token: str, host: str) -> Response:
+    async def _admit(self, guest: Visitor, token: str, host: str) -> Response:
         """Begin a session, and go on to the page: the token is in no address after this one."""
-        session, key = await self.door.admit(token, host)
+        session, key = await self.door.admit(guest, token, host)
         rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
         secure = "; Secure" if self.place.is_private(host) else ""
         cookie = f"{self.place.cookie(host)}={session}; {rules}{secure}"

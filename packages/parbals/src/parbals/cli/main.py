@@ -33,8 +33,9 @@ _TERMINATED = 143  # and by SIGTERM
 
 
 _ELSEWHERE = {
-    "label": "add backup check edit embed export history init invite label label-studio log next "
-    "people predict release restore revoke salvage serve status tell withdraw",
+    "label": "add backup check drill edit embed export forget history init invite label "
+    "label-studio log next people predict release restore revoke salvage serve sessions status "
+    "tell withdraw",
     "bench": "bench data demo",
 }
 """Commands of packages that stand on this one, which may not be installed."""
