@@ -214,11 +214,12 @@ def _ask_first(guest: Visitor) -> Response:
 
 def _for_strangers(error: RefusedError | ParbalsError) -> RefusedError | ParbalsError:
     """Who asks is not known yet: where the project lies, and what is in it, is not for them."""
-    is_project = isinstance(error, ProjectError | ProjectDamagedError)
-    if not is_project or isinstance(error, BusyError):
+    if not isinstance(error, ProjectError | ProjectDamagedError) or isinstance(error, BusyError):
         return error
     _log.warning("Nobody can be let in", extra={"facts": {"reason": str(error)}})
-    return type(error)("The project cannot be used just now; the server's log says why.")
+    words = "The project cannot be used just now; the server's log says why."
+    is_damaged = isinstance(error, ProjectDamagedError)
+    return ProjectDamagedError(words) if is_damaged else ProjectError(words)
 
 
 def _is_arriving(scope: Scope) -> bool:
