@@ -34,6 +34,7 @@ _BODY_SECONDS = 10.0
 _MOST_COOKIES = 20
 KEY = "x-parbals-key"
 """The header with the half of a session that the page keeps."""
+_ENTER = "/static/js/enter.js"
 _CHANGING = ("POST", "PATCH")
 _ONCE = (
     "host", "origin", "sec-fetch-site", "sec-fetch-mode", "authorization", "content-type", KEY,
@@ -56,7 +57,8 @@ _HEADERS = [
 # count as that site's, and come without the cookie. Its script keeps the key first.
 _GO_ON = (
     "<!doctype html><html lang=en {data}><meta charset=utf-8><meta name=viewport "
-    "content='width=device-width'><link rel=icon href='data:,'><title>parbals</title>"
+    "content='width=device-width'><meta name=color-scheme content='light dark'><link rel=icon "
+    "href='data:,'><title>parbals</title>"
     "<script src=/static/js/enter.js></script>"
     "<body><noscript><p>This page needs JavaScript.</p></noscript></body></html>"
 )
@@ -99,7 +101,8 @@ class Guard:
                     )
                     await page(scope, receive, send)
                     return
-            visitor = await self._visitor(scope, headers)
+            is_door = scope["path"] == _ENTER  # which asks before anybody is signed in
+            visitor = None if is_door else await self._visitor(scope, headers)
             body = await _read_body(scope["method"], headers, receive, self.body_seconds)
         except (RefusedError, ParbalsError) as error:
             answer = refusal(scope["path"], _for_strangers(error))
