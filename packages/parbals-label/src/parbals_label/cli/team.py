@@ -244,8 +244,9 @@ def withdraw(
 
             with progress() as show:
                 refresh(store, show)
-        elif not store.n_labelled:
-            store.update_settings(predictions=None)  # they rest on labels that are gone
+        elif not store.n_labelled:  # what was computed rests on labels that are gone
+            store.update_settings(predictions=None)
+            store.save_report({}, 0)
     record = {"annotator": name, "labels": labels, "passes": passes, "undo": undo}
     done = "brought back" if undo else "taken back; --undo brings them back"
     say(as_json, record, f"{labels:,} labels and {passes:,} skips of {name} were {done}.")

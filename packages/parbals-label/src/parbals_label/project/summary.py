@@ -116,8 +116,7 @@ def overview(store: Store) -> Overview:
     measuring = audit.intersection(labels) - uncounted
     certified_by = Counter(name for position in measuring for name in votes[position])
     waiting, out = store.queued()
-    latest = store.latest_report() if labels else None  # of labels that were all taken back
-    annotators = store.annotators()
+    latest, annotators = store.latest_report(), store.annotators()
     report = None
     with suppress(InputError):
         report = None if latest is None else Report.from_dict(latest.body)

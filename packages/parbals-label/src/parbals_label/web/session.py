@@ -125,10 +125,10 @@ class Session:
         else:
             progress = self._live
         queue = self.queue(await self.desk.read(lambda store: store.queue_counts()))
-        trouble = _JOURNAL if self.desk.journal_behind else None
+        more = {"trouble": _JOURNAL} if self.desk.journal_behind else {}
         if since == progress.revision:
-            return LiveOut(revision=since, queue=queue, unchanged=True, trouble=trouble)
-        return progress.model_copy(update={"queue": queue, "trouble": trouble})
+            return LiveOut(revision=since, queue=queue, unchanged=True, **more)
+        return progress.model_copy(update={"queue": queue, **more})
 
     async def _look(self) -> LiveOut:
         if self._live is not None and time.monotonic() < self._next_live:
