@@ -127,13 +127,14 @@ def export(
       parbals export spam --format label-studio --out tasks.json
       parbals export spam --model spam.npz
     """
-    from parbals_label.project.history import log_export
+    from parbals_label.project.history import log_quietly
+    from parbals_label.store.records import EXPORTED
 
     if model is not None:
         from parbals_label.cli.predict import export_model
 
         export_model(folder, model, with_audit=with_audit, force=force, as_json=as_json)
-        log_export(folder, "model")
+        log_quietly(folder, EXPORTED, format="model", labelled_only=False)
         return
     from parbals.errors import InputError
 
@@ -158,7 +159,7 @@ def export(
         else:
             rows = export_records(store, labelled_only)
             count = write_export(path, rows, fmt, export_columns(store))
-    log_export(folder, fmt, labelled_only)
+    log_quietly(folder, EXPORTED, format=fmt, labelled_only=labelled_only)
     note = None
     if newer:
         n_labels = 0 if latest is None else latest.n_labels

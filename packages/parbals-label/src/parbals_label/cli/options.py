@@ -13,17 +13,8 @@ import click
 from parbals.cli.options import comma_list, encoder_options
 from parbals.cli.output import Progress
 
-__all__ = [
-    "AUDIT_BY",
-    "ENCODER_OPTIONS",
-    "ENCODING",
-    "FOLDER",
-    "FORCE",
-    "NAMES",
-    "NO_REPORT",
-    "SECONDS",
-]
-__all__ += ["SPLIT", "VERBOSE", "Share", "about", "goal_options", "network_file_system"]
+__all__ = ["AUDIT_BY", "ENCODER_OPTIONS", "ENCODING", "FOLDER", "FORCE", "NAMES", "NO_REPORT"]
+__all__ += ["SECONDS", "SPLIT", "VERBOSE", "Share", "about", "goal_options", "network_file_system"]
 __all__ += ["ticking", "warn_of_network"]
 
 SECONDS = click.FloatRange(0, 1e9, min_open=True)

@@ -33,15 +33,7 @@ from parbals_label.store.records import (
 )
 from parbals_label.store.store import Store
 
-__all__ = [
-    "COLUMNS",
-    "history_rows",
-    "history_text",
-    "log_export",
-    "log_quietly",
-    "log_rows",
-    "log_text",
-]
+__all__ = ["COLUMNS", "history_rows", "history_text", "log_quietly", "log_rows", "log_text"]
 
 COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
 LOGGED = (
@@ -138,11 +130,6 @@ def log_rows(store: Store) -> list[dict[str, Any]]:
         for event in store.events()
         if event.kind in LOGGED
     ]
-
-
-def log_export(folder: Path, fmt: str, labelled_only: bool = False) -> None:
-    """Remember an export."""
-    log_quietly(folder, EXPORTED, format=fmt, labelled_only=labelled_only)
 
 
 def log_quietly(folder: Path, kind: str, **detail: Any) -> None:
