@@ -304,6 +304,7 @@ def test_a_programs_answers_do_not_certify(label, write, tmp_path, capsys, audit
         report = refresh(store)
         assert report.measured.error is None
         assert report.certified is None
+        assert store.latest_report().n_labels == n  # nothing is newer than the report
         number, batch = choose_batch(store, 10, strategy="random")  # for people
         assert sorted(batch.indices.tolist()) == audit
         assert store.batch_positions(number)

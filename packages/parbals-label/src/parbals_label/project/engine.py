@@ -194,7 +194,7 @@ def refresh(
     if not with_pending:
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
     # Before the predictions, which take longer where items are many.
-    store.save_report(report.to_dict(), len(learner.labelled))
+    store.save_report(report.to_dict(), len(learner.labelled) + len(store.uncounted()))
     if not learner.can_fit:
         return report
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)
