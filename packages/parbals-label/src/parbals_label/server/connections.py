@@ -205,10 +205,13 @@ class _Handshake(asyncio.Protocol):
 
 
 def _affordable() -> int:
-    """Half of the files that the process may open: the project and its worker need some, too."""
+    """A third of the files that the process may open: an image on its way to somebody is one more.
+
+    The project and its worker need some, too.
+    """
     try:
         import resource
     except ImportError:  # Windows has another limit, which is higher
         return MOST_CONNECTIONS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if soft < 0 else max(20, min(MOST_CONNECTIONS, soft // 2))
+    return MOST_CONNECTIONS if soft < 0 else max(20, min(MOST_CONNECTIONS, soft // 3))
