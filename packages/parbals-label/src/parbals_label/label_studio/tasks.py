@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from parbals.errors import InputError
+from parbals.errors import InputError, ProjectDamagedError
 
 from parbals_label.label_studio.interface import Interface, new_interface
-from parbals_label.project.features import stored_predictions
+from parbals_label.project.features import load_features
 from parbals_label.project.media import MediaError, image_column, read_image
 from parbals_label.readers.cells import cell_text
 from parbals_label.readers.label_studio import ITEM, PROJECT, annotator_of
@@ -115,11 +115,17 @@ class Predictions:
 
     def __init__(self, store: Store) -> None:
         self._classes, self._audit = store.classes, frozenset(store.settings.audit)
-        self._probs = stored_predictions(store)
+        self._probs: np.ndarray | None = None
+        while (stored := store.settings.predictions) is not None and self._probs is None:
+            try:
+                self._probs = load_features(store.folder, stored)
+            except ProjectDamagedError:
+                if store.settings.predictions == stored:  # else another process has replaced it
+                    raise
 
     def of(self, position: int, interface: Interface) -> dict[str, Any] | None:
         """The most probable class with its probability; None where nothing can be said."""
-        if self._probs is None or position in self._audit:
+        if self._probs is None or position in self._audit or position >= len(self._probs):
             return None
         row = np.asarray(self._probs[position])
         best = int(row.argmax())

@@ -19,7 +19,6 @@ from parbals_label.store.settings import MatrixFile
 from parbals_label.store.store import Store
 
 __all__ = ["embed_advice", "features_of", "load_features", "store_features"]
-__all__ += ["stored_predictions"]
 
 COLUMNS, TABLE = "columns", "table"
 """Columns of numbers as they are, and columns of a table, in place of an encoder's name."""
@@ -82,17 +81,6 @@ def features_of(store: Store) -> np.ndarray:
             f"This project has no features yet; {embed_advice(store.folder, settings.encoder)}."
         )
     return load_features(store.folder, settings.features, encoder=settings.encoder)
-
-
-def stored_predictions(store: Store) -> np.ndarray | None:
-    """The predictions (N, C) as they are now; None where there are none, or for fewer items."""
-    while (stored := store.settings.predictions) is not None and stored.shape[0] == store.n_items:
-        try:
-            return load_features(store.folder, stored)
-        except ProjectDamagedError:
-            if store.settings.predictions == stored:  # else another process has just replaced them
-                raise
-    return None
 
 
 def load_features(

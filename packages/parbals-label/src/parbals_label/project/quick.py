@@ -10,12 +10,12 @@ import warnings
 from contextlib import suppress
 
 import numpy as np
-from parbals.errors import ProjectDamagedError, ProjectError
+from parbals.errors import ProjectError
 from parbals.learner.numbers.audit import AUDIT, audit_share, mixed_in
 from parbals.randomness import derive_generator
 from parbals.strategies.table import QUICK, UNIFORM
 
-from parbals_label.project.features import features_of, stored_predictions
+from parbals_label.project.features import features_of, load_features
 from parbals_label.store.batches import TakenError
 from parbals_label.store.store import Store
 
@@ -90,9 +90,12 @@ def _choose(store: Store, free: np.ndarray, n: int) -> tuple[str, np.ndarray, np
 
 def _predictions(store: Store) -> np.ndarray | None:
     """The stored ones (N, C); None where there are none of all items and classes."""
-    with suppress(ProjectError, ProjectDamagedError):
-        found = stored_predictions(store)
-        return found if found is not None and found.shape[1] == len(store.classes) else None
+    for _ in range(2):  # they may be renewed between the two reads
+        stored = store.settings.predictions
+        if stored is None or stored.shape != (store.n_items, len(store.classes)):
+            return None
+        with suppress(ProjectError):
+            return load_features(store.folder, stored)
     return None
 
 

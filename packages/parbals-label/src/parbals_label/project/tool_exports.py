@@ -16,7 +16,7 @@ from parbals.files import need, whole_file
 from parbals.learner.numbers.metric import decided
 
 from parbals_label.project.exports import write_export
-from parbals_label.project.features import stored_predictions
+from parbals_label.project.features import load_features
 from parbals_label.project.media import image_column
 from parbals_label.project.summary import export_columns, export_records, stakes_of
 from parbals_label.readers.cells import cell_text
@@ -67,13 +67,14 @@ def _items(
     store: Store, labelled_only: bool
 ) -> Iterator[tuple[Item, _Labels, tuple[str, float] | None]]:
     """Items with the labels of everybody, and the class that is decided with its probability."""
-    answers, probs = store.current_labels(), stored_predictions(store)
+    answers, stored = store.current_labels(), store.settings.predictions
+    probs = None if stored is None else load_features(store.folder, stored)
     stakes = None if probs is None else stakes_of(store, probs)
     for item in store.iter_items():
         labels, predicted = answers.get(item.position, {}), None
         if labelled_only and not labels:
             continue
-        if probs is not None and item.position < len(probs):  # items may be added meanwhile
+        if probs is not None and item.position < len(probs):
             row = np.asarray(probs[item.position])
             best = int(decided(row[None], stakes)[0])
             predicted = store.classes[best], round(float(row[best]), 6)

@@ -5,7 +5,6 @@ Reads only, and loads no model.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 
 import numpy as np
 from parbals import __version__
@@ -17,7 +16,7 @@ from parbals.types import Stakes
 from parbals.wording import why_words
 
 from parbals_label.project.consensus import combined_labels
-from parbals_label.project.features import COLUMNS, TABLE, stored_predictions
+from parbals_label.project.features import COLUMNS, TABLE, load_features
 from parbals_label.project.media import image_address, image_column
 from parbals_label.project.quick import START
 from parbals_label.project.summary import stakes_of
@@ -79,9 +78,16 @@ class Predictions:
         self.audit = frozenset(store.settings.audit)
         self.rows: np.ndarray | None = None
         self.stakes: Stakes | None = None
-        with suppress(ProjectDamagedError):  # they are made again
-            self.rows = stored_predictions(store)
-            self.stakes = None if self.rows is None else stakes_of(store, self.rows)
+        for _ in range(2):  # the worker may replace the file between the two reads
+            stored = store.settings.predictions
+            if stored is None or stored.shape[0] != store.n_items:
+                return
+            try:
+                self.rows = load_features(store.folder, stored)
+                self.stakes = stakes_of(store, self.rows)
+                return
+            except ProjectDamagedError:
+                continue
 
     def of(self, position: int) -> schemas.Probabilities:
         """Class → probability."""
