@@ -5,6 +5,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from parbals import __version__
 from parbals.strategies.table import QUICK, UNIFORM
@@ -125,7 +126,7 @@ class Session:
         else:
             progress = self._live
         queue = self.queue(await self.desk.read(lambda store: store.queue_counts()))
-        more = {"trouble": _JOURNAL} if self.desk.journal_behind else {}
+        more: dict[str, Any] = {"trouble": _JOURNAL} if self.desk.journal_behind else {}
         if since == progress.revision:
             return LiveOut(revision=since, queue=queue, unchanged=True, **more)
         return progress.model_copy(update={"queue": queue, **more})
