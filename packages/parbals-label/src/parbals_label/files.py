@@ -17,7 +17,7 @@ __all__ = ["cache_folder", "locked", "whole_file"]
 
 
 @contextmanager
-def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
+def whole_file(path: str | PathLike[str], *, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """As :func:`~parbals.files.replacing`; "-" is standard output, an error one sentence."""
     if str(path) == "-":
         with tempfile.TemporaryFile() as file:
@@ -34,7 +34,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             "output."
         )
     try:
-        with replacing(destination) as file:
+        with replacing(destination, mode=mode) as file:
             yield file
     except OSError as error:
         reason = error.strerror or error

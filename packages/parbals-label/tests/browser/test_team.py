@@ -98,7 +98,8 @@ def test_an_owner_invites_somebody_who_labels_by_their_link(serve, person, brows
     ada.context.close()
     with Store.open(server.folder, read_only=True) as store:
         assert [event.kind for event in store.events()] == [
-            "invited", "items given back", "label taken back", "invited", "link revoked",
+            "signed in", "invited", "signed in", "items given back", "label taken back", "invited",
+            "link revoked",
         ]  # fmt: skip
 
 
@@ -147,3 +148,42 @@ def test_pictures_reach_an_annotator_and_answers_wait_for_their_own_link(serve, 
     expect(tab.locator("body")).to_contain_text("This page needs its link")
     assert complaints == []
     tab.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_another_sites_page_does_not_sign_a_browser_in_as_somebody_else(
+    serve, browser, tmp_path, scheme
+):
+    links = {}
+
+    def team(folder):
+        with Store.open(folder) as store:
+            links.update(Ada=store.invite("Ada"), Eve=store.invite("Eve"))
+
+    server = serve("text", team)
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+
+    def lure(name):
+        """Another site's page, where a link of that name is clicked."""
+        link = f"http://127.0.0.1:{server.port}/?token={links[name]}"
+        page.goto(f"data:text/html,<a href='{link}'>free labels</a>")
+        page.get_by_text("free labels").click()
+
+    lure("Ada")  # nobody is signed in: a link in a mail opens the page
+    expect(page.locator("#name-text")).to_have_text("Ada")
+    lure("Ada")  # nor is anything asked where it is one's own
+    expect(page.locator("#name-text")).to_have_text("Ada")
+    lure("Eve")
+    expect(page.locator("body")).to_contain_text(
+        "You are signed in as Ada, and another page has opened a link of Eve."
+    )
+    page.screenshot(path=tmp_path / f"asked-{scheme}.png")
+    page.get_by_text("Stay Ada").click()
+    expect(page.locator("#name-text")).to_have_text("Ada")
+    lure("Eve")
+    page.get_by_text("Go on as Eve").click()
+    expect(page.locator("#name-text")).to_have_text("Eve")
+    with Store.open(server.folder, read_only=True) as store:
+        assert [e.who for e in store.events() if e.kind == "signed in"] == ["Ada", "Eve"]
+    context.close()

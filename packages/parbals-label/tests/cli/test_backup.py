@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from parbals.cli.main import parbals
 from parbals.errors import InputError, ProjectError
 from parbals_label.cli import options
+from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 
@@ -26,7 +27,7 @@ def test_restoring_ends_personal_links_and_says_whose(run, project):
     said = run("restore", "b.zip", "again")
     assert "Personal links were ended (1: Ada)" in said
     assert "parbals invite again NAME" in said
-    assert "revoked" in run("people", "again")
+    assert "ended" in run("people", "again")
     assert "ended" not in run("restore", "b.zip", "kept", "--keep-links")
     assert "annotator" in run("people", "kept")
 
@@ -77,3 +78,19 @@ def test_a_project_on_a_network_file_system_is_warned_of(monkeypatch, tmp_path, 
     monkeypatch.setattr(options, "network_file_system", lambda folder: None)
     options.warn_of_network(tmp_path)
     assert capsys.readouterr().err == ""
+
+
+def test_a_drill_says_whether_the_last_backup_would_open(project, run, tmp_path):
+    assert "No file is known" in str(run("drill", project, fails=True).exception)
+    run("backup", project, tmp_path / "b.zip")
+    with Store.open(project) as store:
+        store.submit([Submission(20, "ham")], annotator="ann")
+    before = sorted(tmp_path.iterdir())
+    assert f"{tmp_path / 'b.zip'} opens: 60 items, 6 answers; 1 are newer." in run("drill", project)
+    assert sorted(tmp_path.iterdir()) == before
+    data = bytearray((tmp_path / "b.zip").read_bytes())
+    data[len(data) // 3] ^= 1
+    (tmp_path / "b.zip").write_bytes(data)
+    assert "damaged" in str(run("drill", project, fails=True).exception)
+    (tmp_path / "b.zip").unlink()
+    assert "There is no backup" in str(run("drill", project, fails=True).exception)

@@ -1,11 +1,15 @@
 """invite, people, revoke and log: what a team's owner does at the command line."""
 
 import json
+import shutil
 
 import pytest
 from parbals.cli.main import main
+from parbals.errors import ProjectError
+from parbals.files import locked
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
+from parbals_label.web.place import remember_origin
 
 
 @pytest.fixture
@@ -37,7 +41,7 @@ def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
     assert first.startswith("Ada, annotator: http://127.0.0.1:8573/?token=")
     assert "Start the page (parbals serve) before the link is opened" in first
     assert "makes an owner from now on" in first
-    (folder / "page-address").write_text("https://label.example\n")
+    remember_origin(folder, "https://label.example")
     second = run("invite", folder, "Olga", "--role", "owner")
     assert second.startswith("Olga, owner: https://label.example/?token=")
     assert len(second.splitlines()) == 1
@@ -51,8 +55,25 @@ def test_invite_prints_a_link_for_the_page_as_it_was_shown_last(folder, run):
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "\x1b[31mhttp://x", "http://x/y", ""])
 def test_an_address_that_somebody_put_into_the_folder_is_checked(folder, run, address):
+    remember_origin(folder, "https://label.example")
     (folder / "page-address").write_text(address)
     assert "http://127.0.0.1:8573/?token=" in run("invite", folder, "Ada")
+
+
+def test_the_address_of_a_folder_that_was_sent_is_not_believed(folder, run, tmp_path):
+    """A link printed for it would go to whoever sent the folder."""
+    remember_origin(folder, "https://evil.example")
+    shutil.copytree(folder, tmp_path / "sent")
+    assert "https://evil.example" in run("invite", folder, "Ada")
+    assert "http://127.0.0.1:8573/?token=" in run("invite", tmp_path / "sent", "Ada")
+
+
+@pytest.mark.parametrize("name", ["\u0410d\u0430", "\u0391da", "Bi11", "O\u2010Neil"])
+def test_names_that_look_like_somebody_elses_are_refused(folder, run, name):
+    for known in ("Ada", "Bill", "O-Neil"):
+        run("invite", folder, known)
+    assert "looks like" in run("invite", folder, name, code=2)
+    run("invite", folder, "Ad\u00e1")  # an accent is seen
 
 
 def test_people_and_revoke(folder, run):
@@ -111,3 +132,95 @@ def test_a_project_that_can_only_be_read_is_exported_without_a_row(folder, run, 
     monkeypatch.setattr(Store, "open", refuse)
     assert "2 items in" in run("export", folder, "--out", folder.parent / "labels.csv")
     assert run("log", folder) == "Nothing was changed yet.\n"
+
+
+def test_withdraw_takes_back_one_persons_work_and_brings_it_back(folder, run):
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham"), Submission(1, "spam")], annotator="Eve")
+        store.submit([Submission(0, "spam")], annotator="Ada")
+    said = run("withdraw", folder, "--annotator", "eve", "--no-report")
+    assert said == "2 labels and 0 skips of Eve were taken back; --undo brings them back.\n"
+    with Store.open(folder, read_only=True) as store:
+        assert store.current_labels() == {0: {"Ada": "spam"}}
+    assert "work taken back: 2 labels and 0 passes of Eve" in run("log", folder)
+    back = json.loads(
+        run("withdraw", folder, "--annotator", "Eve", "--undo", "--no-report", "--json")
+    )
+    assert back == {"annotator": "Eve", "labels": 2, "passes": 0, "undo": True}
+    later = json.loads(
+        run("withdraw", folder, "--annotator", "Eve", "--since", "2100-01-01", "--json",
+            "--no-report")
+    )  # fmt: skip
+    assert later["labels"] == 0
+    assert "neither labelled nor skipped" in run("withdraw", folder, "--annotator", "x", code=2)
+    assert "is not a time" in run("withdraw", folder, "--annotator", "Eve", "--since", "x", code=2)
+
+
+def test_what_rests_on_withdrawn_work_is_computed_again(project, run):
+    with Store.open(project) as store:
+        store.submit([Submission(n, "ham") for n in range(4)], annotator="ada")
+        store.submit([Submission(n, "spam") for n in range(4, 12)], annotator="eve")
+    run("export", project, "--renew", "--out", project.parent / "labels.csv")
+    with Store.open(project, read_only=True) as store:
+        before = store.settings.predictions
+        assert store.latest_report().n_labels == 12
+    run("withdraw", project, "--annotator", "eve")
+    with Store.open(project, read_only=True) as store:
+        assert store.latest_report().n_labels == 6  # those that came with the data
+        assert store.settings.predictions.digest != before.digest
+    for name in ("ada", "import"):
+        run("withdraw", project, "--annotator", name)
+    with Store.open(project, read_only=True) as store:
+        assert store.settings.predictions is None
+    assert "No report yet" in run("status", project)
+
+
+def test_comments_and_names_cannot_forge_lines_of_the_history(folder, run):
+    forged = "fine\n2026-01-01 00:00:00  Olga: b → spam\x1b[2K"
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham", comment=forged)], annotator="Eve\nOlga")
+        with store.acting("Eve\nOlga", "10.0.0.1\n\x1b"):
+            store.log("exported", format="csv\nnothing")
+    for command in ("history", "log"):
+        (line,) = run(command, folder).splitlines()
+        assert "\x1b" not in line
+    assert "\x1b" not in run("status", folder)
+
+
+def test_a_person_is_removed_and_their_labels_stay_under_a_number(folder, run):
+    run("invite", folder, "Grace Hopper")
+    run("invite", folder, "Ada", "--days", "3")
+    with Store.open(folder) as store:
+        store.submit([Submission(0, "ham", "r:Grace Hopper")], annotator="Grace Hopper")
+        store.submit([Submission(0, "spam")], annotator="Grace Hopper", revise=True)
+        store.pass_over(1, "skip", annotator="Grace Hopper")
+        store.submit([Submission(1, "ham")], annotator="Ada")
+        with store.acting("Grace Hopper", "10.0.0.1"):
+            store.log("label taken back", name="Grace Hopper", item="a", was="ham")
+    said = run("forget", folder, "grace hopper", "--yes")
+    assert said == "The name is gone; their labels are those of person 1.\n"
+    for path in folder.iterdir():
+        assert b"Grace" not in path.read_bytes(), path.name
+    with Store.open(folder) as store:
+        assert store.check() == []
+        assert store.current_labels() == {0: {"person 1": "spam"}, 1: {"Ada": "ham"}}
+        assert store.passes() == {1: {"person 1": "skip"}}
+        assert [answer.label for answer in store.history(0)] == ["ham", "spam"]
+        assert [person.name for person in store.people()] == ["Ada"]
+        assert len([*Store.salvage(folder)]) == 3
+        with pytest.raises(ProjectError, match="kept as they were given"):
+            store._db.rows("UPDATE answers SET label = 'ham'")
+    assert "person 1 (10.0.0.1)" in run("log", folder)
+    assert "Nobody called" in run("forget", folder, "Grace Hopper", "--yes", code=2)
+    run("invite", folder, "Grace Hopper")  # who may come back, as somebody new
+    with locked(folder / "page.lock", ProjectError("")):
+        assert "is open; stop it first" in run("forget", folder, "Ada", "--yes", code=3)
+
+
+def test_a_link_may_end_by_itself(folder, run):
+    run("invite", folder, "Ada", "--days", "2")
+    (line,) = run("people", folder).splitlines()
+    assert "until" in line
+    assert "Ada, annotator, for 2 days" in run("log", folder)
+    assert run("sessions", folder) == "Nobody is signed in.\n"
+    assert "There is no session" in run("sessions", folder, "--end", "", code=2)

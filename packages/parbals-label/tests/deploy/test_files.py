@@ -7,12 +7,14 @@ import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 
 import pytest
 import yaml
 from page_server import Client, make_project
 from parbals_label.cli.serve import serve
 from parbals_label.store.store import Store
+from parbals_label.web.place import Place
 from repository import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -131,10 +133,53 @@ def test_the_compose_file_fits_the_files_beside_it():
     assert re.fullmatch(r"caddy:2\.\d+", proxy["image"])
 
 
-@pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile", "parbals.service"])
+@pytest.mark.parametrize("file", ["nginx.conf", "Caddyfile", "parbals.service", "oauth2-proxy.cfg"])
 def test_the_options_that_the_files_name_exist(file):
     options = {opt for parameter in serve.params for opt in parameter.opts}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (DEPLOY / file).read_text()))
-    commands = {"--system", "--home-dir", "--now", "--role"}  # of the comments
+    commands = {"--system", "--home-dir", "--now", "--role", "--config"}  # of the comments
     assert named - commands <= options
     assert "--public-url" in named
+
+
+def directives(text):
+    """nginx: the directives of the last location, in order; what is commented out is none."""
+    body = re.sub(r"#.*", "", text).rpartition("location / {")[2].partition("}")[0]
+    return [" ".join(part.split()) for part in body.split(";") if part.strip()]
+
+
+def test_a_name_counts_only_together_with_the_password():
+    """Whatever part of the login is set up: no nginx here need be started to see that."""
+    lines = (DEPLOY / "nginx.conf").read_text()
+    said = [d for d in directives(lines) if "X-Remote-User" in d]
+    assert said == ['proxy_set_header X-Remote-User ""']
+    logins = [line for line in lines.splitlines() if line.strip().startswith("#login")]
+    assert len(logins) == 1  # nobody can take away half of the marks
+    named = [d for d in directives(lines.replace("#login ", "")) if "remote_user" in d]
+    assert named == ["proxy_set_header X-Remote-User $remote_user"]
+    assert "auth_basic " in logins[0]
+    caddy = (DEPLOY / "Caddyfile").read_text()
+    assert "request_header -X-Remote-User" in caddy
+    # Caddy sets this name by a login alone.
+    assert re.findall(r"header_up X-Remote-User (.*)", caddy) == ["{http.auth.user.id}"]
+
+
+def test_the_login_by_openid_connect_passes_on_a_name_that_nobody_can_say_themselves():
+    """Its file is read here; the proxy itself is not installed."""
+    text = (DEPLOY / "oauth2-proxy.cfg").read_text()
+    settings = tomllib.loads(text)
+    assert settings["upstreams"] == ["http://127.0.0.1:8573/"]
+    assert settings["skip_auth_strip_headers"]
+    assert settings["pass_user_headers"]
+    assert not settings["pass_basic_auth"]  # a second Authorization beside the page's own
+    assert not any("secret" in name for name in settings)
+    assert "*" not in settings["email_domains"]
+    assert "skip_auth" not in text.replace("skip_auth_strip_headers", "")
+    words = text[text.index("parbals serve") :].splitlines()[0].split()
+    taken = check_command(words[1:])
+    assert (taken["user_header"], taken["public_url"]) == (
+        "X-Forwarded-Email",
+        "https://label.example",
+    )
+    place = Place(port=8573, public=taken["public_url"], user_header=taken["user_header"])
+    assert settings["redirect_url"].startswith(place.origin)

@@ -157,6 +157,8 @@ def test_a_team_labels_through_the_proxy(kind, tool, free_port, folder, tmp_path
             assert ada.me()[1]["name"] == "ada"
             # Caddy answers other names with nothing at all.
             assert b"ada" not in ada.call("GET", "/api/me", headers={"Host": "evil.example"})[1]
+            take = {"annotator": "ada", "n": 1}
+            assert ada.call("POST", "/api/take", take)[0].status == 200
             answer = {"position": 0, "label": "ham", "request_id": "r"}
             labels = {"annotator": "ada", "answers": [answer]}
             assert ada.call("POST", "/api/answers", labels)[0].status == 200
@@ -220,3 +222,29 @@ def test_people_who_log_in_at_the_proxy_need_no_link(kind, tool, free_port, fold
         assert b"<html" in browser.call("GET", "/", headers=password("ada"))[1]
         if kind == "nginx":  # known to the proxy, and not invited
             assert browser.me(**password("eve"))[0] == 403
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_proxy_whose_login_is_not_set_up_lets_nobody_say_a_name(
+    kind, tool, free_port, folder, tmp_path
+):
+    """The file as it is shipped, in front of a page that believes the header."""
+    program, port = tool(kind), free_port()
+    links = json.loads((tmp_path / "links.json").read_text())
+    place = {"public": f"https://{NAME}:{port}", "user_header": "X-Remote-User"}
+    with (
+        page(folder, **place) as server,
+        PROXIES[kind](program, tmp_path / "proxy", port, server.port) as browser,
+    ):
+        said = base64.b64encode(b"Olga:x").decode()
+        for headers in (
+            {"Authorization": f"Basic {said}"},
+            {"X-Remote-User": "Olga"},
+            {"Authorization": f"Basic {said}", "X-Remote-User": "Olga", "x-remote-user": "Olga"},
+        ):
+            assert browser.me(**headers)[0] == 401, headers
+        # Links work beside it, whatever password the browser also sends.
+        browser.open(links["ada"])
+        assert browser.me(Authorization=f"Basic {said}")[1]["name"] == "ada"
+        answer, _ = browser.call("GET", "/api/me")
+        assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"

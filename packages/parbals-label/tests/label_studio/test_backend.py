@@ -3,13 +3,14 @@
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 import requests
 from parbals_label.label_studio.backend import make_backend
+from parbals_label.server import connections
 from parbals_label.store.store import Store
-from parbals_label.web import connections
 from studio import CONFIG, right, until
 
 MOMENT = "2026-11-16T09:04:20.176947Z"
@@ -124,7 +125,7 @@ def test_events_are_taken_and_tasks_predicted(folder, backend):
 
 def test_half_open_connections_do_not_lock_label_studio_out(folder, monkeypatch):
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
-    server = connections.make_server(make_backend(lambda: Store.open(folder), "word"))
+    server = connections.make_server(make_backend(folder, "word"))
     with connections.listen("127.0.0.1", 0) as listener, ExitStack() as held:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
@@ -141,3 +142,65 @@ def test_half_open_connections_do_not_lock_label_studio_out(folder, monkeypatch)
         server.should_exit = True
         thread.join()
     assert (answer.status_code, answer.json()) == (200, {"status": "UP"})
+
+
+def served(folder, held):
+    """The model's address, served in a thread until ``held`` ends."""
+    server = connections.make_server(make_backend(folder, "word"))
+    listener = held.enter_context(connections.listen("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listener],))
+
+    def end():
+        server.should_exit = True
+        thread.join()
+
+    thread.start()
+    held.callback(end)
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/word"
+
+
+def event_for(store, item, who, number):
+    data = {"parbals_item": item, "parbals_project": store.identity}
+    region = {"from_name": "label", "to_name": "item", "type": "choices"}
+    annotation = {"id": number, "result": [{**region, "value": {"choices": ["spam"]}}]}
+    annotation |= {"completed_by": who, "updated_at": MOMENT}
+    project = {"id": 1, "created_at": MOMENT, "label_config": CONFIG}
+    event = {"annotation": annotation, "project": project, "task": {"id": 1, "data": data}}
+    return {"action": "ANNOTATION_CREATED", **event}
+
+
+def test_many_events_at_once_are_all_stored(folder):
+    with ExitStack() as held, Store.open(folder, read_only=True) as store:
+        address = served(folder, held)
+        names = [item.id for item in store.iter_items()][:32]
+        events = [event_for(store, name, 1, n) for n, name in enumerate(names, 1)]
+        with ThreadPoolExecutor(32) as crowd:
+            told = list(
+                crowd.map(
+                    lambda event: requests.post(f"{address}/webhook", json=event, timeout=60),
+                    events,
+                )
+            )
+    assert [(answer.status_code, answer.json()["labels"]) for answer in told] == [(200, 1)] * 32
+    assert labels_of(folder) == {name: {"label-studio user 1": "spam"} for name in names}
+
+
+@pytest.mark.parametrize(
+    "name", ["machine:x", "import", "label-studio admin", "a\x1b[31m", "x" * 300, "\u202eada"]
+)
+def test_names_that_are_programs_or_cannot_be_shown_are_not_taken(folder, name, caplog):
+    with ExitStack() as held, Store.open(folder, read_only=True) as store:
+        address = served(folder, held)
+        item = next(iter(store.iter_items())).id
+        event = event_for(store, item, {"id": 1, "email": name}, 1)
+        told = requests.post(f"{address}/webhook", json=event, timeout=60)
+    assert (told.status_code, told.json()["labels"]) == (200, 0)
+    assert labels_of(folder) == {}
+
+
+def test_mistakes_of_label_studio_do_not_fill_the_log(folder, capfd):
+    with ExitStack() as held:
+        address = served(folder, held)
+        for _ in range(50):
+            assert requests.post(f"{address}/predict", data=b"[]", timeout=60).status_code == 400
+    assert capfd.readouterr().err.count("not a JSON object") <= 10

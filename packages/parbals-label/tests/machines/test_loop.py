@@ -6,9 +6,11 @@ import time
 import pytest
 from machine_projects import make_project, stopping_after
 from message_data import truth
+from parbals.cli.main import main
 from parbals.errors import ProjectError
 from parbals_label.machines.loop import Rules, sole_run
-from parbals_label.project.engine import choose_batch
+from parbals_label.project.engine import choose_batch, refresh
+from parbals_label.project.summary import overview, overview_lines
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -286,3 +288,40 @@ def test_a_lease_outlasts_the_slowest_batch():
     assert Rules().lease_seconds == 1800.0
     slow = Rules(timeout=3600.0, retries=2, rate=10, batch_size=100)
     assert slow.lease_seconds > 3 * 3600.0 + 600.0
+
+
+@pytest.mark.parametrize("audit_by", ["people", "anyone"])
+def test_a_programs_answers_do_not_certify(label, write, tmp_path, capsys, audit_by):
+    """The audit is for people; where a program is asked as well, its word measures nothing."""
+    folder, audit = make_project(tmp_path / "many", 40, strategy="margin"), list(range(0, 40, 4))
+    with Store.open(folder) as store:
+        store.update_settings(audit=audit, audit_by=audit_by)
+    found = label(write(LLM), folder=folder, batch_size=20)
+    n = 40 if audit_by == "anyone" else 30
+    assert (found.result.stored, found.result.ended) == (n, "done")
+    with Store.open(folder) as store:
+        assert store.uncounted() == (set(audit) if audit_by == "anyone" else set())
+        report = refresh(store)
+        assert report.measured.error is None
+        assert report.certified is None
+        assert store.latest_report().n_labels == n  # nothing is newer than the report
+        number, batch = choose_batch(store, 10, strategy="random")  # for people
+        assert sorted(batch.indices.tolist()) == audit
+        assert store.batch_positions(number)
+
+    def status():
+        with pytest.raises(SystemExit) as end:
+            main(["status", str(folder), "--until-error", "90%", "--json"])
+        shown = json.loads(capsys.readouterr().out)
+        return end.value.code, shown["may_stop"], shown["certified_by"], shown["audit_by_programs"]
+
+    assert status() == (4, False, {}, 10 if audit_by == "anyone" else 0)
+    with Store.open(folder) as store:
+        rows = [Submission(p, truth(p)) for p in audit]
+        store.submit(rows[:8], annotator="Ada")
+        store.submit(rows[8:], annotator="bob")
+        refresh(store)
+        assert "10 of the audit's 10 random items labelled, by Ada (8), bob (2)" in overview_lines(
+            overview(store)
+        )
+    assert status() == (0, True, {"Ada": 8, "bob": 2}, 0)

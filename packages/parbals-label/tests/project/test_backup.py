@@ -15,7 +15,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 import pytest
-from parbals.errors import InputError, ProjectDamagedError
+from parbals.errors import InputError, ProjectDamagedError, ProjectError
+from parbals.files import TEMPORARY_SUFFIX, locked
 from parbals_label.project import backup as module
 from parbals_label.project.backup import (
     check_backup,
@@ -171,11 +172,11 @@ def test_a_folder_of_images_that_the_sender_chose_is_not_shown(tmp_path):
         restore_backup(tmp_path / "b.zip", tmp_path / "kept", keep_links=True).images_left is None
     )
     with Store.open(tmp_path / "new") as store:
-        assert read_image(store, 0).data == PNG
+        assert read_image(store, 0)[1] == PNG
         with pytest.raises(MediaError, match="not in the folder"):
             read_image(store, 1)
     with Store.open(tmp_path / "kept") as store:
-        assert read_image(store, 1).data == PNG
+        assert read_image(store, 1)[1] == PNG
 
 
 def test_a_damaged_project_does_not_replace_a_good_backup(project, saved):
@@ -341,3 +342,21 @@ def test_nobody_comes_in_by_a_link_that_the_maker_of_a_backup_may_know(project, 
         assert store.session(session, "localhost:1") is None
         assert store.check() == []
     assert answers(tmp_path / "new") == answers(project)
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next(project, tmp_path):
+    left = tmp_path / "backups" / ".parbals-backup-killed"
+    left.mkdir(parents=True)
+    for name in (".lock", "project.sqlite3"):
+        (left / name).write_bytes(b"x")
+    busy = tmp_path / "backups" / ".parbals-backup-busy"
+    busy.mkdir()
+    half = tmp_path / "backups" / f".{'0' * 16}{TEMPORARY_SUFFIX}"
+    half.write_bytes(b"x")
+    os.utime(half, (0, 0))
+    fresh = half.with_name(f".{'1' * 16}{TEMPORARY_SUFFIX}")
+    fresh.write_bytes(b"x")
+    with locked(busy / ".lock", ProjectError("")):
+        write_backup(project, tmp_path / "backups" / "b.zip")
+        assert sorted(os.listdir(tmp_path / "backups")) == [fresh.name, busy.name, "b.zip"]
+    assert (tmp_path / "backups" / "b.zip").stat().st_mode & 0o777 == 0o600

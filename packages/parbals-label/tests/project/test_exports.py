@@ -334,3 +334,12 @@ def test_json_lines_are_valid_json(tmp_path):
     assert [
         json.loads(line) for line in (tmp_path / "x.jsonl").read_bytes().split(b"\n") if line
     ] == [{"a": "\u2028\n"}]
+
+
+def test_an_export_is_readable_by_its_owner_alone(tmp_path):
+    path = tmp_path / "labels.csv"
+    write_export(path, [{"id": "a"}], "csv", ["id"])
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)  # somebody wants others to read it
+    write_export(path, [{"id": "a"}], "csv", ["id"])
+    assert path.stat().st_mode & 0o777 == 0o644

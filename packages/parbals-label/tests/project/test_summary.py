@@ -80,4 +80,4 @@ def test_an_audit_is_counted_and_marked_in_exports(tmp_path):
         store.update_settings(audit=[])
         assert export_columns(store) == ["id", "text", "audit", "label", "annotators"]
     assert (seen.audit, seen.audit_labelled) == (2, 1)
-    assert "1 of the audit's 2 random items labelled" in overview_lines(seen)
+    assert "1 of the audit's 2 random items labelled, by ann (1)" in overview_lines(seen)

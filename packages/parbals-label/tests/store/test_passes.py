@@ -31,7 +31,7 @@ def taken(store, annotator):
 def undo(store, position, annotator, request=None):
     was, lease = store.undo(position, annotator, lease_seconds=1000.0, request_id=request)
     assert lease.position == position
-    return was.label, was.kind, was.comment
+    return was.get("label"), was.get("kind"), was.get("comment")
 
 
 def test_a_passed_item_goes_to_others_and_not_back_to_whoever_passed_it(store):
@@ -128,7 +128,7 @@ def test_undo_takes_back_a_pass_and_history_keeps_it(store):
 def test_undo_of_an_item_that_no_batch_chose_works_without_a_lease(store):
     store.submit([Submission(0, "ham")], annotator="ann")
     was, lease = store.undo(0, "ann", lease_seconds=60.0)
-    assert (was.label, lease.why) == ("ham", None)
+    assert (was["label"], lease.why) == ("ham", None)
     assert store.pending() == [4, 2]
 
 
@@ -242,3 +242,49 @@ def test_a_comment_added_later_does_not_turn_a_tie(store):
     assert combined_labels(store.votes()) == {0: "spam"}, (
         "ann has come to her label later than bob now"
     )
+
+
+def test_one_persons_work_is_taken_back_at_once_and_brought_back(store):
+    """Labels, revisions and passes of one; everybody else's stay, and history keeps all."""
+    store.submit([Submission(0, "ham"), Submission(1, "spam", comment="sure")], annotator="eve")
+    store.submit([Submission(0, "spam")], annotator="ann")
+    store.submit([Submission(1, "ham", comment="no")], annotator="eve", revise=True)
+    store.submit([Submission(5, "ham")], annotator="eve", source="machine")
+    store.pass_over(4, "skip", annotator="eve", comment="blurred")
+    store.pass_over(2, "skip", annotator="ann")
+    before = (store.current_labels(), store.votes(), store.passes())
+    assert store.withdraw_all("eve") == (3, 1)
+    assert store.current_labels() == {0: {"ann": "spam"}}
+    assert store.passes() == {2: {"ann": "skip"}}
+    assert [a.label for a in store.history(1)] == ["spam", "ham", None]
+    assert store.withdraw_all("eve") == (0, 0)
+    (event,) = store.events()
+    assert (event.kind, event.detail["name"], event.detail["answers"]) == (
+        "work taken back", "eve", 3,
+    )  # fmt: skip
+    store.submit([Submission(0, "ham")], annotator="eve")  # which stays as it is
+    assert store.bring_back("eve") == (2, 1)
+    assert (store.current_labels(), store.votes(), store.passes()) == before
+    assert store.history(1)[-1].comment == "no"
+    for name in ("eve", "ann"):
+        with pytest.raises(InputError, match="could be brought back"):
+            store.bring_back(name)
+    assert store.check() == []
+
+
+def test_work_since_a_time_is_taken_back_alone(store, monkeypatch):
+    for position, hour in ((0, 8), (1, 12)):
+        moment = f"2026-11-16T{hour:02d}:00:00.000+00:00"
+        monkeypatch.setattr("parbals_label.store.database.now", lambda moment=moment: moment)
+        store.submit([Submission(position, "ham")], annotator="eve")
+        store.pass_over(position + 2, "skip", annotator="eve")
+    assert store.withdraw_all("eve", "2026-11-16T11:00:00.000+00:00") == (1, 1)
+    assert store.current_labels() == {0: {"eve": "ham"}}
+    assert store.passes() == {2: {"eve": "skip"}}
+
+
+def test_an_event_that_somebody_made_up_brings_back_nothing(store):
+    for rows in (None, [], {"answers; DROP TABLE items": [1, 2]}, {"answers": [1, "x"]},
+                 {"answers": [0, 10**30]}):  # fmt: skip
+        store.log("work taken back", name="eve", rows=rows)
+        assert store.bring_back("eve") == (0, 0)

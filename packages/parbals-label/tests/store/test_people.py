@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from parbals.errors import InputError
 from parbals_label.project.features import store_features
-from parbals_label.store.people import hashed, name_key
+from parbals_label.store.people import NotGivenError, hashed, name_key
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
@@ -167,11 +167,12 @@ def test_a_user_without_a_name_is_a_number(store, monkeypatch):
 
 def test_who_has_had_an_item(store):
     store.submit([Submission(0, "ham")], annotator="Ada")
-    assert store.concerns(0, "Ada")
-    assert not store.concerns(0, "Bob")
-    assert not store.concerns(1, "Ada")
+    store.must_be_given([0], "Ada")
+    for position, name in ((0, "Bob"), (1, "Ada")):
+        with pytest.raises(NotGivenError):
+            store.must_be_given([position], name)
     store.pass_over(1, "skip", annotator="Bob")
-    assert store.concerns(1, "Bob")
+    store.must_be_given([1], "Bob")
     assert store.names() == ["Ada", "Bob"]
 
 

@@ -56,9 +56,9 @@ def test_a_page_of_yesterday_may_go_on(store):
     assert store.submit([Submission(3, "spam")], annotator="ann").new == 1
     assert store.history(3)[0].label == "junk"
     undone, _ = store.undo(0, "ann", lease_seconds=60, request_id="u0")
-    assert undone.label == "junk"
+    assert undone["label"] == "junk"
     undone, _ = store.undo(0, "ann", lease_seconds=60, request_id="u0")
-    assert undone.label == "junk", "the same request again"
+    assert undone["label"] == "junk", "the same request again"
     with pytest.raises(LabelError, match="not one of the classes"):
         store.submit([Submission(4, "eggs")], annotator="ann")
 

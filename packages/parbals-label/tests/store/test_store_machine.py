@@ -198,7 +198,7 @@ class StoreMachine(RuleBasedStateMachine):
         said = {"lease_seconds": 1000.0, "request_id": self.new_id()}
         undone, _ = self.store.undo(position, annotator, **said)
         self.acknowledged.append(lambda: self.store.undo(position, annotator, **said)[0] == undone)
-        assert (undone.label, undone.kind) == ((label, None) if label is not None else (None, kind))
+        assert undone == ({"label": label} if label is not None else {"kind": kind})
         if label is not None:
             self.answers[position, annotator].append(None)
         else:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 from parbals_label.project.features import store_features
+from parbals_label.server.connections import listen
 from parbals_label.store.store import Store
-from parbals_label.web.connections import listen
 from parbals_label.web.place import Place, page_token
 from parbals_label.web.serve import make_server
 from parbals_label.web.session import Session
@@ -252,7 +252,8 @@ class _Local(Client):
         self.link = place.link(self.token)
         self._server = make_server(self.session, place=place, token=self.token)
         self._server.config.lifespan = "off"
-        self.guard = self._server.config.app.app
+        self.watch = self._server.config.app
+        self.guard = self.watch.app
         self.connections = self._server.server_state.connections
         self._thread = threading.Thread(target=self._server.run, args=([self.listener],))
         self._thread.start()

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from page_server import make_project, page
+from parbals_label.server.pace import Pace
 from parbals_label.store.store import Store
 
 
@@ -31,6 +32,12 @@ def answers(folder):
     with Store.open(folder) as store:
         assert store.check() == []
         return [answer for position in range(store.n_items) for answer in store.history(position)]
+
+
+@pytest.fixture(autouse=True)
+def no_pace(monkeypatch):
+    """These people are faster than any: how fast they may be is tried elsewhere."""
+    monkeypatch.setattr(Pace, "admit", lambda *amounts, **more: None)
 
 
 @pytest.mark.parametrize("races", doses(15, 500))

@@ -6,9 +6,9 @@ import threading
 import pytest
 from page_server import make_project
 from parbals.errors import InputError, ProjectError
+from parbals_label.server.desk import BusyError, Desk
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
-from parbals_label.web.desk import BusyError, Desk
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_somebody_who_went_away_does_not_hold_up_the_others(desk):
 
 
 def test_too_many_that_wait_are_turned_away(desk, monkeypatch):
-    monkeypatch.setattr("parbals_label.web.desk._MOST_WAITING", 5)
+    monkeypatch.setattr("parbals_label.server.desk._MOST_WAITING", 5)
     results = asyncio.run(while_busy(desk, *(submit(n) for n in range(10))))
     assert sum(isinstance(result, BusyError) for result in results) == 4
     assert results.count(1) == 6

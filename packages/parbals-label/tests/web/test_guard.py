@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from page_server import make_project, page, serving
+from parbals.errors import ProjectDamagedError
 from parbals_label.store.store import Store
 
 ANSWER = {"annotator": "eve", "answers": [{"position": 0, "label": "ham", "request_id": "evil"}]}
@@ -57,7 +58,7 @@ def server(tmp_path_factory):
         assert store.queue_counts().out == 0
         assert store.settings.guidelines == ""
         assert store.people() == []
-        assert store.events() == []
+        assert {event.kind for event in store.events()} == {"signed in"}
 
 
 def secret_free(answer):
@@ -141,10 +142,8 @@ def test_an_old_token_is_good_after_a_restart_and_useless_after_a_new_one(tmp_pa
 
 def test_the_link_begins_a_session_and_is_in_no_later_address(server):
     typed = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
-    clicked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-    # A redirect would still be another site's request, which comes without a strict cookie. The
-    # last is a browser that does not say where the link was clicked.
-    for headers in (typed, clicked, {**clicked, "Sec-Fetch-Site": "same-site"}, {}):
+    # The second is what our own page asks for, the last a browser that does not say who does.
+    for headers in (typed, {**typed, "Sec-Fetch-Site": "same-origin"}, {}):
         answer = server.get(f"/?token={server.token}", token=False, headers=headers)
         assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert answer.headers["cache-control"] == "no-store"
@@ -277,6 +276,49 @@ def test_other_sites_pages_change_nothing_even_with_the_cookie(server):
         # Those that may pass meet the check of their empty body.
         assert answer.status == (status or 422), headers
         assert secret_free(answer)
+
+
+def test_another_site_cannot_sign_a_browser_in_as_somebody_else(server):
+    """It may lead to the door; there the page itself asks, and only then a session begins."""
+    for site in ("cross-site", "same-site"):
+        clicked = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
+        door = server.get(f"/?token={server.token}", token=False, headers=clicked)
+        assert (door.status, door.headers["cache-control"]) == (200, "no-store")
+        assert "set-cookie" not in door.headers
+        assert b'data-who=""' in door.body
+        assert b"data-key" not in door.body
+        assert server.token.encode() not in door.body
+
+
+def test_cookies_that_another_port_has_set_do_not_lock_anybody_out(server):
+    session = server.visit()
+    mine = session["Cookie"]
+    name = mine.partition("=")[0]
+    for others in (f"{name}=x; {mine}", f"{mine}; {name}=y", f"{name}=; {name}=a b; {mine}"):
+        headers = {**session, "Cookie": others}
+        assert server.get("/api/me", token=False, headers=headers).status == 200, others
+    many = "; ".join([*(f"{name}={n}" for n in range(500)), mine])
+    assert server.get("/api/me", token=False, headers={**session, "Cookie": many}).status == 401
+
+
+def test_a_password_for_a_proxy_does_not_break_a_session(server):
+    headers = {**server.visit(), "Authorization": "Basic b2xnYTp4"}
+    assert server.get("/api/me", token=False, headers=headers).status == 200
+    alone = {"Authorization": "Basic b2xnYTp4"}
+    assert server.get("/api/me", token=False, headers=alone).status == 401
+
+
+def test_strangers_do_not_hear_where_a_damaged_project_lies(server, monkeypatch):
+    def damaged(self, secret):
+        raise ProjectDamagedError(f"{server.folder} is damaged: 40 answers were confirmed.")
+
+    monkeypatch.setattr(Store, "person_of", damaged)
+    for path in ("/api/me", "/?token=guess", "/"):
+        headers = {"Authorization": "Bearer guess"}
+        answer = server.get(path, token=False, headers=headers)
+        assert (answer.status, answer.error) == (503, "damaged")
+        assert b"answers" not in answer.body
+        assert str(server.folder).encode() not in answer.body
 
 
 def test_other_sites_pages_read_nothing_and_a_link_from_them_leads_to_the_door(server):

@@ -4,11 +4,16 @@ import json
 import logging
 import os
 import signal
+import sqlite3
+from contextlib import closing
 
 import pytest
 from page_server import make_project, page, serving, wait_for, workers_of
+from parbals.cli.main import main
+from parbals.errors import ProjectError
+from parbals_label.server.logs import REQUEST, Sparing, set_up_logs
 from parbals_label.store.store import Store
-from parbals_label.web.logs import REQUEST, Sparing, set_up_logs
+from parbals_label.web import health
 from prometheus_client.parser import text_string_to_metric_families
 
 
@@ -176,3 +181,70 @@ def test_a_worker_that_is_killed_is_logged_with_its_reason_and_counted(tmp_path)
     assert line["level"] == "warning"
     assert (line["code"], line["times"]) == (-9, 1)
     assert "SIGKILL" in line["reason"]
+
+
+def ready(server):
+    """The word and status of ``/readyz``, tried anew."""
+    server.watch._tried_until = 0.0
+    answer = server.get("/readyz", token=False)
+    return answer.status, answer.body.decode().strip()
+
+
+def test_readiness_is_whether_a_label_could_be_stored_now(project, monkeypatch):
+    with page(project) as server:
+        assert ready(server) == (200, "ready")
+        with closing(sqlite3.connect(project / "project.sqlite3")) as other:
+            monkeypatch.setattr(health, "_PATIENCE", 0.2)
+            other.execute("BEGIN IMMEDIATE")
+            assert ready(server) == (503, "unavailable")
+            assert server.get("/healthz", token=False).status == 200  # it can be read
+            other.rollback()
+        monkeypatch.undo()
+        assert ready(server) == (200, "ready")
+
+        def full(store):
+            raise ProjectError(f"The disk of {project} is full.")
+
+        monkeypatch.setattr(Store, "probe", full)
+        assert ready(server) == (503, "unavailable")
+        assert metrics(server)["parbals_writes_failed_total",] == 1
+        assert server.get("/readyz", token=False).status == 503
+        assert metrics(server)["parbals_writes_failed_total",] == 1  # not tried for everybody
+        assert metrics(server)["parbals_disk_free_bytes",] > 0
+
+
+def test_a_journal_that_cannot_be_written_is_logged_counted_and_shown(written, project):
+    read = written("json", "warning")
+    with Store.open(project) as store:
+        link = store.invite("eve")
+    with page(project) as server:
+        assert server.label("ann", 0).status == 200
+        journal = project / "project.journal"
+        kept = journal.rename(project / "kept")
+        journal.mkdir()  # root may write to what nobody may
+        assert server.label("ann", 1).status == 200
+        assert server.label("ann", 2).status == 200
+        assert metrics(server)["parbals_journal_rows_behind",] == 2
+        assert ready(server) == (200, "ready, journal behind")
+        assert "project.journal cannot be written" in server.get("/api/live").json["trouble"]
+        eve = {"Authorization": f"Bearer {link}"}
+        assert "trouble" not in server.get("/api/live", headers=eve, token=False).json
+        lines = [json.loads(line) for line in read()]
+        assert any("labels are stored in the database alone" in line["message"] for line in lines)
+        journal.rmdir()
+        kept.rename(journal)
+        assert server.label("ann", 3).status == 200
+        assert metrics(server)["parbals_journal_rows_behind",] == 0
+        assert "trouble" not in server.get("/api/live").json
+    answers = journal.read_text().count('{"answer"')
+    assert answers == 4
+
+
+def test_backups_are_logged_and_their_age_is_told(project, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["backup", str(project), str(tmp_path / "b.zip")])
+    with page(project) as server:
+        assert 0 <= metrics(server)["parbals_backup_age_seconds",] < 600
+    with Store.open(project, read_only=True) as store:
+        (event,) = store.events()
+    assert (event.kind, event.detail["answers"]) == ("backed up", 0)

@@ -10,11 +10,11 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from page_server import make_certificate, make_project, page, serving, wait_for
+from parbals_label.server import connections
+from parbals_label.server.desk import BusyError
+from parbals_label.server.logs import Sparing
+from parbals_label.server.pace import Buckets, Pace
 from parbals_label.store.store import Store
-from parbals_label.web import connections
-from parbals_label.web.desk import BusyError
-from parbals_label.web.door import Pace
-from parbals_label.web.logs import Sparing
 
 HALF = b"POST /api/answers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl"
 HALF_A_BODY = (
@@ -189,22 +189,51 @@ def test_a_person_who_asks_too_fast_waits_and_nobody_else_does(tmp_path):
     pace = Pace(lambda: now[0])
     for _ in range(2_000):
         pace.admit("ann")
-    with pytest.raises(BusyError, match="ann asks more than 20 times a second"):
+    with pytest.raises(BusyError, match="ann may send 2,000 requests in 100 seconds"):
         pace.admit("ann")
     pace.admit("bob")
     now[0] += 0.1
     pace.admit("ann")
-    for number in range(20_000):
-        pace.admit(f"name {number}")
-    assert len(pace._left) == 10_000
+    buckets = Buckets(10, 1.0, lambda: now[0])
+    assert all(buckets.take(number) for number in range(20_000))
+    assert len(buckets.left) == 10_000
     with page(make_project(tmp_path / "p")) as server:
         pace = server.guard.door.pace
-        pace._left["ann"] = (-1e9, pace._clock())
+        pace.admit("ann", answers=300)
         answer = server.label("ann", 0)
         assert (answer.status, answer.error) == (429, "busy")
         assert answer.headers["retry-after"] == "1"
         assert server.label("bob", 0).status == 200
         assert set(server.get("/api/items/0").json["answers"]) == {"bob"}
+
+
+def test_answers_and_bytes_have_a_limit_for_one_person_and_for_everybody():
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+    pace.admit("ann", answers=100)
+    pace.admit("ann", answers=200)
+    with pytest.raises(BusyError, match="ann may send 300 answers in 100 seconds"):
+        pace.admit("ann", answers=1)
+    pace.admit("bob", answers=1)
+    now[0] += 1.0  # three answers a second, for hours
+    pace.admit("ann", answers=3)
+    refused = {}
+    for kind, names, more in (
+        ("a day", ["ann"], {"answers": 100}),
+        ("bytes", ["ann"], {"answers": 1, "n_bytes": 900_000}),
+        ("together", [f"name {n}" for n in range(100)], {"answers": 1, "n_bytes": 900_000}),
+    ):
+        pace = Pace(lambda: now[0])
+        try:
+            for number in range(1_000):
+                now[0] += 60.0 if kind == "a day" else 0.0
+                pace.admit(names[number % len(names)], **more)
+        except BusyError as error:
+            refused[kind] = (number, str(error))
+    assert refused["a day"][0] >= 200
+    assert "ann may send 20,000 answers a day" in refused["a day"][1]
+    assert "ann may send 2,000,000 bytes of text in 600 seconds" in refused["bytes"][1]
+    assert "everybody together may send 50,000,000 bytes of text" in refused["together"][1]
 
 
 def test_bad_requests_do_not_fill_the_log(tmp_path, capfd):

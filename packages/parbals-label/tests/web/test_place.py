@@ -1,6 +1,7 @@
 """Behind a proxy, and with a certificate: what the server is called, and whom it believes."""
 
 import http.client
+import shutil
 import ssl
 from contextlib import closing
 
@@ -8,7 +9,7 @@ import pytest
 from page_server import make_certificate, make_project, page
 from parbals.errors import InputError
 from parbals_label.store.store import Store
-from parbals_label.web.place import Place
+from parbals_label.web.place import Place, is_copied, page_token
 
 PUBLIC = "https://label.example"
 HOST = {"Host": "label.example"}
@@ -184,3 +185,17 @@ def test_the_log_has_the_address_that_the_proxy_saw(folder):
         assert origin(server, "<script>", "label.example") == "127.0.0.1"
     with page(folder) as server:
         assert origin(server, "203.0.113.9", f"127.0.0.1:{server.port}") == "127.0.0.1"
+
+
+def test_the_link_of_a_folder_that_was_copied_is_a_new_one(tmp_path):
+    """Who sent it may know the old one."""
+    (tmp_path / "mine").mkdir()
+    token = page_token(tmp_path / "mine")
+    assert page_token(tmp_path / "mine") == token
+    assert not is_copied(tmp_path / "mine")
+    shutil.copytree(tmp_path / "mine", tmp_path / "sent")
+    assert is_copied(tmp_path / "sent")
+    assert page_token(tmp_path / "sent") != token
+    assert not is_copied(tmp_path / "sent")
+    (tmp_path / "mine").rename(tmp_path / "moved")
+    assert page_token(tmp_path / "moved") == token

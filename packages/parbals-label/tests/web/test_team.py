@@ -5,6 +5,7 @@ import time
 
 import pytest
 from page_server import make_project, page, serving, wait_for
+from parbals.cli.main import main
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from test_guard import ROUTES
@@ -14,7 +15,12 @@ OWNERS_ONLY = {
     ("GET", "/api/people"), ("POST", "/api/people"), ("POST", "/api/people/role"),
     ("POST", "/api/people/revoke"), ("GET", "/api/log"), ("POST", "/api/release-all"),
 }  # fmt: skip
-THEIR_ITEMS = {("GET", "/api/items/0"), ("GET", "/api/media/0")}
+THEIR_ITEMS = {
+    ("GET", "/api/items/0"), ("GET", "/api/media/0"), ("POST", "/api/answers"),
+    ("POST", "/api/passes"), ("POST", "/api/undo"), ("POST", "/api/leases"),
+    ("POST", "/api/release"),
+}  # fmt: skip
+"""Routes that name an item."""
 
 
 @pytest.fixture
@@ -92,15 +98,79 @@ def test_an_annotator_labels_and_nothing_else(team, way):
             answer = team.call(method, path, body, headers, token=False)
             assert (answer.status, answer.error) == (403, "role"), (method, path)
     assert state_of(team.folder) == before
+    assert len(taken := team.post("/api/take", {"annotator": "eve", "n": 2}, headers=headers,
+                                  token=False).json["items"]) == 2  # fmt: skip
+    assert [item["position"] for item in taken] == [0, 1]
     for method, path, body in ROUTES:
-        if (method, path) not in OWNERS_ONLY | THEIR_ITEMS | {("POST", "/api/leave")}:
+        if (method, path) not in OWNERS_ONLY | {("POST", "/api/leave"), ("GET", "/api/media/0")}:
             body = fitting(path, body, "eve")
             assert team.call(method, path, body, headers, token=False).status == 200, (method, path)
     with Store.open(team.folder, read_only=True) as store:
         assert store.names() == ["eve"]
-    # Afterwards item 0 is one that they have had; it has no image.
-    assert team.call("GET", "/api/items/0", headers=headers, token=False).status == 200
+    # Item 0 is one that they have had; it has no image.
     assert team.call("GET", "/api/media/0", headers=headers, token=False).status == 404
+
+
+def test_no_route_tells_or_takes_anything_of_an_item_that_was_never_given(team):
+    """An annotator with an item of the queue, one that nobody chose, and one that Ada has."""
+    headers = {"Authorization": f"Bearer {team.links['eve']}"}
+    ada = {"Authorization": f"Bearer {team.links['Ada']}"}
+    taken = team.post("/api/take", {"annotator": "Ada", "n": 1}, headers=ada, token=False)
+    (held,) = [item["position"] for item in taken.json["items"]]
+    bodies = {
+        "/api/answers": lambda p: {"answers": [{"position": p, "label": "ham", "request_id": "r"}]},
+        "/api/passes": lambda p: {"position": p, "kind": "skip", "request_id": "r"},
+        "/api/undo": lambda p: {"position": p, "request_id": "r"},
+        "/api/leases": lambda p: {"positions": [p]},
+        "/api/release": lambda p: {"positions": [p]},
+    }
+    named = {path for method, path in THEIR_ITEMS if method == "POST"}
+    assert named == bodies.keys()
+    before = state_of(team.folder)
+    for position in (held, 5, 39):
+        for path, body in bodies.items():
+            sent = {"annotator": "eve", **body(position)}
+            answer = team.post(path, sent, headers=headers, token=False)
+            assert (answer.status, answer.error) == (403, "role"), (path, position)
+            assert f"m{position:03d}".encode() not in answer.body
+        for path in ("items", "media"):
+            answer = team.get(f"/api/{path}/{position}", headers=headers, token=False)
+            assert answer.status == 403, (path, position)
+    assert state_of(team.folder) == before
+    # What was given once may be answered after somebody else has got it.
+    mine = {"annotator": "eve", "n": 1}
+    taken = team.post("/api/take", mine, headers=headers, token=False).json["items"]
+    with Store.open(team.folder) as store:
+        store.release_all()
+    late = {"annotator": "eve", **bodies["/api/answers"](taken[0]["position"])}
+    assert team.post("/api/answers", late, headers=headers, token=False).status == 200
+
+
+def test_one_annotator_who_skips_everything_ends_nothing(team):
+    """What eve skips goes to Ada, who can label the whole project."""
+    eve, ada = ({"headers": {"Authorization": f"Bearer {team.links[name]}"}, "token": False}
+                for name in ("eve", "Ada"))  # fmt: skip
+
+    def given(name, who):
+        answer = team.post("/api/take", {"annotator": name, "n": 10}, **who).json
+        return [item["position"] for item in answer["items"]], answer["queue"]
+
+    skipped = set()
+    while positions := given("eve", eve)[0]:
+        for position in positions:
+            skipped.add(position)
+            body = {"annotator": "eve", "position": position, "kind": "skip"}
+            sent = team.post("/api/passes", {**body, "request_id": f"s{position}"}, **eve)
+            assert sent.status == 200
+    assert len(skipped) == 40
+    labelled = set()
+    while positions := given("Ada", ada)[0]:
+        labelled |= set(positions)
+        assert team.get("/api/live", **ada).json["queue"]["state"] != "finished"
+        answers = [{"position": p, "label": "ham", "request_id": f"a{p}"} for p in positions]
+        body = {"annotator": "Ada", "answers": answers}
+        assert team.post("/api/answers", body, **ada).status == 200
+    assert labelled == skipped
 
 
 @pytest.mark.parametrize("who", ["owner", "page's link"])
@@ -137,6 +207,8 @@ def test_nobody_labels_under_another_name(team):
             assert sent.status == (422 if name.startswith("machine:") else 403), (name, path)
     assert state_of(team.folder) == before
     mine = {"Authorization": f"Bearer {team.links['eve']}"}
+    taken = team.post("/api/take", {"annotator": "Eve", "n": 2}, headers=mine, token=False)
+    assert [item["position"] for item in taken.json["items"]] == [0, 1]
     spelt = {"annotator": "ＥVE", "answers": [answer]}  # the same name, spelt as it is kept
     assert team.post("/api/answers", spelt, headers=mine, token=False).status == 200
     with Store.open(team.folder, read_only=True) as store:
@@ -184,6 +256,7 @@ def test_what_owners_do_is_logged_with_who_and_from_where(team):
         store.submit([Submission(0, "spam")], annotator="Ada")
         known = len(store.events())
     olga = team.visit(team.links["Olga"])
+    known += 1  # they have signed in
 
     def do(method, path, body=None):
         answer = team.call(method, path, body, olga, token=False)
@@ -214,9 +287,9 @@ def test_what_owners_do_is_logged_with_who_and_from_where(team):
     assert set(rows[0].detail) == {"guidelines", "lease_minutes", "goal_error"}
     assert rows[1].detail == {"name": "Ada", "item": "m000", "was": "spam"}
     shown = do("GET", "/api/log").json["rows"]
-    assert [row["number"] for row in shown] == [row.event for row in reversed(rows)] + [3, 2, 1]
+    assert [row["number"] for row in shown] == [row.event for row in reversed(rows)] + [4, 3, 2, 1]
     older = do("GET", f"/api/log?before={rows[1].event}").json["rows"]
-    assert [row["what"] for row in older] == ["settings changed", *["invited"] * 3]
+    assert [row["what"] for row in older] == ["settings changed", "signed in", *["invited"] * 3]
     assert "goal error: none → 0.1" in older[0]["sentence"]
     # A link is shown once, and works only until it is revoked; no row holds it.
     token = link.split("token=")[1]
@@ -296,3 +369,36 @@ def test_no_secret_is_written_anywhere_but_in_the_link_itself(tmp_path):
     assert not any(
         secret.encode() in data for secret in (*secrets, server.token) for data in files.values()
     )
+
+
+def test_signing_in_is_logged_and_a_session_can_be_ended(team, capsys):
+    olga, eve = team.visit(team.links["Olga"]), team.visit(team.links["eve"])
+    team.visit()
+    with Store.open(team.folder, read_only=True) as store:
+        rows = [(e.who, e.origin) for e in store.events() if e.kind == "signed in"]
+        listed = store.sessions()
+    assert rows == [(who, "127.0.0.1") for who in ("Olga", "eve", "the page's link")]
+    assert [row.name for row in listed] == [None, "eve", "Olga"]
+    with pytest.raises(SystemExit):
+        main(["sessions", str(team.folder), "--end", listed[1].id])
+    said = capsys.readouterr().out
+    assert "Olga" in said
+    assert "eve" not in said
+    for secret in (olga["Cookie"].partition("=")[2], olga["X-Parbals-Key"]):
+        assert secret not in said
+    wait_for(lambda: team.get("/api/me", token=False, headers=eve).status == 401, 10)
+    assert team.get("/api/me", token=False, headers=olga).status == 200
+    assert team.get("/api/me", token=False, headers=team.visit(team.links["eve"])).status == 200
+
+
+def test_a_link_ends_after_its_days_with_its_sessions(team):
+    with Store.open(team.folder) as store:
+        link = store.invite("Zoe", days=1.5 / 86_400)
+        for_long = store.invite("Yan", days=30)
+    zoe = team.visit(link)
+    assert team.get("/api/me", token=False, headers=zoe).status == 200
+    wait_for(lambda: team.get("/api/me", token=False, headers=zoe).status == 401, 20)
+    assert team.get(f"/?token={link}", token=False).status == 401
+    bearer = {"Authorization": f"Bearer {link}"}
+    assert team.get("/api/me", token=False, headers=bearer).status == 401
+    assert team.get("/api/me", token=False, headers=team.visit(for_long)).status == 200

@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import os
+import socket
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from page_server import make_project, page, serving, wait_for
@@ -11,6 +14,7 @@ from parbals.learner.numbers.report import Estimate, Report
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.items import show_item
+from test_limits import WITHOUT_WORKER
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -266,3 +270,33 @@ def test_a_row_of_many_columns_is_listed_with_their_names(tmp_path):
     columns = {"encoded_columns": list(rows[0])}
     with Store.open(make_project(tmp_path / "p", content=rows, queued=0, **columns)) as store:
         assert show_item(store, 0).snippet == "age: 44 · class: Eco · seat: 3"
+
+
+def test_readers_who_do_not_read_keep_no_image_in_memory(tmp_path):
+    """Fifteen clients ask for 20 MB and leave it unread; the server's memory does not grow."""
+    (tmp_path / "large.png").write_bytes(PNG + b"0" * 20_000_000)
+    folder = make_project(
+        tmp_path / "p", content=[{"image": "large.png"}], queued=1, encoder="pixels",
+        media=str(tmp_path),
+    )  # fmt: skip
+    with serving(folder, before=WITHOUT_WORKER) as server, ExitStack() as held:
+        whole = server.get("/api/media/0")
+        assert len(whole.body) == len(PNG) + 20_000_000
+        assert whole.headers["content-type"] == "image/png"
+        memory = memory_of(server.process.pid)
+        for _ in range(15):
+            link = held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            head = f"GET /api/media/0 HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            link.sendall(f"{head}Authorization: Bearer {server.token}\r\n\r\n".encode())
+            assert link.recv(4096).startswith(b"HTTP/1.1 200")
+        assert server.get("/api/me").status == 200
+        assert memory_of(server.process.pid) - memory < 60e6  # one image three times
+
+
+def memory_of(process):
+    """Bytes that a process has in memory."""
+    (line,) = [
+        line for line in Path(f"/proc/{process}/status").read_text().splitlines() if "VmRSS" in line
+    ]
+    return 1024 * int(line.split()[1])

@@ -17,16 +17,17 @@ TEMPORARY_SUFFIX = ".parbals-tmp"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block ends well.
 
     It is written beside ``path``, forced to disk, and moved over it in one step: readers see the
     old file or the new one. A process that is killed leaves at most a file ending in
-    :data:`TEMPORARY_SUFFIX`, safe to delete.
+    :data:`TEMPORARY_SUFFIX`, safe to delete. A new file may be read and written by those whom
+    ``mode`` names and the umask leaves, one that is replaced by those who could before.
     """
     temporary = path.parent / f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             if path.exists():
                 os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
             yield file

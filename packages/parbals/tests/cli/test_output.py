@@ -1,6 +1,7 @@
 """Progress: one line for people at a terminal, nothing in a log."""
 
 import io
+import json
 import sys
 
 from parbals.cli import output
@@ -52,3 +53,14 @@ def test_a_log_and_a_quiet_command_get_nothing(monkeypatch):
 
 def test_columns_are_as_wide_as_their_widest_cell():
     assert table([("a", "bb"), ("ccc", "")]) == "a    bb\nccc"
+
+
+def test_what_others_wrote_cannot_steer_a_terminal(capsys):
+    hostile = "red \x1b[31m\x9b2J back\r\u202eevil\x07"
+    output.say(False, None, f"first\tline\n{hostile}")
+    text = capsys.readouterr().out
+    assert text.startswith("first\tline\nred \\u001b[31m\\u009b2J back\\u000d\\u202eevil")
+    output.say(True, {"comment": hostile}, "")
+    told = capsys.readouterr().out
+    assert not any(letter in told for letter in "\x1b\x9b\r\u202e\x07")
+    assert json.loads(told) == {"comment": hostile}

@@ -165,3 +165,28 @@ def test_a_header_that_claims_more_than_the_file_has_is_refused(tmp_path):
         archive.writestr("X_pool.npy", header.getvalue() + bytes(64))
     with pytest.raises(InputError, match="damaged"):
         parbals.ActiveLearner.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("settings", {"a": 1}),
+        ("settings", {"options": 3}),
+        ("settings", {"options": "x"}),
+        ("columns", 3),
+        ("events", [["a", "b", "c"]]),
+    ],
+)
+def test_values_that_no_learner_writes_are_refused_in_a_sentence(tmp_path, name, value):
+    learner().save(tmp_path / "a")
+    with zipfile.ZipFile(tmp_path / "a") as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    document = json.loads(members["learner.json"])
+    is_part = isinstance(value, dict)
+    document[name] = {**document[name], **value} if is_part else value
+    members["learner.json"] = json.dumps(document).encode()
+    with zipfile.ZipFile(tmp_path / "b", "w") as archive:
+        for member, data in members.items():
+            archive.writestr(member, data)
+    with pytest.raises(InputError, match="is not a saved learner"):
+        parbals.ActiveLearner.load(tmp_path / "b")

@@ -33,11 +33,15 @@ def backup(folder: Path, file: Path, force: bool, as_json: bool) -> None:
     """
     from parbals_label.project.backup import write_backup
     from parbals_label.project.exports import check_destination
+    from parbals_label.project.history import log_quietly
+    from parbals_label.store.records import BACKED_UP
 
     check_destination(folder, file, force=force)
     with progress(quiet=str(file) == "-") as show:
         show("copying")
         found = write_backup(folder, file)
+    written = str(file if str(file) == "-" else file.absolute())
+    log_quietly(folder, BACKED_UP, file=written, answers=found.answers)
     record = {"file": str(file), **asdict(found)}
     text = (
         f"{found.items:,} items and {found.answers:,} answers in {file}: {found.files:,} files, "
@@ -128,4 +132,28 @@ def check(context: click.Context, /, path: Path, as_json: bool) -> None:
     context.exit(_DAMAGED if faults else 0)
 
 
-COMMANDS = (backup, restore, check)
+@click.command()
+@FOLDER
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@JSON
+def drill(folder: Path, file: Path | None, as_json: bool) -> None:
+    """Would the last backup of a project open? Restores it into a folder that is then removed.
+
+    FILE is by default the one that `parbals backup` wrote last. Says how many answers are newer
+    than it; exit code 2 or 3 where it would not open.
+
+    \b
+    Example:
+      parbals drill spam
+    """
+    from parbals_label.project.backup import rehearse
+
+    with progress() as show:
+        show("restoring")
+        file, found, newer = rehearse(folder, file)
+    record = {"file": str(file), "newer_answers": newer, **asdict(found)}
+    text = f"{file} opens: {found.items:,} items, {found.answers:,} answers; {newer:,} are newer."
+    say(as_json, record, text)
+
+
+COMMANDS = (backup, restore, check, drill)

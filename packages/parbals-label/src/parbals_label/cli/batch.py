@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import JSON, progress, say, shown
 
 if TYPE_CHECKING:
     from parbals_label.store.store import Store
@@ -174,4 +174,4 @@ def tell(
         record = {name: getattr(counts, name) for name in names}
         say(True, {**record, "report": report and report.to_dict()}, "")
     elif report is not None:
-        click.echo("\n".join(report_lines(report, goal, report.n_labelled)))
+        click.echo(shown("\n".join(report_lines(report, goal, report.n_labelled))))

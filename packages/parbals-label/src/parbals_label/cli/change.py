@@ -9,7 +9,7 @@ from parbals.cli.output import JSON, comma_list, progress, say
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
 
-from parbals_label.cli.options import ENCODE_WITH, FOLDER, FORCE, READING
+from parbals_label.cli.options import AUDIT_BY, ENCODE_WITH, FOLDER, FORCE, READING
 
 __all__ = ["COMMANDS"]
 
@@ -48,6 +48,7 @@ __all__ = ["COMMANDS"]
 )
 @click.option("--find", metavar="CLASS", help='Look for this rare class; "" ends that.')
 @click.option("--answers-wanted", type=click.IntRange(1, 100), help="People who label each item.")
+@AUDIT_BY
 @JSON
 def edit(
     folder: Path,
@@ -59,6 +60,7 @@ def edit(
     highlight: tuple[str, ...] | None,
     find: str | None,
     answers_wanted: int | None,
+    audit_by: str | None,
     as_json: bool,
 ) -> None:
     """Change a project: all of what is asked for, or nothing. Without options, show it.
@@ -86,6 +88,7 @@ def edit(
         "guidelines": None if guidelines is None else _text_of(guidelines),
         "highlight": highlight,
         "answers_wanted": answers_wanted,
+        "audit_by": audit_by,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if find is not None:
@@ -114,6 +117,7 @@ def edit(
         "highlight": list(settings.highlight),
         "find": settings.find or "",
         "answers_wanted": settings.answers_wanted,
+        "audit_by": settings.audit_by,
     }
     lines = [f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in shown.items()]
     if added:

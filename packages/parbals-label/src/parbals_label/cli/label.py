@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
-from parbals.cli.output import JSON, progress, say
+from parbals.cli.output import JSON, progress, say, shown
 
 if TYPE_CHECKING:
     from parbals_label.machines.pace import Stop
@@ -125,7 +125,7 @@ def label(
                 program,
                 rules,
                 stop,
-                say=lambda sentence: click.echo(sentence, err=True),
+                say=lambda sentence: click.echo(shown(sentence), err=True),
                 progress=lambda stage, stored: show("labels", stored, total, stage),
             )
         why = ENDINGS[result.ended] + (f" ({result.fault})" if result.fault else "")
@@ -141,7 +141,8 @@ def label(
 
             report = refresh(store)
             if not as_json:
-                click.echo("\n".join(report_lines(report, goal_of(store), report.n_labelled)))
+                lines = report_lines(report, goal_of(store), report.n_labelled)
+                click.echo(shown("\n".join(lines)))
     context.exit({"interrupted": _INTERRUPTED, "failed": 1}.get(result.ended, 0))
 
 

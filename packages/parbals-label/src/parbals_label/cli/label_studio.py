@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from parbals.cli.output import JSON, say
+from parbals.cli.output import JSON, say, shown
 
 from parbals_label.cli.options import FOLDER, SECONDS
 
@@ -122,7 +122,7 @@ def connect(
                 project,
                 Rules(batch_size, every, once, ask_again),
                 stop,
-                say=lambda sentence: click.echo(sentence, err=True),
+                say=lambda sentence: click.echo(shown(sentence), err=True),
             )
     say(
         as_json,
@@ -168,9 +168,9 @@ def backend(folder: Path, host: str, port: int) -> None:
     from hashlib import blake2b
 
     from parbals_label.label_studio.backend import make_backend
+    from parbals_label.server.connections import listen, make_server
+    from parbals_label.server.logs import set_up_logs
     from parbals_label.store.store import Store
-    from parbals_label.web.connections import listen, make_server
-    from parbals_label.web.logs import set_up_logs
     from parbals_label.web.place import bracketed, page_token
 
     with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
@@ -178,7 +178,7 @@ def backend(folder: Path, host: str, port: int) -> None:
     # Not the page's own token, which would open the page to those who can read this address.
     token = page_token(folder).encode()
     word = blake2b(token, digest_size=16, person=b"label-studio").hexdigest()
-    app = make_backend(lambda: Store.open(folder), word)
+    app = make_backend(folder, word)
     with listen(host, port) as listener:
         place = "localhost" if host in ("", "0.0.0.0", "::") else host
         click.echo(

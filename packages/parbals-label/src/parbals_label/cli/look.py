@@ -43,7 +43,7 @@ def status(
     from parbals.errors import InputError
     from parbals.learner.numbers.report import Measurement, may_stop
 
-    from parbals_label.project.summary import overview, overview_lines
+    from parbals_label.project.summary import audit_line, overview, overview_lines
     from parbals_label.store.store import Store
 
     with Store.open(folder, read_only=True) as store:
@@ -54,7 +54,7 @@ def status(
             "--audit 50`); a sample certifies it at the end: `parbals certify`."
         )
     names = ["items", "labelled", "pending", "queued", "passed", "batches", "class_balance"]
-    names += ["audit", "audit_labelled"]
+    names += ["audit", "audit_labelled", "certified_by", "audit_by_programs"]
     record = {"folder": str(seen.folder), **{name: getattr(seen, name) for name in names}}
     record |= {"strategy": seen.strategy, "metric": seen.metric, "report": seen.stored_report}
     record |= {"chosen_by": seen.chosen_by, "goal": asdict(seen.goal)}
@@ -65,7 +65,7 @@ def status(
         measured = nothing_yet if seen.report is None else seen.report.measured
         is_certified, answer = may_stop(measured, wanted)
         record |= {"until_error": wanted, "may_stop": is_certified}
-        lines.append(f"May I stop? {answer}")
+        lines.append(f"May I stop? {answer} {audit_line(seen)}.")
     say(as_json, record, "\n".join(lines))
     context.exit(0 if is_certified else _NOT_YET)
 
@@ -124,13 +124,14 @@ def export(
       parbals export spam --format label-studio --out tasks.json
       parbals export spam --model spam.npz
     """
-    from parbals_label.project.history import log_export
+    from parbals_label.project.history import log_quietly
+    from parbals_label.store.records import EXPORTED
 
     if model is not None:
         from parbals_label.cli.predict import export_model
 
         export_model(folder, model, with_audit=with_audit, force=force, as_json=as_json)
-        log_export(folder, "model")
+        log_quietly(folder, EXPORTED, format="model", labelled_only=False)
         return
     from parbals.errors import InputError
 
@@ -155,7 +156,7 @@ def export(
         else:
             rows = export_records(store, labelled_only)
             count = write_export(path, rows, fmt, export_columns(store))
-    log_export(folder, fmt, labelled_only)
+    log_quietly(folder, EXPORTED, format=fmt, labelled_only=labelled_only)
     note = None
     if newer:
         n_labels = 0 if latest is None else latest.n_labels

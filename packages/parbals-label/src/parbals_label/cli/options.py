@@ -10,8 +10,8 @@ from typing import Any
 import click
 from parbals.cli.output import comma_list, encoder_options
 
-__all__ = ["ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING", "SECONDS", "Share"]
-__all__ += ["network_file_system", "warn_of_network"]
+__all__ = ["AUDIT_BY", "ENCODE_WITH", "FOLDER", "FORCE", "GOAL", "NO_REPORT", "READING"]
+__all__ += ["SECONDS", "Share", "network_file_system", "warn_of_network"]
 
 SECONDS = click.FloatRange(0, 1e9, min_open=True)
 """A time that somebody may wait for."""
@@ -22,6 +22,13 @@ FORCE = click.option("--force", is_flag=True, help="Replace the file if it is th
 
 NO_REPORT = click.option(
     "--no-report", is_flag=True, help="Only store the labels; the report stays as it was."
+)
+
+AUDIT_BY = click.option(
+    "--audit-by",
+    type=click.Choice(["people", "anyone"]),
+    help="Who is asked for the audit's labels. With anyone programs are, too, but what they say "
+    "certifies nothing.  [default: people]",
 )
 
 

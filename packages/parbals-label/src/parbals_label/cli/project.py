@@ -10,7 +10,14 @@ from parbals.cli.output import JSON, comma_list, progress, say
 if TYPE_CHECKING:
     from parbals_label.encoders.base import Options
 
-from parbals_label.cli.options import ENCODE_WITH, FOLDER, GOAL, READING, warn_of_network
+from parbals_label.cli.options import (
+    AUDIT_BY,
+    ENCODE_WITH,
+    FOLDER,
+    GOAL,
+    READING,
+    warn_of_network,
+)
 
 __all__ = ["embed", "init"]
 
@@ -83,6 +90,7 @@ __all__ = ["embed", "init"]
     help="So many random items measure the error: every third one to label until all are labelled. "
     "They teach the model nothing; it cannot be added later.",
 )
+@AUDIT_BY
 @GOAL
 @click.option(
     "--find",
@@ -106,6 +114,7 @@ def init(
     metric: str,
     seed: int,
     audit: int,
+    audit_by: str | None,
     goal: dict[str, Any],
     find: str | None,
     encode_with: "Options",
@@ -140,7 +149,9 @@ def init(
             data,
             Roles(text, image, features, label, id_column),
             list(classes) or None,
-            {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find} | goal,
+            {"strategy": strategy, "seed": seed, "loss": setting_of(metric), "find": find}
+            | {"audit_by": audit_by or "people"}
+            | goal,
             audit=audit,
             encoder=encoder,
             reading=reading,

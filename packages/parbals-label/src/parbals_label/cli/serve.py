@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from parbals_label.cli.options import GOAL, warn_of_network
-from parbals_label.web.logs import FORMATS, LEVELS
+from parbals_label.server.logs import FORMATS, LEVELS
 
 __all__ = ["serve"]
 
@@ -109,7 +109,7 @@ def serve(
       parbals serve spam --goal-labels 200 --goal-error 5%
       parbals serve spam --no-browser --public-url https://label.example
     """
-    from parbals_label.web.logs import set_up_logs
+    from parbals_label.server.logs import set_up_logs
     from parbals_label.web.place import LOOPBACK, Place
     from parbals_label.web.serve import run_server
 

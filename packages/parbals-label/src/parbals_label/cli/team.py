@@ -1,14 +1,19 @@
 """The commands of a team: who has a link of their own, and who changed what."""
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-from parbals.cli.output import JSON, say
+from parbals.cli.output import JSON, progress, say
+from parbals.errors import InputError
 
-from parbals_label.cli.options import FOLDER
+from parbals_label.cli.options import FOLDER, NO_REPORT
 
 __all__ = ["COMMANDS"]
+
+_FEW_LETTERS = 6
+"""Of a session's id: fewer could mean several."""
 
 
 @click.command()
@@ -25,9 +30,20 @@ __all__ = ["COMMANDS"]
     metavar="URL",
     help="What people call the page; by default where it was shown last.",
 )
+@click.option(
+    "--days",
+    type=click.FloatRange(0, 36_500, min_open=True),
+    metavar="N",
+    help="The link ends after so many days, with the sessions begun by it; by default never.",
+)
 @JSON
 def invite(
-    folder: Path, name: str, role: str | None, public_url: str | None, as_json: bool
+    folder: Path,
+    name: str,
+    role: str | None,
+    public_url: str | None,
+    days: float | None,
+    as_json: bool,
 ) -> None:
     """Give a person a link of their own, which is their name; send it to nobody else.
 
@@ -39,6 +55,7 @@ def invite(
     Examples:
       parbals invite spam ada
       parbals invite spam "Grace Hopper" --role owner
+      parbals invite spam bob --days 14
     """
     from parbals_label.store.store import Store
     from parbals_label.web.place import Place, known_origin, public_origin
@@ -49,7 +66,7 @@ def invite(
         before = store.person_named(name)
         role = role or (before.role if before else "annotator")
         is_first = not any(person.invited for person in store.people())
-        token = store.invite(name, role)
+        token = store.invite(name, role, days)
         person = store.person_of(token)
     assert person is not None
     link = f"{origin or Place(port=8573).origin}/?token={token}"
@@ -85,8 +102,9 @@ def people(folder: Path, as_json: bool) -> None:
         labels = {name_key(one.name): one.answers for one in store.annotators()}
     rows = [{**asdict(one), "labels": labels.get(name_key(one.name), 0)} for one in everybody]
     lines = [
-        f"{row['name']:<24} {row['role'] if row['invited'] else 'revoked':<10} "
+        f"{row['name']:<24} {row['role'] if row['invited'] else 'ended':<10} "
         f"{row['labels']:>6,} labels  since {str(row['created'])[:10]}"
+        + (f" until {_date(row['expires'])}" if row["expires"] else "")
         for row in rows
     ]
     nobody = "Nobody has a link of their own; `parbals invite DIR NAME` gives one."
@@ -115,6 +133,135 @@ def revoke(folder: Path, name: str, as_json: bool) -> None:
 
 @click.command()
 @FOLDER
+@click.option("--end", metavar="ID", help="End the session with this id; its link goes on working.")
+@JSON
+def sessions(folder: Path, end: str | None, as_json: bool) -> None:
+    """The browsers that are signed in: whose, since when, until when; and end one.
+
+    \b
+    Examples:
+      parbals sessions spam
+      parbals sessions spam --end 3f1c9a0b77
+    """
+    from parbals_label.store.store import Store
+
+    with Store.open(folder, read_only=end is None) as store:
+        if end is not None and not (len(end) >= _FEW_LETTERS and store.end_sessions(end)):
+            raise InputError(
+                f"There is no session {end!r}; `parbals sessions {folder}` lists them."
+            )
+        rows = store.sessions()
+    own = "the page's link"
+    lines = [
+        f"{row.id}  {row.name or own:<24} {row.place:<24} since {_date(row.created)} until "
+        f"{_date(row.expires)}"
+        for row in rows
+    ]
+    say(as_json, [asdict(row) for row in rows], "\n".join(lines) or "Nobody is signed in.")
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
+
+
+@click.command()
+@FOLDER
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@JSON
+def forget(folder: Path, name: str, yes: bool, as_json: bool) -> None:
+    """Remove a person: their name leaves the project, their labels stay under a number.
+
+    It cannot be undone. Link and sessions end, and the log and the journal are written again
+    without the name; comments, and backups and exports made before, are not touched. The page must
+    not be open.
+
+    \b
+    Example:
+      parbals forget spam ada --yes
+    """
+    from parbals.errors import ProjectError
+
+    from parbals_label.files import locked
+    from parbals_label.store.forget import forget_person
+    from parbals_label.store.store import Store
+
+    if not yes:
+        click.confirm(f"Remove the name {name!r} from {folder} for good?", abort=True, err=True)
+    busy = ProjectError(f"The page of {folder} is open; stop it first.")
+    with Store.open(folder) as store, locked(folder / "page.lock", busy):
+        numbers = forget_person(store, name)
+    record = {"now": list(numbers.values())}
+    say(as_json, record, f"The name is gone; their labels are those of {', '.join(record['now'])}.")
+
+
+@click.command()
+@FOLDER
+@click.option("--annotator", required=True, metavar="NAME", help="Whose labels and skips.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Only what they said since then: 2026-11-16, or 2026-11-16T14:30 by this machine's clock.",
+)
+@click.option("--undo", is_flag=True, help="Bring back what the latest such command took back.")
+@NO_REPORT
+@JSON
+def withdraw(
+    folder: Path,
+    annotator: str,
+    since: str | None,
+    undo: bool,
+    no_report: bool,
+    as_json: bool,
+) -> None:
+    """Take back one person's labels and skips, all at once; history keeps them.
+
+    Their items are free again, and report and predictions are made again without them. `parbals
+    revoke` ends their link; a page that is open goes on.
+
+    \b
+    Examples:
+      parbals withdraw spam --annotator eve
+      parbals withdraw spam --annotator eve --since 2026-11-16T14:30
+      parbals withdraw spam --annotator eve --undo
+    """
+    from parbals_label.store.people import name_key
+    from parbals_label.store.store import Store
+
+    if since is not None and undo:
+        raise InputError("--undo brings back all that was taken back; leave --since out.")
+    start = "" if since is None else _moment(since)
+    with Store.open(folder) as store:
+        names = {name_key(name): name for name in reversed(store.names())}
+        names |= {name: name for name in store.names()}
+        name = names.get(annotator) or names.get(name_key(annotator))
+        if name is None:
+            raise InputError(f"{annotator!r} has neither labelled nor skipped anything.")
+        labels, passes = store.bring_back(name) if undo else store.withdraw_all(name, start)
+        if store.n_labelled and not no_report:
+            from parbals_label.project.engine import refresh
+
+            with progress() as show:
+                refresh(store, show)
+        elif not store.n_labelled:  # what was computed rests on labels that are gone
+            store.update_settings(predictions=None)
+            store.save_report({}, 0)
+    record = {"annotator": name, "labels": labels, "passes": passes, "undo": undo}
+    done = "brought back" if undo else "taken back; --undo brings them back"
+    say(as_json, record, f"{labels:,} labels and {passes:,} skips of {name} were {done}.")
+
+
+def _moment(text: str) -> str:
+    """A time as it is stored: in UTC."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is not a time; say 2026-11-16 or 2026-11-16T14:30.") from None
+    return given.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+@click.command()
+@FOLDER
 @JSON
 def log(folder: Path, as_json: bool) -> None:
     """Who changed what, when and from where: settings, people, exports, others' labels.
@@ -133,4 +280,4 @@ def log(folder: Path, as_json: bool) -> None:
     say(as_json, rows, "\n".join(map(log_text, rows)) or "Nothing was changed yet.")
 
 
-COMMANDS = (invite, people, revoke, log)
+COMMANDS = (invite, people, sessions, revoke, forget, withdraw, log)

@@ -5,6 +5,7 @@ so hearing of it again changes nothing. A changed annotation is a revision, a de
 withdrawal, a skipped task is a pass; the labels of a task that was deleted stay.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,12 +17,15 @@ from parbals_label.label_studio.interface import Interface
 from parbals_label.readers.answers import Classes
 from parbals_label.readers.source import short
 from parbals_label.readers.tools import annotator_of, choices_of
+from parbals_label.store.people import check_name
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 
 __all__ = ["Heard", "forget_annotations", "record_annotations"]
 
 _PREFIX = "label-studio"
+_NUMBERED = re.compile(r"label-studio user \d{1,18}")
+"""Somebody whose address the server does not tell."""
 
 
 @dataclass
@@ -68,6 +72,8 @@ def record_annotations(
     for who, annotation in latest.items():
         request = f"{_PREFIX}:{uid}:{annotation['id']}:{_moment(annotation)}:{who}"
         try:
+            if _NUMBERED.fullmatch(who) is None:
+                check_name(who)
             if annotation.get("was_cancelled"):
                 if who in gone:
                     heard.withdrawn += store.withdraw([position], annotator=who)

@@ -3,7 +3,8 @@
 Label Studio asks ``/health`` and ``/setup`` when it is connected, ``/predict`` when somebody opens
 a task, and tells ``/webhook`` of every annotation. It waits a second or less for most of these, so
 they only read and write the project; another thread fits the model. All of them lie behind a
-secret word in the address: Label Studio sends no password with its webhooks.
+secret word in the address: Label Studio sends no password with its webhooks. What it sends waits at
+the same desk as the page's requests do, and events that arrive together share one commit.
 """
 
 import asyncio
@@ -13,32 +14,29 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from parbals.errors import InputError, ParbalsError
 
-from parbals_label.label_studio.annotations import (
-    Heard,
-    forget_annotations,
-    record_annotations,
-)
+from parbals_label.label_studio.annotations import Heard, forget_annotations, record_annotations
 from parbals_label.label_studio.interface import Interface, read_interface
 from parbals_label.label_studio.tasks import Matcher, Predictions, State, project_uid
+from parbals_label.server.desk import Desk
 from parbals_label.store.store import Store
 
 __all__ = ["make_backend"]
 
-_MOST_BYTES = 64 << 20
+_MOST_BYTES, _MOST_BODIES = 16 << 20, 8
+"""Of one request, and requests that are read at a time: only Label Studio knows the word."""
 _BODY_SECONDS = 10.0
 _log = logging.getLogger("parbals.label_studio")
 
 
 class _Backend:
-    """The project as the server's one thread sees it."""
-
-    routes = ("setup", "predict", "webhook", "train")
+    """The project as one thread of the desk sees it."""
 
     def __init__(self, store: Store, changed: Callable[[], None]) -> None:
         self.store, self._changed = store, changed
@@ -80,7 +78,7 @@ class _Backend:
             numbers = [one.get("id") for one in found if isinstance(one, Mapping)]
             forget_annotations(self.store, project_uid(project), numbers, heard)
         for note in heard.notes:
-            _log.warning(note)
+            _log.warning("An annotation was left aside", extra={"facts": {"why": note}})
         if heard.changed or action == "START_TRAINING":
             self._changed()
         return {"labels": heard.labels, "revised": heard.revised, "withdrawn": heard.withdrawn}
@@ -106,9 +104,9 @@ class _Backend:
 class _Fitting(threading.Thread):
     """Fits the model whenever it is ``wanted``; what changes meanwhile is fitted afterwards."""
 
-    def __init__(self, open_store: Callable[[], Store]) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
-        self._open_store, self.wanted, self._is_ended = open_store, threading.Event(), False
+        self._folder, self.wanted, self._is_ended = folder, threading.Event(), False
 
     def stop(self) -> None:
         self._is_ended = True
@@ -118,7 +116,7 @@ class _Fitting(threading.Thread):
         from parbals_label.project.engine import refresh
         from parbals_label.project.summary import newer_answers
 
-        with self._open_store() as store:
+        with Store.open(self._folder) as store:
             while not self._is_ended:
                 is_new = store.settings.predictions is None or newer_answers(store)
                 if store.n_labelled and is_new:
@@ -130,41 +128,51 @@ class _Fitting(threading.Thread):
                 self.wanted.clear()
 
 
-def make_backend(open_store: Callable[[], Store], word: str) -> FastAPI:
-    """The application; its routes begin with the secret ``word``.
-
-    ``open_store`` is called in the thread that uses what it opens.
-    """
-    fitting = _Fitting(open_store)
+def make_backend(folder: Path, word: str) -> FastAPI:
+    """The application of a project; its routes begin with the secret ``word``."""
+    fitting, desk, sizes = _Fitting(folder), Desk(folder), asyncio.Semaphore(_MOST_BODIES)
+    seen: dict[int, _Backend] = {}  # by the store of each thread
 
     @asynccontextmanager
     async def alive(app: FastAPI) -> Any:
-        with open_store() as store:
-            app.state.backend = _Backend(store, fitting.wanted.set)
-            fitting.start()
-            try:
-                yield
-            finally:
-                fitting.stop()
+        desk.start()
+        fitting.start()
+        try:
+            yield
+        finally:
+            fitting.stop()
+            desk.stop()
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=alive)
     looks = {"health": {"status": "UP"}, "versions": {"versions": []}}
+    lines = {"setup": desk.read_slowly, "predict": desk.read_slowly}
+    lines |= {"webhook": desk.write, "train": desk.write}
 
-    # Not `def`, which would run in threads: the store belongs to the one that opened it.
     @app.api_route("/{given}/{name}", methods=["GET", "POST"])
     async def answer(given: str, name: str, request: Request) -> Response:
         if not secrets.compare_digest(given.encode("utf-8", "replace"), word.encode()):
             return JSONResponse({"error": "Use the whole address that the command printed."}, 401)
         if request.method == "GET" and name in looks:
             return JSONResponse(looks[name])
-        if request.method == "GET" or name not in _Backend.routes:
+        if request.method == "GET" or name not in lines:
             return JSONResponse({"error": f"There is no {name!r} here."}, 404)
+
+        def act(store: Store) -> dict[str, Any]:
+            backend = seen.setdefault(id(store), _Backend(store, fitting.wanted.set))
+            found: dict[str, Any] = getattr(backend, name)(body)
+            return found
+
         try:
-            body = await _body(request)
-            return JSONResponse(getattr(app.state.backend, name)(body))
+            async with sizes:
+                body = await _body(request)
+                return JSONResponse(await lines[name](act))
         except ParbalsError as error:
-            _log.warning("%s: %s", name, error)
-            return JSONResponse({"error": str(error)}, 400)
+            _log.warning(
+                "A request of Label Studio was refused", extra={"facts": {"why": str(error)}}
+            )
+            return JSONResponse(
+                {"error": str(error)}, 400 if isinstance(error, InputError) else 503
+            )
 
     return app
 

@@ -88,10 +88,10 @@ def data_of(
         given = str(item.content.get(image) or "")
         if not _ADDRESS.match(given) and not given.startswith("/data/"):
             try:
-                picture = read_image(store, item.position)
+                kind, picture = read_image(store, item.position)
             except MediaError as error:
                 raise InputError(f"Item {item.id!r} cannot be shown: {error}") from None
-            address = upload(given.rpartition("/")[2], picture.data, picture.kind)
+            address = upload(given.rpartition("/")[2], picture, kind)
             shown = [name for name, value in data.items() if value == given]
             data |= dict.fromkeys([*shown, _key(image)], address)
     return data | place_of(store, item, why)

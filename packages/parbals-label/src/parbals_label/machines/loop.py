@@ -119,7 +119,8 @@ class _Run:
         """Until there is a reason to stop; ``result`` is kept up to date."""
         answered = self.store.current_labels()
         earlier = self.store.pending(annotator=self.name)
-        queue = [p for p in earlier if p not in self._passed and p not in answered]
+        left_out = self._left_out()
+        queue = [p for p in earlier if p not in left_out and p not in answered]
         self.give_back(set(earlier).difference(queue))
         if queue:
             self.say(f"{len(queue)} items that an earlier run had out are asked first.")
@@ -167,11 +168,17 @@ class _Run:
                 fewer=True,
                 annotator=self.name,
                 expires=moment() + self.rules.lease_seconds,
-                leave_out=self._passed,
+                leave_out=self._left_out(),
             )
         except NothingFreeError:
             return []
         return [int(position) for position in batch.indices]
+
+    def _left_out(self) -> set[int]:
+        """What this annotator is not asked: what it passed, and the audit, which is for people."""
+        settings = self.store.settings
+        is_open = settings.audit_by == "anyone"
+        return self._passed | (self.store.uncounted() if is_open else set(settings.audit))
 
     def _size(self) -> int:
         size, budget = self.rules.batch_size, self.rules.budget

@@ -19,6 +19,7 @@ import re
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,15 +30,17 @@ from zipfile import ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
 from parbals.files import TEMPORARY_SUFFIX, sync_folder
 
-from parbals_label.files import whole_file
+from parbals_label.files import locked, whole_file
 from parbals_label.project.features import load_features
 from parbals_label.project.media import image_column
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.folder import FILE_NAME, is_project_file
 from parbals_label.store.journal import Journal
+from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
 
-__all__ = ["Contents", "check_backup", "check_project", "restore_backup", "write_backup"]
+__all__ = ["Contents", "check_backup", "check_project", "rehearse", "restore_backup"]
+__all__ += ["write_backup"]
 
 _SUMS, _JOURNAL = "SHA256SUMS", "project.journal"
 _MATRICES = ("features", "predictions", "map")
@@ -46,6 +49,11 @@ _OURS = re.compile(
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _BLOCK = 1 << 20
+_DRAFT, _LOCK = ".parbals-backup-", ".lock"
+_BUSY = ProjectError("Another backup is being made.")
+_HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(TEMPORARY_SUFFIX)}")
+_OLD_SECONDS = 24 * 3600.0
+"""A file that was half-written a day ago is written by nobody any more."""
 _MOST_LISTED = 32 << 20
 """Bytes of a zip's list of members, which Python holds in memory: some 300,000 images."""
 
@@ -90,13 +98,29 @@ def write_backup(folder: Path, file: Path) -> Contents:
     it. A damaged project is refused, so that no good backup is replaced by a bad one.
     """
     near = None if str(file) == "-" else Path(os.path.realpath(file)).parent
+    _sweep(near or Path(tempfile.gettempdir()))
     with (
-        tempfile.TemporaryDirectory(prefix=".parbals-", dir=near) as draft,
-        whole_file(file) as out,
+        tempfile.TemporaryDirectory(prefix=_DRAFT, dir=near) as draft,
+        locked(Path(draft) / _LOCK, _BUSY),
+        whole_file(file, mode=0o600) as out,  # what people wrote is nobody else's
     ):
         if hasattr(os, "fchmod"):
-            os.fchmod(out.fileno(), 0o600)  # what people wrote is nobody else's
+            os.fchmod(out.fileno(), 0o600)  # one that is replaced may have been open
         return _write(folder, Path(draft), out)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove copies of the database that a killed backup left: nobody holds their lock any more."""
+    for draft in folder.glob(f"{_DRAFT}*"):
+        with suppress(OSError, ProjectError):
+            if draft.is_dir() and not draft.is_symlink() and (draft / _LOCK).is_file():
+                with locked(draft / _LOCK, _BUSY):
+                    shutil.rmtree(draft)
+    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        with suppress(OSError):
+            is_ours = _HALF.fullmatch(path.name) is not None and path.is_file()
+            if is_ours and time.time() - path.stat().st_mtime > _OLD_SECONDS:
+                path.unlink()
 
 
 def _write(folder: Path, draft: Path, out: IO[bytes]) -> Contents:
@@ -242,6 +266,26 @@ def restore_backup(file: Path, folder: Path, *, keep_links: bool = False) -> Con
     return Contents(
         found.items, found.answers, len(sums), n_bytes, links_ended=ended, images_left=left
     )
+
+
+def rehearse(folder: Path, file: Path | None = None) -> tuple[Path, Contents, int]:
+    """Restore a backup of a project and throw it away: its file, what it holds, newer answers.
+
+    By default the one that was written last; whatever is wrong with it is raised.
+    """
+    with Store.open(folder, read_only=True) as store:
+        identity, answers = store.identity, store.revision()[0]
+        written = [event.detail.get("file") for event in store.events() if event.kind == BACKED_UP]
+    if file is None:
+        if not written or written[-1] == "-":
+            raise InputError(f"No file is known that {folder} was backed up to; name it.")
+        file = Path(str(written[-1]))
+    with tempfile.TemporaryDirectory(prefix=_DRAFT) as place:
+        found = restore_backup(file, Path(place) / "drill", keep_links=True)
+        with Store.open(Path(place) / "drill", read_only=True) as store:
+            if store.identity != identity:
+                raise InputError(f"{file} is a backup of another project than {folder}.")
+    return file, found, answers - found.answers
 
 
 def _end_trust(draft: Path, folder: Path) -> tuple[tuple[str, ...], str | None]:

@@ -68,7 +68,8 @@ def learner_of(
         find=settings.find,
         **(own or {}),
     )
-    labels = combined_labels(store.votes())
+    uncounted = store.uncounted()  # a program's word on the audit's items measures nothing
+    labels = {p: v for p, v in combined_labels(store.votes()).items() if p not in uncounted}
     # In the order in which they came: an audit's looks are at the first so many.
     came = [position for position in store.answered() if position in labels]
     learner.tell(came, [labels[position] for position in came])
@@ -194,7 +195,7 @@ def refresh(
     if not with_pending:
         report = replace(report, n_pending=len(pending_of(store, learner.labels)))
     # Before the predictions, which take longer where items are many.
-    store.save_report(report.to_dict(), len(learner.labelled))
+    store.save_report(report.to_dict(), len(learner.labelled) + len(store.uncounted()))
     if not learner.can_fit:
         return report
     predictions = np.empty((learner.pool.n_rows, len(store.classes)), np.float32)

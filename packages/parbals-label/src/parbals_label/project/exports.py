@@ -78,7 +78,7 @@ def write_export(
         raise InputError("An export needs at least one column.")
     check_columns(list(columns), "The export")
     pa = need("pyarrow", "Writing Parquet files", "parbals[parquet]") if fmt == "parquet" else None
-    with whole_file(path) as file:
+    with whole_file(path, mode=0o600) as file:
         if fmt == "csv":
             return _write_csv(file, records, columns, bom)
         if fmt == "jsonl":

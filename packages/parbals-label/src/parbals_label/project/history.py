@@ -14,25 +14,32 @@ from parbals.learner.numbers.metric import metric_of
 from parbals_label.readers.cells import without_nul
 from parbals_label.store.records import (
     ADDED,
+    BACKED_UP,
+    BROUGHT_BACK,
     CHANGED,
+    ENDED,
     EXPORTED,
+    FORGOTTEN,
     INVITED,
     NEW_LINK,
     RELEASED,
     RENAMED_CLASS,
     REVOKED,
     ROLE,
+    SIGNED_IN,
     TAKEN_BACK,
+    WITHDRAWN,
     Event,
 )
 from parbals_label.store.store import Store
 
-__all__ = ["COLUMNS", "history_rows", "history_text", "log_export", "log_rows", "log_text"]
+__all__ = ["COLUMNS", "history_rows", "history_text", "log_quietly", "log_rows", "log_text"]
 
 COLUMNS = ("created", "what", "who", "id", "label", "label_now", "revision", "source", "comment")
 LOGGED = (
     *(CHANGED, RENAMED_CLASS, ADDED, EXPORTED, TAKEN_BACK, RELEASED),
-    *(INVITED, NEW_LINK, ROLE, REVOKED),
+    *(INVITED, NEW_LINK, ROLE, REVOKED, WITHDRAWN, BROUGHT_BACK, BACKED_UP),
+    *(SIGNED_IN, ENDED, FORGOTTEN),
 )
 """The events that are somebody's decision; programs write others for themselves."""
 
@@ -102,8 +109,10 @@ def history_text(row: dict[str, Any]) -> str:
     if row["label"] != row["label_now"]:
         label += f" (now {row['label_now']})"
     revised = "" if row["revision"] == 1 else f", answer {row['revision']}"
-    comment = f"  “{row['comment']}”" if row["comment"] else ""
-    return f"{moment}  {row['who']}: {row['id']} → {label}{revised}{comment}"
+    comment = f" “{row['comment']}”" if row["comment"] else ""
+    # What people wrote stays on the line: a line break in it would forge another answer.
+    words = f"{row['who']}: {row['id']} → {label}{revised}{comment}"
+    return f"{moment}  {' '.join(words.split())}"
 
 
 def log_rows(store: Store) -> list[dict[str, Any]]:
@@ -123,10 +132,10 @@ def log_rows(store: Store) -> list[dict[str, Any]]:
     ]
 
 
-def log_export(folder: Path, fmt: str, labelled_only: bool = False) -> None:
-    """Remember an export; a project that can only be read is exported without a trace in it."""
+def log_quietly(folder: Path, kind: str, **detail: Any) -> None:
+    """Remember that something was copied; of a project that can only be read no trace is left."""
     with suppress(ProjectError), Store.open(folder) as store:
-        store.log(EXPORTED, format=fmt, labelled_only=labelled_only)
+        store.log(kind, **detail)
 
 
 def _sentence(event: Event) -> str:
@@ -137,20 +146,29 @@ def _sentence(event: Event) -> str:
         return (
             f"{detail.get('format')}, {'labelled' if detail.get('labelled_only') else 'all'} items"
         )
+    if kind == BACKED_UP:
+        return f"{detail.get('answers')} answers in {detail.get('file')}"
     if kind == TAKEN_BACK:
         return f"{detail.get('was')} by {detail.get('name')}, item {detail.get('item')}"
+    if kind in (WITHDRAWN, BROUGHT_BACK):
+        since = f" since {detail['since']}" if detail.get("since") else ""
+        counts = f"{detail.get('answers')} labels and {detail.get('passes')} passes"
+        return f"{counts} of {detail.get('name')}{since}"
     if kind == RELEASED:
         return f"{detail.get('count')} of {detail.get('name') or 'everybody'}"
     if kind == ROLE:
         role = detail.get("role")
         words = " → ".join(map(str, role)) if isinstance(role, list) else role
         return f"{detail.get('name')}: {words}"
-    return f"{detail.get('name')}, {detail.get('role')}"
+    if kind in (SIGNED_IN, ENDED, FORGOTTEN):
+        return " ".join(str(value) for value in detail.values())
+    days = f", for {detail['days']:g} days" if isinstance(detail.get("days"), float) else ""
+    return f"{detail.get('name')}, {detail.get('role')}{days}"
 
 
 def log_text(row: dict[str, Any]) -> str:
     """One row as a line."""
     moment = str(row["created"])[:19].replace("T", " ")
-    words = " ".join(row["sentence"].split())
     who = f"{row['who'] or 'unknown'} ({row['origin'] or 'unknown'})"
-    return f"{moment}  {who}  {row['what']}: {words}"
+    words = f"{row['what']}: {row['sentence']}"
+    return "  ".join([moment, " ".join(who.split()), " ".join(words.split())])

@@ -9,21 +9,23 @@ images), and if its first bytes are those of an image.
 import os
 import stat
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from parbals_label.readers.images import IMAGE_SUFFIXES
 from parbals_label.store.store import Store
 
-__all__ = ["Image", "MediaError", "image_address", "image_column", "read_image"]
+__all__ = ["Image", "MediaError", "image_address", "image_column", "open_image"]
+__all__ += ["read_image"]
 
 MOST_BYTES = 64 << 20
 
 
 class Image(NamedTuple):
-    """The bytes of an image file, and what they are."""
+    """An image file that is open at its beginning, and what it is; whoever gets it closes it."""
 
     kind: str
-    data: bytes
+    size: int
+    file: BinaryIO
 
 
 class MediaError(Exception):
@@ -51,20 +53,32 @@ def image_address(position: int, column: str | None) -> str | None:
     return f"/api/media/{position}" if column else None
 
 
-def read_image(store: Store, position: int) -> Image:
+def open_image(store: Store, position: int) -> Image:
     """The image of an item."""
     column = image_column(store)
     value = None if column is None else store.items([position])[0].content.get(column)
     if not isinstance(value, str) or not value:
         raise MediaError(404, "This item has no image.")
-    data = _read(store, value)
-    kind = _sniff(data[:16])
-    if kind is None:
-        raise MediaError(415, "The item's file is not a PNG, JPEG, GIF, WebP or BMP image.")
-    return Image(kind, data)
+    file, size = _open(store, value)
+    kind = _sniff(file.read(16))
+    if kind is None or size > MOST_BYTES:
+        file.close()
+        if kind is None:
+            raise MediaError(415, "The item's file is not a PNG, JPEG, GIF, WebP or BMP image.")
+        raise MediaError(413, "The item's image is larger than 64 MB.")
+    file.seek(0)
+    return Image(kind, size, file)
 
 
-def _read(store: Store, value: str) -> bytes:
+def read_image(store: Store, position: int) -> tuple[str, bytes]:
+    """The kind of an item's image, and its bytes."""
+    image = open_image(store, position)
+    with image.file as file:
+        return image.kind, file.read()
+
+
+def _open(store: Store, value: str) -> tuple[BinaryIO, int]:
+    """The file, and how many bytes it has."""
     for root in (store.settings.media, store.folder):
         if root is None or "\0" in value:
             continue
@@ -81,13 +95,9 @@ def _read(store: Store, value: str) -> bytes:
         except (OSError, RuntimeError, ValueError):
             continue
         status = os.fstat(number)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(number)
-            continue
-        with open(number, "rb") as file:
-            if status.st_size > MOST_BYTES:
-                raise MediaError(413, "The item's image is larger than 64 MB.")
-            return file.read()
+        if stat.S_ISREG(status.st_mode):
+            return open(number, "rb"), status.st_size
+        os.close(number)
     raise MediaError(
         404, "The item's image is not in the folder that the project's data came from."
     )

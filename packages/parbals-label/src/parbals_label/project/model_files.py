@@ -133,7 +133,7 @@ class ExportedModel:
         members: dict[str, Any] = {name: np.array(value) for name, value in head.items()}
         members |= {"classes": np.array(self.classes), "columns": np.array(self.columns, "U")}
         members |= self.arrays
-        with whole_file(path) as file:
+        with whole_file(path, mode=0o600) as file:
             np.savez_compressed(file, **members)
 
     def _probs(self, design: np.ndarray) -> np.ndarray:

@@ -36,7 +36,8 @@ def quick_batch(store: Store, n: int = QUICK_BATCH, *, queued: bool = True) -> i
     their share of them, as in any other batch.
     """
     is_free = np.ones(store.n_items, bool)
-    is_free[[*store.labelled(), *store.pending(), *store.passes()]] = False
+    labelled = set(store.labelled()) - store.uncounted()
+    is_free[[*labelled, *store.pending(), *store.passes()]] = False
     audit = np.array(store.settings.audit, np.int64)
     n_out, n_audit_out = int((~is_free).sum()), int((~is_free[audit]).sum())
     waiting = audit[is_free[audit]]

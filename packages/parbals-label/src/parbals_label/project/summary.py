@@ -1,5 +1,6 @@
 """What there is to see of a project without a model: progress, balance, report, items' labels."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from parbals_label.store.store import Store
 
 __all__ = [
     "Overview",
+    "audit_line",
     "export_columns",
     "export_records",
     "goal_of",
@@ -49,6 +51,8 @@ __all__ = [
 _BAR = 30
 _OWN = ("id", "label", "annotators")
 _AUDIT, _DECIDED = "audit", "predicted"
+_NAMED = 5
+"""People whom a line names; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ class Overview:
         queued, out: items that wait on the page, and those that are with somebody.
         pending: both, without leases that have run out; passed: without a label.
         class_balance: items of each class, by the label of the majority.
-        audit: random items that measure the error; audit_labelled: those that have a label.
+        audit: random items that measure the error; audit_labelled: those that people labelled;
+            certified_by: how many of them each person did; audit_by_programs: those that programs
+            alone have labelled, which measures nothing.
         report: the latest one; None also where it is not as we write them: it is made again with
             labels. ``stored_report`` is the same as plain values, ``created`` and ``n_labels``
             (labels that there were then) added.
@@ -83,6 +89,8 @@ class Overview:
     batches: int
     audit: int
     audit_labelled: int
+    certified_by: dict[str, int]
+    audit_by_programs: int
     class_balance: dict[str, int]
     annotators: list[Annotator]
     report: Report | None
@@ -99,6 +107,9 @@ def overview(store: Store) -> Overview:
     balance = dict.fromkeys(store.classes, 0)
     for label in labels.values():
         balance[label] += 1
+    audit, uncounted = set(store.settings.audit), store.uncounted()
+    measuring = audit.intersection(labels) - uncounted
+    certified_by = Counter(name for position in measuring for name in votes[position])
     waiting, out = store.queued()
     latest, annotators = store.latest_report(), store.annotators()
     report = None
@@ -120,8 +131,10 @@ def overview(store: Store) -> Overview:
         out=len(out),
         passed=len(store.passes().keys() - labels.keys()),
         batches=store.n_batches,
-        audit=len(store.settings.audit),
-        audit_labelled=len(labels.keys() & set(store.settings.audit)),
+        audit=len(audit),
+        audit_labelled=len(measuring),
+        certified_by=dict(certified_by.most_common()),
+        audit_by_programs=len(uncounted),
         class_balance=balance,
         annotators=annotators,
         report=report,
@@ -152,7 +165,7 @@ def overview_lines(seen: Overview) -> list[str]:
             f"{seen.queued:,} waiting on the labelling page, {seen.passed:,} passed without a label"
         )
     if seen.audit:
-        lines.append(f"{seen.audit_labelled:,} of the audit's {seen.audit:,} random items labelled")
+        lines.append(audit_line(seen))
     for part in goal_parts(seen.goal, seen.labelled, seen.report):
         done = round(_BAR * part.share)
         lines.append(f"goal  {'█' * done}{'░' * (_BAR - done)}  {part.sentence}")
@@ -172,6 +185,21 @@ def overview_lines(seen: Overview) -> list[str]:
             f"`parbals export {seen.folder} --renew` renews it."
         )
     return lines
+
+
+def audit_line(seen: Overview) -> str:
+    """How far the audit is, and whose labels a certificate rests on."""
+    line = f"{seen.audit_labelled:,} of the audit's {seen.audit:,} random items labelled"
+    people = [f"{name} ({n:,})" for name, n in seen.certified_by.items()]
+    if people:
+        more = f" and {len(people) - _NAMED} more" if len(people) > _NAMED else ""
+        line += f", by {', '.join(people[:_NAMED])}{more}"
+    if seen.audit_by_programs:
+        line += (
+            f"; {seen.audit_by_programs:,} by programs alone, which certifies nothing until people "
+            "label them"
+        )
+    return line
 
 
 def report_lines(report: Report, goal: Goal, n_labelled: int) -> list[str]:

@@ -52,7 +52,7 @@ def write_tool_export(
         )
     count, is_lines = 0, fmt == "prodigy"
     start, between, end = (b"", b"\n", b"\n") if is_lines else (b"[\n", b",\n", b"\n]\n")
-    with whole_file(path) as file:
+    with whole_file(path, mode=0o600) as file:
         file.write(start)
         for item, labels, predicted in _items(store, labelled_only):
             for record in _RECORDS[fmt](store, item, labels, predicted):

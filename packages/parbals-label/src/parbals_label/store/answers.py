@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from parbals.errors import InputError, LabelError
 
-from parbals_label.store.current import CURRENT, SINCE, Renames, count_labels
+from parbals_label.store.current import CURRENT, SINCE, Renames, by_machines, count_labels
 from parbals_label.store.database import Database
 from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import count_items, read_item
@@ -153,9 +153,21 @@ class Answers:
             votes.setdefault(position, {})[annotator] = label
         return dict(sorted({**machines, **people}.items()))
 
+    def uncounted(self) -> set[int]:
+        """The audit's items that programs alone have labelled: these labels measure nothing."""
+        with self._db.reading() as connection:
+            audit = ProjectSettings.of(read_meta(connection)[0]).audit
+            return {position for position in audit if by_machines(connection, position)}
+
     def answered(self) -> list[int]:
-        """Positions that were ever answered, in the order of their first answers."""
-        query = "SELECT position FROM answers GROUP BY position ORDER BY min(answer)"
+        """Positions that were ever answered, in the order of their first answers, people's first.
+
+        A person's word on an item counts from when it was given, whatever a program said before.
+        """
+        query = (
+            "SELECT position FROM answers GROUP BY position ORDER BY coalesce(min(CASE WHEN source "
+            "<> 'machine' THEN answer END), min(answer))"
+        )
         return [position for (position,) in self._db.rows(query)]
 
     def _current(self) -> list[tuple[int, str, str, str]]:
@@ -239,9 +251,10 @@ class Writer:
         label: str | None,
         request: str | None,
         comment: str | None,
+        source: str | None = None,
     ) -> int:
         """Write an answer; its number."""
-        said = (self.annotator, revision, label, self.source)
+        said = (self.annotator, revision, label, source or self.source)
         return self.database.insert("answers", position, *said, request, comment)
 
     def known(

@@ -6,11 +6,13 @@ from typing import Any
 
 from parbals.errors import InputError
 
-from parbals_label.store.current import CURRENT, UNSEEN, labels_of
+from parbals_label.store.current import CURRENT, UNSEEN, by_machines, labels_of
 from parbals_label.store.database import Database
+from parbals_label.store.integrity import read_meta
 from parbals_label.store.items import check_positions, count_items, read_item
 from parbals_label.store.records import BatchItem, BatchRecord
 from parbals_label.store.rows import check_position, check_text, from_json, moment, now, to_json
+from parbals_label.store.settings import ProjectSettings
 
 __all__ = ["Batches", "TakenError"]
 
@@ -61,6 +63,7 @@ class Batches:
             ).lastrowid
             assert batch is not None
             at, rank = moment(), 0
+            audit = frozenset(ProjectSettings.of(read_meta(connection)[0]).audit)
             for position, chosen_in in connection.execute(UNSEEN).fetchall() if renew else ():
                 connection.execute("DELETE FROM leases WHERE position = ?", (position,))
                 connection.execute(
@@ -69,7 +72,7 @@ class Batches:
                 )
             for row, (given, score, initial) in enumerate(items):
                 position = check_position(given, n_items, f"items[{row}]")
-                reason = _taken(connection, position, batch, at)
+                reason = _taken(connection, position, batch, at, position in audit)
                 if reason and queued and (rank or row + 1 < len(items)):
                     continue
                 if reason:
@@ -151,8 +154,10 @@ class Batches:
         ]
 
 
-def _taken(connection: sqlite3.Connection, position: int, batch: int, at: float) -> str | None:
-    """Why an item cannot be handed out."""
+def _taken(
+    connection: sqlite3.Connection, position: int, batch: int, at: float, is_audit: bool
+) -> str | None:
+    """Why an item cannot be handed out; one of the audit is, until a person has labelled it."""
     lease = connection.execute(
         "SELECT batch, expires, queued FROM leases WHERE position = ?", (position,)
     ).fetchone()
@@ -160,6 +165,8 @@ def _taken(connection: sqlite3.Connection, position: int, batch: int, at: float)
         return _TWICE
     if lease is not None and (lease[2] or lease[1] is None or lease[1] > at):
         return f"is already out in batch {lease[0]}"
+    if is_audit and by_machines(connection, position):
+        return None
     for annotator, label, _ in labels_of(connection, position):
         return f"already has the label {label!r} from {annotator!r}"
     return None

@@ -13,7 +13,7 @@ from parbals_label.store.rows import UNREADABLE, from_json
 
 __all__ = [
     *("CURRENT", "CURRENT_PASSES", "PASSED", "RENAMES", "SINCE", "PASS_TAKEN_BACK", "UNSEEN"),
-    *("Answered", "Renames", "count_labels", "has_label", "has_passed", "labels_of"),
+    *("Answered", "Renames", "by_machines", "count_labels", "has_label", "has_passed", "labels_of"),
 ]
 
 RENAMES = "renames"
@@ -165,3 +165,9 @@ def labels_of(connection: sqlite3.Connection, position: int) -> list[tuple[str, 
 def count_labels(connection: sqlite3.Connection, position: int) -> int:
     """How many people (not machines) have a label for an item now."""
     return sum(source != "machine" for _, _, source in labels_of(connection, position))
+
+
+def by_machines(connection: sqlite3.Connection, position: int) -> bool:
+    """Whether an item has labels now, and all of them are machines'."""
+    sources = {source for _, _, source in labels_of(connection, position)}
+    return sources == {"machine"}

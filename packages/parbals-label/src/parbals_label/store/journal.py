@@ -8,11 +8,13 @@ any editor can read it when SQLite cannot read the database.
 A line is appended, and flushed to disk, after SQLite has committed its row and before the call
 returns: the journal never holds what was not stored. A process that dies in between leaves it
 behind, and so does a full disk; the next one that opens the project for writing appends what is
-missing. Lines are never changed, may come in any order and more than once, and each proves itself:
-its last field is a keyed hash of everything before. What does not pass is left out.
+missing. Meanwhile it is logged, and ``behind`` says how many lines wait. Lines are never changed,
+may come in any order and more than once, and each proves itself: its last field
+is a keyed hash of everything before. What does not pass is left out.
 """
 
 import json
+import logging
 import os
 import re
 import sqlite3
@@ -37,6 +39,8 @@ __all__ = [
     "proved_start",
 ]
 
+_log = logging.getLogger("parbals.store")
+
 _START = re.compile(
     rb'\{"(answer|pass|repeat)":([1-9]\d{0,14}),"checksum":"([0-9a-f]{16})","project":"([0-9a-f]{32})",'
 )
@@ -59,6 +63,11 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.file = folder / JOURNAL_NAME
         self._behind: list[bytes] = []
+
+    @property
+    def behind(self) -> int:
+        """Lines that could not be written yet; their rows are in the database alone."""
+        return len(self._behind)
 
     def size(self) -> int:
         """Bytes; ask before the database is read, so that later answers cannot seem lost."""
@@ -98,8 +107,13 @@ class Journal:
                 sync_folder(self.file.parent)
             self._behind.clear()
         except (OSError, ProjectError) as error:
+            reason = getattr(error, "strerror", None) or error
+            _log.warning(
+                "%s cannot be written (%s); labels are stored in the database alone",
+                self.file,
+                reason,
+            )
             if must:
-                reason = getattr(error, "strerror", None) or error
                 raise ProjectError(
                     f"{self.file} cannot be written ({reason}); check the disk, and the "
                     "permissions of the file and its folder."

@@ -8,18 +8,29 @@ import secrets
 import sqlite3
 import time
 import unicodedata
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from parbals.errors import InputError
 
-from parbals_label.store.records import INVITED, NEW_LINK, REVOKED, ROLE, Person
+from parbals_label.store.records import (
+    ENDED,
+    INVITED,
+    NEW_LINK,
+    REVOKED,
+    ROLE,
+    SIGNED_IN,
+    Person,
+    SessionRow,
+)
 from parbals_label.store.rows import check_text, now
 from parbals_label.store.settings import Settings
 
 __all__ = [
-    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "ROLES", "Entry", "People"),
-    *("check_name", "hashed", "is_reserved", "name_key"),
+    *("ANNOTATOR", "OWNER", "PREFIXES", "RESERVED", "ROLES", "Entry", "NotGivenError"),
+    *("People", "check_name", "hashed", "is_reserved", "look_key"),
+    "name_key",
 ]
 
 OWNER, ANNOTATOR = ROLES = ("owner", "annotator")
@@ -28,10 +39,25 @@ PREFIXES = ("machine:", "label-studio ")
 """Names, and beginnings of names, under which programs label and hold items."""
 _TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that let a text be read in another order than it is written."""
+_LOOKS = {
+    **{"a": "430 3b1 251", "b": "432", "c": "441", "d": "501", "e": "435", "h": "4bb"},
+    **{"i": "456 3b9 131", "j": "458 3f3", "k": "43a 3ba", "l": "4cf 31 7c 1c0", "m": "43c"},
+    **{"o": "43e 3bf 30", "p": "440 3c1", "q": "51b", "s": "455", "t": "442 3c4", "u": "3c5"},
+    **{"v": "3bd 475", "w": "51d", "x": "445 3c7", "y": "443 3b3"},
+    **{"-": "2010 2011 2013 2014 2212", "'": "2019 2bc 60 b4"},
+}
+"""Letters of other scripts, digits and marks, by their numbers, that look like the key."""
+_ALIKE = {int(code, 16): letter for letter, codes in _LOOKS.items() for code in codes.split()}
 _LONGEST = 100
 """Characters of a name: it is shown in lists and buttons."""
+_ID = 10
+"""Letters of a session's hash that tell it from others."""
 _MOST_SESSIONS = 1000
 """Browsers that one link is open in: far more than people have, and few enough to keep."""
+
+
+class NotGivenError(InputError):
+    """A person asks for an item that is none of theirs."""
 
 
 class Entry(NamedTuple):
@@ -61,6 +87,11 @@ def name_key(name: str) -> str:
     return " ".join(seen.split())
 
 
+def look_key(name: str) -> str:
+    """Names with the same key look alike; accents count: Zoë and Zoe are two people."""
+    return name_key(name).translate(_ALIKE)
+
+
 def is_reserved(name: str) -> bool:
     """Whether programs label under this name."""
     key = name_key(name)
@@ -83,8 +114,8 @@ def check_name(name: Any) -> str:
 class People(Settings):
     """The part of the store that holds people, their links and their sessions."""
 
-    def invite(self, name: str, role: str = ANNOTATOR) -> str:
-        """Give a person a link; returns its secret, which nobody can find out again.
+    def invite(self, name: str, role: str = ANNOTATOR, days: float | None = None) -> str:
+        """Give a person a link, for so many days; its secret, which nobody can find out again.
 
         Somebody who has one gets a new one in its place, and the role: the old link and its
         sessions stop working.
@@ -92,20 +123,30 @@ class People(Settings):
         name = check_name(name)
         _check_role(role)
         secret = secrets.token_urlsafe(32)
+        expires = None if days is None else time.time() + 86_400.0 * days
+        self.check_looks(name)
         with self._db.transaction() as connection:
             before = _person(connection, "key", name_key(name))
             connection.execute(
-                "INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET role = "
-                "excluded.role, link = excluded.link, created = excluded.created",
-                (name_key(name), name, role, hashed(secret), now()),
+                "INSERT INTO people VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET role "
+                "= excluded.role, link = excluded.link, created = excluded.created, expires = "
+                "excluded.expires",
+                (name_key(name), name, role, hashed(secret), now(), expires),
             )
-            detail = {"name": name if before is None else before.name, "role": role}
+            detail: dict[str, Any] = {"name": name if before is None else before.name, "role": role}
+            detail |= {} if days is None else {"days": days}
             if before is None or not before.invited:
                 self._log(connection, INVITED, detail)
             else:
                 self._log(connection, NEW_LINK, detail)
                 self._log_role(connection, before, role)
         return secret
+
+    def check_looks(self, name: str) -> None:
+        """Refuse a name that looks like somebody else's."""
+        for other in (*(person.name for person in self.people()), *self.names()):
+            if look_key(other) == look_key(name) and name_key(other) != name_key(name):
+                raise InputError(f"The name {name!r} looks like {other!r}; choose another.")
 
     def set_role(self, name: str, role: str) -> None:
         """Make an invited person an owner or an annotator; their link stays."""
@@ -152,13 +193,20 @@ class People(Settings):
         )
         return [name for (name,) in rows]
 
-    def concerns(self, position: int, name: str) -> bool:
-        """Whether a person has an item now, or has answered or passed it."""
+    def must_be_given(self, positions: Iterable[int], name: str | None) -> None:
+        """Refuse items that a person was never given, nor has answered or passed.
+
+        Nobody (None) is refused none.
+        """
         theirs = " UNION ALL ".join(
             f"SELECT 1 FROM {table} WHERE position = :position AND annotator = :name"
-            for table in ("leases", "answers", "passes")
+            for table in ("given", "leases", "answers", "passes")
         )
-        return bool(self._db.rows(f"{theirs} LIMIT 1", {"position": position, "name": name}))
+        with self._db.reading() as connection:
+            for position in positions if name is not None else ():
+                asked = {"position": position, "name": name}
+                if connection.execute(f"{theirs} LIMIT 1", asked).fetchone() is None:
+                    raise NotGivenError("Annotators see and label the items that they were given.")
 
     def person_of(self, secret: str) -> Person | None:
         """Whose link this is."""
@@ -185,7 +233,28 @@ class People(Settings):
                 "sessions WHERE link = ? ORDER BY created DESC LIMIT ?)",
                 (hashed(link), hashed(link), _MOST_SESSIONS),
             )
+            self._log(connection, SIGNED_IN, {"place": place})
         return session, key
+
+    def sessions(self) -> list[SessionRow]:
+        """Every browser that is signed in, the latest first."""
+        rows = self._db.rows(
+            "SELECT session, name, place, s.created, s.expires FROM sessions AS s LEFT JOIN people "
+            "AS p ON p.link = s.link WHERE s.expires > ? ORDER BY s.created DESC",
+            (time.time(),),
+        )
+        return [SessionRow(session[:_ID], *rest) for session, *rest in rows]
+
+    def end_sessions(self, start: str) -> int:
+        """End the sessions whose id begins so; their links stay. How many there were."""
+        with self._db.transaction() as connection:
+            ended = connection.execute(
+                "DELETE FROM sessions WHERE expires > ? AND substr(session, 1, ?) = ?",
+                (time.time(), len(start), start),
+            ).rowcount
+            if ended:
+                self._log(connection, ENDED, {"id": start, "count": ended})
+        return ended
 
     def session(self, session: str, place: str) -> Entry | None:
         """The session that a browser shows, unless it has ended, or was begun elsewhere."""
@@ -199,6 +268,13 @@ class People(Settings):
                 return None
             link, key, expires = row
             return Entry(link, key, expires, _person(connection, "link", link))
+
+    def probe(self) -> None:
+        """Write a session that has ended already, and flush it: would an answer be stored now?"""
+        with self._db.transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO sessions VALUES ('probe', '', '', '', ?, 0)", (time.time(),)
+            )
 
     def end_session(self, session: str) -> None:
         """The browser has signed out."""
@@ -223,9 +299,12 @@ def _check_role(role: str) -> None:
 
 def _people(connection: sqlite3.Connection, which: str, *values: str) -> list[Person]:
     rows = connection.execute(
-        f"SELECT name, role, link IS NOT NULL, created FROM people WHERE {which}", values
+        f"SELECT name, role, link IS NOT NULL, created, expires FROM people WHERE {which}", values
     )
-    return [Person(name, role, bool(invited), created) for name, role, invited, created in rows]
+    return [
+        Person(name, role, bool(link) and (end is None or end > time.time()), created, end)
+        for name, role, link, created, end in rows
+    ]
 
 
 def _person(connection: sqlite3.Connection, column: str, value: str) -> Person | None:

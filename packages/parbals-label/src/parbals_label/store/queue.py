@@ -79,6 +79,9 @@ class Queue:
                     "UPDATE leases SET annotator = ?, expires = ? WHERE position = ?",
                     (annotator, expires, position),
                 )
+                connection.execute(
+                    "INSERT OR IGNORE INTO given VALUES (?, ?)", (position, annotator)
+                )
             return [Lease(p, expires, why_of(connection, p)) for p in hand.given]
 
     def renew(self, annotator: str, positions: Sequence[int], lease_seconds: float) -> list[int]:

@@ -5,14 +5,17 @@ from typing import Any
 
 __all__ = [
     *("ADDED", "CHANGED", "EXPORTED", "INVITED", "NEW_LINK", "RELEASED", "RENAMED_CLASS"),
-    *("REVOKED", "ROLE", "TAKEN_BACK"),
+    *("REVOKED", "ROLE", "TAKEN_BACK", "WITHDRAWN", "BROUGHT_BACK", "BACKED_UP"),
+    *("ENDED", "FORGOTTEN", "SIGNED_IN", "SessionRow"),
     *("Annotator", "Answer", "BatchItem", "BatchRecord", "Event", "Item", "Lease", "Pass"),
-    *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Undone", "Why"),
+    *("Person", "QueueCounts", "Report", "Submission", "SubmitResult", "Why"),
 ]
 
 CHANGED, RENAMED_CLASS, ADDED = "settings changed", "class renamed", "items added"
 EXPORTED, TAKEN_BACK, RELEASED = "exported", "label taken back", "items given back"
 INVITED, NEW_LINK, ROLE, REVOKED = "invited", "new link", "role changed", "link revoked"
+WITHDRAWN, BROUGHT_BACK = "work taken back", "work brought back"
+BACKED_UP, SIGNED_IN, ENDED, FORGOTTEN = "backed up", "signed in", "session ended", "person removed"
 """Kinds of events."""
 
 
@@ -95,15 +98,6 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
-    """What an annotator took back: a label or a pass, with the comment it had."""
-
-    label: str | None
-    kind: str | None
-    comment: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Lease:
     """An item that is an annotator's until ``expires`` (``moment()``), and why it was chosen."""
 
@@ -173,12 +167,30 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody with a link of their own; ``invited`` is False once it was revoked."""
+    """Somebody with a link of their own; ``invited`` is False once it was revoked or has run out.
+
+    ``expires`` is when it does, in seconds since 1970; None: never.
+    """
 
     name: str
     role: str
     invited: bool
     created: str
+    expires: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A browser that is signed in; ``id`` tells it from others and opens nothing.
+
+    ``name`` is None where the page's own link was used; times are in seconds since 1970.
+    """
+
+    id: str
+    name: str | None
+    place: str
+    created: float
+    expires: float
 
 
 @dataclass(frozen=True, slots=True)

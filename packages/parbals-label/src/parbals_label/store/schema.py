@@ -10,6 +10,7 @@ from contextlib import closing
 from parbals.errors import ProjectError
 
 __all__ = ["APPLICATION_ID", "COLUMNS", "VERSION", "check_version", "make_tables", "schema_rows"]
+__all__ += ["triggers"]
 
 APPLICATION_ID = 0x70617262
 """'parb' in the header of the file: tells a project from any other SQLite database."""
@@ -93,6 +94,12 @@ _TABLES = (
         queued INTEGER NOT NULL,
         FOREIGN KEY (batch, position) REFERENCES batch_items(batch, position)
     )""",
+    # Whom an item of the page was ever given to: an answer may come after its lease has ended.
+    """CREATE TABLE given(
+        position INTEGER NOT NULL REFERENCES items(position),
+        annotator TEXT NOT NULL,
+        PRIMARY KEY (position, annotator)
+    ) WITHOUT ROWID""",
     # who: a name; origin: this machine, or the address that a request came from.
     """CREATE TABLE events(
         event INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -114,7 +121,8 @@ _TABLES = (
         name TEXT NOT NULL,
         role TEXT NOT NULL CHECK (role IN ('owner', 'annotator')),
         link TEXT UNIQUE,
-        created TEXT NOT NULL
+        created TEXT NOT NULL,
+        expires REAL
     )""",
     """CREATE TABLE sessions(
         session TEXT PRIMARY KEY NOT NULL,
@@ -144,22 +152,27 @@ _KEPT = {
 """Tables that only grow: the answer to a change, and the rows that a new one would replace."""
 
 
-def _triggers(table: str) -> list[str]:
+def triggers(table: str) -> list[tuple[str, str]]:
+    """Name and statement of what keeps the rows of a table as they were written."""
     reason, clashes = _KEPT[table]
     refusal = f"BEGIN SELECT RAISE(ABORT, '{reason}'); END"
     rows = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE {clash}" for clash in clashes)
-    return [
-        f"CREATE TRIGGER {table}_are_never_changed BEFORE UPDATE ON {table} {refusal}",
-        f"CREATE TRIGGER {table}_are_never_deleted BEFORE DELETE ON {table} {refusal}",
+    when = {
+        "changed": "BEFORE UPDATE ON {table}",
+        "deleted": "BEFORE DELETE ON {table}",
         # INSERT OR REPLACE deletes the rows in its way without asking the trigger above.
-        f"CREATE TRIGGER {table}_are_never_replaced BEFORE INSERT ON {table} WHEN EXISTS ({rows}) "
-        f"{refusal}",
+        "replaced": f"BEFORE INSERT ON {{table}} WHEN EXISTS ({rows})",
+    }
+    names = {f"{table}_are_never_{what}": moment for what, moment in when.items()}
+    return [
+        (name, f"CREATE TRIGGER {name} {moment.format(table=table)} {refusal}")
+        for name, moment in names.items()
     ]
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
     """Give an empty database the tables of a project."""
-    for statement in (*_TABLES, *(trigger for table in _KEPT for trigger in _triggers(table))):
+    for statement in (*_TABLES, *(sql for table in _KEPT for _, sql in triggers(table))):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -28,7 +28,7 @@ __all__ = [
 
 _TOLD = (
     *("strategy", "loss", "guidelines", "highlight", "find", "answers_wanted", "classes"),
-    *("lease_minutes", "goal_labels", "goal_error"),
+    *("lease_minutes", "goal_labels", "goal_error", "audit_by"),
 )
 """What people decide: a change of it is remembered."""
 _HERE = "this machine"
@@ -98,7 +98,8 @@ class ProjectSettings(BaseModel):
         highlight, guidelines: words marked in texts, and what annotators should know.
         find: the rare class whose items are looked for; None where the whole model counts.
         audit: positions of the random items that measure the error, in the order they are asked
-            for; drawn when the project was made.
+            for; drawn when the project was made. audit_by: who is asked for their labels; programs
+            may be ("anyone"), but it is people's labels alone that measure.
         answers_wanted: how many people label every item.
         lease_minutes: how long an item on the page is one person's.
         goal_labels, goal_error: what people set out for; 0 is no goal.
@@ -128,6 +129,7 @@ class ProjectSettings(BaseModel):
     guidelines: str = ""
     find: str | None = None
     audit: tuple[_Count, ...] = ()
+    audit_by: Literal["people", "anyone"] = "people"
     answers_wanted: _AtLeastOne = 1
     lease_minutes: _AtLeastOne = 30
     goal_labels: _Count = 0

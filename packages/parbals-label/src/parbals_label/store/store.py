@@ -120,6 +120,11 @@ class Store(People, Items, Answers, Batches, Passes, Queue):
         """A word that no other project has, given when it was made."""
         return self._db.project
 
+    @property
+    def journal_behind(self) -> int:
+        """Rows that this store has confirmed and could not write to the journal yet."""
+        return self._db.journal.behind
+
     def save_report(self, body: dict[str, Any], n_labels: int) -> int:
         """Store a report written when there were ``n_labels`` labels; returns its number."""
         row = (now(), int(n_labels), to_json(body, "body"))

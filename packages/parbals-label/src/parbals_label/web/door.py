@@ -16,12 +16,13 @@ from parbals.errors import InputError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from parbals_label.server.desk import Desk
+from parbals_label.server.pace import Pace
 from parbals_label.store.people import OWNER, Entry, hashed, is_reserved, name_key
 from parbals_label.store.records import Person
 from parbals_label.store.store import Store
-from parbals_label.web.desk import BusyError, Desk
 
-__all__ = ["SHARED", "Door", "Pace", "Visitor", "anyone", "owner", "signed"]
+__all__ = ["SHARED", "Door", "Visitor", "anyone", "owner", "signed"]
 
 T = TypeVar("T")
 
@@ -31,9 +32,6 @@ _SESSION_SECONDS = 30 * 24 * 3600.0
 _LOOK_SECONDS = 1.0
 _MOST_KNOWN = 10_000
 _MOST_NAMES = 100_000
-_BURST, _RATE = 2_000.0, 20.0
-"""Requests that one name may make at once, and each second after that."""
-_MOST_PACED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,11 @@ class Visitor:
     @property
     def is_owner(self) -> bool:
         return self.role == OWNER
+
+    @property
+    def only(self) -> str | None:
+        """The annotator whose items and answers alone are shown; an owner sees everybody's."""
+        return None if self.is_owner else self.name
 
     @property
     def signature(self) -> str:
@@ -149,16 +152,21 @@ class Door:
             names = await self._desk.read_slowly(lambda store: store.names())
             self._spellings = {name_key(name): name for name in reversed(names)}
             self._spellings |= {name: name for name in names}
-        spelt = self._spellings.get(given) or self._spellings.get(name_key(given)) or given
+        spelt = self._spellings.get(given) or self._spellings.get(name_key(given))
+        if spelt is None:
+            await self._desk.read_slowly(lambda store: store.check_looks(given))
+            spelt = given
         self._spellings.setdefault(name_key(given), spelt)
         if len(self._spellings) > _MOST_NAMES:  # invented ones; those that label are read again
             self._spellings = None
         return spelt
 
-    async def admit(self, token: str, place: str) -> tuple[str, str]:
+    async def admit(self, guest: Visitor, token: str, place: str) -> tuple[str, str]:
         """Begin a session for a link that is good: cookie and key."""
+        self.pace.admit(guest.signature, answers=1)  # each leaves a row in the log
+        seconds = self.session_seconds
         return await self._desk.write(
-            lambda store: store.start_session(token, place, self.session_seconds)
+            signed(guest, lambda store: store.start_session(token, place, seconds))
         )
 
     async def leave(self, visitor: Visitor) -> None:
@@ -187,25 +195,4 @@ class Door:
 
 
 def _visitor(person: Person | None) -> Visitor | None:
-    return None if person is None else Visitor(person.name, person.role)
-
-
-class Pace:
-    """How fast one person may ask: faster than anybody can label, slower than a disk fills."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def admit(self, name: str) -> None:
-        """Count a request; refused where the name has none left."""
-        now = self._clock()
-        left, last = self._left.pop(name, (_BURST, now))
-        left = min(_BURST, left + _RATE * (now - last))
-        self._left[name] = (max(left - 1.0, 0.0), now)
-        if len(self._left) > _MOST_PACED:  # the name that was quiet longest has most left
-            del self._left[next(iter(self._left))]
-        if left < 1.0:
-            raise BusyError(
-                f"{name} asks more than {_RATE:g} times a second; try again in a moment."
-            )
+    return None if person is None or not person.invited else Visitor(person.name, person.role)

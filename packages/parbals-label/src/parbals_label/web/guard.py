@@ -8,26 +8,33 @@ word. What each of them may do is decided by the routes.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from html import escape
 from typing import Any
 from urllib.parse import parse_qs
 
-from parbals.errors import ParbalsError
+from parbals.errors import ParbalsError, ProjectDamagedError, ProjectError
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from parbals_label.server.desk import BusyError
 from parbals_label.web.door import Door, Visitor
 from parbals_label.web.place import Place, address_of
 from parbals_label.web.refusals import RefusedError, refusal
 
 __all__ = ["KEY", "MOST_BYTES", "Guard"]
 
+_log = logging.getLogger("parbals.web")
+
 MOST_BYTES = 1_000_000
 """Longest body of a request."""
 _BODY_SECONDS = 10.0
+_MOST_COOKIES = 20
 KEY = "x-parbals-key"
 """The header with the half of a session that the page keeps."""
+_ENTER = "/static/js/enter.js"
 _CHANGING = ("POST", "PATCH")
 _ONCE = (
     "host", "origin", "sec-fetch-site", "sec-fetch-mode", "authorization", "content-type", KEY,
@@ -49,8 +56,9 @@ _HEADERS = [
 # A page of our own that goes on: where the link was clicked on another site, a redirect would still
 # count as that site's, and come without the cookie. Its script keeps the key first.
 _GO_ON = (
-    "<!doctype html><html lang=en data-key={key}><meta charset=utf-8><meta name=viewport "
-    "content='width=device-width'><link rel=icon href='data:,'><title>parbals</title>"
+    "<!doctype html><html lang=en {data}><meta charset=utf-8><meta name=viewport "
+    "content='width=device-width'><meta name=color-scheme content='light dark'><link rel=icon "
+    "href='data:,'><title>parbals</title>"
     "<script src=/static/js/enter.js></script>"
     "<body><noscript><p>This page needs JavaScript.</p></noscript></body></html>"
 )
@@ -83,14 +91,21 @@ class Guard:
                 raise RefusedError(405, "method", "This method is not known here.", allow=allowed)
             if _is_arriving(scope):
                 token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-                if token and await self.door.by_link(token):
-                    page = await self._admit(token, headers["host"].lower())
+                guest = await self.door.by_link(token) if token else None
+                if guest is not None:
+                    guest = replace(guest, origin=self._origin(scope, headers))
+                    is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
+                    host = headers["host"].lower()
+                    page = (
+                        _ask_first(guest) if is_foreign else await self._admit(guest, token, host)
+                    )
                     await page(scope, receive, send)
                     return
-            visitor = await self._visitor(scope, headers)
+            is_door = scope["path"] == _ENTER  # which asks before anybody is signed in
+            visitor = None if is_door else await self._visitor(scope, headers)
             body = await _read_body(scope["method"], headers, receive, self.body_seconds)
         except (RefusedError, ParbalsError) as error:
-            answer = refusal(scope["path"], error)
+            answer = refusal(scope["path"], _for_strangers(error))
             if scope["method"] != "GET":
                 answer.headers["connection"] = "close"  # the rest of a body that nobody reads
             await answer(scope, receive, send)
@@ -133,10 +148,9 @@ class Guard:
             visitor = await self.door.by_name(named.encode("latin-1").decode("utf-8", "replace"))
             if visitor is None:
                 raise RefusedError(403, "person", "Nobody has invited you; ask an owner to.")
-        elif "authorization" in headers:
-            scheme, _, given = headers["authorization"].partition(" ")
-            visitor = await self.door.by_link(given.strip()) if scheme.lower() == "bearer" else None
-        else:
+        elif headers.get("authorization", "").lower().startswith("bearer "):
+            visitor = await self.door.by_link(headers["authorization"][7:].strip())
+        else:  # a password that a proxy asked for is nothing to us
             visitor = await self._by_cookie(scope, headers)
         if visitor is None:
             raise RefusedError(
@@ -150,8 +164,13 @@ class Guard:
         is_ours = "origin" in headers or headers.get("sec-fetch-site") == "same-origin"
         if is_ambient and scope["method"] in _CHANGING and not is_ours:
             raise RefusedError(403, "origin", "A change must come from the page itself.")
+        return replace(visitor, origin=self._origin(scope, headers))
+
+    def _origin(self, scope: Scope, headers: dict[str, str]) -> str:
+        """The address that a request came from, as far as the proxy tells."""
+        peer = str((scope.get("client") or ("",))[0])
         forwarded = headers.get("x-forwarded-for", "").replace(";", ",").rpartition(",")[2].strip()
-        return replace(visitor, origin=forwarded if is_proxy and address_of(forwarded) else peer)
+        return forwarded if self.place.is_proxy(peer) and address_of(forwarded) else peer
 
     async def _by_cookie(self, scope: Scope, headers: dict[str, str]) -> Visitor | None:
         if _is_arriving(scope) and headers.get("sec-fetch-site") in ("same-site", "cross-site"):
@@ -161,19 +180,21 @@ class Guard:
         # By hand: cookies of other servers on this machine come along, and a parser may stumble
         # over them.
         parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
-        cookie = next((value for key, _, value in parts if key == name), "")
-        if not cookie:
-            return None
         key = headers.get(KEY, "") if scope["path"].startswith("/api") else None
-        return await self.door.by_session(cookie, key, host)
+        # Another port may have set cookies of this name, for paths that come first.
+        values = [value for found, _, value in parts if found == name and value]
+        for cookie in values[:_MOST_COOKIES]:
+            if (visitor := await self.door.by_session(cookie, key, host)) is not None:
+                return visitor
+        return None
 
-    async def _admit(self, token: str, host: str) -> Response:
+    async def _admit(self, guest: Visitor, token: str, host: str) -> Response:
         """Begin a session, and go on to the page: the token is in no address after this one."""
-        session, key = await self.door.admit(token, host)
+        session, key = await self.door.admit(guest, token, host)
         rules = f"Path=/; HttpOnly; SameSite=Strict; Max-Age={self.door.session_seconds:.0f}"
         secure = "; Secure" if self.place.is_private(host) else ""
         cookie = f"{self.place.cookie(host)}={session}; {rules}{secure}"
-        return HTMLResponse(_GO_ON.format(key=key), headers={"Set-Cookie": cookie})
+        return HTMLResponse(_GO_ON.format(data=f"data-key={key}"), headers={"Set-Cookie": cookie})
 
     def _single(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         """Headers by name; those that decide anything may come once only."""
@@ -184,6 +205,24 @@ class Guard:
                 raise RefusedError(400, "header", f"The header {name} came twice.")
             values[name] = f"{values[name]}; {value}" if name in values else value
         return values
+
+
+def _ask_first(guest: Visitor) -> Response:
+    """Another site has opened this link; the page's script asks, where somebody is signed in.
+
+    Otherwise a page from anywhere could sign a browser in as whom it likes.
+    """
+    return HTMLResponse(_GO_ON.format(data=f'data-who="{escape(guest.name or "")}"'))
+
+
+def _for_strangers(error: RefusedError | ParbalsError) -> RefusedError | ParbalsError:
+    """Who asks is not known yet: where the project lies, and what is in it, is not for them."""
+    if not isinstance(error, ProjectError | ProjectDamagedError) or isinstance(error, BusyError):
+        return error
+    _log.warning("Nobody can be let in", extra={"facts": {"reason": str(error)}})
+    words = "The project cannot be used just now; the server's log says why."
+    is_damaged = isinstance(error, ProjectDamagedError)
+    return ProjectDamagedError(words) if is_damaged else ProjectError(words)
 
 
 def _is_arriving(scope: Scope) -> bool:

@@ -1,8 +1,9 @@
-"""Around the guarded application: ids and times of requests, ``/healthz`` and ``/metrics``.
+"""Around the guarded application: requests' ids and times, ``/healthz``, ``/readyz``, ``/metrics``.
 
-``/healthz`` needs no token and says one word. ``/metrics`` is for Prometheus and needs a token of
+``/healthz`` (the project can be read) and ``/readyz`` (a label could be stored now, which is tried)
+need no token and say one word. ``/metrics`` is for Prometheus and needs a token of
 its own, which opens nothing else: that of the file ``page-metrics-token`` in the project's folder.
-Neither looks at the name that the server is called by: probes call it by addresses, and other
+None looks at the name that the server is called by: probes call it by addresses, and other
 sites' pages, which that check is against, have no token.
 """
 
@@ -10,6 +11,7 @@ import asyncio
 import logging
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,8 +24,9 @@ from prometheus_client.metrics import disable_created_metrics
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from parbals_label.server.logs import REQUEST, REQUESTS
+from parbals_label.store.records import BACKED_UP
 from parbals_label.store.store import Store
-from parbals_label.web.logs import REQUEST, REQUESTS
 from parbals_label.web.session import Session
 
 __all__ = ["Watch"]
@@ -31,7 +34,7 @@ __all__ = ["Watch"]
 _log = logging.getLogger("parbals.web")
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _PATIENCE = 5.0
-_FRESH = 1.0
+_FRESH, _TRIED = 1.0, 2.0
 _ALWAYS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -43,7 +46,8 @@ class Watch:
     def __init__(self, app: Any, session: Session, metrics_token: str) -> None:
         self.app, self.session = app, session
         self._token = f"Bearer {metrics_token}".encode()
-        self._healthy_until = 0.0
+        self._healthy_until = self._tried_until = 0.0
+        self._is_ready, self._trying = False, asyncio.Lock()
         disable_created_metrics()  # each counter would have a second series with its beginning
         self._registry = CollectorRegistry()
         self._requests = Counter(
@@ -74,6 +78,8 @@ class Watch:
         try:
             if scope["path"] == "/healthz":
                 await (await self._health(scope))(scope, receive, marked)
+            elif scope["path"] == "/readyz":
+                await (await self._readiness())(scope, receive, marked)
             elif scope["path"] == "/metrics":
                 await (await self._metrics(scope))(scope, receive, marked)
             else:
@@ -102,6 +108,24 @@ class Watch:
         word, status = ("ok", 200) if is_well else ("unavailable", 503)
         return PlainTextResponse(f"{word}\n", status, _ALWAYS)
 
+    async def _readiness(self) -> Response:
+        """200 while a label could be stored; tried at most once in two seconds, whoever asks."""
+        async with self._trying:
+            if time.monotonic() > self._tried_until:
+                try:
+                    await asyncio.wait_for(
+                        self.session.desk.write(lambda store: store.probe()), _PATIENCE
+                    )
+                    self._is_ready = True
+                except (ParbalsError, TimeoutError) as error:
+                    facts = {"reason": str(error) or "it takes too long"}
+                    _log.warning("No label can be stored now", extra={"facts": facts})
+                    self._is_ready = False
+                self._tried_until = time.monotonic() + _TRIED
+        behind = ", journal behind" if self.session.desk.journal_behind else ""
+        word, status = (f"ready{behind}", 200) if self._is_ready else ("unavailable", 503)
+        return PlainTextResponse(f"{word}\n", status, _ALWAYS)
+
     async def _metrics(self, scope: Scope) -> Response:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(given) != 1 or not secrets.compare_digest(given[0], self._token):
@@ -114,6 +138,11 @@ class Watch:
             return PlainTextResponse(f"{error}\n", 503, _ALWAYS)
         worker = self.session.supervisor
         up, seconds = worker.process_id is not None, round(worker.seconds_to_choose, 3)
+        desk, free = self.session.desk, shutil.disk_usage(self.session.folder).free
+        _counter(registry, "writes_failed", "Writes that the project did not take.", desk.failed)
+        waiting = "Confirmed rows that the journal lacks."
+        _gauge(registry, "journal_rows_behind", waiting, desk.journal_behind)
+        _gauge(registry, "disk_free_bytes", "Free bytes on the project's disk.", free)
         ended = "Ends of the process that chooses items."
         _counter(registry, "worker_restarts", ended, worker.ends)
         _gauge(registry, "worker_up", "1 while the process that chooses items runs.", up)
@@ -136,11 +165,18 @@ def _add_project_metrics(store: Store, registry: CollectorRegistry) -> None:
     _counter(registry, "answers", "Answers stored, corrections included.", answers)
     _counter(registry, "passes", "Passes stored.", passes)
     _counter(registry, "batches", "Batches chosen.", batches)
-    report = store.latest_report()
+    report, backups = store.latest_report(), [e for e in store.events() if e.kind == BACKED_UP]
+    if backups:
+        since = "Seconds since the latest backup."
+        _gauge(registry, "backup_age_seconds", since, _age(backups[-1].created))
     if report is not None:
-        age = max(0.0, time.time() - datetime.fromisoformat(report.created).timestamp())
-        _gauge(registry, "report_age_seconds", "Seconds since the latest report.", round(age, 1))
+        since = "Seconds since the latest report."
+        _gauge(registry, "report_age_seconds", since, _age(report.created))
         _gauge(registry, "report_labels", "Labels that the latest report knows.", report.n_labels)
+
+
+def _age(created: str) -> float:
+    return round(max(0.0, time.time() - datetime.fromisoformat(created).timestamp()), 1)
 
 
 def _counter(registry: CollectorRegistry, name: str, about: str, count: int) -> None:
@@ -169,6 +205,6 @@ def _request_id(scope: Scope) -> bytes:
 
 def _route(scope: Scope) -> str:
     """What answered, from a short list: an address that nobody knows must not make a metric."""
-    if scope["path"] in ("/healthz", "/metrics"):
+    if scope["path"] in ("/healthz", "/readyz", "/metrics"):
         return str(scope["path"][1:])
     return getattr(scope.get("endpoint"), "__name__", "refused")

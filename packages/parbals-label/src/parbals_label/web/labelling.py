@@ -1,11 +1,9 @@
 """The routes of labelling: items to take, answers, passes, undo, leases, settings."""
 
-from dataclasses import asdict
-
 from fastapi import APIRouter, Request
 
 from parbals_label.project.quick import quick_batch
-from parbals_label.store.records import RELEASED, TAKEN_BACK, Submission
+from parbals_label.store.records import RELEASED, TAKEN_BACK, Submission, SubmitResult
 from parbals_label.store.rows import moment
 from parbals_label.store.store import Store
 from parbals_label.web import schemas
@@ -25,10 +23,10 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     routes = APIRouter(prefix="/api")
     desk = session.desk
 
-    async def labeller(request: Request, given: str) -> str:
-        """The name that the visitor labels under; refused where that name asks too often."""
+    async def labeller(request: Request, given: str, *said: str | None, answers: int = 0) -> str:
+        """The name that the visitor labels under; refused where that name sends too much."""
         name = await door.label_as(anyone(request), given)
-        door.pace.admit(name)
+        door.pace.admit(name, answers, sum(len(text.encode()) for text in said if text))
         return name
 
     @routes.get("/project", responses=errors_of())
@@ -71,12 +69,19 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/answers", responses=errors_of(409, body=True))
     async def answers(body: schemas.AnswersIn, request: Request) -> schemas.StoredOut:
         """Store labels, all or none; 200 means that they are on disk."""
-        name = await labeller(request, body.annotator)
+        said = [text for a in body.answers for text in (a.comment, a.request_id)]
+        name = await labeller(request, body.annotator, *said, answers=len(body.answers))
         labels = [
             Submission(a.position, a.label, a.request_id, _words(a.comment), revise=a.revise)
             for a in body.answers
         ]
-        result = await desk.write(lambda store: store.submit(labels, annotator=name))
+        only = anyone(request).only
+
+        def act(store: Store) -> SubmitResult:
+            store.must_be_given([label.position for label in labels], only)
+            return store.submit(labels, annotator=name)
+
+        result = await desk.write(act)
         session.touch(name, done=len(body.answers))
         rows = zip(body.answers, result.answers, result.outcomes, strict=True)
         return schemas.StoredOut(
@@ -91,16 +96,15 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/passes", responses=errors_of(409, body=True))
     async def pass_over(body: schemas.PassIn, request: Request) -> schemas.PassOut:
         """Store that an annotator skips an item or is unsure; others may still label it."""
-        name = await labeller(request, body.annotator)
-        outcome = await desk.write(
-            lambda store: store.pass_over(
-                body.position,
-                body.kind,
-                annotator=name,
-                request_id=body.request_id,
-                comment=_words(body.comment),
-            )
-        )
+        said = {"comment": _words(body.comment), "request_id": body.request_id}
+        name = await labeller(request, body.annotator, *said.values(), answers=1)
+        only = anyone(request).only
+
+        def act(store: Store) -> str:
+            store.must_be_given([body.position], only)
+            return store.pass_over(body.position, body.kind, annotator=name, **said)
+
+        outcome = await desk.write(act)
         session.touch(name, done=1)
         return schemas.PassOut(position=body.position, outcome=outcome)
 
@@ -115,19 +119,19 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
             owner(request)
         else:
             name = await door.label_as(visitor, name)
-        door.pace.admit(visitor.name or name)
+        door.pace.admit(visitor.name or name, 1, len(body.request_id.encode()))
 
         def act(store: Store) -> schemas.UndoneOut:
+            store.must_be_given([body.position], visitor.only)
             tasks = session.tasks(store)
             before = store.revision()[:2]
             seconds, request_id = tasks.lease_seconds, body.request_id
-            undone, lease = store.undo(
+            was, lease = store.undo(
                 body.position, name, lease_seconds=seconds, request_id=request_id
             )
             task = tasks.task(store, lease)
-            was = {name: value for name, value in asdict(undone).items() if value is not None}
             if body.as_owner and store.revision()[:2] != before:  # a retry takes back nothing
-                store.log(TAKEN_BACK, name=name, item=task.id, was=undone.label or undone.kind)
+                store.log(TAKEN_BACK, name=name, item=task.id, was=was.get("label") or was["kind"])
             return schemas.UndoneOut(item=task, was=was)
 
         return await desk.write(signed(visitor, act))
@@ -135,9 +139,10 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/leases", responses=errors_of(body=True))
     async def renew(body: schemas.PositionsIn, request: Request) -> schemas.LeasesOut:
         """The annotator is still at work: their items stay theirs."""
-        name = await labeller(request, body.annotator)
+        name, only = await labeller(request, body.annotator), anyone(request).only
 
         def act(store: Store) -> schemas.LeasesOut:
+            store.must_be_given(body.positions, only)
             seconds = session.tasks(store).lease_seconds
             mine = store.renew(name, body.positions, seconds)
             return schemas.LeasesOut(mine=mine, expires=moment() + seconds)
@@ -149,9 +154,13 @@ def labelling_routes(session: Session, door: Door) -> APIRouter:
     @routes.post("/release", responses=errors_of(body=True))
     async def release(body: schemas.PositionsIn, request: Request) -> schemas.ReleasedOut:
         """The annotator leaves: their items go back into the queue."""
-        name = await labeller(request, body.annotator)
-        released = await desk.write(lambda store: store.release(name, body.positions))
-        return schemas.ReleasedOut(released=released)
+        name, only = await labeller(request, body.annotator), anyone(request).only
+
+        def act(store: Store) -> schemas.ReleasedOut:
+            store.must_be_given(body.positions, only)
+            return schemas.ReleasedOut(released=store.release(name, body.positions))
+
+        return await desk.write(act)
 
     @routes.post("/release-all", responses=errors_of(body=True))
     async def release_all(body: schemas.ReleaseAllIn, request: Request) -> schemas.ReleasedOut:

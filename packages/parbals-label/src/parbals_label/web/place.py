@@ -23,6 +23,7 @@ __all__ = [
     "Place",
     "address_of",
     "bracketed",
+    "is_copied",
     "known_origin",
     "opening_file",
     "page_token",
@@ -33,6 +34,8 @@ __all__ = [
 LOOPBACK = ("127.0.0.1", "::1")
 _HEADER = re.compile(r"[a-z][a-z0-9-]{0,60}")
 _PORTS = {"http": 80, "https": 443}
+_MARKS = "page-marks"
+"""The file that knows which of the page's files were written here."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 _OPEN = (
     "<!doctype html><html lang=en><meta charset=utf-8><meta name=referrer content=no-referrer>"
@@ -208,10 +211,11 @@ def page_token(folder: Path, *, new: bool = False, name: str = "page-token") -> 
     """The token in the file ``name``, made where there is none; ``new`` makes the old one useless.
 
     32 random bytes that only the owner of the file can read. It stays, so that pages left open work
-    after a restart.
+    after a restart; but one that came with a copy of the folder is known to who made the copy, and
+    is replaced.
     """
     file = folder / name
-    if not new and file.is_file() and not file.is_symlink():
+    if not new and file.is_file() and not file.is_symlink() and _is_ours(file):
         os.chmod(file, 0o600)
         token = file.read_text("ascii", errors="replace").strip()
         if _TOKEN.fullmatch(token):
@@ -239,13 +243,45 @@ def remember_origin(folder: Path, origin: str) -> None:
 
 
 def known_origin(folder: Path) -> str | None:
-    """Where the page was shown last; None if it never was."""
+    """Where the page was shown last; None if it never was, or if a copy of the folder says so."""
     with suppress(OSError, UnicodeDecodeError, InputError):
+        if not _is_ours(folder / "page-address"):
+            return None
         return public_origin((folder / "page-address").read_text("ascii")[:300])
     return None
 
 
+def is_copied(folder: Path) -> bool:
+    """Whether the folder holds a link or an address of a page that were not written here."""
+    files = [folder / "page-token", folder / "page-address"]
+    return any(file.is_file() and not _is_ours(file) for file in files)
+
+
 def _write(file: Path, text: str) -> None:
-    with replacing(file) as draft:
-        os.chmod(draft.name, 0o600)  # while there is nothing in it yet
+    _write_private(file, text)
+    marks = {word for word in _marks(file.parent) if not word.startswith(f"{file.name}:")}
+    _write_private(file.parent / _MARKS, " ".join(sorted({*marks, _mark(file)})))
+
+
+def _write_private(file: Path, text: str) -> None:
+    with replacing(file, mode=0o600) as draft:
+        os.chmod(draft.name, 0o600)  # one that is replaced may have been open
         draft.write(text.encode())
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether the file was written here: a copy of it has another number on the disk."""
+    return _mark(file) in _marks(file.parent)
+
+
+def _mark(file: Path) -> str:
+    try:
+        return f"{file.name}:{file.stat().st_ino}"
+    except OSError:
+        return ""
+
+
+def _marks(folder: Path) -> list[str]:
+    with suppress(OSError, UnicodeDecodeError):
+        return (folder / _MARKS).read_text("ascii")[:500].split()
+    return []

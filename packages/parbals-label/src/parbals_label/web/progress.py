@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from parbals.learner.numbers.report import advice, certificate, goal_parts, judged_line, metric_line
 
-from parbals_label.project.summary import overview
+from parbals_label.project.summary import audit_line, overview
 from parbals_label.store.store import Store
 from parbals_label.web.schemas import AdviceOut, CurvePoint, LiveOut, QueueOut, ServerOut
 
@@ -67,7 +67,12 @@ def live(store: Store, curve: Curve, queue: QueueOut, server: ServerOut) -> Live
         unchanged=False,
         queue=queue,
         n_items=seen.items,
-        certificate=certificate(None if seen.report is None else seen.report.measured),
+        certificate=" ".join(
+            [
+                certificate(None if seen.report is None else seen.report.measured),
+                *([f"{audit_line(seen)}."] if seen.audit else []),
+            ]
+        ),
         judged=[*judged_line(seen.metric, seen.report), *value],
         goal=list(goal_parts(seen.goal, seen.labelled, seen.report)),
         advice=AdviceOut(reached=advised.is_reached, sentence=advised.sentence),

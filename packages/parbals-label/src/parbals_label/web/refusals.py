@@ -13,8 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from parbals_label.project.media import MediaError
+from parbals_label.server.desk import BusyError
 from parbals_label.store.answers import HeldLabelError, RequestUsedError
-from parbals_label.web.desk import BusyError
+from parbals_label.store.people import NotGivenError
 
 __all__ = ["RefusedError", "errors_of", "handle_errors", "refusal"]
 
@@ -96,6 +97,8 @@ def _answer_to(error: ParbalsError) -> Response:
         return _answer(409, "conflict", str(error), held=error.held)
     if isinstance(error, RequestUsedError):
         return _answer(409, "request", str(error))
+    if isinstance(error, NotGivenError):
+        return _answer(403, "role", str(error))
     if isinstance(error, InputError):
         return _answer(422, "invalid", str(error))
     if isinstance(error, BusyError):

@@ -269,7 +269,9 @@ class AdviceOut(BaseModel):
 
 
 class LiveOut(BaseModel):
-    """Progress; with ``?since`` of the current revision only the first three.
+    """Progress; with ``?since`` of the current revision only the first four.
+
+    ``trouble`` is what an owner should see to, in a sentence.
 
     ``audit`` counts the random items that measure the error; ``certificate`` is a sentence on it;
     ``judged`` says what the model is judged by, where that is not accuracy.
@@ -278,6 +280,7 @@ class LiveOut(BaseModel):
     revision: str
     queue: QueueOut
     unchanged: bool = False
+    trouble: str | None = None
     labelled: int | None = None
     n_items: int | None = None
     answers: int | None = None

@@ -20,14 +20,21 @@ from parbals.errors import InputError, ProjectError
 from starlette.exceptions import HTTPException
 
 from parbals_label.files import locked
+from parbals_label.server import connections
 from parbals_label.store.people import OWNER
 from parbals_label.store.store import Store
-from parbals_label.web import connections
 from parbals_label.web.door import Door
 from parbals_label.web.guard import Guard
 from parbals_label.web.health import Watch
 from parbals_label.web.labelling import labelling_routes
-from parbals_label.web.place import Place, address_of, opening_file, page_token, remember_origin
+from parbals_label.web.place import (
+    Place,
+    address_of,
+    is_copied,
+    opening_file,
+    page_token,
+    remember_origin,
+)
 from parbals_label.web.refusals import handle_errors
 from parbals_label.web.session import Session
 from parbals_label.web.team import team_routes
@@ -78,6 +85,12 @@ def run_server(
         with Store.open(folder) as store:
             store.update_settings(**settings)
         with _writing(folder):
+            if is_copied(folder):
+                click.echo(
+                    f"{folder} is a copy, or came from somebody else: the page gets a new link. "
+                    "People who were invited before keep theirs (parbals people, parbals revoke).",
+                    err=True,
+                )
             token = page_token(folder, new=new_token)
             remember_origin(folder, place.origin)
         held.callback(sys.setswitchinterval, sys.getswitchinterval())

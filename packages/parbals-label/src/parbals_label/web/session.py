@@ -5,14 +5,15 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from parbals import __version__
 from parbals.strategies.table import QUICK, UNIFORM
 
 from parbals_label.project.quick import START, quick_batch
+from parbals_label.server.desk import Desk
 from parbals_label.store.records import QueueCounts
 from parbals_label.store.store import Store
-from parbals_label.web.desk import Desk
 from parbals_label.web.items import Tasks
 from parbals_label.web.progress import Curve, live, revision
 from parbals_label.web.schemas import LiveOut, QueueOut, ServerOut
@@ -30,6 +31,10 @@ _SECONDS_TO_CHOOSE = 20.0
 _MOST_AHEAD = 28
 """With the four items in an annotator's hands 32, the smallest program an accelerator compiles."""
 _LIVE_SECONDS = 0.5
+_JOURNAL = (
+    "project.journal cannot be written. Labels are stored, but without their second copy; check "
+    "the disk and the file."
+)
 _HASTY = {QUICK, UNIFORM}
 """Strategies that choose at once, while the model is not ready."""
 
@@ -121,9 +126,10 @@ class Session:
         else:
             progress = self._live
         queue = self.queue(await self.desk.read(lambda store: store.queue_counts()))
+        more: dict[str, Any] = {"trouble": _JOURNAL} if self.desk.journal_behind else {}
         if since == progress.revision:
-            return LiveOut(revision=since, queue=queue, unchanged=True)
-        return progress.model_copy(update={"queue": queue})
+            return LiveOut(revision=since, queue=queue, unchanged=True, **more)
+        return progress.model_copy(update={"queue": queue, **more})
 
     async def _look(self) -> LiveOut:
         if self._live is not None and time.monotonic() < self._next_live:
@@ -202,4 +208,4 @@ def _waiting(store: Store) -> tuple[int, set[str], int]:
 
 def _is_finished(store: Store) -> bool:
     """Every item is labelled or passed; some may still wait for a second opinion."""
-    return store.n_done() == store.n_items
+    return store.n_done() == store.n_items and not store.uncounted()

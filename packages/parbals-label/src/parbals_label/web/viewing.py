@@ -18,7 +18,7 @@ from starlette.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
 from parbals_label.project.exports import write_export
-from parbals_label.project.media import read_image
+from parbals_label.project.media import Image, open_image
 from parbals_label.project.summary import export_columns, export_records
 from parbals_label.store.records import EXPORTED
 from parbals_label.store.store import Store
@@ -39,6 +39,7 @@ _EXPORTS = {
     "jsonl": "application/x-ndjson",
     "parquet": "application/octet-stream",
 }
+_BLOCK = 64 << 10
 _Format = Literal["csv", "jsonl", "parquet"]
 _Place = Annotated[int, fastapi.Path(ge=0, le=MOST_POSITION)]
 _States = Literal["all", "labelled", "unlabelled", "queued", "out", "unsure", "skipped", "disagree"]
@@ -78,7 +79,7 @@ def viewing_routes(session: Session) -> APIRouter:
         """A part of the list of items; of an annotator's own, unless an owner asks."""
         visitor = anyone(request)
         words = {"label": label or None, "annotator": annotator or None, "query": q or None}
-        words |= {"only": None if visitor.is_owner else visitor.name}
+        words |= {"only": visitor.only}
         return await desk.read_slowly(
             lambda store: list_items(store, state=state, after=after, limit=limit, **words)
         )
@@ -86,8 +87,7 @@ def viewing_routes(session: Session) -> APIRouter:
     @routes.get("/items/{position}", responses=errors_of(404))
     async def get_item(position: _Place, request: Request) -> ItemOut:
         """Everything about an item; what others said of it, unless an owner asks, is left out."""
-        visitor = anyone(request)
-        only = None if visitor.is_owner else visitor.name
+        only = anyone(request).only
         return await desk.read(_of_item(partial(show_item, only=only), position, only))
 
     @routes.get(
@@ -97,10 +97,8 @@ def viewing_routes(session: Session) -> APIRouter:
     )
     async def media(position: _Place, request: Request) -> Response:
         """The image of an item."""
-        visitor = anyone(request)
-        only = None if visitor.is_owner else visitor.name
-        image = await desk.read(_of_item(read_image, position, only))
-        return Response(image.data, media_type=image.kind)
+        only = anyone(request).only
+        return _Picture(await desk.read(_of_item(open_image, position, only)))
 
     @routes.get(
         "/export", response_class=Response, responses=errors_of() | _files(_EXPORTS.values())
@@ -122,6 +120,24 @@ def viewing_routes(session: Session) -> APIRouter:
         return _Download(path, media_type=_EXPORTS[format], filename=path.name)
 
     return routes
+
+
+class _Picture(Response):
+    """An image, a block at a time as it is read: nobody's slow connection keeps it in memory."""
+
+    def __init__(self, image: Image) -> None:
+        super().__init__(media_type=image.kind)
+        self.image, self.headers["content-length"] = image, str(image.size)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        left = self.image.size
+        with self.image.file as file:
+            await send(start)
+            while left > 0 and (block := await asyncio.to_thread(file.read, min(left, _BLOCK))):
+                left -= len(block)  # a file that grows or shrinks meanwhile is cut as it was said
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+            await send({"type": "http.response.body", "body": b"\0" * left})
 
 
 class _Download(FileResponse):
@@ -201,8 +217,7 @@ def _of_item(
             raise HTTPException(
                 404, f"There is no item {position}; the project has {store.n_items}"
             )
-        if only is not None and not store.concerns(position, only):
-            raise HTTPException(403, "Annotators see the items that they were given")
+        store.must_be_given([position], only)
         return read(store, position)
 
     return act

@@ -12,6 +12,7 @@ import click
 
 from parbals import __version__
 from parbals.cli.commands import doctor, strategies
+from parbals.cli.output import shown
 from parbals.errors import MissingDependencyError, ParbalsError, ProjectDamagedError, ProjectError
 
 __all__ = ["main", "program"]
@@ -23,8 +24,9 @@ _TERMINATED = 143  # and by SIGTERM
 _INTERRUPTION = "parbals: interrupted; nothing was left half-written."
 
 _ELSEWHERE = {
-    "label": "add backup check edit embed export history init invite label label-studio log next "
-    "people predict release restore revoke salvage serve status tell",
+    "label": "add backup certify check drill edit embed estimate export forget history init invite label "
+    "label-studio log next people predict release restore revoke salvage serve sessions status "
+    "tell withdraw",
     "bench": "bench data demo",
 }
 """Commands of packages that stand on this one, by the name of their entry point and extra."""
@@ -97,10 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         code = error.exit_code
     except (ProjectError, ProjectDamagedError) as error:
-        click.echo(f"parbals: {error}", err=True)
+        click.echo(f"parbals: {shown(str(error))}", err=True)
         code = _NO_PROJECT
     except ParbalsError as error:
-        click.echo(f"parbals: {error}", err=True)
+        click.echo(f"parbals: {shown(str(error))}", err=True)
         code = _REFUSED
     except (KeyboardInterrupt, click.Abort) as end:
         click.echo(_INTERRUPTION, err=True)

@@ -1,6 +1,7 @@
 """What commands share: text or JSON on standard output, one line of progress for people."""
 
 import json
+import re
 import shutil
 import sys
 import time
@@ -10,7 +11,8 @@ from typing import Any, Protocol
 
 import click
 
-__all__ = ["JSON", "Progress", "comma_list", "encoder_options", "progress", "say", "table"]
+__all__ = ["JSON", "Progress", "comma_list", "encoder_options", "progress", "say", "shown"]
+__all__ += ["table"]
 
 JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for scripts instead of text."
@@ -18,6 +20,7 @@ JSON = click.option(
 
 _BAR = 24
 _CLEAR = "\r\x1b[2K"  # to the start of the line, and nothing on it
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PAUSE = 0.1  # seconds in between: more often nobody could read it
 
 
@@ -29,9 +32,18 @@ class Progress(Protocol):
     ) -> None: ...
 
 
+def shown(text: str) -> str:
+    """Text that others may have written, as a terminal can be trusted with it.
+
+    What would move the cursor, colour the screen or turn the order of letters is written as
+    ``\\u001b``, which JSON reads back.
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def say(as_json: bool, record: Any, text: str) -> None:
     """The outcome of a command: a record for programs or a text for people."""
-    click.echo(json.dumps(record, ensure_ascii=False, default=str) if as_json else text)
+    click.echo(shown(json.dumps(record, ensure_ascii=False, default=str) if as_json else text))
 
 
 def comma_list(context: Any, parameter: Any, value: str | None) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from parbals.errors import InputError, ParbalsError
 from parbals.features.frames import Encoding, learn_encoding
 from parbals.learner.archive import read_learner, write_learner
 from parbals.learner.choosing import choose_items
@@ -400,10 +401,16 @@ class ActiveLearner:
     ) -> Self:
         """The learner that was saved: the next ``ask`` is the one it would have answered."""
         saved = read_learner(Path(path), X_pool, X_target, model)
-        learner = cls(**saved.arguments)
-        saved.check(learner.setup)
-        for event in saved.events:
-            learner._ledger.record(event)
+        try:
+            learner = cls(**saved.arguments)
+            saved.check(learner.setup)
+            for event in saved.events:
+                learner._ledger.record(event)
+        except ParbalsError:
+            raise
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            # Values of kinds that no learner writes; who made the file may mean harm.
+            raise InputError(f"{path} is not a saved learner as we write them ({error}).") from None
         return learner
 
 

@@ -28,7 +28,7 @@ async function ask() {
       emit("live", reply);
       await renewProject(reply.server?.started);
     }
-    emit("trouble", null);
+    emit("trouble", reply.trouble ?? null);
   } catch (error) {
     emit("trouble", error.status > 0 && error.status !== 401 ? error.message : null); // else the connection's state says it
   }

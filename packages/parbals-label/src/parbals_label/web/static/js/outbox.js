@@ -208,6 +208,7 @@ async function sendAll() {
       const failed = (entry.failed ?? 0) + (error.status === 500 ? 1 : 0);
       if (error.temporary && failed < MOST_FAILURES) {
         if (failed) keep({ ...entry, failed });
+        if (error.status === 429) emit("trouble", error.message);
         return delay(error);
       }
       if (error.temporary) error.code = "failing";

@@ -9,10 +9,13 @@ import logging
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+
+from parbals_label.server.pace import Buckets
 
 __all__ = ["FORMATS", "LEVELS", "LOGGERS", "REQUEST", "REQUESTS", "SPARING", "set_up_logs"]
 
@@ -22,7 +25,10 @@ REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
 """The id of the request that is being answered."""
 REQUESTS = logging.getLogger("parbals.requests")
 """Has a line for every request, where the level is info."""
-LOGGERS = ("uvicorn.error", "asyncio", "parbals.web")
+LOGGERS = (
+    *("uvicorn.error", "asyncio"),
+    *("parbals.web", "parbals.store", "parbals.label_studio"),
+)
 """Who speaks for every bad request or connection that somebody makes."""
 
 
@@ -90,20 +96,18 @@ class Sparing(logging.Filter):
 
     def __init__(self, most: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._most, self._rate, self._clock = float(most), rate, clock
-        self._seen: dict[tuple[str, str], tuple[float, float, int]] = {}
+        self._buckets, self._left_out = Buckets(most, rate, clock), Counter[tuple[str, str]]()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is written."""
-        now, kind = self._clock(), (record.name, str(record.msg)[:200])
-        room, since, left_out = self._seen.get(kind, (self._most, now, 0))
-        room = min(room + self._rate * (now - since), self._most)
-        is_written = room >= 1.0
+        kind = (record.name, str(record.msg)[:200])
+        is_written = self._buckets.take(kind)
         if is_written:
-            record.left_out = left_out
-        if len(self._seen) > 1_000:
-            self._seen.clear()
-        self._seen[kind] = (room - is_written, now, 0 if is_written else left_out + 1)
+            record.left_out = self._left_out.pop(kind, 0)
+        else:
+            self._left_out[kind] += 1
+        if len(self._left_out) > 1_000:
+            self._left_out.clear()
         return is_written
 
 

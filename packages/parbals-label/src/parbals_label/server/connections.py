@@ -19,7 +19,7 @@ import uvicorn
 from parbals.errors import InputError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from parbals_label.web.logs import LOGGERS, SPARING
+from parbals_label.server.logs import LOGGERS, SPARING
 
 __all__ = ["listen", "make_server"]
 
@@ -37,7 +37,7 @@ def make_server(app: Any, encryption: ssl.SSLContext | None = None) -> uvicorn.S
     config = uvicorn.Config(
         app,
         proxy_headers=False,  # the application decides whom to believe
-        log_config=None,  # see parbals_label.web.logs
+        log_config=None,  # see parbals_label.server.logs
         access_log=False,
         server_header=False,
         http=_limited(encryption),  # type: ignore[arg-type]
@@ -205,10 +205,13 @@ class _Handshake(asyncio.Protocol):
 
 
 def _affordable() -> int:
-    """Half of the files that the process may open: the project and its worker need some, too."""
+    """A third of the files that the process may open: an image on its way to somebody is one more.
+
+    The project and its worker need some, too.
+    """
     try:
         import resource
     except ImportError:  # Windows has another limit, which is higher
         return MOST_CONNECTIONS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if soft < 0 else max(20, min(MOST_CONNECTIONS, soft // 2))
+    return MOST_CONNECTIONS if soft < 0 else max(20, min(MOST_CONNECTIONS, soft // 3))

@@ -51,6 +51,16 @@ class Desk:
         for line in (self._slow, self._readers, self._writer):
             line.stop()
 
+    @property
+    def failed(self) -> int:
+        """Writes that the project did not take: a full disk, a lock; not those refused as wrong."""
+        return self._writer.failed
+
+    @property
+    def journal_behind(self) -> int:
+        """Confirmed rows that the journal lacks."""
+        return 0 if self._writer.store is None else self._writer.store.journal_behind
+
     async def write(self, action: Callable[[Store], T]) -> T:
         """Run an action that writes; when this returns its effect is on disk.
 
@@ -72,6 +82,8 @@ class _Line:
 
     def __init__(self, folder: Path, n_threads: int, *, read_only: bool) -> None:
         self.folder, self.read_only = folder, read_only
+        self.store: Store | None = None
+        self.failed = 0
         self.waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(n_threads)]
         self.opened: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
@@ -103,6 +115,7 @@ class _Line:
         except BaseException as error:
             self.opened.put(error)
             return
+        self.store = store
         self.opened.put(None)
         most = 1 if self.read_only else _MOST_TOGETHER
         with store:
@@ -115,7 +128,9 @@ class _Line:
                         last = True
                     else:
                         jobs.append(more)
-                _do(store, [job for job in jobs if job.result.set_running_or_notify_cancel()])
+                jobs = [job for job in jobs if job.result.set_running_or_notify_cancel()]
+                _do(store, jobs)
+                self.failed += sum(isinstance(job.error, ProjectError) for job in jobs)
 
 
 class _Job:
