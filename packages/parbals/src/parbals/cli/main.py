@@ -24,9 +24,9 @@ _TERMINATED = 143  # and by SIGTERM
 _INTERRUPTION = "parbals: interrupted; nothing was left half-written."
 
 _ELSEWHERE = {
-    "label": "add backup certify check drill edit embed estimate export forget history init invite label "
-    "label-studio log next people predict release restore revoke salvage serve sessions status "
-    "tell withdraw",
+    "label": "add backup certify check drill edit embed estimate export forget history init "
+    "invite label label-studio log next people predict release restore revoke salvage serve "
+    "sessions status tell withdraw",
     "bench": "bench data demo",
 }
 """Commands of packages that stand on this one, by the name of their entry point and extra."""
