@@ -6,7 +6,7 @@ import shutil
 import pytest
 from parbals.cli.main import main
 from parbals.errors import ProjectError
-from parbals.files import locked
+from parbals_label.files import locked
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store
 from parbals_label.web.place import remember_origin

@@ -16,7 +16,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 import pytest
 from parbals.errors import InputError, ProjectDamagedError, ProjectError
-from parbals.files import TEMPORARY_SUFFIX, locked
+from parbals.files import TEMPORARY_SUFFIX
+from parbals_label.files import locked
 from parbals_label.project import backup as module
 from parbals_label.project.backup import (
     check_backup,
