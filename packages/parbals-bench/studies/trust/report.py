@@ -33,6 +33,13 @@ by another study. Take `inference="smc"` with a
 large `n_samples`, or `"nuts"`, where the deviation of a prediction must be right within a few per
 cent on few, steep or separable features.
 
+**Left-out predictions.** The report asks how each label is predicted by all others. With two
+classes the cavity says it; with more, a label is taken out by the covariance of all classes
+together. Beside refits without each label (six designs, 3 to 10 classes, 100 to 200 labels, 10 to
+300 features, digits among them) the mean log score differs by at most 0.010 nats and the
+temperature by at most 0.06 in ln T; taken out class by class, as it was done first, by 0.013 to
+0.13 nats and 0.06 to 0.19. A test compares both (`tests/learner/numbers/test_expectation.py`).
+
 ## Predictions
 
 Root mean square errors over the targets, in thousandths: of E[p(y = 1 | x)] and of its standard
