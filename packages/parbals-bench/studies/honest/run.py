@@ -13,6 +13,7 @@ them. Each run is a line of studies/honest/record.jsonl.xz; FOLDER holds the dat
 ``studies lib.rows`` wrote.
 """
 
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -168,7 +169,8 @@ def page(records: list[Record]) -> Iterable[str]:
     yield ""
     yield from _by_sets(groups)
     yield from _others(records)
-    _picture(groups)
+    if "--out" not in sys.argv:
+        _picture(groups)
 
 
 def _grouped(records: list[Record]) -> dict[tuple[str, str, int], dict[str, np.ndarray]]:

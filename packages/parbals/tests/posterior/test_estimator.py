@@ -81,7 +81,7 @@ def test_any_shape_is_a_model(n, d, n_classes):
     assert model.intercept_samples_.shape == (128, n_classes)
 
 
-@pytest.mark.parametrize("prior_scale", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("prior_scale", [0.1, 1.0, pytest.param(100.0, marks=pytest.mark.full)])
 @pytest.mark.parametrize("column", ["constant", "duplicate", "tiny", "float16", "int64"])
 @pytest.mark.filterwarnings("ignore::parbals.errors.PosteriorWarning")
 def test_awkward_columns_are_finite(prior_scale, column):

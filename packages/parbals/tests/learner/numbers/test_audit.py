@@ -143,7 +143,7 @@ def test_between_two_looks_the_measurement_stands():
     assert measure(active.state) == before
 
 
-@pytest.mark.parametrize("n_runs", [30, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_runs", [12, pytest.param(300, marks=pytest.mark.full)])
 def test_the_interval_holds_the_error_of_a_model_that_chose_its_labels(n_runs):
     """Truth: the error on 5,000 items of the same source; picks near the boundary are the ones
     that would mislead an estimate from the rest of the pool."""
