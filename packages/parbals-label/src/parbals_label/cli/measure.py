@@ -86,8 +86,7 @@ def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> Non
       parbals estimate spam --share spam
       parbals estimate spam --share spam --by country
     """
-    from parbals.types import Estimate
-    from parbals.wording import percent
+    from parbals.learner.numbers.report import with_interval
 
     from parbals_label.project.measuring import estimate_shares
     from parbals_label.store.store import Store
@@ -95,17 +94,14 @@ def estimate(folder: Path, label: str, column: str | None, as_json: bool) -> Non
     with Store.open(folder, read_only=True) as store:
         groups = estimate_shares(store, label, column)
 
-    def words(found: Estimate) -> str:
-        return (
-            f"{percent(found.mean)} (90 % interval {percent(found.low)} to {percent(found.high)})"
-        )
-
     lines = []
     for group in groups:
         line = f"{label} among {group.name} ({group.n_items:,} items, {group.n} random labels): "
-        line += "too few random labels to tell" if group.share is None else words(group.share)
+        line += (
+            "too few random labels to tell" if group.share is None else with_interval(group.share)
+        )
         if group.difference is not None:
-            line += f"; {words(group.difference)} more than {groups[0].name}"
+            line += f"; {with_interval(group.difference)} more than {groups[0].name}"
         lines.append(line)
     record = {"class": label, "by": column, "groups": [asdict(group) for group in groups]}
     say(as_json, record, "\n".join(lines))

@@ -189,9 +189,5 @@ def _groups(store: Store, column: str | None) -> tuple[np.ndarray, list[str]]:
 
 def _by_people(store: Store) -> dict[int, int]:
     """Position → class number of what people say, and no machine."""
-    machines = {one.name for one in store.annotators() if one.source == "machine"}
-    votes = {
-        position: {name: label for name, label in by.items() if name not in machines}
-        for position, by in store.current_labels().items()
-    }
-    return {p: store.classes.index(label) for p, label in combined_labels(votes).items()}
+    votes = combined_labels(store.votes(by_people=True))
+    return {position: store.classes.index(label) for position, label in votes.items()}

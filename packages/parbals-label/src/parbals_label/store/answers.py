@@ -144,14 +144,17 @@ class Answers:
             labels.setdefault(position, {})[annotator] = label
         return labels
 
-    def votes(self) -> dict[int, dict[str, str]]:
-        """What decides an item: as ``current_labels``, machines only where no person answered."""
+    def votes(self, *, by_people: bool = False) -> dict[int, dict[str, str]]:
+        """What decides an item: as ``current_labels``, machines only where no person answered.
+
+        ``by_people``: machines nowhere.
+        """
         people: dict[int, dict[str, str]] = {}
         machines: dict[int, dict[str, str]] = {}
         for position, annotator, label, source in self._current():
             votes = machines if source == "machine" else people
             votes.setdefault(position, {})[annotator] = label
-        return dict(sorted({**machines, **people}.items()))
+        return dict(sorted((people if by_people else {**machines, **people}).items()))
 
     def uncounted(self) -> set[int]:
         """The audit's items that programs alone have labelled: these labels measure nothing."""

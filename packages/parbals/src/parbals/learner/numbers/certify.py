@@ -20,6 +20,7 @@ import numpy as np
 
 from parbals.errors import InputError
 from parbals.learner.numbers.looks import DELTA
+from parbals.learner.numbers.report import with_interval
 from parbals.types import Estimate
 from parbals.wording import percent
 
@@ -56,12 +57,10 @@ class Certificate:
     error: Estimate
 
     def __str__(self) -> str:
-        error = self.error
         return (
-            f"With 95 % confidence the error is below {percent(error.high)}: of {self.n} random "
-            f"items among the {self.n_pile:,} without a label the model of {self.n_labels:,} "
-            f"labels got {self.n_wrong} wrong, {percent(error.mean)} (90 % interval "
-            f"{percent(error.low)} to {percent(error.high)})."
+            f"With 95 % confidence the error is below {percent(self.error.high)}: of {self.n} "
+            f"random items among the {self.n_pile:,} without a label the model of "
+            f"{self.n_labels:,} labels got {self.n_wrong} wrong, {with_interval(self.error)}."
         )
 
 

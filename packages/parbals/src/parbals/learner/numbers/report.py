@@ -18,7 +18,7 @@ from parbals.wording import percent
 
 __all__ = ["Advice", "Estimate", "Goal", "GoalPart", "Measurement", "Recall", "Report", "advice"]
 __all__ += ["certificate", "class_lines", "error_line", "goal_parts", "judged_line", "may_stop"]
-__all__ += ["metric_line"]
+__all__ += ["metric_line", "with_interval"]
 
 _NEGLIGIBLE = 0.01
 """A batch that would lower the expected log loss by a smaller share hardly changes the model."""
@@ -322,7 +322,7 @@ def error_line(report: Report) -> str:
     error = report.expected_error
     if not error.known:
         return "The model has not seen two classes yet."
-    return f"expected error on {report.n_targets:,} target points: {_with_interval(error)}"
+    return f"expected error on {report.n_targets:,} target points: {with_interval(error)}"
 
 
 def judged_line(metric: str, report: Report | None) -> list[str]:
@@ -341,7 +341,7 @@ def metric_line(report: Report | None) -> list[str]:
         return []
     shares = (report.decide_from or {}).items()
     decided = "".join(f"; {c} is decided from a probability of {p:.2f} on" for c, p in shares)
-    value = _with_interval(report.expected_metric)
+    value = with_interval(report.expected_metric)
     return [f"expected {_metric_words(report.metric)}: {value}{decided}"]
 
 
@@ -365,7 +365,7 @@ def certificate(measured: Measurement | None) -> str:
     return (
         f"With 95 % confidence the error is below {percent(measured.error.high)}: of {measured.n} "
         f"random items the model of the first {measured.n_labels:,} labels got "
-        f"{measured.n_wrong} wrong, {_with_interval(measured.error)}."
+        f"{measured.n_wrong} wrong, {with_interval(measured.error)}."
     )
 
 
@@ -387,5 +387,6 @@ def class_lines(measured: Measurement | None) -> list[str]:
     return lines
 
 
-def _with_interval(share: Estimate) -> str:
+def with_interval(share: Estimate) -> str:
+    """A share and its interval in words."""
     return f"{percent(share.mean)} (90 % interval {percent(share.low)} to {percent(share.high)})"
