@@ -3,6 +3,7 @@
 import json
 import random
 import socket
+import time
 
 import pytest
 from page_server import make_project, page
@@ -123,6 +124,18 @@ def test_large_bodies_are_refused_whether_or_not_they_say_so(server):
         except (BrokenPipeError, ConnectionResetError):
             received = received or b"HTTP/1.1 413"  # closed on us in the middle
     assert status(received) == 413
+
+
+def test_who_sends_a_refused_body_to_its_end_reads_the_refusal(server):
+    """As proxies do; a connection closed under them would lose it."""
+    start = head(server, "Content-Type: application/json", "Content-Length: 3000000")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as link:
+        for part in (start, *[b" " * 100_000] * 30):
+            link.sendall(part)
+            time.sleep(0.005)
+        received = b"".join(iter(lambda: link.recv(65536), b""))
+    assert status(received) == 413
+    assert received.endswith(b"}}")
 
 
 def test_chunked_bodies_are_read_like_others(server):

@@ -10,6 +10,7 @@ word. What each of them may do is decided by the routes.
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -30,6 +31,8 @@ _log = logging.getLogger("parbals.web")
 
 MOST_BYTES = 1_000_000
 """Longest body of a request."""
+_DROPPED_BYTES, _LINGER_SECONDS = 8 * MOST_BYTES, 1.0
+"""As much of a refused body is read, and as long, before the connection is closed."""
 _BODY_SECONDS = 10.0
 _MOST_COOKIES = 20
 KEY = "x-parbals-key"
@@ -106,9 +109,11 @@ class Guard:
             body = await _read_body(scope["method"], headers, receive, self.body_seconds)
         except (RefusedError, ParbalsError) as error:
             answer = refusal(scope["path"], _for_strangers(error))
-            if scope["method"] != "GET":
+            if scope["method"] == "GET":
+                await answer(scope, receive, send)
+            else:
                 answer.headers["connection"] = "close"  # the rest of a body that nobody reads
-            await answer(scope, receive, send)
+                await answer(scope, receive, _lingering(receive, send))
             return
         if body is not None:
             scope["state"] = {**scope.get("state", {}), "visitor": visitor}
@@ -241,6 +246,29 @@ def _hardened(scope: Scope, send: Send) -> Send:
                 *message["headers"],
                 *(header for header in extra if header[0] not in names),
             ]
+        await send(message)
+
+    return wrapped
+
+
+def _lingering(receive: Receive, send: Send) -> Send:
+    """The answer at once, and its end when the rest of the body has been read and dropped.
+
+    A proxy that still sends while the connection is closed would lose the answer.
+    """
+
+    async def wrapped(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            await send({**message, "more_body": True})
+            left = _DROPPED_BYTES
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LINGER_SECONDS):
+                    more = True
+                    while more and left > 0:
+                        part = await receive()
+                        left -= len(part.get("body", b""))
+                        more = part.get("more_body", False)
+            message = {"type": "http.response.body", "body": b""}
         await send(message)
 
     return wrapped
