@@ -2,6 +2,7 @@
 
     studies screening                   # digits, which scikit-learn brings
     studies screening --data FOLDER     # AG News and CIFAR-10 too
+    studies screening --data FOLDER --large   # pools of 50,000 to 1,000,000 rows, too; half an hour
     studies screening --quick           # does it run?
 
 FOLDER is the datasets' folder, or one made by rows.py. Writes README.md; two minutes.
@@ -24,12 +25,14 @@ from parbals.strategies.greedy import Step, grow
 from parbals.strategies.surface import Score, Surface, surface_of
 from parbals.strategies.universes import gaussian
 from parbals.strategies.universes.labels import DrawnLabels
+from parbals_bench.datasets.table import load_dataset
 from scipy.stats import spearmanr
 
 HERE = Path(__file__).parent
 SETS = ("digits:*", "ag-news:*", "cifar10:*")
 LABELS = (30, 100, 400)
 LIMITS = ("SHORT", "FOR_DECISIONS", "MOST_SCORED")
+SCORES: tuple[Score, ...] = ("form", "decision")
 BATCH, UNIVERSES, LEADERS = 10, 10, 20
 TEXT = """# What the screen leaves out
 
@@ -43,6 +46,18 @@ many points both have; above 1 a later step was luckier. By accuracy they differ
 what tells most, what changes decisions is taken.
 
 """
+LARGE = ("airline", "credit-card", "cifar10", "made")
+MOST = (128, 512, 2_048, 8_192)
+LARGE_TEXT = """
+## Large pools
+
+The sum of the scores of {batch} points as a share of that of a search which screens every candidate
+in every step, where a step screens at most so many ({n_large_labels} random labels, {n_large}
+targets; *made* are draws of a model with four classes and 40 columns). *level*: candidates whose
+first value lies within a tenth of the best.
+
+"""
+LARGE_LABELS, LARGE_TARGETS = 100, 400
 
 
 def main() -> int:
@@ -51,6 +66,7 @@ def main() -> int:
     )
     parser.add_argument("--data", type=Path, help="the datasets' folder")
     parser.add_argument("--out", type=Path, default=HERE)
+    parser.add_argument("--large", action="store_true", help="large pools, too")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     given = parser.parse_args()
     if given.data is not None:
@@ -62,11 +78,18 @@ def main() -> int:
         "decisions": gaussian.FOR_DECISIONS,
         "most": gaussian.MOST_SCORED,
         "middle": LEADERS // 2,
+        "n_large": LARGE_TARGETS,
+        "n_large_labels": LARGE_LABELS,
     }
     text = TEXT.format(**words)
     for line in table(SETS if given.data else SETS[:1], n_pool, n_targets):
         print(line, flush=True)
         text += line + "\n"
+    if given.large:
+        text += LARGE_TEXT.format(**words)
+        for line in large_table(LARGE if given.data else LARGE[-1:], given.quick):
+            print(line, flush=True)
+            text += line + "\n"
     on = machine(1)
     command = "python packages/parbals-bench/studies screening"
     text += f"\n{on['system']}, {on['date']}, `{command}`; do not edit.\n"
@@ -104,19 +127,60 @@ def standing(surface: Surface, pool: np.ndarray) -> list[str]:
 
 def batches(channels: Channels, surface: Surface, pool: np.ndarray) -> Iterator[str]:
     """Batches by the form and by the gain in accuracy, beside those of a full search."""
-    start, free = start_scores(surface, pool), np.ones(len(pool), bool)
-
-    def search(score: Score) -> list[Step]:
-        labels, none = DrawnLabels(channels, UNIVERSES, 0), np.array([], int)
-        given = surface, labels, pool, start, free, none, BATCH, score, numpy_backend
-        with gaussian.gaussian_universes(*given) as universes:
-            return grow(universes, free, none, BATCH)
-
-    scores: tuple[Score, ...] = ("form", "decision")
-    for score in scores:
-        found = search(score)
+    start = start_scores(surface, pool)
+    for score in SCORES:
+        found = search(channels, surface, pool, start, score)
         with patch.multiple(gaussian, **dict.fromkeys(LIMITS, len(pool)), MARGIN=0.0):
-            full = search(score)
+            full = search(channels, surface, pool, start, score)
         common = len({step.index for step in found} & {step.index for step in full})
         share = sum(step.score for step in found) / sum(step.score for step in full)
         yield f"{share:.3f}, {common} of {BATCH}"
+
+
+def search(
+    channels: Channels, surface: Surface, pool: np.ndarray, start: np.ndarray, score: Score
+) -> list[Step]:
+    """A batch of a pool (N, D) that was screened before, (N,)."""
+    labels, none, free = DrawnLabels(channels, UNIVERSES, 0), np.array([], int), start > -np.inf
+    given = surface, labels, pool, start, free, none, BATCH, score, numpy_backend
+    with gaussian.gaussian_universes(*given) as universes:
+        return grow(universes, free, none, BATCH)
+
+
+def large_table(sets: tuple[str, ...], quick: bool) -> Iterator[str]:
+    yield "| set | rows | classes | score | level | " + " | ".join(f"{n:,}" for n in MOST) + " |"
+    yield "|---" * (5 + len(MOST)) + "|"
+    for name in sets:
+        for X, y, n_classes in large_pools(name, quick):
+            labelled, target, rest = np.split(
+                np.random.default_rng(1).permutation(len(X)),
+                [LARGE_LABELS, LARGE_LABELS + LARGE_TARGETS],
+            )
+            learner = ActiveLearner(X, list(range(n_classes)), random_state=0, checked=True)
+            learner.tell(labelled, y[labelled])
+            channels = learner.fitted().gaussian.channels
+            surface, pool = surface_of(channels, X[target]), X[rest]
+            start = start_scores(surface, pool)
+            level = int((start > gaussian.MARGIN * start.max()).sum())
+            for score in SCORES:
+                sums = []
+                for most in (*MOST, len(pool)):
+                    margin = 0.0 if most == len(pool) else gaussian.MARGIN
+                    with patch.multiple(gaussian, MOST_SCORED=most, MARGIN=margin):
+                        steps = search(channels, surface, pool, start, score)
+                    sums.append(sum(step.score for step in steps))
+                shares = " | ".join(f"{found / sums[-1]:.3f}" for found in sums[:-1])
+                yield f"| {name} | {len(pool):,} | {n_classes} | {score} | {level:,} | {shares} |"
+
+
+def large_pools(name: str, quick: bool) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+    """Rows (N, D), class numbers (N,) and how many classes."""
+    if name != "made":
+        data = load_dataset(name)
+        yield data.X_pool.astype(np.float32), data.y_pool, int(data.y_pool.max()) + 1
+        return
+    for n_rows in (2_000,) if quick else (100_000, 1_000_000):
+        generator = np.random.default_rng(2)
+        X = generator.standard_normal((n_rows, 40), dtype=np.float32)
+        logits = X @ (0.5 * generator.standard_normal((40, 4)))
+        yield X, np.argmax(logits + generator.gumbel(size=logits.shape), axis=1), 4
