@@ -47,7 +47,7 @@ what tells most, what changes decisions is taken.
 
 """
 LARGE = ("airline", "credit-card", "cifar10", "made")
-MOST = (128, 512, 2_048, 8_192)
+MOST = (512, 1_024, 2_048, 8_192)
 LARGE_TEXT = """
 ## Large pools
 
