@@ -37,7 +37,7 @@ whole batches with those of a search that screens everything).
 CHUNK = 128
 """Points after which a step looks whether to go on: enough for every thread, and for a device."""
 MOST_SCORED = 1_024
-"""Points that a step screens at most. With 512 the batches of 50,000 to 100,000 rows lost up to 0.03
+"""Points that a step screens at most. With 512 the batches of 50,000 to 100,000 rows lost 0.03
 of the scores of a search that screens all (``studies/screening``).
 """
 SHORT = 64
