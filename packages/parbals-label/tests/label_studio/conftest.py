@@ -1,8 +1,6 @@
 """One server for all tests, with a project of its own for each of them."""
 
 import json
-import re
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,28 +85,3 @@ def supply(studio, key):
         return SimpleNamespace(result=result, said=said, labels=labels)
 
     return once
-
-
-@pytest.fixture
-def serve_model(tmp_path):
-    """``serve_model(folder)``: ``parbals label-studio backend`` as a process; its address."""
-    from studio import until
-
-    log, running = tmp_path / "backend.log", []
-
-    def start(folder):
-        command = "from parbals.cli.main import main; main()"
-        arguments = ["label-studio", "backend", str(folder), "--port", "0"]
-        with open(log, "wb") as file:
-            running.append(
-                subprocess.Popen(
-                    [sys.executable, "-u", "-c", command, *arguments], stdout=file, stderr=file
-                )
-            )
-        return until(lambda: re.search(r"http://\S+", log.read_text("utf-8")))[0]
-
-    yield start
-    for process in running:
-        process.terminate()
-        process.wait(60)
-        assert "Traceback" not in log.read_text("utf-8")

@@ -1,7 +1,6 @@
-"""The commands ``label-studio connect`` and ``label-studio backend``."""
+"""The command ``label-studio connect``."""
 
 import os
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,9 +26,8 @@ def label_studio() -> None:
     """Label in Label Studio: parbals chooses what, and learns from it.
 
     \b
-    Examples:
+    Example:
       parbals label-studio connect spam --url http://localhost:8080 --project 1
-      parbals label-studio backend spam
     """
 
 
@@ -144,50 +142,3 @@ def _asked(key_env: str) -> str:
         raise InputError(
             f"No key was given; put it into the environment variable {key_env}."
         ) from None
-
-
-@label_studio.command()
-@FOLDER
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port", default=9090, show_default=True, type=click.IntRange(0, 65_535), help="Port."
-)
-def backend(folder: Path, host: str, port: int) -> None:
-    """Be a model that Label Studio connects: predictions for its tasks, labels from its people.
-
-    Paste the address that is printed into the project's settings, Model, Connect Model. Label
-    Studio does not call addresses of its own machine and network unless it was started with
-    ML_BLOCK_LOCAL_IP=false and SSRF_PROTECTION_ENABLED=false. It goes on until Ctrl-C.
-
-    \b
-    Examples:
-      parbals label-studio backend spam
-      parbals label-studio backend spam --host 0.0.0.0 --port 9000
-    """
-    import asyncio
-    from hashlib import blake2b
-
-    from parbals_label.label_studio.backend import make_backend
-    from parbals_label.server.connections import listen, make_server
-    from parbals_label.server.logs import set_up_logs
-    from parbals_label.store.store import Store
-    from parbals_label.web.place import bracketed, page_token
-
-    with Store.open(folder) as store:  # first of all: is there a sound project that can be written?
-        _ = store.settings
-    # Not the page's own token, which would open the page to those who can read this address.
-    token = page_token(folder).encode()
-    word = blake2b(token, digest_size=16, person=b"label-studio").hexdigest()
-    app = make_backend(folder, word)
-    with listen(host, port) as listener:
-        place = "localhost" if host in ("", "0.0.0.0", "::") else host
-        click.echo(
-            f"The model's address: http://{bracketed(place)}:{listener.getsockname()[1]}/{word}"
-        )
-        click.echo(
-            "Paste it into Label Studio: project settings, Model, Connect Model. End with Ctrl-C."
-        )
-        set_up_logs()
-        with suppress(KeyboardInterrupt):
-            asyncio.run(make_server(app).serve(sockets=[listener]))
-    click.echo("Stopped; every confirmed label is stored.")

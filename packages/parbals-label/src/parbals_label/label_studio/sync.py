@@ -267,10 +267,7 @@ class _Connection:
         if position is None:
             return
         found = annotations if isinstance(annotations, list) else []
-        self.state.remember_people(found)
-        record_annotations(
-            self.store, interface, self.uid, position, found, heard, people=self.state.people
-        )
+        record_annotations(self.store, interface, self.uid, position, found, heard)
 
     def _adopt(self, tasks: Collection[dict[str, Any]]) -> None:
         """Remember tasks that are there already: created when nobody could note it, or imported."""
