@@ -72,7 +72,7 @@ def supply(studio, key):
     """``supply(folder, project)``: one round; what it did, what was said, what is stored."""
     from parbals_label.label_studio.client import Client
     from parbals_label.label_studio.sync import Rules, keep_supplied
-    from parbals_label.machines.pace import Stop
+    from parbals_label.machines.asking import Stop
 
     def once(folder, project, n=6, key=key, studio=studio, **rules):
         said = []

@@ -16,7 +16,7 @@ from parbals.errors import InputError
 from parbals_label.label_studio import client
 from parbals_label.label_studio.client import Client, ServerError
 from parbals_label.label_studio.sync import Rules, keep_supplied
-from parbals_label.machines.pace import Stop
+from parbals_label.machines.asking import Stop
 from parbals_label.store.store import Store
 
 CONFIG = (

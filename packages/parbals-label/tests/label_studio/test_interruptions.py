@@ -6,7 +6,7 @@ import pytest
 from parbals_label.label_studio.client import Client, ServerError
 from parbals_label.label_studio.sync import Rules, keep_supplied
 from parbals_label.label_studio.tasks import State
-from parbals_label.machines.pace import Stop
+from parbals_label.machines.asking import Stop
 from parbals_label.store.store import Store
 from studio import CONFIG, right, until
 

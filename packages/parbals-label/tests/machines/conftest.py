@@ -9,8 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # the helper modules beside this file
 
 from machine_projects import PRELUDE, make_project
+from parbals_label.machines.asking import Stop
 from parbals_label.machines.loop import Rules, label_items
-from parbals_label.machines.pace import Stop
 from parbals_label.machines.programs import Program
 from parbals_label.store.store import Store
 

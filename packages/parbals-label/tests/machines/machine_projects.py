@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from message_data import message, truth
-from parbals_label.machines.pace import Stop
+from parbals_label.machines.asking import Stop
 from parbals_label.project.create import Roles, create_project
 
 PRELUDE = '''

@@ -223,15 +223,6 @@ time.sleep(600)
     assert found.out == []
 
 
-def test_a_rate_sends_smaller_parts(label, write, monkeypatch):
-    monkeypatch.setattr("parbals_label.machines.pace._MINUTE", 0.01)
-    words = write("got = items()\nfor item in got: say(item, comment=str(len(got)))\n")
-    found = label(words, rate=3, batch_size=8)
-    assert found.result.stored == 12
-    sizes = sorted(answer.comment for answer in found.answers)
-    assert sizes == [f'{{"comment":"{n}"}}' for n in (1, 2, 2, *[3] * 9)], "3 + 3 + 2 and 3 + 1"
-
-
 def test_the_reports_advice_can_end_a_run(label, write, tmp_path):
     words = write(
         GOOD.replace("say(item)", "say(item, 'spam' if int(item['id']) % 3 == 0 else 'ham')")
@@ -286,8 +277,8 @@ for item in got: say(item)
 
 def test_a_lease_outlasts_the_slowest_batch():
     assert Rules().lease_seconds == 1800.0
-    slow = Rules(timeout=3600.0, retries=2, rate=10, batch_size=100)
-    assert slow.lease_seconds > 3 * 3600.0 + 600.0
+    slow = Rules(timeout=3600.0, retries=2)
+    assert slow.lease_seconds >= 3 * 3600.0
 
 
 @pytest.mark.parametrize("audit_by", ["people", "anyone"])

@@ -131,7 +131,7 @@ def tell(
     """Read labels from a filled-in CSV (also TSV, JSONL, Parquet, a Hugging Face dataset folder).
 
     It may be partly filled, reordered, or have more columns. All labels are stored or, if one of
-    them is wrong, none. Exports of Label Studio, Argilla and Prodigy are read as well; where they
+    them is wrong, none. Exports of Label Studio are read as well; where they
     name their annotators, labels are stored under these names.
 
     \b

@@ -13,7 +13,7 @@ import click
 from parbals.cli.output import JSON, progress, say, shown
 
 if TYPE_CHECKING:
-    from parbals_label.machines.pace import Stop
+    from parbals_label.machines.asking import Stop
 
 from parbals_label.cli.options import FOLDER, NO_REPORT, SECONDS
 
@@ -50,9 +50,6 @@ _LONGEST_NAME = 100
     "--budget", type=click.IntRange(1), metavar="LABELS", help="Stop after so many stored labels."
 )
 @click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
-@click.option(
-    "--rate", type=click.IntRange(1), metavar="N", help="Ask at most so many items in any minute."
-)
 @click.option(
     "--retries",
     default=3,
@@ -101,10 +98,10 @@ def label(
     \b
     Examples:
       parbals label spam --with "python keyword_rule.py" --budget 200
-      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'" --rate 60
+      parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'"
     """
+    from parbals_label.machines.asking import Stop
     from parbals_label.machines.loop import ENDINGS, Rules, label_items
-    from parbals_label.machines.pace import Stop
     from parbals_label.machines.programs import Program, split_command
     from parbals_label.store.store import Store
 

@@ -99,7 +99,7 @@ def connect(
     from parbals_label.cli.label import clean_stop
     from parbals_label.label_studio.client import Client
     from parbals_label.label_studio.sync import Rules, keep_supplied
-    from parbals_label.machines.pace import Stop
+    from parbals_label.machines.asking import Stop
     from parbals_label.project.features import features_of
     from parbals_label.store.store import Store
 

@@ -11,7 +11,7 @@ from parbals_label.cli.options import FOLDER, FORCE, Share
 __all__ = ["export", "salvage", "status"]
 
 _NOT_YET = 4
-_TOOLS = ("label-studio", "prodigy", "argilla", "huggingface")
+_TOOLS = ("label-studio", "huggingface")
 
 
 @click.command()
@@ -78,7 +78,7 @@ def status(
     default="csv",
     show_default=True,
     type=click.Choice(["csv", "jsonl", "parquet", *_TOOLS]),
-    help="A table, or what Label Studio, Prodigy, Argilla or Hugging Face's datasets read.",
+    help="A table, or what Label Studio or Hugging Face's datasets read.",
 )
 @click.option(
     "--out",
@@ -137,12 +137,12 @@ def export(
 
     from parbals_label.project.exports import check_destination, write_export
     from parbals_label.project.summary import export_columns, export_records, newer_answers
-    from parbals_label.project.tool_exports import ending_of, write_tool_export
+    from parbals_label.project.tool_exports import TOOL_FORMATS, write_tool_export
     from parbals_label.store.store import Store
 
     if with_audit and not renew:
         raise InputError("--with-audit says how to predict; add --renew or --model.")
-    path = out or folder / f"export{ending_of(fmt) if fmt in _TOOLS else f'.{fmt}'}"
+    path = out or folder / f"export{TOOL_FORMATS.get(fmt, f'.{fmt}')}"
     with Store.open(folder, read_only=not renew) as store:
         check_destination(folder, path, force=force or out is None)  # its own file is renewed
         if renew and store.n_labelled:

@@ -15,8 +15,8 @@ from parbals.errors import InputError, LabelError
 
 from parbals_label.label_studio.interface import Interface
 from parbals_label.readers.answers import Classes
+from parbals_label.readers.label_studio import annotator_of, choices_of
 from parbals_label.readers.source import short
-from parbals_label.readers.tools import annotator_of, choices_of
 from parbals_label.store.people import check_name
 from parbals_label.store.records import Submission
 from parbals_label.store.store import Store

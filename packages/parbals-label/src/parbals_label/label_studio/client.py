@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 
 from parbals.errors import InputError, ParbalsError, first_line
 
-from parbals_label.readers.tools import ITEM
+from parbals_label.readers.label_studio import ITEM
 
 __all__ = ["Client", "GoneError", "ServerError", "about_item", "changed_or_open"]
 

@@ -35,7 +35,7 @@ from parbals_label.label_studio.tasks import (
     place_of,
     project_uid,
 )
-from parbals_label.readers.tools import PROJECT
+from parbals_label.readers.label_studio import PROJECT
 from parbals_label.store.store import Store
 
 __all__ = ["Result", "Rules", "Waiting", "keep_supplied"]

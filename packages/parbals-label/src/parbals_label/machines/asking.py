@@ -1,15 +1,15 @@
 """One batch, asked until everything is answered or the tries are used up; what comes is kept."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from parbals_label.machines.json_lines import Reply, Tally
-from parbals_label.machines.pace import Pace, Stop, backoff
 from parbals_label.machines.programs import Conversation, Ending, Lines, Program
 from parbals_label.store.records import Item
 
-__all__ = ["Asked", "Asking", "Rules"]
+__all__ = ["Asked", "Asking", "Rules", "Stop"]
 
 _TICK = 0.1
 """Seconds between looks at the clock and at the wish to stop, while a program is silent."""
@@ -17,8 +17,36 @@ _NOTES = 5
 """Lines that could not be used and are told one by one; the rest are counted."""
 _LEAVE = 5.0
 """Seconds that a program may go on after everything was answered."""
+_LONGEST = 60.0
+"""Seconds between two tries, at most: services that limit a rate count by the minute."""
 
 Keep = Callable[[list[tuple[Item, Reply]]], None]
+
+
+class Stop:
+    """The two outside reasons to end a run: somebody asked for it, or its time is over."""
+
+    def __init__(self, max_seconds: float | None = None) -> None:
+        self._asked = threading.Event()
+        self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
+
+    def ask(self) -> None:
+        """Stop as soon as what has arrived is stored; safe to call from a signal handler."""
+        self._asked.set()
+
+    @property
+    def reason(self) -> str | None:
+        """'interrupted', 'time' or None."""
+        if self._asked.is_set():
+            return "interrupted"
+        return "time" if self._deadline is not None and time.monotonic() >= self._deadline else None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait that long; False when it is time to stop instead."""
+        end = time.monotonic() + seconds
+        while self.reason is None and (left := end - time.monotonic()) > 0:
+            self._asked.wait(min(left, 0.2))
+        return self.reason is None
 
 
 @dataclass(frozen=True)
@@ -30,7 +58,6 @@ class Rules:
 
     batch_size: int = 20
     budget: int | None = None
-    rate: int | None = None
     retries: int = 3
     timeout: float = 120.0
     until_advised: bool = False
@@ -40,8 +67,7 @@ class Rules:
     @property
     def lease_seconds(self) -> float:
         """What a batch takes whose every try is slow, and at least half an hour."""
-        at_rate = 0.0 if self.rate is None else 60.0 * (1.0 + self.batch_size / self.rate)
-        return max(1800.0, (self.retries + 1) * (self.timeout + at_rate + 60.0))
+        return max(1800.0, (self.retries + 1) * (self.timeout + _LONGEST))
 
 
 @dataclass
@@ -68,7 +94,6 @@ class Asking:
     program: Program
     classes: tuple[str, ...]
     rules: Rules
-    pace: Pace
     stop: Stop
     say: Callable[[str], None]
 
@@ -77,7 +102,8 @@ class Asking:
         tally, asked, faults = Tally(items, self.classes), Asked(), dict[str, str]()
         waiting = list(items)
         for attempt in range(self.rules.retries + 1):
-            if attempt and not self.stop.wait(backoff(self.rules.first_wait, attempt)):
+            pause = min(_LONGEST, self.rules.first_wait * 2.0 ** (attempt - 1))
+            if attempt and not self.stop.wait(pause):
                 break
             self._try(waiting, tally, keep, asked, faults)
             waiting = [item for item in waiting if item.id in tally.missing]
@@ -101,26 +127,19 @@ class Asking:
     def _try(
         self, waiting: list[Item], tally: Tally, keep: Keep, asked: Asked, faults: dict[str, str]
     ) -> None:
-        """Ask about all of them once, in parts if there is a rate."""
-        size = len(waiting) if self.pace.rate is None else min(len(waiting), self.pace.rate)
-        for start in range(0, len(waiting), size):
-            part = waiting[start : start + size]
-            if not self.stop.wait(self.pace.delay(len(part))):
-                break
-            self.pace.sent(len(part))
-            conversation = self.program.ask(part, self.classes)
-            try:
-                ending = self._listen(conversation, part, tally, keep)
-            finally:
-                conversation.abort()
-            if ending.fault is not None:
-                left = [item for item in part if item.id in tally.missing]
-                faults.update({item.id: ending.fault for item in left})
-                if not left:
-                    self.say(f"All {len(part)} items were answered, but {ending.fault}.")
-            if ending.final:
-                asked.final = ending.fault
-                break
+        """Ask about all of them once."""
+        conversation = self.program.ask(waiting, self.classes)
+        try:
+            ending = self._listen(conversation, waiting, tally, keep)
+        finally:
+            conversation.abort()
+        if ending.fault is not None:
+            left = [item for item in waiting if item.id in tally.missing]
+            faults.update({item.id: ending.fault for item in left})
+            if not left:
+                self.say(f"All {len(waiting)} items were answered, but {ending.fault}.")
+        if ending.final:
+            asked.final = ending.fault
 
     def _listen(
         self, conversation: Conversation, part: list[Item], tally: Tally, keep: Keep

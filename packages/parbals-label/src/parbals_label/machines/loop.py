@@ -14,9 +14,8 @@ from hashlib import blake2b
 from parbals.errors import InputError, ParbalsError, ProjectError
 
 from parbals_label.files import locked
-from parbals_label.machines.asking import Asked, Asking, Rules
+from parbals_label.machines.asking import Asked, Asking, Rules, Stop
 from parbals_label.machines.json_lines import Reply
-from parbals_label.machines.pace import Pace, Stop
 from parbals_label.machines.programs import Program
 from parbals_label.store.records import Item, Submission
 from parbals_label.store.rows import moment
@@ -109,9 +108,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.result, rules = Result(), self.rules
-        self._asking = Asking(
-            self.program, self.store.classes, rules, Pace(rules.rate), self.stop, self.say
-        )
+        self._asking = Asking(self.program, self.store.classes, rules, self.stop, self.say)
         # Not asked again: a machine that abstained would only abstain once more, and cost the same.
         self._passed = set() if rules.ask_again else _abstentions(self.store, self.name)
 

@@ -4,11 +4,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 from parbals.errors import InputError
@@ -18,21 +17,17 @@ from parbals.learner.numbers.metric import decided
 from parbals_label.files import whole_file
 from parbals_label.project.exports import write_export
 from parbals_label.project.features import predictions_of
-from parbals_label.project.media import image_column
 from parbals_label.project.summary import export_columns, export_records, stakes_of
-from parbals_label.readers.cells import cell_text
-from parbals_label.readers.tools import ANNOTATORS, COPIES, ITEM, PROJECT
+from parbals_label.readers.label_studio import ANNOTATORS, ITEM, PROJECT
 from parbals_label.store.records import Item
 from parbals_label.store.store import Store
 
-__all__ = ["TOOL_FORMATS", "ending_of", "write_tool_export"]
+__all__ = ["TOOL_FORMATS", "write_tool_export"]
+
+TOOL_FORMATS = {"label-studio": ".json", "huggingface": "-dataset"}
+"""What the names of exports for other tools end with; one for Hugging Face is a folder."""
 
 _Labels = dict[str, str]
-
-
-def ending_of(fmt: str) -> str:
-    """What the name of such an export ends with: an export for Hugging Face is a folder."""
-    return {"label-studio": ".json", "argilla": ".json", "prodigy": ".jsonl"}.get(fmt, "-dataset")
 
 
 def write_tool_export(
@@ -40,26 +35,18 @@ def write_tool_export(
 ) -> int:
     """Write every item with all its labels and its prediction; how many items.
 
-    ``fmt`` is 'label-studio' (tasks with annotations and predictions), 'prodigy' (choices, one
-    line an annotator), 'argilla' (records of version 2) or 'huggingface' (a folder that
-    ``datasets.load_from_disk`` reads, with the columns of the plain exports).
+    ``fmt`` is 'label-studio' (tasks with annotations and predictions) or 'huggingface' (a folder
+    that ``datasets.load_from_disk`` reads, with the columns of the plain exports).
     """
     if fmt == "huggingface":
         return _write_dataset(Path(path), store, labelled_only)
-    if fmt not in TOOL_FORMATS:
-        raise InputError(
-            f"{fmt!r} is not a known format; choose one of: {', '.join(TOOL_FORMATS)}."
-        )
-    count, is_lines = 0, fmt == "prodigy"
-    start, between, end = (b"", b"\n", b"\n") if is_lines else (b"[\n", b",\n", b"\n]\n")
+    count = 0
     with whole_file(path, mode=0o600) as file:
-        file.write(start)
-        for item, labels, predicted in _items(store, labelled_only):
-            for record in _RECORDS[fmt](store, item, labels, predicted):
-                text = json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
-                file.write(between + text if file.tell() > len(start) else text)
-            count += 1
-        file.write(end)
+        for count, (item, labels, predicted) in enumerate(_items(store, labelled_only), start=1):
+            task = _task(store, item, labels, predicted)
+            file.write(b",\n" if count > 1 else b"[\n")
+            file.write(json.dumps(task, ensure_ascii=False, allow_nan=False).encode())
+        file.write(b"\n]\n" if count else b"[]\n")
     return count
 
 
@@ -80,14 +67,9 @@ def _items(
         yield item, labels, predicted
 
 
-def _shown(store: Store) -> list[str]:
-    """The columns that people look at when they label."""
-    return list(store.settings.encoded_columns or store.settings.columns)
-
-
-def _tasks(
+def _task(
     store: Store, item: Item, labels: _Labels, predicted: tuple[str, float] | None
-) -> Iterable[dict[str, Any]]:
+) -> dict[str, Any]:
     """A task for Label Studio; its control is called ``label`` and is about ``item``.
 
     It knows people by their email addresses, and refuses other names: these stand in the data.
@@ -108,50 +90,7 @@ def _tasks(
         {"result": result(label), "score": score, "model_version": "parbals"}
         for label, score in ([] if predicted is None else [predicted])
     ]
-    return [{"data": data, "annotations": annotations, "predictions": predictions}]
-
-
-def _choices(
-    store: Store, item: Item, labels: _Labels, predicted: tuple[str, float] | None
-) -> Iterable[dict[str, Any]]:
-    """Lines for Prodigy's interface ``choice``: one for each annotator, one without an answer."""
-    image = image_column(store)
-    key, shown = ("text", _shown(store)) if image is None else ("image", [image])
-    base: dict[str, Any] = {"id": item.id, **item.content}
-    if key not in item.content:
-        base[key] = "\n\n".join(cell_text(item.content.get(name)) for name in shown)
-        base[COPIES[key]] = shown
-    base["options"] = [{"id": name, "text": name} for name in store.classes]
-    base["meta"] = {"id": item.id}
-    if predicted is not None:
-        base["meta"] |= {"predicted": predicted[0], "probability": predicted[1]}
-    answered = [
-        {**base, "accept": [label], "answer": "accept", "_annotator_id": who}
-        for who, label in labels.items()
-    ]
-    return answered or [base]
-
-
-def _responses(
-    store: Store, item: Item, labels: _Labels, predicted: tuple[str, float] | None
-) -> Iterable[dict[str, Any]]:
-    """A record for Argilla, whose question is called ``label``.
-
-    Argilla knows people by UUIDs: those of the answers are made from the annotators' names.
-    """
-    shown = _shown(store)
-    fields = {name: value for name, value in item.content.items() if name in shown}
-    others = {name: value for name, value in item.content.items() if name not in shown}
-    responses = [
-        {"value": label, "user_id": str(uuid5(NAMESPACE_URL, who))} for who, label in labels.items()
-    ]
-    record: dict[str, Any] = {"id": item.id, "fields": fields, "metadata": others}
-    record["suggestions"] = {}
-    if predicted is not None:
-        label, score = predicted
-        record["suggestions"] = {"label": {"value": label, "score": score, "agent": "parbals"}}
-    record |= {"responses": {"label": responses} if responses else {}, "vectors": {}}
-    return [record | {"status": "completed" if responses else "pending", "_server_id": None}]
+    return {"data": data, "annotations": annotations, "predictions": predictions}
 
 
 def _write_dataset(path: Path, store: Store, labelled_only: bool) -> int:
@@ -174,11 +113,3 @@ def _write_dataset(path: Path, store: Store, labelled_only: bool) -> int:
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return count
-
-
-_RECORDS: dict[str, Callable[..., Iterable[dict[str, Any]]]] = {
-    "label-studio": _tasks,
-    "prodigy": _choices,
-    "argilla": _responses,
-}
-TOOL_FORMATS = (*_RECORDS, "huggingface")

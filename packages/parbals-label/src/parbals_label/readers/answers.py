@@ -9,7 +9,7 @@ from parbals.errors import InputError, LabelError
 
 from parbals_label.readers.cells import as_text, is_missing, raw_cell
 from parbals_label.readers.delimited import open_delimited
-from parbals_label.readers.json_files import tool_records
+from parbals_label.readers.json_files import task_records
 from parbals_label.readers.open import open_source
 from parbals_label.readers.source import Annotated, Source, short, where
 
@@ -37,16 +37,15 @@ def read_answers(
 
     Rows may be missing or reordered, columns added, labels left empty. Files may be CSV, TSV or
     JSONL in any encoding that ``open_source`` reads; .txt is what Excel calls a table with tabs.
-    Parquet files, Hugging Face dataset folders and files of other labelling tools
-    (:mod:`parbals_label.readers.tools`) are read as well.
+    Parquet files, Hugging Face dataset folders and tasks of Label Studio are read as well.
     Blanks around a label do not count, nor do small and capital letters unless two classes differ
     by nothing else; ``former`` names of classes stand for those of today. The apostrophe that kept
     an id from being a formula is taken off. A row that says the same as an earlier one is left out.
     """
     path, known = Path(path), Classes(classes, former)
-    records = tool_records(path) if path.suffix.lower() in _JSON and path.is_file() else None
+    records = task_records(path) if path.suffix.lower() in _JSON and path.is_file() else None
     rows: dict[tuple[str, str | None], Answer] = {}
-    for place, given in _filled(path) if records is None else _of_tool(path.name, records):
+    for place, given in _filled(path) if records is None else _of_tasks(path.name, records):
         answer = given._replace(label=known.match(given.label, place))
         if not answer.id:
             raise InputError(f"{place}: there is a label, but no id that says which item it is.")
@@ -73,7 +72,7 @@ def _filled(path: Path) -> Iterator[tuple[str, Answer]]:
         yield where(source.name, number, label_name), Answer(number, item, label)
 
 
-def _of_tool(name: str, records: list[tuple[int, Annotated]]) -> Iterator[tuple[str, Answer]]:
+def _of_tasks(name: str, records: list[tuple[int, Annotated]]) -> Iterator[tuple[str, Answer]]:
     for number, record in records:
         for annotator, label in record.labels:
             yield where(name, number), Answer(number, record.id or "", label, annotator)

@@ -1,13 +1,12 @@
 """JSON objects, one a line (JSONL) or in one list (JSON), read as a stream.
 
-Those of another labelling tool (:mod:`parbals_label.readers.tools`) are read as it meant them.
+Tasks of Label Studio are read as it meant them.
 """
 
 import csv
 import json
 import re
 from collections.abc import Iterator
-from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,6 +21,7 @@ from parbals_label.readers.encoding import (
     lines_of,
     open_text,
 )
+from parbals_label.readers.label_studio import is_task, read_task, task_columns
 from parbals_label.readers.source import (
     HEAD,
     MAX_COLUMNS,
@@ -32,9 +32,8 @@ from parbals_label.readers.source import (
     short,
     where,
 )
-from parbals_label.readers.tools import Tool, flat, tool_of
 
-__all__ = ["open_json", "tool_records"]
+__all__ = ["open_json", "task_records"]
 
 _LARGEST = 1 << 29
 """Characters of a file that is one list: more of it would fill the memory."""
@@ -52,8 +51,8 @@ def _open(path: Path, encoding: str | None) -> Source:
     columns: dict[str, None] = {}
     head: list[_Numbered] = []
     n_rows, objects = 0, _Objects(path, encoding)
-    tool, plain = _tool_of(objects)
-    for row, values in plain if tool is None else _flat(tool, objects):
+    of_tasks, first_walk = _sniffed(objects)
+    for row, values in _columns(first_walk, path.name) if of_tasks else first_walk:
         n_rows += 1
         if n_rows <= HEAD:
             head.append((row, values))
@@ -71,7 +70,7 @@ def _open(path: Path, encoding: str | None) -> Source:
         return Row(row, {name: values.get(name) for name in names})
 
     def rows() -> Iterator[Row]:
-        walk = iter(objects) if tool is None else _flat(tool, objects)
+        walk = _columns(iter(objects), path.name) if of_tasks else iter(objects)
         return (complete(row, values) for row, values in walk)
 
     return Source(
@@ -81,17 +80,17 @@ def _open(path: Path, encoding: str | None) -> Source:
         "jsonl",
         path.name,
         encoding=objects.encoding,
-        notes=() if tool is None else (f"{path.name} is read as records of {tool.title}.",),
+        notes=(f"{path.name} is read as tasks of Label Studio.",) if of_tasks else (),
         head=tuple(complete(row, values) for row, values in head),
     )
 
 
-def tool_records(path: Path) -> list[tuple[int, Annotated]] | None:
-    """The records of another labelling tool with their rows; None where the file is a plain one."""
+def task_records(path: Path) -> list[tuple[int, Annotated]] | None:
+    """The tasks of Label Studio with their rows; None where the file is a plain one."""
 
     def read(encoding: str | None) -> list[tuple[int, Annotated]] | None:
-        tool, objects = _tool_of(_Objects(path, encoding))
-        return None if tool is None else [(row, tool.read(record)) for row, record in objects]
+        of_tasks, objects = _sniffed(_Objects(path, encoding))
+        return list(_tasks(objects, path.name)) if of_tasks else None
 
     return decoding(path, None, read)
 
@@ -120,40 +119,24 @@ class _Objects:
                 raise UndecodableError(self.name, row + 1, self.encoding) from None
 
 
-def _tool_of(objects: _Objects) -> tuple[Tool | None, Iterator[_Numbered]]:
-    """Which tool wrote the file, by its first object; and all of them."""
+def _sniffed(objects: _Objects) -> tuple[bool, Iterator[_Numbered]]:
+    """Whether the file is of tasks, by its first object; and all of them."""
     walk = iter(objects)
     first = list(islice(walk, 1))
-    return tool_of(first[0][1]) if first else None, chain(first, walk)
+    return bool(first) and is_task(first[0][1]), chain(first, walk)
 
 
-def _flat(tool: Tool, objects: _Objects) -> Iterator[_Numbered]:
-    """Each item once, with everybody's labels: some tools write a record for each annotator."""
-    labels: dict[str, list[tuple[str | None, str]]] = {}
-    first: dict[str, tuple[int, bytes]] = {}
+def _tasks(objects: Iterator[_Numbered], name: str) -> Iterator[tuple[int, Annotated]]:
     for row, record in objects:
-        if not tool.is_record(record):
+        if not is_task(record):
             raise InputError(
-                f"{where(objects.name, row)} is not a record of {tool.title} as the first one is."
+                f"{where(name, row)} is not a task of Label Studio as the first one is."
             )
-        name, content, given = tool.read(record)
-        if name is None:
-            continue
-        labels.setdefault(name, []).extend(given)
-        text = json.dumps(content, sort_keys=True).encode()
-        digest = blake2b(text, digest_size=16).digest()
-        earlier, mark = first.setdefault(name, (row, digest))
-        if mark != digest:
-            raise InputError(
-                f"{where(objects.name, row)}: the id {short(name)} is also that of row {earlier}, "
-                "which is about something else; give every item its own id."
-            )
-    for row, record in objects:
-        name, content, given = tool.read(record)
-        if name is None:
-            yield row, flat(name, content, given)
-        elif first[name][0] == row:
-            yield row, flat(name, content, labels[name])
+        yield row, read_task(record)
+
+
+def _columns(objects: Iterator[_Numbered], name: str) -> Iterator[_Numbered]:
+    return ((row, task_columns(task)) for row, task in _tasks(objects, name))
 
 
 class _RepeatedKeyError(ValueError):

@@ -1,4 +1,4 @@
-"""Files of other labelling tools are read as they were meant, and hostile ones are refused."""
+"""Label Studio's files are read as they were meant, and lists that are damaged are refused."""
 
 import gzip
 import json
@@ -40,36 +40,6 @@ TASKS = [
     },
     {"id": 13, "annotations": [], "data": {"text": "three", "id": "c"}},
 ]
-ARGILLA = [
-    {
-        "id": "r1",
-        "fields": {"text": "one"},
-        "metadata": {"n": 1},
-        "suggestions": {"label": {"value": "spam", "score": 0.6, "agent": "m"}},
-        "responses": {
-            "label": [{"value": "ham", "user_id": "u1"}, {"value": "ham", "user_id": "u2"}]
-        },
-        "vectors": {},
-        "status": "completed",
-        "_server_id": None,
-    },
-    {"id": "r2", "fields": {"text": "two"}, "metadata": {}, "suggestions": {}, "responses": {}},
-]
-PRODIGY = [
-    {
-        "text": "one",
-        "meta": {"id": "p1"},
-        "options": [{"id": "ham", "text": "Ham"}, {"id": "spam", "text": "Spam"}],
-        "accept": ["spam"],
-        "answer": "accept",
-        "_input_hash": 1,
-        "_task_hash": 2,
-        "_annotator_id": "db-kim",
-    },
-    {"text": "two", "meta": {"id": "p2"}, "label": "ham", "answer": "accept", "_task_hash": 3},
-    {"text": "three", "meta": {"id": "p3"}, "label": "ham", "answer": "reject", "_task_hash": 4},
-    {"text": "four", "meta": {"id": "p4"}, "accept": [], "answer": "ignore", "_task_hash": 5},
-]
 
 
 def write(path, records):
@@ -85,11 +55,11 @@ def read(path):
 
 
 @pytest.mark.parametrize("ending", [".json", ".jsonl"])
-class TestTools:
-    def test_label_studio(self, tmp_path, ending):
+class TestTasks:
+    def test_as_they_were_meant(self, tmp_path, ending):
         file = write(tmp_path / f"tasks{ending}", TASKS)
         source = open_source(file)
-        assert source.notes == (f"{file.name} is read as records of Label Studio.",)
+        assert source.notes == (f"{file.name} is read as tasks of Label Studio.",)
         assert read(file) == [
             {"id": "11", "text": "one", "item.id": "a", "n": 1.5, "label": "ham"},
             {"id": "007", "text": "two", "item.id": "b", "n": None, "label": None},
@@ -101,26 +71,6 @@ class TestTools:
             ("11", "spam", "label-studio user 7"),
             ("11", "ham", "label-studio user 8"),
         ]
-
-    def test_argilla(self, tmp_path, ending):
-        file = write(tmp_path / f"records{ending}", ARGILLA)
-        assert read(file) == [
-            {"id": "r1", "text": "one", "n": 1, "label": "ham"},
-            {"id": "r2", "text": "two", "n": None, "label": None},
-        ]
-        told = read_answers(file, CLASSES)
-        assert [row[1:] for row in told] == [("r1", "ham", "u1"), ("r1", "ham", "u2")]
-
-    def test_prodigy(self, tmp_path, ending):
-        file = write(tmp_path / f"lines{ending}", PRODIGY)
-        assert [(row["id"], row["text"], row["label"]) for row in read(file)] == [
-            ("p1", "one", "spam"),
-            ("p2", "two", "ham"),
-            ("p3", "three", None),
-            ("p4", "four", None),
-        ]
-        told = read_answers(file, CLASSES)
-        assert [row[1:] for row in told] == [("p1", "spam", "db-kim"), ("p2", "ham", None)]
 
     def test_a_plain_record_stays_plain(self, tmp_path, ending):
         rows = [
@@ -139,24 +89,15 @@ class TestTools:
         with pytest.raises(LabelError, match="row 2: the item '11' is 'ham' here by 'label-studio"):
             read_answers(file, CLASSES)
 
-    def test_several_records_of_one_item_are_one_row(self, tmp_path, ending):
-        other = {**PRODIGY[0], "accept": ["ham"], "_annotator_id": "db-lee"}
-        third = {**other, "_annotator_id": "db-max"}
-        file = write(tmp_path / f"lines{ending}", [PRODIGY[0], PRODIGY[1], other, third])
-        assert [(row["id"], row["label"]) for row in read(file)] == [("p1", "ham"), ("p2", "ham")]
-        assert len(read_answers(file, CLASSES)) == 4
-        write(file, [PRODIGY[0], {**PRODIGY[1], "meta": {"id": "p1"}}])
-        with pytest.raises(InputError, match="row 2: the id 'p1' is also that of row 1"):
-            read(file)
-
     def test_an_unknown_label_is_named(self, tmp_path, ending):
-        file = write(tmp_path / f"lines{ending}", [{**PRODIGY[1], "label": "news"}])
+        task = {**TASKS[0], "annotations": [{"completed_by": 7, "result": result("news")}]}
+        file = write(tmp_path / f"tasks{ending}", [task])
         with pytest.raises(LabelError, match="row 1: the label 'news' is not one of the classes"):
             read_answers(file, CLASSES)
 
     def test_a_record_of_another_kind_is_named(self, tmp_path, ending):
         file = write(tmp_path / f"tasks{ending}", [*TASKS, {"text": "x"}])
-        with pytest.raises(InputError, match="row 4 is not a record of Label Studio"):
+        with pytest.raises(InputError, match="row 4 is not a task of Label Studio"):
             open_source(file)
 
 
