@@ -343,3 +343,17 @@ def test_an_export_is_readable_by_its_owner_alone(tmp_path):
     path.chmod(0o644)  # somebody wants others to read it
     write_export(path, [{"id": "a"}], "csv", ["id"])
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("fmt", ["csv", "parquet", "jsonl"])
+def test_labels_come_back(run, project, tmp_path, fmt):
+    with Store.open(project) as store:
+        for who, label in (("kim", "ham"), ("lee", "spam")):
+            store.submit([Submission(p, label) for p in (10, 11, 12)], annotator=who)
+    file = tmp_path / f"labels.{fmt}"
+    run("export", project, "--format", fmt, "--out", file)
+    told = json.loads(run("tell", project, file, "--no-report", "--json", "--annotator", "me"))
+    assert told["new"] == 9
+    with Store.open(project) as store:
+        mine = {p: by["me"] for p, by in store.current_labels().items() if "me" in by}
+    assert (mine[0], mine[10]) == ("spam", "ham")  # of two opinions the first

@@ -228,10 +228,6 @@ class TestModelFiles:
         assert decided != likeliest
         run("export", project, "--renew", "--out", "e.csv")
         assert [row["predicted"] for row in table("e.csv")] == decided
-        run("export", project, "--format", "label-studio", "--out", "e.json")
-        tasks = json.loads((tmp_path / "e.json").read_text("utf-8"))
-        chosen = [task["predictions"][0]["result"][0]["value"]["choices"] for task in tasks]
-        assert chosen == [[label] for label in decided]
         texts = [row["message"] for row in table("messages.csv")]
         run("export", project, "--model", "m.npz")
         assert load_model("m.npz").predict(texts).tolist() == decided

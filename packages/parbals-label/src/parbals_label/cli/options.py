@@ -84,7 +84,6 @@ READING = _packed(
     click.option(
         "--encoding", metavar="NAME", help="Encoding of a text file, if it is detected wrong."
     ),
-    click.option("--split", metavar="NAME", help="Split of a Hugging Face dataset folder."),
 )
 """How data are read, where they do not tell: arguments of ``open_source``."""
 

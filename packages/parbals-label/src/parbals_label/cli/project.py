@@ -121,8 +121,8 @@ def init(
 ) -> None:
     """Make a project in the new folder DIR from DATA.
 
-    DATA is CSV, TSV, JSON or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, a folder of
-    images, a Hugging Face dataset folder, or an export of Label Studio.
+    DATA is CSV, TSV, JSON or JSONL (also packed, .csv.gz), Parquet, .npy or .npz, or a folder
+    of images.
 
     \b
     Examples:

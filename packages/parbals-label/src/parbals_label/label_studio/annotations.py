@@ -15,7 +15,6 @@ from parbals.errors import InputError, LabelError
 
 from parbals_label.label_studio.interface import Interface
 from parbals_label.readers.answers import Classes
-from parbals_label.readers.label_studio import annotator_of, choices_of
 from parbals_label.readers.source import short
 from parbals_label.store.people import check_name
 from parbals_label.store.records import Submission
@@ -24,6 +23,7 @@ from parbals_label.store.store import Store
 __all__ = ["Heard", "record_annotations"]
 
 _PREFIX = "label-studio"
+_EMAIL = re.compile(r"(\S+@\S+), \d+\s*$")
 _NUMBERED = re.compile(r"label-studio user \d{1,18}")
 """Somebody whose address the server does not tell."""
 
@@ -54,7 +54,7 @@ def record_annotations(
     latest: dict[str, Mapping[str, Any]] = {}
     for annotation in annotations:
         if isinstance(annotation, Mapping) and isinstance(annotation.get("id"), int):
-            who = annotator_of(annotation)
+            who = _annotator(annotation)
             before = latest.get(who)
             if before is None or _moment(annotation) >= _moment(before):
                 latest[who] = annotation
@@ -104,7 +104,7 @@ def _label(
 ) -> str | None:
     # An annotation outlives changes of the interface: its control may be called otherwise now, and
     # its choice may be gone.
-    chosen = choices_of(annotation, interface.control) or choices_of(annotation)
+    chosen = _choices(annotation, interface.control) or _choices(annotation)
     if len(chosen) == 1:
         with suppress(LabelError):
             return Classes(store.classes, store.former_classes).match(chosen[0], "")
@@ -117,3 +117,35 @@ def _label(
         )
     heard.notes.append(f"Left aside: annotation {annotation['id']} (item {name}) chooses {words}.")
     return None
+
+
+def _choices(annotation: Mapping[str, Any], control: str | None = None) -> list[str]:
+    """What was chosen in an annotation, by the control of that name or by any."""
+    result = annotation.get("result")
+    chosen: dict[str, None] = {}
+    for region in result if isinstance(result, list) else ():
+        if not isinstance(region, Mapping) or region.get("type") != "choices":
+            continue
+        if control is not None and region.get("from_name") != control:
+            continue
+        value = region.get("value")
+        given = value.get("choices") if isinstance(value, Mapping) else None
+        chosen |= dict.fromkeys(c for c in given or () if isinstance(c, str))
+    return list(chosen)
+
+
+def _annotator(annotation: Mapping[str, Any]) -> str:
+    """Who annotated: the address where the record tells it, else a number.
+
+    Some answers of the server hold the whole user, some "Kim Lee kim@example.com, 7", and some 7.
+    """
+    who = annotation.get("completed_by")
+    if isinstance(who, Mapping):
+        email, who = who.get("email"), who.get("id")
+        if isinstance(email, str) and email.strip():
+            return email.strip()
+    named = _EMAIL.search(str(annotation.get("created_username") or ""))
+    if named:
+        return named[1]
+    number = who if isinstance(who, int) and not isinstance(who, bool) else 0
+    return f"label-studio user {number}"

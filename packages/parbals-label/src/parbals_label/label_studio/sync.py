@@ -19,6 +19,7 @@ from parbals.errors import InputError, ProjectError
 from parbals_label.files import locked
 from parbals_label.label_studio.annotations import Heard, record_annotations
 from parbals_label.label_studio.client import (
+    PROJECT,
     Client,
     GoneError,
     ServerError,
@@ -35,7 +36,6 @@ from parbals_label.label_studio.tasks import (
     place_of,
     project_uid,
 )
-from parbals_label.readers.label_studio import PROJECT
 from parbals_label.store.store import Store
 
 __all__ = ["Result", "Rules", "Waiting", "keep_supplied"]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from parbals.errors import InputError, ProjectDamagedError
 
+from parbals_label.label_studio.client import ITEM, PROJECT
 from parbals_label.label_studio.interface import Interface, new_interface
 from parbals_label.project.features import predictions_of
 from parbals_label.project.media import MediaError, image_column, read_image
 from parbals_label.readers.cells import cell_text
-from parbals_label.readers.label_studio import ITEM, PROJECT
 from parbals_label.store.records import Item, Why
 from parbals_label.store.store import Store
 

@@ -1,13 +1,9 @@
-"""JSON objects, one a line (JSONL) or in one list (JSON), read as a stream.
-
-Tasks of Label Studio are read as it meant them.
-"""
+"""JSON objects, one a line (JSONL), read as a stream, or in one list (JSON)."""
 
 import csv
 import json
 import re
 from collections.abc import Iterator
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,11 +17,9 @@ from parbals_label.readers.encoding import (
     lines_of,
     open_text,
 )
-from parbals_label.readers.label_studio import is_task, read_task, task_columns
 from parbals_label.readers.source import (
     HEAD,
     MAX_COLUMNS,
-    Annotated,
     Row,
     Source,
     check_columns,
@@ -33,7 +27,7 @@ from parbals_label.readers.source import (
     where,
 )
 
-__all__ = ["open_json", "task_records"]
+__all__ = ["open_json"]
 
 _LARGEST = 1 << 29
 """Characters of a file that is one list: more of it would fill the memory."""
@@ -51,8 +45,7 @@ def _open(path: Path, encoding: str | None) -> Source:
     columns: dict[str, None] = {}
     head: list[_Numbered] = []
     n_rows, objects = 0, _Objects(path, encoding)
-    of_tasks, first_walk = _sniffed(objects)
-    for row, values in _columns(first_walk, path.name) if of_tasks else first_walk:
+    for row, values in objects:
         n_rows += 1
         if n_rows <= HEAD:
             head.append((row, values))
@@ -70,8 +63,7 @@ def _open(path: Path, encoding: str | None) -> Source:
         return Row(row, {name: values.get(name) for name in names})
 
     def rows() -> Iterator[Row]:
-        walk = _columns(iter(objects), path.name) if of_tasks else iter(objects)
-        return (complete(row, values) for row, values in walk)
+        return (complete(row, values) for row, values in objects)
 
     return Source(
         names,
@@ -80,19 +72,8 @@ def _open(path: Path, encoding: str | None) -> Source:
         "jsonl",
         path.name,
         encoding=objects.encoding,
-        notes=(f"{path.name} is read as tasks of Label Studio.",) if of_tasks else (),
         head=tuple(complete(row, values) for row, values in head),
     )
-
-
-def task_records(path: Path) -> list[tuple[int, Annotated]] | None:
-    """The tasks of Label Studio with their rows; None where the file is a plain one."""
-
-    def read(encoding: str | None) -> list[tuple[int, Annotated]] | None:
-        of_tasks, objects = _sniffed(_Objects(path, encoding))
-        return list(_tasks(objects, path.name)) if of_tasks else None
-
-    return decoding(path, None, read)
 
 
 class _Objects:
@@ -117,26 +98,6 @@ class _Objects:
                 raise InputError(f"{place} has more than {LIMIT:,} characters.") from None
             except UnicodeError:
                 raise UndecodableError(self.name, row + 1, self.encoding) from None
-
-
-def _sniffed(objects: _Objects) -> tuple[bool, Iterator[_Numbered]]:
-    """Whether the file is of tasks, by its first object; and all of them."""
-    walk = iter(objects)
-    first = list(islice(walk, 1))
-    return bool(first) and is_task(first[0][1]), chain(first, walk)
-
-
-def _tasks(objects: Iterator[_Numbered], name: str) -> Iterator[tuple[int, Annotated]]:
-    for row, record in objects:
-        if not is_task(record):
-            raise InputError(
-                f"{where(name, row)} is not a task of Label Studio as the first one is."
-            )
-        yield row, read_task(record)
-
-
-def _columns(objects: Iterator[_Numbered], name: str) -> Iterator[_Numbered]:
-    return ((row, task_columns(task)) for row, task in _tasks(objects, name))
 
 
 class _RepeatedKeyError(ValueError):
