@@ -25,7 +25,7 @@ UV := $(TOOLS)/uv
 # packages are in none of them: they are installed from this folder, or from dist/.
 COMPILE := $(UV) pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-annotate \
 	--override $(VENV)/tools/left-out.txt --custom-compile-command 'make lock' $(UPGRADE)
-EXTRAS := $(addprefix --extra ,jax plot skactiveml cluster images parquet data slurm)
+EXTRAS := $(addprefix --extra ,jax plot skactiveml cluster images parquet slurm)
 # scikit-learn below 1.9 knows the columns of polars 1 alone.
 LOWEST_TOOLS := beartype hypothesis numpyro pandas 'polars<2' pytest
 LOWEST_TESTS := $(addprefix packages/parbals/tests/,learner posterior scores strategies test_select.py) \

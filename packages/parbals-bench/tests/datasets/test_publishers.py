@@ -59,7 +59,7 @@ def test_missing_files_are_named_with_their_address_and_place(name, tmp_path):
     message = str(caught.value)
     assert origin.page in message
     assert all(str(tmp_path / file) in message for file in origin.files)
-    assert ("parbals data fetch" in message) == bool(origin.remotes)
+    assert ("curl" in message) == bool(origin.urls)
 
 
 def test_the_environment_names_the_folder(publish, monkeypatch):
