@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -29,10 +28,9 @@ from parbals_label.readers.source import (
 
 __all__ = ["open_json"]
 
-_LARGEST = 1 << 29
+_LARGEST = 1 << 28
 """Characters of a file that is one list: more of it would fill the memory."""
 _BLANK = " \t\r\n"
-_AFTER_BLANK = re.compile(f"[{_BLANK}]*")
 _Numbered = tuple[int, dict[str, Any]]
 
 
@@ -113,27 +111,23 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
-
-
-def _object_at(text: str, start: int, place: str) -> tuple[dict[str, Any], int]:
-    """The object that begins there, and where it ends."""
+def _parsed(text: str, place: str) -> Any:
     try:
-        values, end = _DECODER.raw_decode(text, start)
+        return json.loads(text, object_pairs_hook=_without_repeats)
     except RecursionError:
         raise InputError(f"{place} is nested too deeply to be read.") from None
     except _RepeatedKeyError as error:
         raise InputError(f"{place} has the key {short(error.args[0])} twice; remove one.") from None
     except ValueError as error:
-        raise InputError(
-            f"{place} is not valid JSON ({getattr(error, 'msg', error)}); each row must be one "
-            "object."
-        ) from None
+        raise InputError(f"{place} cannot be read: it is not valid JSON ({error}).") from None
+
+
+def _object(values: Any, place: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(
-            f'{place} is not a JSON object; each line must look like {{"text": "..."}}.'
+            f'{place} is not a JSON object; each row must look like {{"text": "..."}}.'
         )
-    return values, end
+    return values
 
 
 def _lines(file: TextIO, name: str) -> Iterator[_Numbered]:
@@ -142,39 +136,20 @@ def _lines(file: TextIO, name: str) -> Iterator[_Numbered]:
             place = where(name, row)
             if "\0" in text:
                 raise InputError(f"{place} {NUL}.")
-            values, end = _object_at(text, 0, place)
-            if end < len(text):
-                raise InputError(f"{place} is not valid JSON: it goes on after its object.")
-            yield row, values
+            yield row, _object(_parsed(text, place), place)
 
 
 def _elements(file: TextIO, name: str) -> Iterator[_Numbered]:
-    """The objects of one list, which is held in memory as text."""
+    """The objects of one list, which is held in memory."""
     text = file.read(_LARGEST)
     if len(text) == _LARGEST or "\0" in text:
         many = f"has more than {_LARGEST:,} characters; write one object a line (.jsonl)"
         raise InputError(f"{name} {many if len(text) == _LARGEST else NUL}.")
-
-    def sign(at: int) -> tuple[str, int]:
-        """What stands next that is not blank, and where."""
-        place = _AFTER_BLANK.match(text, at).end()  # type: ignore[union-attr]
-        return text[place : place + 1], place
-
-    first, at = sign(0)
-    if first != "[":
+    listed = _parsed(text, name)
+    if not isinstance(listed, list):
         raise InputError(
             f"{name} cannot be read: it is not a list of objects, such as "
             '[{"text": "..."}, ...]; or write one object a line and give it the ending .jsonl.'
         )
-    row, (found, at) = 0, sign(at + 1)
-    while found not in ("]", ""):
-        if row and found != ",":
-            break
-        row += 1
-        values, at = _object_at(text, sign(at + 1)[1] if found == "," else at, where(name, row))
-        yield row, values
-        found, at = sign(at)
-    if found != "]":
-        raise InputError(f"{name} is cut short or damaged: its list does not end after row {row}.")
-    if sign(at + 1)[0]:
-        raise InputError(f"{name} goes on after the end of its list; save it again.")
+    for row, values in enumerate(listed, start=1):
+        yield row, _object(values, where(name, row))
