@@ -70,16 +70,17 @@ def folder(made_once, tmp_path):
 @pytest.fixture
 def supply(studio, key):
     """``supply(folder, project)``: one round; what it did, what was said, what is stored."""
+    from threading import Event
+
     from parbals_label.label_studio.client import Client
     from parbals_label.label_studio.sync import Rules, keep_supplied
-    from parbals_label.machines.asking import Stop
 
     def once(folder, project, n=6, key=key, studio=studio, **rules):
         said = []
         with Store.open(folder) as store:
             rules = Rules(batch_size=n, once=True, **rules)
             client = Client(studio.url, key)
-            result = keep_supplied(store, client, project, rules, Stop(), say=said.append)
+            result = keep_supplied(store, client, project, rules, Event(), say=said.append)
             labels = {store.items([p])[0].id: by for p, by in store.current_labels().items()}
             assert store.check() == []
         return SimpleNamespace(result=result, said=said, labels=labels)

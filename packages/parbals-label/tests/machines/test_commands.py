@@ -63,7 +63,7 @@ REFUSED = {
     "negative retries": ["--with", "python3", "--retries", "-1"],
     "no time": ["--with", "python3", "--timeout", "0"],
     "a time that is not a number": ["--with", "python3", "--timeout", "soon"],
-    "endless time": ["--with", "python3", "--max-seconds", "inf"],
+    "endless time": ["--with", "python3", "--timeout", "inf"],
 }
 
 

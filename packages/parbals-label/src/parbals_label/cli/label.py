@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from parbals.cli.output import JSON, progress, say, shown
-
-if TYPE_CHECKING:
-    from parbals_label.machines.asking import Stop
 
 from parbals_label.cli.options import FOLDER, NO_REPORT, SECONDS
 
@@ -49,7 +47,6 @@ _LONGEST_NAME = 100
 @click.option(
     "--budget", type=click.IntRange(1), metavar="LABELS", help="Stop after so many stored labels."
 )
-@click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
 @click.option(
     "--retries",
     default=3,
@@ -84,7 +81,6 @@ def label(
     folder: Path,
     command: str,
     name: str | None,
-    max_seconds: float | None,
     no_report: bool,
     as_json: bool,
     **options: Any,
@@ -100,13 +96,12 @@ def label(
       parbals label spam --with "python keyword_rule.py" --budget 200
       parbals label spam --with "python chat_endpoint.py --model m --task 'Spam?'"
     """
-    from parbals_label.machines.asking import Stop
     from parbals_label.machines.loop import ENDINGS, Rules, label_items
     from parbals_label.machines.programs import Program, split_command
     from parbals_label.store.store import Store
 
     words = split_command(command)
-    rules, stop = Rules(**options), Stop(max_seconds)
+    rules, stop = Rules(**options), Event()
     with Store.open(folder) as store:
         from parbals_label.project.features import features_of
 
@@ -163,13 +158,13 @@ def _checked_name(name: str | None, default: str) -> str:
 
 
 @contextmanager
-def clean_stop(stop: "Stop") -> Iterator[None]:
+def clean_stop(stop: Event) -> Iterator[None]:
     """The first Ctrl-C asks to stop, the second one insists."""
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.reason == "interrupted":
+        if stop.is_set():
             raise KeyboardInterrupt
-        stop.ask()
+        stop.set()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -3,6 +3,7 @@
 import os
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 
 import click
 from parbals.cli.output import JSON, say, shown
@@ -16,7 +17,6 @@ _INTERRUPTED = 130
 _ENDINGS = {
     "once": "once through",
     "done": "every item is labelled, skipped or deleted",
-    "time": "the time is over",
     "interrupted": "it was interrupted; run it again to go on",
 }
 
@@ -64,7 +64,6 @@ def label_studio() -> None:
     metavar="S",
     help="Seconds between two looks at what was annotated.",
 )
-@click.option("--max-seconds", type=SECONDS, metavar="S", help="Stop after this time.")
 @click.option("--once", is_flag=True, help="One look, one batch where it is needed, and end.")
 @click.option(
     "--ask-again", is_flag=True, help="Also create tasks that were deleted in Label Studio."
@@ -80,7 +79,6 @@ def connect(
     key_env: str,
     batch_size: int,
     every: float,
-    max_seconds: float | None,
     once: bool,
     ask_again: bool,
     as_json: bool,
@@ -99,14 +97,13 @@ def connect(
     from parbals_label.cli.label import clean_stop
     from parbals_label.label_studio.client import Client
     from parbals_label.label_studio.sync import Rules, keep_supplied
-    from parbals_label.machines.asking import Stop
     from parbals_label.project.features import features_of
     from parbals_label.store.store import Store
 
     with Store.open(folder) as store:
         features_of(store)  # before anything starts: without features nothing can be chosen
         key = os.environ.get(key_env) or _asked(key_env)
-        client, stop = Client(url, key), Stop(max_seconds)
+        client, stop = Client(url, key), Event()
         if client.is_readable:
             click.echo(
                 "The connection is not encrypted, so others on the way can read the key; use https "

@@ -1,15 +1,15 @@
 """One batch, asked until everything is answered or the tries are used up; what comes is kept."""
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 
 from parbals_label.machines.json_lines import Reply, Tally
 from parbals_label.machines.programs import Conversation, Ending, Lines, Program
 from parbals_label.store.records import Item
 
-__all__ = ["Asked", "Asking", "Rules", "Stop"]
+__all__ = ["Asked", "Asking", "Rules"]
 
 _TICK = 0.1
 """Seconds between looks at the clock and at the wish to stop, while a program is silent."""
@@ -21,32 +21,6 @@ _LONGEST = 60.0
 """Seconds between two tries, at most: services that limit a rate count by the minute."""
 
 Keep = Callable[[list[tuple[Item, Reply]]], None]
-
-
-class Stop:
-    """The two outside reasons to end a run: somebody asked for it, or its time is over."""
-
-    def __init__(self, max_seconds: float | None = None) -> None:
-        self._asked = threading.Event()
-        self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
-
-    def ask(self) -> None:
-        """Stop as soon as what has arrived is stored; safe to call from a signal handler."""
-        self._asked.set()
-
-    @property
-    def reason(self) -> str | None:
-        """'interrupted', 'time' or None."""
-        if self._asked.is_set():
-            return "interrupted"
-        return "time" if self._deadline is not None and time.monotonic() >= self._deadline else None
-
-    def wait(self, seconds: float) -> bool:
-        """Wait that long; False when it is time to stop instead."""
-        end = time.monotonic() + seconds
-        while self.reason is None and (left := end - time.monotonic()) > 0:
-            self._asked.wait(min(left, 0.2))
-        return self.reason is None
 
 
 @dataclass(frozen=True)
@@ -89,12 +63,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Asking:
-    """How batches are asked."""
+    """How batches are asked, until ``stop`` is set."""
 
     program: Program
     classes: tuple[str, ...]
     rules: Rules
-    stop: Stop
+    stop: Event
     say: Callable[[str], None]
 
     def batch(self, items: Sequence[Item], keep: Keep) -> Asked:
@@ -103,17 +77,17 @@ class Asking:
         waiting = list(items)
         for attempt in range(self.rules.retries + 1):
             pause = min(_LONGEST, self.rules.first_wait * 2.0 ** (attempt - 1))
-            if attempt and not self.stop.wait(pause):
+            if attempt and self.stop.wait(pause):
                 break
             self._try(waiting, tally, keep, asked, faults)
             waiting = [item for item in waiting if item.id in tally.missing]
             # A program that dies of one item dies at the first unanswered one: now it goes last.
             waiting = waiting[1:] + waiting[:1]
-            if not waiting or asked.final or self.stop.reason:
+            if not waiting or asked.final or self.stop.is_set():
                 break
         asked.n_answered = len(items) - len(waiting)
         self._say_notes(tally)
-        if self.stop.reason:
+        if self.stop.is_set():
             asked.unasked = waiting
         else:
             order = {item.id: rank for rank, item in enumerate(items)}
@@ -155,7 +129,7 @@ class Asking:
                 open_ids -= {item.id for item, _ in new}
                 heard = time.monotonic()
             silent = time.monotonic() - heard
-            if self.stop.reason:
+            if self.stop.is_set():
                 ending = Ending("the run was stopped")
             elif open_ids and silent > self.rules.timeout:
                 ending = Ending(f"nothing that could be used came for {self.rules.timeout:g} s")
