@@ -75,29 +75,18 @@ _ANIMALS_URL = f"{_BUNDLES}/0x6313da2b204647e79a14b468131fcd64/contents/blob/"
 _ANIMALS_ORIGIN = Origin(
     "iwildcam", _ANIMALS_URL, ("iwildcam_v2.0.tar.gz",), (_ANIMALS_URL,), "12 GB", unpack=True
 )
-_SPECIES = {str(number): number for number in range(182)}
+_SPECIES = ("empty", *(f"species {number}" for number in range(1, 182)))
 
 
 def _read_animals(folder: Path | None = None) -> Raw:
     """Image paths and species; the cameras of val and test are not those of train."""
     place, table = _metadata(_ANIMALS_ORIGIN, folder, "metadata.csv", "split y filename")
-    y, split = table.classes("y", _SPECIES), np.array(table.cells["split"])
+    numbers = {str(number): number for number in range(len(_SPECIES))}
+    y, split = table.classes("y", numbers), np.array(table.cells["split"])
     paths = [place / "train" / filename for filename in table.cells["filename"]]
     published = {"train": 129_809, "val": 14_961, "test": 42_791}
     parts, notes = _parts(paths, y, split, published, table.name)
-    return Raw(_ANIMALS_ORIGIN.name, "image", parts, _species(place), notes)
-
-
-def _species(place: Path) -> tuple[str, ...]:
-    """Names of the species from categories.csv if it is there; the labels do not depend on it."""
-    names = ["empty", *(f"species {number}" for number in range(1, len(_SPECIES)))]
-    path = find(place, ("categories.csv",))
-    if path is not None:
-        cells = read_table(path, ("y", "name")).cells
-        for number, name in zip(cells["y"], cells["name"], strict=True):
-            if number in _SPECIES:
-                names[_SPECIES[number]] = name
-    return tuple(names)
+    return Raw(_ANIMALS_ORIGIN.name, "image", parts, _SPECIES, notes)
 
 
 IWILDCAM = Dataset(
