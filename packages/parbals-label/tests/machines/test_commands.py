@@ -57,7 +57,7 @@ REFUSED = {
     "no such program": ["--with", "no-such-program-here"],
     "an empty name": ["--with", "python3", "--name", " "],
     "a prefix": ["--with", "python3", "--name", "machine:x"],
-    "a name with a line end": ["--with", "python3", "--name", "a\nb"],
+    "a name that cannot be shown": ["--with", "python3", "--name", "a\x1bb"],
     "no items": ["--with", "python3", "-n", "0"],
     "no budget": ["--with", "python3", "--budget", "0"],
     "negative retries": ["--with", "python3", "--retries", "-1"],

@@ -139,22 +139,11 @@ def label(
 
 
 def _checked_name(name: str | None, default: str) -> str:
-    from parbals.errors import InputError
+    from parbals_label.store.people import check_name
 
     if name is None:
         return re.sub(r"[^\w.:-]+", "-", default)[:_LONGEST_NAME].strip("-") or "program"
-    chosen = name.strip()
-    if (
-        not chosen
-        or len(chosen) > _LONGEST_NAME
-        or not chosen.isprintable()
-        or chosen.startswith("machine:")
-    ):
-        raise InputError(
-            f"--name is {name!r}; give 1 to {_LONGEST_NAME} printable characters, without the "
-            "prefix machine: that is put in front."
-        )
-    return chosen
+    return check_name(name)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from parbals_label.readers.source import (
     where,
 )
 
-__all__ = ["open_json"]
+__all__ = ["open_json", "without_repeats"]
 
 _LARGEST = 1 << 28
 """Characters of a file that is one list: more of it would fill the memory."""
@@ -102,7 +102,8 @@ class _RepeatedKeyError(ValueError):
     pass
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's keys and values, as ``object_pairs_hook``; a key that comes twice is an error."""
     values = dict[str, Any]()
     for key, value in pairs:
         if key in values:
@@ -113,7 +114,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _parsed(text: str, place: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_without_repeats)
+        return json.loads(text, object_pairs_hook=without_repeats)
     except RecursionError:
         raise InputError(f"{place} is nested too deeply to be read.") from None
     except _RepeatedKeyError as error:
