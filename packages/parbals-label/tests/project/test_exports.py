@@ -273,11 +273,6 @@ class TestWholeOrNothing:
         assert (tmp_path / "real.csv").read_bytes() == b"a\r\n1\r\n"
         assert stat.S_IMODE((tmp_path / "real.csv").stat().st_mode) == 0o640
 
-    @pytest.mark.parametrize("fmt", ["xlsx", "CSV", ""])
-    def test_an_unknown_format(self, tmp_path, fmt):
-        with pytest.raises(InputError, match="csv, jsonl, parquet"):
-            write_export(tmp_path / "x", [], fmt, ["a"])
-
 
 WRITER = """
 import sys

@@ -42,13 +42,6 @@ def label_studio() -> None:
     help="The project's number, as in the address of its page.",
 )
 @click.option(
-    "--key-env",
-    default=_KEY,
-    show_default=True,
-    metavar="NAME",
-    help="Environment variable that holds the key; without it you are asked.",
-)
-@click.option(
     "-n",
     "batch_size",
     default=20,
@@ -76,7 +69,6 @@ def connect(
     folder: Path,
     url: str,
     project: int,
-    key_env: str,
     batch_size: int,
     every: float,
     once: bool,
@@ -86,8 +78,8 @@ def connect(
     """Keep a Label Studio project supplied with the tasks worth labelling, and take its labels.
 
     A project without a labelling interface gets one. Labels are stored under the annotators' email
-    addresses. It goes on until Ctrl-C; either side may be stopped and started at any time, and no
-    task is created twice.
+    addresses. The key is read from LABEL_STUDIO_API_KEY, or asked for. It goes on until Ctrl-C;
+    either side may be stopped and started at any time, and no task is created twice.
 
     \b
     Examples:
@@ -102,7 +94,7 @@ def connect(
 
     with Store.open(folder) as store:
         features_of(store)  # before anything starts: without features nothing can be chosen
-        key = os.environ.get(key_env) or _asked(key_env)
+        key = os.environ.get(_KEY) or _asked()
         client, stop = Client(url, key), Event()
         if client.is_readable:
             click.echo(
@@ -129,7 +121,7 @@ def connect(
     context.exit(_INTERRUPTED if result.ended == "interrupted" else 0)
 
 
-def _asked(key_env: str) -> str:
+def _asked() -> str:
     """The key from who sits at the terminal; one sentence where nobody does."""
     from parbals.errors import InputError
 
@@ -137,5 +129,5 @@ def _asked(key_env: str) -> str:
         return str(click.prompt("Label Studio's API key", hide_input=True))
     except click.Abort:
         raise InputError(
-            f"No key was given; put it into the environment variable {key_env}."
+            f"No key was given; put it into the environment variable {_KEY}."
         ) from None
