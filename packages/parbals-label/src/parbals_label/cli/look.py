@@ -77,6 +77,7 @@ def status(
     default="csv",
     show_default=True,
     type=click.Choice(["csv", "jsonl", "parquet"]),
+    help="Of the file.",
 )
 @click.option(
     "--out",
