@@ -129,3 +129,12 @@ def test_damaged_events_are_named(store, detail):
     store.log("label studio tasks", project=UID, **detail)
     with pytest.raises(ProjectDamagedError, match="Event 1 of the project"):
         State(store, UID)
+
+
+@pytest.mark.parametrize(
+    "name", ["machine:x", "import", "label-studio admin", "a\x1b[31m", "x" * 300, "\u202eada"]
+)
+def test_names_that_are_programs_or_cannot_be_shown_are_not_taken(store, name):
+    heard = hear(store, annotation(1, "ham", who={"id": 1, "email": name}))
+    assert (heard.labels, held(store)) == (0, {})
+    assert heard.notes[0].startswith("Not stored: ")
